@@ -1,0 +1,5 @@
+// Types of servers.mjs, for the tests that start servers.
+
+export type ServerName = "nats" | "redis";
+
+export declare function findServer(name: ServerName, path?: string): string | null;

@@ -1,0 +1,249 @@
+/**
+ * Configuration: `cordum.yaml`, then environment, then flags, each stronger than the one before; read once, frozen.
+ *
+ * Pure: the caller reads the file and the environment, and hands them in. The table of settings is in
+ * `config/table.ts`, the reading of each source in `config/parse.ts`.
+ */
+import { type Gathered, readValue, writtenInEnvironment, writtenInFile } from "./config/parse.ts";
+import { SETTINGS, type SettingName, type Value } from "./config/table.ts";
+import { parseBudget } from "./retry/budget.ts";
+import { RETRY_CLASSES, type RetryClass } from "./retry/classes.ts";
+import { interval, parsePolicy } from "./retry/policies.ts";
+import type { RetrySettings } from "./retry/settings.ts";
+import type { LiveSettings, Settings } from "./settings.ts";
+
+export type Values = Readonly<Record<SettingName, Value>>;
+
+/** Which source gave a value, and where in it. */
+export interface Origin {
+  readonly kind: "default" | "founding" | "file" | "environment" | "flag";
+  readonly place: string;
+}
+
+export interface Config {
+  readonly values: Values;
+  readonly origins: Readonly<Record<SettingName, Origin>>;
+  /** What the flow reads. */
+  readonly settings: Settings;
+  /** What the process around it reads. */
+  readonly process: ProcessSettings;
+}
+
+export interface ProcessSettings {
+  readonly profile: "default" | "founding";
+  readonly name: string | null;
+  readonly dataDir: string;
+  readonly host: string;
+  readonly port: number;
+  readonly bodyBytesMax: number;
+  readonly natsUrl: string | null;
+  readonly redisUrl: string | null;
+  readonly policyFile: string | null;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+}
+
+export interface Sources {
+  readonly file?: { readonly name: string; readonly text: string } | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  /** Settings given as flags, by the setting's name; `flag` is how it was written. */
+  readonly flags?: readonly { readonly name: SettingName; readonly value: string; readonly flag: string }[] | undefined;
+}
+
+export type Configured =
+  | { readonly kind: "ok"; readonly config: Config }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export function configure(sources: Sources): Configured {
+  const none: Gathered = { written: [], problems: [] };
+  const gathered = {
+    file: sources.file ? writtenInFile(sources.file) : none,
+    environment: writtenInEnvironment(sources.env ?? {}),
+    flag: flagsAsWritten(sources.flags ?? []),
+  };
+  const given = new Map<string, { value: Value; origin: Origin }>();
+  const problems: string[] = [];
+  for (const kind of ["file", "environment", "flag"] as const) {
+    problems.push(...gathered[kind].problems);
+    const seen = new Set<string>();
+    for (const entry of gathered[kind].written) {
+      const read = readValue(entry);
+      if ("problem" in read) problems.push(read.problem);
+      else given.set(entry.name, { value: read.value, origin: { kind, place: entry.place } });
+      if (seen.has(entry.name)) problems.push(`${entry.place}: \`${entry.name}\` is set twice; remove one of them`);
+      seen.add(entry.name);
+    }
+  }
+  const founding = given.get("profile")?.value === "founding";
+  const values: Partial<Record<SettingName, Value>> = {};
+  const origins: Partial<Record<SettingName, Origin>> = {};
+  for (const setting of SETTINGS) {
+    const fallback = defaultOf(setting, founding);
+    values[setting.name] = given.has(setting.name) ? (given.get(setting.name)?.value ?? null) : fallback.value;
+    origins[setting.name] = given.get(setting.name)?.origin ?? fallback.origin;
+  }
+  problems.push(...contradictions(values as Values));
+  if (problems.length > 0) return { kind: "bad", problems };
+  return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"]) };
+}
+
+/** Settings as the flow reads them, from the defaults of the profile and what differs from them. */
+export function settingsFrom(differing: Partial<Values> = {}): Settings {
+  const founding = differing.profile === "founding";
+  const values = Object.fromEntries(SETTINGS.map((setting) => [setting.name, defaultOf(setting, founding).value]));
+  return flowSettings({ ...values, ...differing } as Values);
+}
+
+export function defaultSettings(): Settings {
+  return settingsFrom();
+}
+
+export function foundingSettings(): Settings {
+  return settingsFrom({ profile: "founding" });
+}
+
+/** What a changed config means for a running process. */
+export interface Reloaded {
+  readonly taken: readonly SettingName[];
+  readonly needRestart: readonly SettingName[];
+}
+
+/** Settings that follow a changed config file, as far as they can without a restart. */
+export class LiveConfig implements LiveSettings {
+  #config: Config;
+
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  get current(): Settings {
+    return this.#config.settings;
+  }
+
+  get config(): Config {
+    return this.#config;
+  }
+
+  reload(next: Config): Reloaded {
+    const before = this.#config;
+    const changed = SETTINGS.filter((setting) => next.values[setting.name] !== before.values[setting.name]);
+    const taken = changed.filter((setting) => setting.live).map((setting) => setting.name);
+    const needRestart = changed.filter((setting) => !setting.live).map((setting) => setting.name);
+    const values: Record<SettingName, Value> = { ...before.values };
+    const origins: Record<SettingName, Origin> = { ...before.origins };
+    for (const name of taken) {
+      values[name] = next.values[name];
+      origins[name] = next.origins[name];
+    }
+    this.#config = configFrom(values, origins);
+    return { taken, needRestart };
+  }
+}
+
+/** Settings that never change: for tests, simulations and everything that ends soon. */
+export function fixedSettings(settings: Settings): LiveSettings {
+  return Object.freeze({ current: settings });
+}
+
+function flagsAsWritten(flags: NonNullable<Sources["flags"]>): Gathered {
+  return { written: flags.map(({ name, value, flag }) => ({ name, raw: value, place: flag })), problems: [] };
+}
+
+function defaultOf(setting: (typeof SETTINGS)[number], founding: boolean): { value: Value; origin: Origin } {
+  if (founding && setting.founding !== undefined) {
+    return { value: setting.founding, origin: { kind: "founding", place: "profile: founding" } };
+  }
+  return { value: setting.default, origin: { kind: "default", place: "default" } };
+}
+
+/** Settings that are each right but do not fit together. */
+function contradictions(values: Values): string[] {
+  const problems: string[] = [];
+  if ((values["nats.url"] === null) !== (values["redis.url"] === null)) {
+    problems.push(
+      "a cluster needs both `nats.url` (`--nats`) and `redis.url` (`--redis`); give both, or neither for embedded",
+    );
+  }
+  const needs = (smaller: SettingName, larger: SettingName, why: string) => {
+    if (Number(values[smaller]) > Number(values[larger])) {
+      problems.push(`\`${larger}\` (${values[larger]}) must be at least \`${smaller}\` (${values[smaller]}): ${why}`);
+    }
+  };
+  needs("sweep.every_ms", "sweep.horizon_ms", "what falls due between two sweeps would be late");
+  needs("sweep.horizon_ms", "sweep.lease_ms", "a claimed item would be claimed again before its time");
+  needs("dispatch.deadline_ms", "job.deadline_ms", "the job would end before its first attempt could");
+  return problems;
+}
+
+function configFrom(values: Values, origins: Config["origins"]): Config {
+  return deepFreeze({
+    values: { ...values },
+    origins: { ...origins },
+    settings: flowSettings(values),
+    process: {
+      profile: values.profile === "founding" ? "founding" : "default",
+      name: textOrNull(values, "name"),
+      dataDir: String(values["data.dir"]),
+      host: String(values["http.host"]),
+      port: whole(values, "http.port"),
+      bodyBytesMax: whole(values, "http.body_bytes_max"),
+      natsUrl: textOrNull(values, "nats.url"),
+      redisUrl: textOrNull(values, "redis.url"),
+      policyFile: textOrNull(values, "policy.file"),
+      logLevel: values["log.level"] as ProcessSettings["logLevel"],
+    },
+  });
+}
+
+function flowSettings(values: Values): Settings {
+  const number = (name: SettingName) => whole(values, name);
+  const parkAfterMs = values["bus.park_after_ms"] === null ? null : number("bus.park_after_ms");
+  const retry = retrySettings(values);
+  return deepFreeze({
+    retry,
+    bus: {
+      ackWaitMs: number("bus.ack_wait_ms"),
+      deliverMax: number("bus.max_deliver"),
+      ackPendingMax: number("bus.max_ack_pending"),
+      parkAfterMs,
+      poisonDelayMs: interval(retry.poison.policy, 1).hiMs,
+    },
+    dispatch: { windowMax: number("dispatch.window_max"), deadlineMs: number("dispatch.deadline_ms") },
+    job: { deadlineMs: number("job.deadline_ms"), lockTtlMs: number("job.lock_ttl_ms") },
+    sweep: {
+      everyMs: number("sweep.every_ms"),
+      horizonMs: number("sweep.horizon_ms"),
+      leaseMs: number("sweep.lease_ms"),
+      batchMax: number("sweep.batch_max"),
+      outboxAgeMs: number("sweep.outbox_age_ms"),
+    },
+    retention: { jobsMs: number("retention.jobs_ms"), idempotencyMs: number("retention.idempotency_ms") },
+    limits: { inlineBytesMax: number("limits.inline_bytes_max") },
+  });
+}
+
+function retrySettings(values: Values): RetrySettings {
+  const entry = (retryClass: RetryClass) => ({
+    policy: parsePolicy(String(values[`retry.${retryClass}.policy`])),
+    budget: parseBudget(String(values[`retry.${retryClass}.budget`])),
+  });
+  return Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, entry(retryClass)])) as RetrySettings;
+}
+
+function whole(values: Values, name: SettingName): number {
+  const value = values[name];
+  if (typeof value !== "number") throw new Error(`\`${name}\` should be a number by now, but is \`${String(value)}\``);
+  return value;
+}
+
+function textOrNull(values: Values, name: SettingName): string | null {
+  const value = values[name];
+  return value === null ? null : String(value);
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const child of Object.values(value)) deepFreeze(child);
+  }
+  return value;
+}

@@ -1,0 +1,85 @@
+import { fingerprintOf, RESERVATIONS, reservationId } from "../model/idempotency.ts";
+import { JOBS, type JobState, type Payload } from "../model/job.ts";
+import { decideSafety, newJob } from "../model/job-life.ts";
+import type { Submission } from "../model/submission.ts";
+import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import { type Put, put } from "../ports/store.ts";
+import { permanent } from "../retry/contract.ts";
+import { apply } from "./apply.ts";
+import { policyRequestOf } from "./check-safety.ts";
+import { type Flow, given } from "./flow.ts";
+import { submitMessage } from "./packets.ts";
+import { place } from "./place.ts";
+
+/**
+ * Station 1: a submission becomes a job.
+ *
+ * 1. Key, job and place are one commit: a crash leaves all of them or none.
+ * 2. A key that was used before gives the job that it made, while it is being made too; with another body it conflicts.
+ * 3. Where the safety kernel is in this process, admission, check and placement are one commit and no message; else the
+ *    job waits as PENDING and its announcement is in the outbox.
+ */
+export type Admitted =
+  | { readonly kind: "accepted" | "replayed"; readonly jobId: string; readonly traceId: string; readonly state: JobState }
+  | { readonly kind: "conflict"; readonly jobId: string };
+
+export async function admit(flow: Flow, submission: Submission): Promise<Admitted> {
+  const { random, safety } = flow.world;
+  const moment = given(flow);
+  const jobId = submission.jobId ?? random.id();
+  const traceId = submission.traceId ?? jobId;
+  const input = await storeInput(flow, jobId, submission.input);
+  const job = newJob(submission, { jobId, traceId }, input, moment);
+  const reservation = reserve(flow, submission, jobId, traceId);
+
+  if (safety.local) {
+    const checked = decideSafety(job, safety.local(policyRequestOf(job)), moment);
+    const placed = await place(flow, null, checked, reservation);
+    return placed === "stale" ? replay(flow, submission, jobId) : { kind: "accepted", jobId, traceId, state: placed };
+  }
+  const committed = await apply(flow, {
+    org: job.org,
+    puts: [...reservation, put(JOBS, jobId, null, job)],
+    sends: [submitMessage(flow.world.name, job)],
+  });
+  if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
+  return replay(flow, submission, jobId);
+}
+
+function reserve(flow: Flow, submission: Submission, jobId: string, traceId: string): Put[] {
+  if (submission.idempotencyKey === null) return [];
+  const id = reservationId(submission.org, submission.idempotencyKey);
+  const dueMs = flow.world.clock.now() + flow.settings.current.retention.idempotencyMs;
+  return [put(RESERVATIONS, id, null, { jobId, traceId, fingerprint: fingerprintOf(submission), dueMs })];
+}
+
+/** The key or the id was there already: the same job again, if it was the same wish. */
+async function replay(flow: Flow, submission: Submission, jobId: string): Promise<Admitted> {
+  const { store } = flow.world;
+  const key = submission.idempotencyKey;
+  const reserved = key === null ? null : await store.load(RESERVATIONS, reservationId(submission.org, key));
+  if (reserved && reserved.value.fingerprint !== fingerprintOf(submission)) {
+    return { kind: "conflict", jobId: reserved.value.jobId };
+  }
+  const found = await store.load(JOBS, reserved?.value.jobId ?? jobId);
+  if (found && found.value.org === submission.org) {
+    return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
+  }
+  if (found) return { kind: "conflict", jobId };
+  throw new Error(`job \`${jobId}\` was refused as known, but is not in the store`);
+}
+
+async function storeInput(flow: Flow, jobId: string, value: unknown): Promise<Payload> {
+  const text = JSON.stringify(value);
+  // A string never has fewer bytes than characters: most inputs are known to be small without being encoded.
+  const { inlineBytesMax } = flow.settings.current.limits;
+  if (text.length * 3 <= inlineBytesMax) return { kind: "inline", value };
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= inlineBytesMax) return { kind: "inline", value };
+  if (bytes.length > BLOB_BYTES_MAX) {
+    throw permanent(new Error(`the input has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
+  }
+  const ptr = `ctx:${jobId}`;
+  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + flow.settings.current.retention.jobsMs);
+  return { kind: "pointer", ptr, bytes: bytes.length };
+}

@@ -1,0 +1,46 @@
+import type { Message } from "../ports/bus.ts";
+import type { Change, Committed } from "../ports/store.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * From a decision to the world: commit, then send what was committed.
+ *
+ * 1. Nothing is sent that was not committed: "sent but not saved" cannot happen.
+ * 2. What was committed is sent: at once from here, or by the sweeper if this process dies or the bus is away.
+ * 3. The caller waits for the commit only; sending goes on by itself.
+ */
+export async function apply(flow: Flow, wanted: Partial<Change> & Pick<Change, "org" | "puts">): Promise<Committed> {
+  const change: Change = { atMs: flow.world.clock.now(), guards: [], sends: [], watch: [], ...wanted };
+  const committed = await flow.world.store.commit(change);
+  if (committed.kind === "committed" && change.sends.length > 0) sendCommitted(flow, change.sends);
+  return committed;
+}
+
+/** Publishes messages of the outbox and strikes them off. Never throws: what fails here is sent by the sweeper. */
+export function sendCommitted(flow: Flow, messages: readonly Message[]): void {
+  if (flow.desk.sending >= SENDING_MAX) return;
+  flow.desk.sending++;
+  publishAll(flow, messages)
+    .catch((error: unknown) => flow.world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
+    .finally(() => flow.desk.sending--);
+}
+
+export async function publishAll(flow: Flow, messages: readonly Message[]): Promise<void> {
+  await Promise.all(messages.map((message) => flow.world.bus.publish(message)));
+  await flow.world.store.sent(messages.map((message) => message.id));
+}
+
+/**
+ * Reads, decides and applies again while the decision was based on an old version, a bounded number of times. `attempt`
+ * answers "stale" to be called again.
+ */
+export async function untilFresh<T>(what: string, attempt: () => Promise<T | "stale">): Promise<T> {
+  for (let tries = 0; tries < FRESH_TRIES_MAX; tries++) {
+    const answer = await attempt();
+    if (answer !== "stale") return answer;
+  }
+  throw new Error(`${what} changed ${FRESH_TRIES_MAX} times while it was being decided on`);
+}
+
+const SENDING_MAX = 4_096;
+const FRESH_TRIES_MAX = 8;

@@ -1,0 +1,171 @@
+import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
+import { type Spending, SPENDINGS } from "../model/parked.ts";
+import { DEFAULT_ORG } from "../model/submission.ts";
+import type { Delivery, Handler, Settlement } from "../ports/bus.ts";
+import { put } from "../ports/store.ts";
+import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";
+import { intentOf, toWire, type WireError } from "../retry/contract.ts";
+import { judgeFailure } from "../retry/failure.ts";
+import { actionFor, afterDeadLetter, afterPark, isDeliveryCapNear, type Outcome } from "../retry/outcome.ts";
+import { nextDelay } from "../retry/policies.ts";
+import { toBase64 } from "../wire/base64.ts";
+import { encodePacket } from "../wire/codec.ts";
+import type { Packet } from "../wire/packet.ts";
+import { apply } from "./apply.ts";
+import { type Flow, given } from "./flow.ts";
+import { originalId, park } from "./park.ts";
+
+/**
+ * Between the bus and a station: whatever a station throws becomes the one action that its retry intent asks for.
+ *
+ * 1. Only a station that returned is acknowledged as done.
+ * 2. Budgets are counted in the store, on an account of what the message is about; never by the broker's deliveries.
+ * 3. `term` comes after the dead letter was written, `ack` of a parked message after it was parked; if the write fails
+ *    the broker keeps the message.
+ * 4. A store that is away cannot count: the message is retried by the policy of `store_unavailable` alone.
+ */
+export interface Station {
+  readonly name: string;
+  /** The record that the message is about: its failures share one account. */
+  about(packet: Packet): string;
+  handle(flow: Flow, packet: Packet): Promise<void>;
+}
+
+export function deliver(flow: Flow, station: Station): Handler {
+  return async (delivery) => {
+    const { metrics } = flow.world;
+    const failure = await attempt(flow, station, delivery);
+    const settlement = failure ? await settleFailure(flow, delivery, failure) : ACK;
+    metrics.add("cordum_bus_deliveries_total", { subject: delivery.subject, action: settlement.kind });
+    if (delivery.attempt > 1) metrics.add("cordum_bus_redeliveries_total", { subject: delivery.subject });
+    return settlement;
+  };
+}
+
+interface Failure {
+  readonly outcome: Outcome;
+  readonly error: WireError;
+}
+
+async function attempt(flow: Flow, station: Station, delivery: Delivery): Promise<Failure | null> {
+  const { content } = delivery;
+  if (content.kind === "undecodable") {
+    return {
+      outcome: { kind: "undecodable", delivery: delivery.attempt },
+      error: { name: "Undecodable", message: content.error },
+    };
+  }
+  try {
+    await station.handle(flow, content.packet);
+    return null;
+  } catch (error) {
+    const outcome = await judge(flow, station, delivery, content.packet, error);
+    flow.world.log.write("warn", "delivery_failed", { station: station.name, message: delivery.id, error: String(error) });
+    return { outcome, error: toWire(error) };
+  }
+}
+
+async function judge(
+  flow: Flow,
+  station: Station,
+  delivery: Delivery,
+  packet: Packet,
+  error: unknown,
+): Promise<Outcome> {
+  if (isStoreAway(error)) return waitForStore(flow, delivery);
+  try {
+    const { settings, nowMs, random } = given(flow);
+    const id = station.about(packet) || originalId(delivery.id);
+    const account = await flow.world.store.load(SPENDINGS, id);
+    const judgement = judgeFailure(error, {
+      settings: settings.retry,
+      patience: account?.value.patience ?? {},
+      nowMs,
+      deadlineMs: null,
+      random,
+      deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
+    });
+    const spending: Spending = { patience: judgement.patience, dueMs: nowMs + DEADLINE_MS_DEFAULT };
+    // A stale version: two failures at once, of which one is counted. The budget ends one try later, at worst.
+    await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, spending)] });
+    return judgement.outcome;
+  } catch (storeError) {
+    if (isStoreAway(storeError)) return waitForStore(flow, delivery);
+    throw storeError;
+  }
+}
+
+function waitForStore(flow: Flow, delivery: Delivery): Outcome {
+  const { settings, random } = given(flow);
+  return {
+    kind: "retryable",
+    retryClass: "store_unavailable",
+    delayMs: nextDelay(settings.retry.store_unavailable.policy, delivery.attempt, random),
+    spent: false,
+    deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
+  };
+}
+
+async function settleFailure(flow: Flow, delivery: Delivery, failure: Failure): Promise<Settlement> {
+  const { parkAfterMs, poisonDelayMs } = flow.settings.current.bus;
+  const poison = flow.settings.current.retry.poison.budget;
+  const poisonMax = poison.kind === "count" ? poison.max : POISON_MAX_DEFAULT;
+  const action = actionFor(failure.outcome, { parkAfterMs, poisonMax, poisonDelayMs });
+  switch (action.kind) {
+    case "ack":
+    case "nak":
+    case "nakDelay":
+      return action;
+    case "park": {
+      const written = await park(flow, delivery, failure.outcome, failure.error.message, action.delayMs);
+      return afterPark(written, action.delayMs);
+    }
+    case "deadLetter": {
+      const written = await writeLetter(flow, delivery, action.reason, failure.error);
+      return afterDeadLetter(written, poisonDelayMs);
+    }
+    default:
+      return action satisfies never;
+  }
+}
+
+/** True once the letter is in the store, whoever wrote it. */
+async function writeLetter(
+  flow: Flow,
+  delivery: Delivery,
+  reason: DeadLetterReason,
+  error: WireError,
+): Promise<boolean> {
+  const { content, subject, attempt: deliveries } = delivery;
+  const nowMs = flow.world.clock.now();
+  const bytes = content.kind === "packet" ? encodePacket(content.packet) : content.bytes;
+  const id = `${subject}/${originalId(delivery.id)}`;
+  const letter = {
+    id,
+    org: DEFAULT_ORG,
+    createdMs: nowMs,
+    dueMs: nowMs + flow.settings.current.retention.jobsMs,
+    reason,
+    error,
+    source: { kind: "message", subject, messageId: delivery.id, deliveries, base64: toBase64(bytes) } as const,
+    history: [],
+  };
+  try {
+    const committed = await apply(flow, { org: letter.org, puts: [put(DEAD_LETTERS, id, null, letter)] });
+    if (committed.kind === "committed") flow.world.metrics.add("cordum_dead_letters_total", { reason });
+    return true;
+  } catch (writeError) {
+    flow.world.log.write("error", "dead_letter_not_written", { id, error: String(writeError) });
+    return false;
+  }
+}
+
+/** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */
+function isStoreAway(error: unknown): boolean {
+  if (intentOf(error).kind !== "unclassified") return false;
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
+}
+
+const ACK: Settlement = { kind: "ack" };
+const POISON_MAX_DEFAULT = 3;

@@ -1,0 +1,86 @@
+import {
+  BACKLOG_GROUP,
+  backlogGroupOf,
+  IN_FLIGHT_GROUP,
+  inFlightOf,
+  type Job,
+  JOBS,
+  queueOf,
+} from "../model/job.ts";
+import { dispatchJob } from "../model/job-life.ts";
+import { shareOut } from "../model/share.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import { apply } from "./apply.ts";
+import { dispatch } from "./dispatch.ts";
+import { type Flow, given } from "./flow.ts";
+
+/**
+ * Takes jobs out of a topic's backlog while its window has room, in turn between the orgs that wait.
+ *
+ * 1. A job is taken under a short lease: two processes do not work on the same head, and a dead one loses nothing.
+ * 2. The window is a guard of each commit; the count read before only says how many are worth taking.
+ * 3. Never throws: it is called after a commit by whoever made room, and by the sweeper for those who died.
+ */
+export async function drain(flow: Flow, topic: string): Promise<void> {
+  try {
+    await flow.desk.drainOnce(topic, () => drainRounds(flow, topic));
+  } catch (error) {
+    flow.world.log.write("warn", "drain_left_to_sweeper", { topic, error: String(error) });
+  }
+}
+
+async function drainRounds(flow: Flow, topic: string): Promise<void> {
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    if (flow.desk.isIdle(topic, flow.world.clock.now())) return;
+    const { store } = flow.world;
+    const [inFlight, waiting] = await Promise.all([
+      store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
+      store.counts(backlogGroupOf(topic), GROUP_MAX),
+    ]);
+    const room = flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
+    if (waiting.size === 0) flow.desk.markRoomy(topic);
+    if (room <= 0 || waiting.size === 0) return;
+    if ((await sendShares(flow, topic, waiting, Math.min(room, BATCH_MAX))) === 0) return;
+  }
+}
+
+async function sendShares(
+  flow: Flow,
+  topic: string,
+  waiting: ReadonlyMap<string, number>,
+  room: number,
+): Promise<number> {
+  const { shares, last } = shareOut(waiting, room, flow.desk.turnOf(topic));
+  flow.desk.giveTurn(topic, last);
+  const nowMs = flow.world.clock.now();
+  const taken = await Promise.all(
+    [...shares].map(([org, limit]) =>
+      flow.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
+    ),
+  );
+  const sent = await Promise.all(taken.flat().map((job) => sendOne(flow, job)));
+  return sent.filter(Boolean).length;
+}
+
+async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {
+  const job = dispatchJob(taken.value, given(flow));
+  const committed = await apply(flow, {
+    org: job.org,
+    puts: [put(JOBS, taken.id, taken, job)],
+    guards: [{ kind: "counter", counter: inFlightOf(job.topic), max: flow.settings.current.dispatch.windowMax }],
+  });
+  if (committed.kind !== "committed") return false;
+  void dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
+  return true;
+}
+
+/** The topics that have a backlog. */
+export async function backlogTopics(flow: Flow): Promise<ReadonlyMap<string, number>> {
+  return flow.world.store.counts(BACKLOG_GROUP, GROUP_MAX);
+}
+
+const ROUNDS_MAX = 1_000;
+const BATCH_MAX = 256;
+const GROUP_MAX = 10_000;
+/** Long enough for a commit, short enough that a job taken by a process that died is soon taken again. */
+const TAKE_LEASE_MS = 5_000;

@@ -1,0 +1,43 @@
+import { letterOf, DEAD_LETTERS } from "../model/dead-letter.ts";
+import { backlogOf, isFinal, type Job, JOBS } from "../model/job.ts";
+import { applyResult } from "../model/job-life.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import type { Packet } from "../wire/packet.ts";
+import { apply, untilFresh } from "./apply.ts";
+import { drain } from "./drain.ts";
+import { type Flow, given } from "./flow.ts";
+import { deadLetterMessage, outputOf, resultIn } from "./packets.ts";
+
+/** Station 6: a result. The job ends or waits for its next attempt, in one commit with its dead letter. */
+export async function finish(flow: Flow, packet: Packet): Promise<void> {
+  const result = resultIn(packet);
+  await untilFresh(`job \`${result.jobId}\``, async () => {
+    const found = await flow.world.store.load(JOBS, result.jobId);
+    if (!found) return; // Removed after its retention, or never ours: nothing can follow from it.
+    const next = applyResult(found.value, result, outputOf(result), given(flow));
+    if (!next) return;
+    if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
+      const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
+      flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
+    }
+    return (await settle(flow, found, next)) ? undefined : "stale";
+  });
+}
+
+/** Writes what became of a job. True if it was written; then room for the next one may have come. */
+export async function settle(flow: Flow, found: Versioned<Job>, next: Job): Promise<boolean> {
+  const letter = letterOf(next);
+  const committed = await apply(flow, {
+    org: next.org,
+    puts: letter
+      ? [put(JOBS, found.id, found, next), put(DEAD_LETTERS, letter.id, null, letter)]
+      : [put(JOBS, found.id, found, next)],
+    sends: letter ? [deadLetterMessage(flow.world.name, next)] : [],
+    watch: [backlogOf(next.topic)],
+  });
+  if (committed.kind !== "committed") return false;
+  if (isFinal(next.state)) flow.world.metrics.add("cordum_jobs_total", { state: next.state });
+  if (letter) flow.world.metrics.add("cordum_dead_letters_total", { reason: letter.reason });
+  if ((committed.seen[0] ?? 0) > 0) void drain(flow, next.topic);
+  return true;
+}

@@ -1,0 +1,97 @@
+import type { Job, Payload } from "../model/job.ts";
+import type { Submission } from "../model/submission.ts";
+import { checkSubmission } from "../model/submission.ts";
+import type { Message } from "../ports/bus.ts";
+import { permanent } from "../retry/contract.ts";
+import type { JobRequest, JobResult, Packet, PacketBody } from "../wire/packet.ts";
+import { DLQ, SUBMIT } from "../wire/subjects.ts";
+
+/** Jobs as packets, and packets as jobs. */
+export function packet(sender: string, traceId: string, nowMs: number, body: PacketBody): Packet {
+  return { traceId, senderId: sender, createdAtMs: nowMs, body };
+}
+
+/** Tells the schedulers that a job waits in the store. It carries no input: the record is the truth. */
+export function submitMessage(sender: string, job: Job): Message {
+  return {
+    id: `submit:${job.id}`,
+    subject: SUBMIT,
+    packet: packet(sender, job.traceId, job.createdMs, {
+      kind: "job_request",
+      jobId: job.id,
+      topic: job.topic,
+      tenantId: job.org,
+    }),
+  };
+}
+
+/** What the worker gets. */
+export function workPacket(sender: string, job: Job): Packet {
+  return packet(sender, job.traceId, job.updatedMs, {
+    kind: "job_request",
+    jobId: job.id,
+    topic: job.topic,
+    priority: job.priority,
+    tenantId: job.org,
+    labels: job.labels,
+    attempt: job.attempt,
+    deadlineMs: job.dueMs,
+    ...(job.input.kind === "inline" ? { input: job.input.value } : { contextPtr: job.input.ptr }),
+  });
+}
+
+/** Tells whoever watches the dead letters that a job has ended unhappily. */
+export function deadLetterMessage(sender: string, job: Job): Message {
+  return {
+    id: `dlq:${job.id}@${job.attempt}`,
+    subject: DLQ,
+    packet: packet(sender, job.traceId, job.updatedMs, {
+      kind: "job_result",
+      jobId: job.id,
+      status: job.state === "TIMEOUT" ? "timeout" : "failed",
+      workerId: job.workerId ?? sender,
+      errorCode: job.error?.name ?? "Error",
+      errorMessage: job.error?.message ?? job.state,
+    }),
+  };
+}
+
+export function requestIn(packet: Packet): JobRequest {
+  if (packet.body.kind === "job_request") return packet.body;
+  throw permanent(new Error(`expected a job_request, got a ${packet.body.kind}`));
+}
+
+export function resultIn(packet: Packet): JobResult {
+  if (packet.body.kind === "job_result") return packet.body;
+  throw permanent(new Error(`expected a job_result, got a ${packet.body.kind}`));
+}
+
+/** Whether the packet brings the job itself, as clients of the bus send it, or only announces one. */
+export const carriesJob = (request: JobRequest): boolean =>
+  request.input !== undefined || request.contextPtr !== undefined;
+
+/** A job that a client put on the bus itself. */
+export function submissionIn(packet: Packet, request: JobRequest): Submission {
+  const checked = checkSubmission({
+    org: request.tenantId,
+    topic: request.topic,
+    input: request.input,
+    jobId: request.jobId,
+    priority: request.priority,
+    labels: request.labels,
+    riskTags: request.meta?.riskTags,
+    requires: request.meta?.requires,
+    capability: request.meta?.capability || undefined,
+    actorId: request.meta?.actorId || undefined,
+    idempotencyKey: request.meta?.idempotencyKey || undefined,
+    traceId: packet.traceId || undefined,
+  });
+  if (checked.kind === "ok") return checked.submission;
+  throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
+}
+
+/** Where the output of a result stands, as far as the result says. */
+export function outputOf(result: JobResult): Payload | null {
+  if (result.output !== undefined) return { kind: "inline", value: result.output };
+  return result.resultPtr ? { kind: "pointer", ptr: result.resultPtr, bytes: 0 } : null;
+}

@@ -1,0 +1,59 @@
+import { PARKED, type Parked } from "../model/parked.ts";
+import { DEFAULT_ORG } from "../model/submission.ts";
+import type { Delivery, Message } from "../ports/bus.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import type { Outcome } from "../retry/outcome.ts";
+import { fromBase64, toBase64 } from "../wire/base64.ts";
+import { decodePacket, encodePacket } from "../wire/codec.ts";
+import { apply } from "./apply.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * Long waits leave the broker: the message is written to the store with its time, then acknowledged.
+ *
+ * 1. It comes back as a message of its own, in the commit that removes it from the store: neither lost nor doubled.
+ * 2. It comes back at its own time (see the sweeper), so that the spread which its policy gave is kept.
+ */
+export async function park(
+  flow: Flow,
+  delivery: Delivery,
+  outcome: Outcome,
+  reason: string,
+  delayMs: number,
+): Promise<boolean> {
+  if (delivery.content.kind !== "packet" || outcome.kind !== "retryable") return false;
+  const parkedMs = flow.world.clock.now();
+  const parked: Parked = {
+    subject: delivery.subject,
+    messageId: originalId(delivery.id),
+    base64: toBase64(encodePacket(delivery.content.packet)),
+    retryClass: outcome.retryClass,
+    reason,
+    parkedMs,
+    dueMs: parkedMs + delayMs,
+  };
+  try {
+    // Stale: this very delivery was parked before and its acknowledgement was lost.
+    await apply(flow, { org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
+    return true;
+  } catch (error) {
+    flow.world.log.write("warn", "park_failed", { message: delivery.id, error: String(error) });
+    return false;
+  }
+}
+
+/** The time has come: out of the store and onto the bus, in one commit. */
+export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void> {
+  const { subject, messageId, base64, dueMs } = found.value;
+  const message: Message = {
+    id: `${messageId}${COMEBACK}${dueMs}`,
+    subject,
+    packet: decodePacket(fromBase64(base64)),
+  };
+  await apply(flow, { org: DEFAULT_ORG, puts: [put(PARKED, found.id, found, null)], sends: [message] });
+}
+
+/** The id that a message had before it was parked for the first time. */
+export const originalId = (messageId: string): string => messageId.split(COMEBACK, 1)[0] ?? messageId;
+
+const COMEBACK = "~";

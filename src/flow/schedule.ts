@@ -1,0 +1,18 @@
+import { JOBS } from "../model/job.ts";
+import type { Packet } from "../wire/packet.ts";
+import { admit } from "./admit.ts";
+import { checkSafety } from "./check-safety.ts";
+import type { Flow } from "./flow.ts";
+import { carriesJob, requestIn, submissionIn } from "./packets.ts";
+
+/** Station 2: a submit message. It announces a job that waits in the store, or brings one from a client of the bus. */
+export async function schedule(flow: Flow, packet: Packet): Promise<void> {
+  const request = requestIn(packet);
+  const found = await flow.world.store.load(JOBS, request.jobId);
+  if (found) {
+    if (found.value.state === "PENDING" && found.value.wait === null) await checkSafety(flow, found);
+    return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
+  }
+  if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
+  await admit(flow, submissionIn(packet, request));
+}

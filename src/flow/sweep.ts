@@ -1,0 +1,128 @@
+import { PARKED_GROUP } from "../model/parked.ts";
+import type { Cancel } from "../ports/clock.ts";
+import type { Due } from "../ports/store.ts";
+import { RETRY_CLASSES } from "../retry/classes.ts";
+import { publishAll } from "./apply.ts";
+import { backlogTopics, drain } from "./drain.ts";
+import type { Flow } from "./flow.ts";
+import { wake } from "./wake.ts";
+
+/**
+ * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
+ * a backlog and room. Any process may do it; all of them do.
+ *
+ * 1. Each part goes on until nothing is left, in bounded batches.
+ * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
+ *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.)
+ * 3. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
+ */
+export class Sweeper {
+  readonly #flow: Flow;
+  readonly #timers = new Set<Cancel>();
+  #next: Cancel = () => {};
+  #stopped = false;
+  #running: Promise<void> = Promise.resolve();
+  /** When a sweep last ended without a failure: health is progress, not a ping. */
+  sweptMs: number;
+
+  constructor(flow: Flow) {
+    this.#flow = flow;
+    this.sweptMs = flow.world.clock.now();
+  }
+
+  start(): void {
+    const { clock, random } = this.#flow.world;
+    const { everyMs } = this.#flow.settings.current.sweep;
+    // The first sweep is early and spread, so that a fleet that starts together does not sweep together.
+    this.#next = clock.after(everyMs * random.next(), () => this.#tick());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#next();
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    await this.#running;
+  }
+
+  #tick(): void {
+    this.#running = this.sweep().then(() => {
+      if (this.#stopped) return;
+      this.#next = this.#flow.world.clock.after(this.#flow.settings.current.sweep.everyMs, () => this.#tick());
+    });
+  }
+
+  async sweep(): Promise<void> {
+    const parts = { outbox: () => this.#outbox(), due: () => this.#due(), backlog: () => this.#backlog() };
+    const results = await Promise.all(
+      Object.entries(parts).map(async ([part, run]) => {
+        try {
+          await run();
+          return true;
+        } catch (error) {
+          this.#flow.world.log.write("warn", "sweep_failed", { part, error: String(error) });
+          return false;
+        }
+      }),
+    );
+    if (results.every(Boolean)) this.sweptMs = this.#flow.world.clock.now();
+  }
+
+  async #outbox(): Promise<void> {
+    const { clock, store, metrics } = this.#flow.world;
+    const { outboxAgeMs, batchMax } = this.#flow.settings.current.sweep;
+    for (;;) {
+      const messages = await store.unsent(clock.now() - outboxAgeMs, batchMax);
+      if (messages.length === 0 || this.#stopped) return;
+      await publishAll(this.#flow, messages);
+      metrics.add("cordum_outbox_repairs_total", {}, messages.length);
+    }
+  }
+
+  async #due(): Promise<void> {
+    const { clock, store } = this.#flow.world;
+    const { horizonMs, leaseMs, batchMax } = this.#flow.settings.current.sweep;
+    for (;;) {
+      if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
+      const nowMs = clock.now();
+      const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit: batchMax });
+      const ripe = items.filter((item) => item.dueMs <= nowMs);
+      for (const item of items) if (item.dueMs > nowMs) this.#arm(item);
+      await Promise.all(ripe.map((item) => this.#wake(item)));
+      if (items.length < batchMax) return;
+    }
+  }
+
+  #arm(item: Due): void {
+    const { clock } = this.#flow.world;
+    const cancel = clock.after(item.dueMs - clock.now(), () => {
+      this.#timers.delete(cancel);
+      if (clock.now() < item.dueMs) this.#arm(item);
+      else void this.#wake(item);
+    });
+    this.#timers.add(cancel);
+  }
+
+  /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
+  async #wake(item: Due): Promise<void> {
+    try {
+      await wake(this.#flow, item);
+    } catch (error) {
+      this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
+    }
+  }
+
+  async #backlog(): Promise<void> {
+    const { metrics, store } = this.#flow.world;
+    const parked = await store.counts(PARKED_GROUP, RETRY_CLASSES.length);
+    for (const retryClass of RETRY_CLASSES) {
+      metrics.set("cordum_parked_retries", parked.get(retryClass) ?? 0, { class: retryClass });
+    }
+    for (const [topic, length] of await backlogTopics(this.#flow)) {
+      metrics.set("cordum_queue_lag", length, { subject: topic });
+      if (!this.#stopped) await drain(this.#flow, topic);
+    }
+  }
+}
+
+const TIMERS_MAX = 100_000;

@@ -1,0 +1,61 @@
+import { DEAD_LETTERS } from "../model/dead-letter.ts";
+import { RESERVATIONS } from "../model/idempotency.ts";
+import { isFinal, type Job, JOBS } from "../model/job.ts";
+import { passTime, resume } from "../model/job-life.ts";
+import { PARKED, SPENDINGS } from "../model/parked.ts";
+import type { Table } from "../model/table.ts";
+import { type Due, put, type Versioned } from "../ports/store.ts";
+import { apply } from "./apply.ts";
+import { checkSafety } from "./check-safety.ts";
+import { settle } from "./finish.ts";
+import { type Flow, given } from "./flow.ts";
+import { unpark } from "./park.ts";
+import { place } from "./place.ts";
+
+/** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
+export async function wake(flow: Flow, due: Due): Promise<void> {
+  const waker = WAKERS[due.table];
+  if (!waker) throw new Error(`nothing wakes records of \`${due.table}\`: add it to the table in wake.ts`);
+  await waker(flow, due);
+}
+
+const WAKERS: Readonly<Record<string, (flow: Flow, due: Due) => Promise<void>>> = {
+  [JOBS.name]: (flow, due) => wakeJob(flow, as(due)),
+  [PARKED.name]: (flow, due) => unpark(flow, as(due)),
+  [SPENDINGS.name]: (flow, due) => forget(flow, SPENDINGS, as(due)),
+  [RESERVATIONS.name]: (flow, due) => forget(flow, RESERVATIONS, as(due)),
+  [DEAD_LETTERS.name]: (flow, due) => forget(flow, DEAD_LETTERS, as(due)),
+};
+
+/** A stale version below means that somebody else moved the job on; then its time is another one. */
+async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
+  const job = found.value;
+  const passed = passTime(job, given(flow));
+  if (passed) {
+    await settle(flow, found, passed);
+    return;
+  }
+  if (isFinal(job.state)) {
+    await removeJob(flow, found);
+  } else if (job.state === "PENDING") {
+    await checkSafety(flow, found);
+  } else if (job.state === "RETRYING") {
+    await place(flow, found, resume(job, given(flow)));
+  }
+}
+
+/** After its retention a job leaves with its payloads. */
+async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
+  const { input, output } = found.value;
+  for (const payload of [input, output]) {
+    if (payload?.kind === "pointer") await flow.world.blobs.delete(payload.ptr);
+  }
+  await apply(flow, { org: found.value.org, puts: [put(JOBS, found.id, found, null)] });
+}
+
+async function forget<T>(flow: Flow, table: Table<T>, found: Versioned<T>): Promise<void> {
+  await apply(flow, { org: "", puts: [put(table, found.id, found, null)] });
+}
+
+/** The store gives back what was put under this table's name. */
+const as = <T>(due: Due): Versioned<T> => ({ id: due.id, version: due.version, value: due.value as T });

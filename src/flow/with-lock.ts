@@ -1,0 +1,41 @@
+import type { Lease, LockRequest } from "../ports/locks.ts";
+import { retryAfter } from "../retry/contract.ts";
+import { nextDelay } from "../retry/policies.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * Work under a lock.
+ *
+ * 1. Still busy after the wait: `lock_busy`, with the delay of its policy. Jitter decides when contenders come back,
+ *    never who may hold the lock.
+ * 2. The work gets the lease: it stops when the signal aborts, and what it writes carries the fence.
+ * 3. The lock is released whatever happens, and the caller does not wait for more than that.
+ * 4. A backend error while locking is an error; there is no way on without the lock.
+ */
+export interface LockWish extends Omit<LockRequest, "owner"> {
+  /** Which path asks, for the metrics: job, engine, gateway. */
+  readonly path: string;
+}
+
+export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Lease) => Promise<T>): Promise<T> {
+  const { locks, metrics, name } = flow.world;
+  const { path, ...request } = wish;
+  const acquired = await locks.acquire({ ...request, owner: name });
+  if (acquired.kind === "busy") {
+    const { policy } = flow.settings.current.retry.lock_busy;
+    const delayMs = nextDelay(policy, 1, () => flow.world.random.next());
+    metrics.add("cordum_lock_busy_retries_total", { path });
+    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { policy: policy.kind });
+    throw retryAfter(new Error(`lock \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`), delayMs, "lock_busy");
+  }
+  const { lease } = acquired;
+  metrics.observe("cordum_run_lock_wait_seconds", lease.waitedMs / 1_000, { path });
+  metrics.observe("cordum_lock_attempts", lease.attempts, { path });
+  try {
+    return await work(lease);
+  } finally {
+    lease.release().catch((error: unknown) => {
+      flow.world.log.write("warn", "lock_left_to_its_ttl", { key: wish.key, error: String(error) });
+    });
+  }
+}

@@ -1,0 +1,35 @@
+import { createHash } from "node:crypto";
+import type { Submission } from "./submission.ts";
+import type { Placement, Table } from "./table.ts";
+
+/** A client's key, bound to the job that it made: written in the commit that makes the job, never before. */
+export interface Reservation {
+  readonly jobId: string;
+  readonly traceId: string;
+  readonly fingerprint: string;
+  readonly dueMs: number;
+}
+
+export const RESERVATIONS: Table<Reservation> = {
+  name: "idempotency",
+  placement: (reservation): Placement => ({ lists: [], queue: null, counters: [], dueMs: reservation.dueMs }),
+};
+
+/** Scoped by org: one tenant can never be handed another's job. */
+export const reservationId = (org: string, key: string): string => `${org}/${key}`;
+
+/** What makes two submissions the same; the key, the trace and the job's id are not part of it. */
+export function fingerprintOf(submission: Submission): string {
+  const { idempotencyKey: _key, traceId: _trace, jobId: _id, ...body } = submission;
+  return createHash("sha256").update(canonical(body)).digest("base64url");
+}
+
+/** JSON with sorted keys, so that the order in which a client writes its fields does not matter. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (value !== null && typeof value === "object") {
+    const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    return `{${fields.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join(",")}}`;
+  }
+  return JSON.stringify(value) ?? "null";
+}

@@ -1,0 +1,87 @@
+import type { JobPriority } from "../wire/packet.ts";
+import { isTopic, TOPIC_LENGTH_MAX } from "../wire/subjects.ts";
+
+/** What a client asks for, checked. */
+export interface Submission {
+  readonly org: string;
+  readonly topic: string;
+  readonly input: unknown;
+  readonly jobId: string | null;
+  readonly priority: JobPriority;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly riskTags: readonly string[];
+  readonly requires: readonly string[];
+  readonly capability: string | null;
+  readonly actorId: string | null;
+  readonly idempotencyKey: string | null;
+  readonly traceId: string | null;
+}
+
+export type CheckedSubmission =
+  | { readonly kind: "ok"; readonly submission: Submission }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export const DEFAULT_ORG = "default";
+export const LABELS_MAX = 64;
+export const TEXT_LENGTH_MAX = 256;
+const PRIORITIES: readonly JobPriority[] = ["interactive", "batch", "critical"];
+const NAME = /^[A-Za-z0-9_.:@-]+$/;
+
+/** Says everything that is wrong with a submission at once, in words that tell what to change. */
+export function checkSubmission(raw: Readonly<Record<string, unknown>>): CheckedSubmission {
+  const problems: string[] = [];
+  const name = (field: string, value: unknown, fallback: string | null): string | null => {
+    if (value === undefined || value === null) return fallback;
+    if (typeof value === "string" && value.length > 0 && value.length <= TEXT_LENGTH_MAX && NAME.test(value)) return value;
+    problems.push(`\`${field}\` must be 1 to ${TEXT_LENGTH_MAX} letters, digits or any of \`_ . : @ -\``);
+    return fallback;
+  };
+  const names = (field: string, value: unknown): readonly string[] => {
+    if (value === undefined || value === null) return [];
+    if (Array.isArray(value) && value.length <= LABELS_MAX && value.every(isText)) return value;
+    problems.push(`\`${field}\` must be a list of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+    return [];
+  };
+  const topic = typeof raw.topic === "string" ? raw.topic : "";
+  if (!isTopic(topic)) {
+    problems.push(`\`topic\` must be tokens of letters, digits, \`_\` and \`-\` joined by dots, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\``);
+  }
+  const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
+  if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);
+  const submission: Submission = {
+    org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
+    topic,
+    input: raw.input ?? null,
+    jobId: name("jobId", raw.jobId, null),
+    priority: priority ?? "batch",
+    labels: checkLabels(raw.labels, problems),
+    riskTags: names("riskTags", raw.riskTags),
+    requires: names("requires", raw.requires),
+    capability: name("capability", raw.capability, null),
+    actorId: name("actorId", raw.actorId, null),
+    idempotencyKey: checkKey(raw.idempotencyKey, problems),
+    traceId: name("traceId", raw.traceId, null),
+  };
+  return problems.length === 0 ? { kind: "ok", submission } : { kind: "bad", problems };
+}
+
+function checkLabels(value: unknown, problems: string[]): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {};
+  if (typeof value === "object" && !Array.isArray(value)) {
+    const entries = Object.entries(value);
+    if (entries.length <= LABELS_MAX && entries.every(([key, text]) => isText(key) && isText(text))) {
+      return value as Readonly<Record<string, string>>;
+    }
+  }
+  problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+  return {};
+}
+
+function checkKey(value: unknown, problems: string[]): string | null {
+  if (value === undefined || value === null) return null;
+  if (isText(value) && value.length > 0) return value;
+  problems.push(`the idempotency key must be 1 to ${TEXT_LENGTH_MAX} characters`);
+  return null;
+}
+
+const isText = (value: unknown): value is string => typeof value === "string" && value.length <= TEXT_LENGTH_MAX;

@@ -1,0 +1,74 @@
+import type { Packet } from "../wire/packet.ts";
+
+/**
+ * Messages between processes: two promises, and a way to hand out work.
+ *
+ * Durable, `publish` and `consume`:
+ * 1. `publish` resolves once the message survives the death of any process of ours, or once a consumer has acknowledged
+ *    it. It rejects when that is not known; the caller tries again and the message may then be delivered twice.
+ * 2. Each group sees each message at least once; one member at a time has it. A member that neither answers nor lives
+ *    loses it after `ackWaitMs`; while a handler works in a live process the message is its own (in-progress signals).
+ * 3. The handler's answer is obeyed exactly: `ack` and `term` end the message, `nak` redelivers, `nakDelay` not before
+ *    its delay. A handler that throws is a bug and counts as `nakDelay` of one second.
+ * 4. Bytes that cannot be read are delivered as `undecodable` with the raw bytes; the bus never drops them by itself.
+ * 5. At most `inFlightMax` deliveries are with the handlers of one `consume`.
+ *
+ * Best effort, `tell` and `listen`: every listener that is connected now probably hears it, once.
+ *
+ * Work, `dispatch` and `serve`: to one server of the subject, at most once. `no_responders` means that nobody serves
+ * the subject; `sent` means only that somebody was there. The record and its deadline are the truth.
+ *
+ * Calls of one tick travel together: adapters gather them and make one round trip, so callers start many calls and
+ * await them together.
+ */
+export interface Bus {
+  publish(message: Message): Promise<void>;
+  consume(subject: string, group: string, handler: Handler): Promise<Stop>;
+
+  tell(subject: string, packet: Packet): void;
+  listen(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
+
+  dispatch(subject: string, packet: Packet): Promise<Dispatched>;
+  serve(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
+}
+
+export interface Message {
+  /** Two messages with one id are one message (best effort, two minutes). It must contain the attempt. */
+  readonly id: string;
+  readonly subject: string;
+  readonly packet: Packet;
+}
+
+export interface Delivery {
+  readonly id: string;
+  readonly subject: string;
+  /** 1 for the first delivery of this message to this group. */
+  readonly attempt: number;
+  readonly content: Content;
+}
+
+export type Content =
+  | { readonly kind: "packet"; readonly packet: Packet }
+  | { readonly kind: "undecodable"; readonly bytes: Uint8Array; readonly error: string };
+
+export type Handler = (delivery: Delivery) => Promise<Settlement>;
+
+/** What the broker is told. Parking and dead letters come before, in the flow. */
+export type Settlement =
+  | { readonly kind: "ack" }
+  | { readonly kind: "nak" }
+  | { readonly kind: "nakDelay"; readonly delayMs: number }
+  | { readonly kind: "term" };
+
+export type Dispatched = "sent" | "no_responders";
+
+/** Stops taking new deliveries, waits for those in progress. */
+export type Stop = () => Promise<void>;
+
+export interface BusOptions {
+  readonly ackWaitMs: number;
+  /** The broker's own last resort; our budgets end before it. */
+  readonly deliverMax: number;
+  readonly inFlightMax: number;
+}
+

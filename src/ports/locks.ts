@@ -1,0 +1,60 @@
+/**
+ * Leased, fenced, first-in-first-out locks.
+ *
+ * 1. At most one lease per key is valid at any time; a lease is valid until it is released, or `ttlMs` after its last
+ *    renewal.
+ * 2. Every acquisition gets a fence that is larger than any fence given before in the same org. What is written under a
+ *    lock carries the fence; a store refuses a stale one. The lock saves work, the fence makes it correct.
+ * 3. Waiters are served in the order in which they came. A release wakes the next one: a waiter needs one attempt.
+ *    Each waiter has a short lease of its own (`WAITER_LEASE_MS`), kept up while it waits, so that a dead waiter at the
+ *    head delays the rest by no more than that.
+ * 4. Holders renew at a third of the TTL by themselves. "Not owned" at renewal is a loss at once, and so is a TTL that
+ *    has passed without a successful renewal: `signal` aborts.
+ * 5. Release compares the token in one atomic step: it never frees another holder's lock. It does not depend on the
+ *    caller's own request being still open.
+ * 6. A failure of the backend is thrown. It never means "go on without the lock", nor "busy".
+ */
+export interface Locks {
+  acquire(request: LockRequest): Promise<Acquired>;
+  /** The keys that are held or waited for, most waiters first. */
+  list(limit: number): Promise<readonly LockView[]>;
+}
+
+export interface LockRequest {
+  readonly key: string;
+  /** Whose fence counter is used. */
+  readonly org: string;
+  readonly ttlMs: number;
+  /** How long to queue for it; 0 asks once. */
+  readonly waitMs: number;
+  /** Shown to operators: which process, for what. */
+  readonly owner: string;
+}
+
+export type Acquired =
+  | { readonly kind: "held"; readonly lease: Lease }
+  | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
+
+export interface Lease {
+  readonly key: string;
+  readonly token: string;
+  readonly fence: number;
+  readonly waitedMs: number;
+  /** How often the backend was asked for the lock: 1 when it was free or handed over. */
+  readonly attempts: number;
+  /** Aborts when the lease is lost. Never aborts after a release. */
+  readonly signal: AbortSignal;
+  /** True if the lock was still ours. Safe to call twice. */
+  release(): Promise<boolean>;
+}
+
+export interface LockView {
+  readonly key: string;
+  readonly holder: string | null;
+  readonly fence: number;
+  readonly expiresAtMs: number;
+  readonly waiters: number;
+}
+
+/** How long a waiter is believed to be alive without a sign of life. */
+export const WAITER_LEASE_MS = 1_000;

@@ -1,0 +1,60 @@
+/**
+ * What dashboards read. Every metric is declared once, by name, in `METRICS`; adapters register the table and refuse
+ * any other name at compile time. Label values come from closed sets or are bounded by the caller.
+ */
+export interface Metrics {
+  /** Adds to a counter. */
+  add(name: CounterMetric, labels?: Labels, amount?: number): void;
+  /** Sets a gauge. */
+  set(name: GaugeMetric, value: number, labels?: Labels): void;
+  /** Observes a value in a histogram; the unit is the metric's own (seconds end in `_seconds`). */
+  observe(name: HistogramMetric, value: number, labels?: Labels): void;
+}
+
+export type Labels = Readonly<Record<string, string>>;
+
+export const METRICS = {
+  cordum_jobs_total: { type: "counter", labels: ["state"], help: "Jobs that reached a final state." },
+  cordum_bus_deliveries_total: {
+    type: "counter",
+    labels: ["subject", "action"],
+    help: "Deliveries by what became of them.",
+  },
+  cordum_bus_redeliveries_total: { type: "counter", labels: ["subject"], help: "Deliveries after the first." },
+  cordum_dead_letters_total: { type: "counter", labels: ["reason"], help: "Dead letters written." },
+  cordum_lock_busy_retries_total: { type: "counter", labels: ["path"], help: "Retries because a lock was held." },
+  cordum_lock_first_retry_success_total: {
+    type: "counter",
+    labels: ["path"],
+    help: "Locks taken by the first retry after being busy.",
+  },
+  cordum_scheduler_safety_unavailable_total: {
+    type: "counter",
+    labels: [],
+    help: "Safety checks that got no answer.",
+  },
+  cordum_outbox_repairs_total: { type: "counter", labels: [], help: "Messages that the sweeper sent for a dead process." },
+  cordum_queue_lag: { type: "gauge", labels: ["subject"], help: "Jobs that wait in the backlog of a topic." },
+  cordum_parked_retries: { type: "gauge", labels: ["class"], help: "Messages parked in the store until their time." },
+  cordum_lock_busy_retry_delay_seconds: { type: "histogram", labels: ["policy"], help: "Delays given to lock-busy retries." },
+  cordum_run_lock_wait_seconds: { type: "histogram", labels: ["path"], help: "Time from asking for a lock to holding it." },
+  cordum_lock_attempts: { type: "histogram", labels: ["path"], help: "Attempts per lock acquisition." },
+  cordum_job_result_latency_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "Time from dispatch to the result being applied.",
+  },
+} as const satisfies Record<string, MetricSpec>;
+
+export interface MetricSpec {
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+}
+
+type NamesOf<T extends MetricSpec["type"]> = {
+  [N in keyof typeof METRICS]: (typeof METRICS)[N]["type"] extends T ? N : never;
+}[keyof typeof METRICS];
+export type CounterMetric = NamesOf<"counter">;
+export type GaugeMetric = NamesOf<"gauge">;
+export type HistogramMetric = NamesOf<"histogram">;

@@ -1,0 +1,46 @@
+import type { Decision, PolicyRequest } from "../policy/decision.ts";
+import type { Checked, Safety } from "../ports/safety.ts";
+import type { Network } from "./net.ts";
+import type { Process } from "./process.ts";
+
+/** The safety kernel of the simulated system: one policy, wherever it is asked. */
+export interface Kernel {
+  decide(request: PolicyRequest): Decision;
+  /** `refuses`: the connection is refused at once. `hangs`: nothing ever comes back. */
+  health: "up" | "refuses" | "hangs";
+  readonly timeoutMs: number;
+}
+
+/** The kernel in the process itself: always there. */
+export function localSafety(kernel: Kernel): Safety {
+  return {
+    local: (request) => kernel.decide(request),
+    check: async (request) => ({ kind: "decided", decision: kernel.decide(request) }),
+  };
+}
+
+/** The kernel somewhere else: it takes time, it can be down, and then the answer is "unavailable", never a verdict. */
+export function remoteSafety(net: Network, kernel: Kernel, process: Process): Safety {
+  return { local: null, check: (request) => check(net, kernel, process, request) };
+}
+
+function check(net: Network, kernel: Kernel, process: Process, request: PolicyRequest): Promise<Checked> {
+  return new Promise((resolve) => {
+    const { random, timeline, faults } = net;
+    const answer = (delayMs: number, checked: Checked): void => {
+      timeline.post(delayMs, () => process.enter(() => resolve(checked)));
+    };
+    const hangs = random.chance(faults.safety.hangRate);
+    const outMs = random.exponential(faults.safety.latencyMs);
+    const backMs = random.exponential(faults.safety.latencyMs);
+    timeline.postQuiet(outMs, () => {
+      if (hangs || kernel.health === "hangs") {
+        answer(kernel.timeoutMs, { kind: "unavailable", reason: `no answer within ${kernel.timeoutMs} ms` });
+      } else if (kernel.health === "refuses") {
+        answer(backMs, { kind: "unavailable", reason: "connection refused" });
+      } else {
+        answer(backMs, { kind: "decided", decision: kernel.decide(request) });
+      }
+    });
+  });
+}

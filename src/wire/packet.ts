@@ -1,0 +1,97 @@
+import type { RetryClass } from "../retry/classes.ts";
+import type { WireError } from "../retry/contract.ts";
+
+/**
+ * What travels on the bus, as the core sees it: the packets of CAP (Cordum Agent Protocol, wire version 1).
+ *
+ * Field names are CAP's in camel case; `codec.ts` turns them into bytes and back. Fields marked "ours" are private to
+ * this control plane and its own workers (field numbers from 50,001 on, which others skip as unknown).
+ */
+export interface Packet {
+  readonly traceId: string;
+  readonly senderId: string;
+  readonly createdAtMs: number;
+  readonly body: PacketBody;
+}
+
+export type PacketBody =
+  | ({ readonly kind: "job_request" } & JobRequest)
+  | ({ readonly kind: "job_result" } & JobResult)
+  | ({ readonly kind: "heartbeat" } & Heartbeat)
+  | ({ readonly kind: "handshake" } & Handshake)
+  | ({ readonly kind: "alert" } & SystemAlert);
+
+export type JobPriority = "interactive" | "batch" | "critical";
+
+export interface JobRequest {
+  readonly jobId: string;
+  readonly topic: string;
+  readonly priority?: JobPriority;
+  readonly contextPtr?: string;
+  readonly tenantId?: string;
+  readonly principalId?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly meta?: JobMetadata;
+  /** Ours: which dispatch of the job this is, from 1. */
+  readonly attempt?: number;
+  /** Ours: the input itself, when it is small enough to travel. Any JSON value. */
+  readonly input?: unknown;
+  /** Ours: when the control plane stops waiting for this attempt. */
+  readonly deadlineMs?: number;
+}
+
+export interface JobMetadata {
+  readonly tenantId?: string;
+  readonly actorId?: string;
+  readonly idempotencyKey?: string;
+  readonly capability?: string;
+  readonly riskTags?: readonly string[];
+  readonly requires?: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export type ResultStatus = "succeeded" | "failed" | "failed_retryable" | "failed_fatal" | "timeout" | "cancelled" | "denied";
+
+export interface JobResult {
+  readonly jobId: string;
+  readonly status: ResultStatus;
+  readonly workerId: string;
+  readonly resultPtr?: string;
+  readonly executionMs?: number;
+  readonly errorCode?: string;
+  readonly errorMessage?: string;
+  /** Ours: the attempt that this is the result of; absent from workers of others. */
+  readonly attempt?: number;
+  /** Ours: the result itself, when it is small enough to travel. Any JSON value. */
+  readonly output?: unknown;
+  /** Ours: the retry intent of the error that ended the attempt. */
+  readonly retryAfterMs?: number;
+  readonly retryClass?: RetryClass;
+  /** Ours: the error with its chain of causes. */
+  readonly error?: WireError;
+}
+
+export interface Heartbeat {
+  readonly workerId: string;
+  readonly activeJobs?: number;
+  readonly maxParallelJobs?: number;
+  readonly pool?: string;
+  readonly capabilities?: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface Handshake {
+  readonly componentId: string;
+  readonly role: "worker" | "scheduler" | "gateway";
+  readonly readyTopics?: readonly string[];
+  readonly sdkVersion?: string;
+}
+
+export interface SystemAlert {
+  readonly level: string;
+  readonly message: string;
+  readonly component?: string;
+  readonly code?: string;
+  readonly details?: Readonly<Record<string, string>>;
+}

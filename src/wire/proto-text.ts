@@ -1,0 +1,64 @@
+import { CAP, type EnumTable, type Field, OURS_FROM, PROTO_PACKAGE, RESERVED } from "./schema.ts";
+
+/** The schema tables as a `.proto` file, for those who generate code from it. `docs/cap.proto` is its output. */
+export function protoText(): string {
+  return [
+    "// CAP, the Cordum Agent Protocol, wire version 1: what travels on the bus.",
+    "// Generated from src/wire/schema.ts; a test checks that the two agree. Append only: numbers never change meaning.",
+    'syntax = "proto3";',
+    "",
+    `package ${PROTO_PACKAGE};`,
+    "",
+    'import "google/protobuf/timestamp.proto";',
+    ...Object.entries(CAP.messages).flatMap(([name, fields]) => ["", ...messageText(name, fields)]),
+    ...Object.entries(CAP.enums).flatMap(([name, table]) => ["", ...enumText(name, table)]),
+    "",
+  ].join("\n");
+}
+
+function messageText(name: string, fields: readonly Field[]): string[] {
+  const reserved = RESERVED[name];
+  const oneof = fields.filter((field) => field.oneof !== undefined);
+  const lines: string[] = [];
+  if (reserved) lines.push(`  reserved ${reserved[0]} to ${reserved[1]};`);
+  for (const field of fields) {
+    if (field.oneof === undefined) lines.push(`  ${fieldText(field)}`);
+    else if (field === oneof[0]) {
+      lines.push(`  oneof ${field.oneof} {`, ...oneof.map((member) => `    ${fieldText(member)}`), "  }");
+    }
+  }
+  return [`message ${name} {`, ...lines, "}"];
+}
+
+function fieldText(field: Field): string {
+  const type = typeText(field);
+  const shape = { single: type, repeated: `repeated ${type}`, map: `map<string, ${type}>` }[field.shape];
+  return `${shape} ${field.name} = ${field.number};${commentText(field)}`;
+}
+
+function commentText({ number, type }: Field): string {
+  if (number < OURS_FROM) return "";
+  return type.kind === "json" ? " // ours: UTF-8 JSON" : " // ours";
+}
+
+function typeText({ type }: Field): string {
+  switch (type.kind) {
+    case "scalar":
+      return type.scalar;
+    case "timestamp":
+      return "google.protobuf.Timestamp";
+    case "json":
+      return "bytes";
+    case "enum":
+    case "message":
+      return type.of;
+    default:
+      throw new Error(`no text for ${type satisfies never}`);
+  }
+}
+
+function enumText(name: string, table: EnumTable): string[] {
+  const prefix = name.replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase();
+  const values = Object.entries(table).map(([number, value]) => `  ${prefix}_${value.toUpperCase()} = ${number};`);
+  return [`enum ${name} {`, `  ${prefix}_UNSPECIFIED = 0;`, ...values, "}"];
+}

@@ -1,0 +1,189 @@
+// The servers that the other tests stand on: what server.ts promises, on both kinds.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect as connectNats } from "@nats-io/transport-node";
+import { afterEach, describe, expect, it } from "vitest";
+import { freePort } from "../servers/ports.ts";
+import { talk } from "../servers/protocol.ts";
+import { type RunningServer, startServer } from "../servers/server.ts";
+import { startNats, startRedis } from "../servers/start.ts";
+
+const started: RunningServer[] = [];
+
+async function keep(starting: Promise<RunningServer>): Promise<RunningServer> {
+  const server = await starting;
+  started.push(server);
+  return server;
+}
+
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((server) => server.stop()));
+});
+
+describe.each([
+  ["nats", startNats],
+  ["redis", startRedis],
+])("a %s server", (_name, start) => {
+  it("answers at once, beside others of its kind", async () => {
+    const [one, two] = await Promise.all([keep(start()), keep(start())]);
+    expect(one.port).not.toBe(two.port);
+    expect(one.url).toMatch(new RegExp(`^${_name}://127\\.0\\.0\\.1:${one.port}$`));
+    await Promise.all([greet(one), greet(two)]);
+  });
+
+  it("leaves nothing behind when stopped, also when it was paused", async () => {
+    const server = await start();
+    await server.pause();
+    await server.stop();
+    expect(existsSync(server.dir)).toBe(false);
+    expect(isAlive(server.pid)).toBe(false);
+    await expect(greet(server)).rejects.toThrow("ECONNREFUSED");
+  });
+
+  it("leaves a folder that it was given", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "cordum-servers-"));
+    const server = await start({ dir });
+    await server.stop();
+    expect(existsSync(dir)).toBe(true);
+    await rm(dir, { recursive: true });
+  });
+
+  it("comes back after a kill on the same port as another process", async () => {
+    const server = await keep(start());
+    const pidBefore = server.pid;
+    await server.kill();
+    await expect(greet(server)).rejects.toThrow("ECONNREFUSED");
+    await server.restart();
+    expect(server.pid).not.toBe(pidBefore);
+    await greet(server);
+  });
+
+  it("says so when the port it was told to use is taken", async () => {
+    const { port } = await keep(start());
+    await expect(start({ port })).rejects.toThrow(`port ${port} is taken`);
+  });
+
+  it("stands still while paused and answers after", async () => {
+    const [paused, running] = await Promise.all([keep(start()), keep(start())]);
+    await paused.pause();
+    let answered = false;
+    const answer = greet(paused).then(() => {
+      answered = true;
+    });
+    // The kernel accepts the connection; only the process can answer. Its neighbour meanwhile answers many times.
+    for (let i = 0; i < 50; i += 1) await greet(running);
+    expect(answered).toBe(false);
+    paused.resume();
+    await answer;
+  });
+});
+
+describe("data", () => {
+  it("of JetStream survives a restart", async () => {
+    const server = await keep(startNats());
+    const before = await connectNats({ servers: server.url, reconnect: false });
+    await (await jetstreamManager(before)).streams.add({ name: "KEPT", subjects: ["kept"] });
+    await jetstream(before).publish("kept", "one");
+    await Promise.all([before.closed(), server.restart()]);
+    const after = await connectNats({ servers: server.url });
+    const { state } = await (await jetstreamManager(after)).streams.info("KEPT");
+    expect(state.messages).toBe(1);
+    await after.close();
+  });
+
+  it.each([
+    [true, "$1"],
+    [false, "$-1"],
+  ])("of Redis with appendonly %s reads as %s after a restart", async (appendonly, expected) => {
+    const server = await keep(startRedis({ appendonly, appendfsync: "always" }));
+    await talk(server.port, "SET key 7\r\n", /(\+OK)\r\n/);
+    await server.restart();
+    expect(await talk(server.port, "GET key\r\n", /^(\$-?\d+)\r\n/)).toBe(expected);
+  });
+
+  it("follows the configuration given to NATS", async () => {
+    const server = await keep(startNats({ jetstream: false, config: "max_payload: 4321\n" }));
+    const info = JSON.parse(await greet(server)) as Record<string, unknown>;
+    expect(info.max_payload).toBe(4321);
+    expect(info.jetstream ?? false).toBe(false);
+  });
+});
+
+describe("a start", () => {
+  it("takes another port when somebody has won the race for the first", async () => {
+    const first = await keep(startRedis());
+    const ports = [first.port, await freePort()];
+    // Were a stranger's answer taken for ours, this would "start" on the first port.
+    const server = await keep(startServer(quickKind(), {}, async () => ports.shift() ?? 0));
+    expect(server.port).not.toBe(first.port);
+    expect(ports).toEqual([]);
+  });
+
+  it("does not wait for a stranger that never answers", async () => {
+    const mute = createServer();
+    mute.listen(0, "127.0.0.1");
+    await once(mute, "listening");
+    const { port } = mute.address() as { port: number };
+    await expect(startRedis({ port })).rejects.toThrow(`port ${port} is taken`);
+    mute.close();
+  });
+
+  it("repeats what the server said when it does not run", async () => {
+    await expect(startNats({ config: "no_such_setting: {" })).rejects.toThrow(
+      /ended before it was ready; it said:.*Parse error/s,
+    );
+  });
+});
+
+describe("the end of the test process", () => {
+  it("is the end of its servers and their folders, even by kill -9", async () => {
+    const script =
+      'import { startRedis } from "./test/servers/start.ts"; const { port, dir } = await startRedis();' +
+      "console.log(JSON.stringify({ port, dir })); setInterval(() => {}, 1e6);";
+    const parent = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = (await once(parent.stdout, "data")) as [Buffer];
+    const { port, dir } = JSON.parse(String(line)) as { port: number; dir: string };
+    const socket: Socket = connect(port, "127.0.0.1");
+    await once(socket, "connect");
+    socket.resume();
+    const closed = once(socket, "close");
+    parent.kill("SIGKILL");
+    await closed;
+    await expect.poll(() => existsSync(dir)).toBe(false);
+  });
+});
+
+/** Connects, exchanges a line, and returns the server's. */
+function greet(server: RunningServer): Promise<string> {
+  return server.url.startsWith("nats:")
+    ? talk(server.port, "", /^INFO (.*)\r\n/)
+    : talk(server.port, "PING\r\n", /^(\+PONG)\r\n/);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** Redis, with the port to be picked by the test. */
+function quickKind(): Parameters<typeof startServer>[0] {
+  return {
+    name: "redis",
+    scheme: "redis",
+    args: async (port, dir) => ["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", ""],
+    isReady: async ({ port, pid, signal }) =>
+      (await talk(port, "INFO server\r\n", /process_id:(\d+)\r\n/, signal)) === String(pid),
+  };
+}

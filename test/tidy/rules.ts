@@ -1,0 +1,123 @@
+// The other rules of the house, each a function from sources to violations. What they say is in docs: CONTRIBUTING.md.
+
+import { globalUses } from "./globals.ts";
+import { areaOf } from "./layers.ts";
+import { isNode, lineOf, type Node, type Source, targetOf, type Violation, visit } from "./source.ts";
+
+const FILE_LINES_MAX = 300;
+const FUNCTION_LINES_MAX = 60;
+const ENTRY_POINTS = ["src/main.ts", "src/index.ts", "src/worker/worker.ts", "src/sim/simulate.ts"];
+const EMPTY_NAMES = new Set(["util", "utils", "helper", "helpers", "common", "misc"]);
+
+/** The areas that stand in the real world; everybody else is told the time, and asks the World for the rest. */
+const OUTSIDE = new Set(["worlds", "gateway", "cli", "main"]);
+const HIDDEN = new Set([
+  ...["Date", "Date.now", "Date()", "new Date()", "Temporal.Now", "performance", "Math", "Math.random"],
+  ...["setTimeout", "setInterval", "setImmediate", "AbortSignal.timeout", "crypto", "fetch", "process", "globalThis"],
+]);
+/** `performance.now`, `process.env`, `crypto.subtle`, …: whatever is asked of these is hidden. */
+const HIDDEN_WHOLE = new Set(["performance", "crypto", "process"]);
+/** The simulator's timeline lets the microtasks drain between two events; nothing else there may wait for real. */
+const EXCEPTED: Readonly<Record<string, readonly string[]>> = { sim: ["setImmediate"] };
+
+/** No hidden time, chance or environment in the core: it could neither be simulated nor replayed. */
+export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
+  return sources
+    .filter(({ path }) => !OUTSIDE.has(areaOf(path)))
+    .flatMap((source) =>
+      globalUses(source.tree)
+        .filter(({ name }) => HIDDEN.has(name) || HIDDEN_WHOLE.has(name.split(".")[0] ?? ""))
+        .filter(({ name }) => !EXCEPTED[areaOf(source.path)]?.includes(name))
+        .map(({ name, start }) => ({
+          path: source.path,
+          line: lineOf(source.text, start),
+          message: `uses \`${name}\`: take \`now\`, \`random\` or a setting as an argument, or ask the World for it`,
+        })),
+    );
+}
+
+export function checkFileLength(sources: readonly Source[]): Violation[] {
+  return sources.flatMap(({ path, text }) => {
+    const lines = text.trimEnd().split("\n").length;
+    if (lines <= FILE_LINES_MAX) return [];
+    return [{ path, line: FILE_LINES_MAX + 1, message: `${lines} lines, ${FILE_LINES_MAX} at most: split it by noun` }];
+  });
+}
+
+export function checkFunctionLength(sources: readonly Source[]): Violation[] {
+  const violations: Violation[] = [];
+  for (const { path, text, tree } of sources) {
+    visit(tree, (node) => {
+      if (!["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"].includes(node.type)) return;
+      const first = lineOf(text, node.start);
+      const lines = lineOf(text, node.end) - first + 1;
+      if (lines <= FUNCTION_LINES_MAX) return;
+      const message = `a function of ${lines} lines, ${FUNCTION_LINES_MAX} at most: give its steps names of their own`;
+      violations.push({ path, line: first, message });
+    });
+  }
+  return violations;
+}
+
+/** Takes paths: it is about names, in every folder of the project. */
+export function checkNames(paths: readonly string[]): Violation[] {
+  return paths.flatMap((path) => {
+    const empty = path.split("/").find((part) => EMPTY_NAMES.has(part.replace(/\..*$/, "").toLowerCase()));
+    if (empty === undefined) return [];
+    return [{ path, line: 1, message: `\`${empty}\` says nothing: name it after the noun it is about` }];
+  });
+}
+
+/** One way to a thing: its own file. Only the public API collects. */
+export function checkBarrels(sources: readonly Source[]): Violation[] {
+  return sources
+    .filter(({ path }) => path !== "src/index.ts")
+    .flatMap(({ path, text, tree }) => {
+      const statements = tree.body as Node[];
+      const star = statements.find((statement) => statement.type === "ExportAllDeclaration");
+      const isPassedOn = (statement: Node): boolean =>
+        statement.type.startsWith("Import") || (statement.type.startsWith("Export") && !isNode(statement.declaration));
+      const exports = statements.filter((statement) => statement.type.startsWith("Export"));
+      const barrel = star ?? (exports.length > 0 && statements.every(isPassedOn) ? exports[0] : undefined);
+      if (barrel === undefined) return [];
+      const message = "only passes on what other files export: import from those; src/index.ts is the one barrel";
+      return [{ path, line: lineOf(text, barrel.start), message }];
+    });
+}
+
+export function checkDefaultExports(sources: readonly Source[]): Violation[] {
+  return sources.flatMap(({ path, text, tree }) =>
+    (tree.body as Node[])
+      .filter(
+        (statement) =>
+          statement.type === "ExportDefaultDeclaration" ||
+          (Array.isArray(statement.specifiers) &&
+            (statement.specifiers as Node[]).some((one) => isNode(one.exported) && one.exported.name === "default")),
+      )
+      .map(({ start }) => ({
+        path,
+        line: lineOf(text, start),
+        message: "a default export: export it by name, so that it is called the same everywhere",
+      })),
+  );
+}
+
+/** Every file is reached by imports from an entry point of the package. */
+export function checkDeadFiles(sources: readonly Source[]): Violation[] {
+  const byPath = new Map(sources.map((source) => [source.path, source]));
+  const reached = new Set<string>();
+  const open = [...ENTRY_POINTS];
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    const source = byPath.get(path);
+    if (source === undefined || reached.has(path)) continue;
+    reached.add(path);
+    open.push(...source.imports.map(({ from }) => targetOf(source, from)).filter((target) => target !== null));
+  }
+  return sources
+    .filter(({ path }) => !reached.has(path))
+    .map(({ path }) => ({
+      path,
+      line: 1,
+      message: `not reached from ${ENTRY_POINTS.join(", ")}: use it or remove it`,
+    }));
+}

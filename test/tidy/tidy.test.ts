@@ -1,0 +1,64 @@
+// The rules of the house, on the project as it is. Each is tried on planted sources in rules.test.ts.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { checkLayers, checkPackages } from "./layers.ts";
+import {
+  checkBarrels,
+  checkDeadFiles,
+  checkDefaultExports,
+  checkFileLength,
+  checkFunctionLength,
+  checkHiddenInputs,
+  checkNames,
+} from "./rules.ts";
+import { parseSource, type Source, type Violation } from "./source.ts";
+import { checkWords } from "./words.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
+const NOT_OURS = new Set(["node_modules", "dist", "coverage", ".git", ".cordum"]);
+const BINARY = /\.(png|jpg|ico|woff2|gz|db|log)$/;
+
+const paths = pathsIn(root);
+const sources: Source[] = paths
+  .filter((path) => /^src\/.*\.ts$/.test(path))
+  .map((path) => parseSource(path, readFileSync(join(root, path), "utf8")));
+
+describe("tidy", () => {
+  it("found the sources", () => {
+    expect(sources.length).toBeGreaterThan(10);
+  });
+
+  it.each<[string, () => Violation[]]>([
+    ["imports point inward", () => checkLayers(sources)],
+    ["packages and node: modules stay outside the core", () => checkPackages(sources)],
+    ["no hidden time, chance or environment in the core", () => checkHiddenInputs(sources)],
+    ["files are short", () => checkFileLength(sources)],
+    ["functions are short", () => checkFunctionLength(sources)],
+    ["names say something", () => checkNames(paths)],
+    ["one barrel only", () => checkBarrels(sources)],
+    ["no default exports", () => checkDefaultExports(sources)],
+    ["no dead files", () => checkDeadFiles(sources)],
+    ["no paths of a machine, no registry addresses", () => checkWords(texts(), root)],
+  ])("%s", (_rule, check) => {
+    expect(check().map(({ path, line, message }) => `${path}:${line} ${message}`)).toEqual([]);
+  });
+});
+
+function pathsIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => !NOT_OURS.has(entry.name))
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      return entry.isDirectory() ? pathsIn(path) : [relative(root, path).split(sep).join("/")];
+    })
+    .sort();
+}
+
+function texts(): { path: string; text: string }[] {
+  return paths
+    .filter((path) => !BINARY.test(path))
+    .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+}

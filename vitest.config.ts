@@ -1,0 +1,38 @@
+// Two kinds of tests. `pure` needs nothing but this process; `servers` starts real NATS and Redis servers and real
+// processes, so its files run one at a time. A file that is not named under `servers` is pure: none can fall between.
+
+import { configDefaults, defineConfig } from "vitest/config";
+
+const NEEDS_SERVERS = [
+  "test/contract/**/*.nats.test.ts",
+  "test/contract/**/*.redis.test.ts",
+  "test/system/**/*.test.ts",
+];
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "pure",
+          include: ["test/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...NEEDS_SERVERS],
+          pool: "threads",
+          isolate: false,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: "servers",
+          include: NEEDS_SERVERS,
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+  },
+});
