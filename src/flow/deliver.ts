@@ -59,9 +59,9 @@ async function attempt(flow: Flow, station: Station, delivery: Delivery): Promis
     await station.handle(flow, content.packet);
     return null;
   } catch (error) {
-    const outcome = await judge(flow, station, delivery, content.packet, error);
-    flow.world.log.write("warn", "delivery_failed", { station: station.name, message: delivery.id, error: String(error) });
-    return { outcome, error: toWire(error) };
+    const wire = toWire(error);
+    flow.world.log.write("warn", "delivery_failed", { station: station.name, message: delivery.id, error: wire.message });
+    return { outcome: await judge(flow, station, delivery, content.packet, error), error: wire };
   }
 }
 

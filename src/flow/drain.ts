@@ -69,9 +69,13 @@ async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {
     puts: [put(JOBS, taken.id, taken, job)],
     guards: [{ kind: "counter", counter: inFlightOf(job.topic), max: flow.settings.current.dispatch.windowMax }],
   });
-  if (committed.kind !== "committed") return false;
-  void dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
-  return true;
+  if (committed.kind === "committed") {
+    void dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
+    return true;
+  }
+  // The room went to another process. Whoever makes room next must see this job at its place.
+  if (committed.kind === "refused") await flow.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
+  return false;
 }
 
 /** The topics that have a backlog. */

@@ -33,6 +33,9 @@ export interface Store {
    */
   take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]>;
 
+  /** Shows heads that were taken, and could not be used, to everybody again. */
+  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void>;
+
   /**
    * Records whose time is at or before `untilMs`, earliest first, hidden from everybody else's `due` until
    * `nowMs + leaseMs` or until a commit gives them a new time.

@@ -126,8 +126,8 @@ function isKind(text: string): text is Policy["kind"] {
 
 function build(kind: Policy["kind"], parts: readonly string[]): Policy {
   const { partsMin, partsMax } = SYNTAX[kind];
-  if (parts.length < partsMin) throw new Error(`${quote(kind)} needs ${partsMin} values, here are ${parts.length}`);
-  if (parts.length > partsMax) throw new Error(`${quote(parts.slice(partsMax).join(":"))} is one value too many`);
+  if (parts.length < partsMin) throw new Error(`it has ${parts.length} of ${partsMin} values`);
+  if (parts.length > partsMax) throw new Error(`${quote(parts.slice(partsMax).join(":"))} is too much`);
   const [first = "", second = "", third = "0ms"] = parts;
   switch (kind) {
     case "fixed":

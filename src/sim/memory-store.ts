@@ -43,7 +43,8 @@ export class MemoryStore {
 
   commit(change: Change): Committed {
     for (const { table, id, expect } of change.puts) {
-      if (expect !== null && (this.#shelf(table).rows.get(id)?.record.version ?? 0) !== expect) return { kind: "stale", table, id };
+      if (expect !== null && (this.#shelf(table).rows.get(id)?.record.version ?? 0) !== expect)
+        return { kind: "stale", table, id };
     }
     for (const guard of change.guards) {
       if (guard.kind === "fence" && !this.#passes(guard)) return { kind: "refused", guard };
@@ -84,6 +85,18 @@ export class MemoryStore {
     const shelf = this.#shelf(table.name);
     const heads = shelf.queues.get(queue)?.claim(Number.POSITIVE_INFINITY, limit, nowMs, nowMs + leaseMs) ?? [];
     return heads.flatMap(({ id }) => recordOf<T>(shelf, id) ?? []);
+  }
+
+  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
+    const wanted = new Set(ids);
+    for (const place of this.#shelf(table.name).queues.get(queue) ?? []) {
+      if (wanted.delete(place.id)) place.hiddenUntilMs = 0;
+      if (wanted.size === 0) return;
+    }
+  }
+
+  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
+    this.#shelf(table.name).queues.get(queue)?.show(ids);
   }
 
   due({ nowMs, untilMs, leaseMs, limit }: DueQuery): readonly Due[] {

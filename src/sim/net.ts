@@ -48,7 +48,12 @@ export interface MessageFaults {
 
 /** An error of a simulated server; the flow knows it by its code. */
 export class UnavailableError extends Error {
-  readonly code = "STORE_UNAVAILABLE";
+  readonly code: "STORE_UNAVAILABLE" | "BUS_UNAVAILABLE";
+
+  constructor(peer: Peer, reason: string) {
+    super(`${peer}: ${reason}`);
+    this.code = peer === "bus" ? "BUS_UNAVAILABLE" : "STORE_UNAVAILABLE";
+  }
 }
 
 /** Asks a server: `effect` runs there, its value or error comes back. */
@@ -56,7 +61,7 @@ export function ask<T>(net: Network, from: Process, peer: Peer, effect: () => T)
   return new Promise((resolve, reject) => {
     const { timeline, random } = net;
     const faults = net.faults[peer];
-    const fail = (reason: string): void => from.enter(() => reject(new UnavailableError(`${peer}: ${reason}`)));
+    const fail = (reason: string): void => from.enter(() => reject(new UnavailableError(peer, reason)));
     const failLate = (reason: string): void => timeline.post(faults.timeoutMs, () => fail(reason));
     if (!from.reaches(peer)) {
       failLate("no connection");
@@ -87,7 +92,8 @@ export function ask<T>(net: Network, from: Process, peer: Peer, effect: () => T)
 }
 
 export function latency(random: SeededRandom, faults: CallFaults): number {
-  const meanMs = faults.slowRate > 0 && random.chance(faults.slowRate) ? faults.latencyMs * faults.slowFactor : faults.latencyMs;
+  const meanMs =
+    faults.slowRate > 0 && random.chance(faults.slowRate) ? faults.latencyMs * faults.slowFactor : faults.latencyMs;
   return random.exponential(meanMs);
 }
 

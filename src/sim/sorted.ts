@@ -60,6 +60,17 @@ export class Sorted {
     return claimed;
   }
 
+  /** Shows entries that were hidden. */
+  show(ids: readonly string[]): void {
+    let left = ids.length;
+    for (const place of this) {
+      if (left === 0) return;
+      if (!ids.includes(place.id)) continue;
+      place.hiddenUntilMs = 0;
+      left -= 1;
+    }
+  }
+
   /** Up to `limit` entries behind a place (or from the end that the order begins with). */
   page(order: "newest" | "oldest", behind: { score: number; id: string } | null, limit: number): readonly Place[] {
     const step = order === "oldest" ? 1 : -1;

@@ -66,7 +66,8 @@ export class Timeline {
     };
     promise.then(note, note);
     await this.#run(this.#nowMs + limitMs, () => settled);
-    if (!settled) throw new Error(`the promise did not settle: nothing more happens before ${this.#nowMs + limitMs} ms`);
+    if (!settled)
+      throw new Error(`the promise did not settle: nothing more happens before ${this.#nowMs + limitMs} ms`);
     return promise;
   }
 
@@ -114,8 +115,10 @@ export class Timeline {
   }
 
   #add(delayMs: number, fn: () => void, isQuiet: boolean): Event {
+    // A time that is no number would spoil the order of the heap without a word.
+    if (!Number.isFinite(delayMs)) throw new Error(`a delay of ${delayMs} ms: give a finite number`);
     this.#asked += 1;
-    const event: Event = { atMs: this.#nowMs + (delayMs > 0 ? delayMs : 0), order: this.#asked, fn, isQuiet };
+    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#asked, fn, isQuiet };
     push(this.#heap, event);
     return event;
   }

@@ -6,12 +6,14 @@ import type { WireError } from "../retry/contract.ts";
  *
  * Field names are CAP's in camel case; `codec.ts` turns them into bytes and back. Fields marked "ours" are private to
  * this control plane and its own workers (field numbers from 50,001 on, which others skip as unknown).
+ * `unknown` are the fields of CAP that these types do not name, as raw bytes: written again when encoded again.
  */
 export interface Packet {
   readonly traceId: string;
   readonly senderId: string;
   readonly createdAtMs: number;
   readonly body: PacketBody;
+  readonly unknown?: Uint8Array;
 }
 
 export type PacketBody =
@@ -39,6 +41,7 @@ export interface JobRequest {
   readonly input?: unknown;
   /** Ours: when the control plane stops waiting for this attempt. */
   readonly deadlineMs?: number;
+  readonly unknown?: Uint8Array;
 }
 
 export interface JobMetadata {
@@ -49,9 +52,17 @@ export interface JobMetadata {
   readonly riskTags?: readonly string[];
   readonly requires?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
+  readonly unknown?: Uint8Array;
 }
 
-export type ResultStatus = "succeeded" | "failed" | "failed_retryable" | "failed_fatal" | "timeout" | "cancelled" | "denied";
+export type ResultStatus =
+  | "succeeded"
+  | "failed"
+  | "failed_retryable"
+  | "failed_fatal"
+  | "timeout"
+  | "cancelled"
+  | "denied";
 
 export interface JobResult {
   readonly jobId: string;
@@ -70,6 +81,7 @@ export interface JobResult {
   readonly retryClass?: RetryClass;
   /** Ours: the error with its chain of causes. */
   readonly error?: WireError;
+  readonly unknown?: Uint8Array;
 }
 
 export interface Heartbeat {
@@ -79,6 +91,7 @@ export interface Heartbeat {
   readonly pool?: string;
   readonly capabilities?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
+  readonly unknown?: Uint8Array;
 }
 
 export interface Handshake {
@@ -86,6 +99,7 @@ export interface Handshake {
   readonly role: "worker" | "scheduler" | "gateway";
   readonly readyTopics?: readonly string[];
   readonly sdkVersion?: string;
+  readonly unknown?: Uint8Array;
 }
 
 export interface SystemAlert {
@@ -94,4 +108,5 @@ export interface SystemAlert {
   readonly component?: string;
   readonly code?: string;
   readonly details?: Readonly<Record<string, string>>;
+  readonly unknown?: Uint8Array;
 }

@@ -56,7 +56,10 @@ const oneOf = (name: string, number: number, of: string) => field(name, number, 
 const message = (name: string, number: number, of: string) => field(name, number, { kind: "message", of });
 const repeated = (of: Field): Field => ({ ...of, shape: "repeated" });
 const map = (of: Field): Field => ({ ...of, shape: "map" });
-const payload = (name: string, number: number, of: string): Field => ({ ...message(name, number, of), oneof: "payload" });
+const payload = (name: string, number: number, of: string): Field => ({
+  ...message(name, number, of),
+  oneof: "payload",
+});
 
 const BUS_PACKET = [
   text("trace_id", 1),

@@ -84,7 +84,9 @@ describe("actionFor", () => {
 
   test("L1: nothing that failed is acknowledged", () => {
     fc.assert(
-      fc.property(anyFailed, anyLimits, (outcome, limits) => expect(actionFor(outcome, limits).kind).not.toBe("ack")),
+      fc.property(anyFailed, anyLimits, (outcome, limits) => {
+        expect(actionFor(outcome, limits).kind).not.toBe("ack");
+      }),
     );
   });
 

@@ -8,8 +8,10 @@ const JITTERED = ["bounded:500ms:0.3", "full:1s:30s", "full:1s:30s:200ms", "equa
 
 const anyPrevious = fc.oneof(fc.constant(undefined), fc.nat(), fc.double());
 
+type Row = readonly [attempt: number, loMs: number, hiMs: number];
+
 describe("the interval of each policy", () => {
-  test.each([
+  test.each<[string, ...Row[]]>([
     ["fixed:500ms", [1, 500, 500], [99, 500, 500]],
     ["bounded:500ms:0.3", [1, 350, 650], [99, 350, 650]],
     ["bounded:10ms:0.5", [1, 5, 15], [2, 5, 15]],
@@ -23,7 +25,7 @@ describe("the interval of each policy", () => {
     ["equal:1s:30s", [1, 1_000, 2_000], [5, 15_000, 30_000]],
     ["equal:1s:30001ms", [4, 8_000, 16_000], [5, 15_001, 30_001]],
     ["decorrelated:1s:30s", [1, 1_000, 3_000], [3, 1_000, 27_000], [4, 1_000, 30_000]],
-  ] as const)("%s", (text, ...expected) => {
+  ])("%s", (text, ...expected: Row[]) => {
     for (const [attempt, loMs, hiMs] of expected) {
       expect(interval(parsePolicy(text), attempt)).toEqual({ loMs, hiMs });
     }
@@ -179,15 +181,19 @@ describe("the config syntax", () => {
   });
 
   test("reads back every policy that it writes", () => {
-    fc.assert(fc.property(anyPolicy, (policy) => expect(parsePolicy(formatPolicy(policy))).toEqual(policy)));
+    fc.assert(
+      fc.property(anyPolicy, (policy) => {
+        expect(parsePolicy(formatPolicy(policy))).toEqual(policy);
+      }),
+    );
   });
 
   test.each([
     ["", "unknown retry policy ``; write one like `fixed:500ms`, `bounded:500ms:0.3`"],
     ["toString:1s", "unknown retry policy `toString:1s`"],
-    ["fixed", "retry policy `fixed`: `fixed` needs 1 values, here are 0; an example is `fixed:500ms`"],
-    ["full:1s", "`full` needs 2 values, here are 1; an example is `full:1s:30s`"],
-    ["fixed:1s:2s", "`2s` is one value too many"],
+    ["fixed", "retry policy `fixed`: it has 0 of 1 values; an example is `fixed:500ms`"],
+    ["full:1s", "retry policy `full:1s`: it has 1 of 2 values; an example is `full:1s:30s`"],
+    ["fixed:1s:2s:3s", "`2s:3s` is too much"],
     ["full:1s:30x", "retry policy `full:1s:30x`: `30x` is not a duration"],
     ["full:1:30s", "`1` is not a duration"],
     ["fixed:0ms", "`0ms` is too short; the least is `1ms`"],

@@ -1,4 +1,4 @@
-// The other rules of the house, each a function from sources to violations. What they say is in docs: CONTRIBUTING.md.
+// The other rules of the house, each a function from sources to violations.
 
 import { globalUses } from "./globals.ts";
 import { areaOf } from "./layers.ts";
@@ -12,13 +12,15 @@ const EMPTY_NAMES = new Set(["util", "utils", "helper", "helpers", "common", "mi
 /** The areas that stand in the real world; everybody else is told the time, and asks the World for the rest. */
 const OUTSIDE = new Set(["worlds", "gateway", "cli", "main"]);
 const HIDDEN = new Set([
-  ...["Date", "Date.now", "Date()", "new Date()", "Temporal.Now", "performance", "Math", "Math.random"],
+  ...["Date", "Date.now", "new Date()", "Temporal.Now", "performance", "Math", "Math.random"],
   ...["setTimeout", "setInterval", "setImmediate", "AbortSignal.timeout", "crypto", "fetch", "process", "globalThis"],
 ]);
 /** `performance.now`, `process.env`, `crypto.subtle`, …: whatever is asked of these is hidden. */
 const HIDDEN_WHOLE = new Set(["performance", "crypto", "process"]);
-/** The simulator's timeline lets the microtasks drain between two events; nothing else there may wait for real. */
-const EXCEPTED: Readonly<Record<string, readonly string[]>> = { sim: ["setImmediate"] };
+/** Between two events the simulator's timeline lets the microtasks drain; that waits for no time to pass. */
+const EXCEPTED: Readonly<Record<string, readonly string[]>> = {
+  "src/sim/timeline.ts": ["setImmediate", "process.nextTick"],
+};
 
 /** No hidden time, chance or environment in the core: it could neither be simulated nor replayed. */
 export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
@@ -27,7 +29,7 @@ export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
     .flatMap((source) =>
       globalUses(source.tree)
         .filter(({ name }) => HIDDEN.has(name) || HIDDEN_WHOLE.has(name.split(".")[0] ?? ""))
-        .filter(({ name }) => !EXCEPTED[areaOf(source.path)]?.includes(name))
+        .filter(({ name }) => !EXCEPTED[source.path]?.includes(name))
         .map(({ name, start }) => ({
           path: source.path,
           line: lineOf(source.text, start),

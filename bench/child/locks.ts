@@ -1,0 +1,51 @@
+import { setImmediate as immediate, setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { openLockPeer } from "./lock-peers.ts";
+import type { LockFigures, LockTask } from "./task.ts";
+
+/**
+ * One of the processes that fight for a hot lock.
+ *
+ * 1. Everybody is connected and warm before the signal; the signal is one message that all processes hear.
+ * 2. A hold lasts as long as it is meant to, not as long as a timer takes: a late timer is not the lock's fault.
+ * 3. Holds are noted by the machine's monotonic clock, which all processes share: overlaps are found exactly, and
+ *    finding them costs the holder nothing.
+ */
+export async function runLocks(task: LockTask, ready: () => void): Promise<LockFigures> {
+  const { acquire, close } = await openLockPeer(task.peer, task.redisUrl);
+  const ear = new Redis(task.redisUrl);
+  for (let round = 0; round < WARM_ROUNDS; round++) {
+    const lock = await acquire(`warm-${process.pid}`);
+    await lock.release();
+  }
+  await ear.subscribe(GO_CHANNEL);
+  const go = new Promise<void>((resolve) => ear.once("message", () => resolve()));
+  ready();
+  await go;
+  const holds: (readonly [string, string])[] = [];
+  let attempts = 0;
+  const contend = async () => {
+    const lock = await acquire(HOT_KEY);
+    const from = process.hrtime.bigint();
+    await hold(task.holdMs);
+    holds.push([String(from), String(process.hrtime.bigint())]);
+    attempts += lock.attempts;
+    await lock.release();
+  };
+  await Promise.all(Array.from({ length: task.contenders }, contend));
+  await close();
+  ear.disconnect();
+  return { holds, attempts };
+}
+
+export const GO_CHANNEL = "bench:go";
+
+async function hold(ms: number): Promise<void> {
+  const untilMs = performance.now() + ms;
+  // Timers fire up to a millisecond late; the last bit is waited for turn by turn, with the event loop free.
+  await delay(ms - 1);
+  while (performance.now() < untilMs) await immediate();
+}
+
+const HOT_KEY = "hot";
+const WARM_ROUNDS = 200;

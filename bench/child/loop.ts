@@ -1,0 +1,96 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { CpuMeter } from "./cpu.ts";
+import { Ledger } from "./ledger.ts";
+import { inputOf } from "./payload.ts";
+import type { OpenSide, Side } from "./side.ts";
+import type { LoopFigures, LoopTask } from "./task.ts";
+
+/**
+ * A closed loop: so many jobs in flight, a new one when one has ended.
+ *
+ * 1. The measured window lies inside the running loop: neither its beginning nor its end is part of the figures.
+ * 2. Every job, the warm-up's too, is checked in the end: worked on once, ended once. Of a prefilled backlog, which is
+ *    not worked off, the part that was begun.
+ */
+export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigures> {
+  const loop = new Loop();
+  const side = await open(task.side, task.role, loop);
+  if (task.prefilled) await side.fill(task.inFlight, () => loop.next());
+  await side.start();
+  loop.begin(side, task.prefilled ? 0 : task.inFlight);
+  const figures = await Promise.race([measure(task, loop.ledger), loop.failed]);
+  loop.end();
+  if (!task.prefilled) {
+    await Promise.race([loop.drained, loop.failed, delay(DRAIN_MS_MAX)]);
+    await delay(SETTLE_MS);
+  }
+  await side.close();
+  const faults = loop.ledger.faults({ isWorkHere: task.role === "all", isDrained: !task.prefilled });
+  return { ...figures, submitted: loop.ledger.submitted, faults };
+}
+
+class Loop {
+  readonly ledger = new Ledger();
+  /** Resolves when the last job has ended, after `end`. */
+  readonly drained: Promise<void>;
+  readonly failed: Promise<never>;
+  #side: Side | null = null;
+  #isRunning = false;
+  #drain: () => void = () => {};
+  #fail: (error: unknown) => void = () => {};
+
+  constructor() {
+    this.drained = new Promise((resolve) => {
+      this.#drain = resolve;
+    });
+    this.failed = new Promise((_, reject) => {
+      this.#fail = reject;
+    });
+    // Somebody races with it later; until then a failure must not end the process.
+    this.failed.catch(() => {});
+  }
+
+  next() {
+    return inputOf(this.ledger.submit(performance.now()));
+  }
+
+  begin(side: Side, slots: number): void {
+    this.#side = side;
+    this.#isRunning = true;
+    for (let slot = 0; slot < slots; slot++) this.#launch();
+  }
+
+  end(): void {
+    this.#isRunning = false;
+    if (this.ledger.open === 0) this.#drain();
+  }
+
+  worked({ n }: { readonly n: number }): void {
+    this.ledger.work(n);
+  }
+
+  ended(n: number): void {
+    if (!this.ledger.end(n, performance.now())) return;
+    if (this.#isRunning) this.#launch();
+    else if (this.ledger.open === 0) this.#drain();
+  }
+
+  #launch(): void {
+    this.#side?.submit(this.next()).catch(this.#fail);
+  }
+}
+
+async function measure(task: LoopTask, ledger: Ledger): Promise<Omit<LoopFigures, "submitted" | "faults">> {
+  await delay(task.warmMs);
+  const cpu = new CpuMeter(task.clientPids, task.serverPids);
+  const beganMs = performance.now();
+  ledger.beginWindow();
+  await delay(task.measureMs);
+  const window = ledger.endWindow();
+  const seconds = (performance.now() - beganMs) / 1_000;
+  return { ...window, seconds, ...cpu.used() };
+}
+
+const DRAIN_MS_MAX = 60_000;
+/** Long enough for a job that ends or is worked on twice to be seen. */
+const SETTLE_MS = 200;

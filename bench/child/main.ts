@@ -1,0 +1,44 @@
+// A measuring process: is told one task by its parent, does it, answers, and ends.
+
+import { runLocks } from "./locks.ts";
+import { runLoop } from "./loop.ts";
+import { runParked } from "./parked.ts";
+import { serve } from "./serve.ts";
+import { openSide } from "./sides.ts";
+import type { FromChild, Task, ToChild } from "./task.ts";
+
+const answer = (message: FromChild) => process.send?.(message);
+
+const stopped = new Promise<void>((resolve) => {
+  process.on("message", (message: ToChild) => {
+    if (message.kind === "stop") resolve();
+    else void work(message.task);
+  });
+});
+// The parent is gone: nobody would read the answer.
+process.on("disconnect", () => process.exit(0));
+
+async function work(task: Task): Promise<void> {
+  try {
+    answer({ kind: "done", figures: await figuresOf(task) });
+  } catch (error) {
+    answer({ kind: "failed", error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  }
+  process.disconnect();
+}
+
+function figuresOf(task: Task): Promise<unknown> {
+  const ready = () => answer({ kind: "ready" });
+  switch (task.kind) {
+    case "loop":
+      return runLoop(task, openSide);
+    case "serve":
+      return serve(task, openSide, ready, stopped);
+    case "lock":
+      return runLocks(task, ready);
+    case "parked":
+      return runParked(task, openSide);
+    default:
+      return task satisfies never;
+  }
+}

@@ -1,0 +1,15 @@
+import { openBullmq } from "./bullmq.ts";
+import { openOurs } from "./ours.ts";
+import type { OpenSide } from "./side.ts";
+
+export const openSide: OpenSide = (spec, role, events) => {
+  switch (spec.kind) {
+    case "bullmq":
+      return openBullmq(spec, role, events);
+    case "cluster":
+    case "embedded":
+      return openOurs(spec, role, events);
+    default:
+      return spec satisfies never;
+  }
+};

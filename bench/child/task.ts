@@ -1,0 +1,99 @@
+/** What a measuring process is told to do, and what it answers. Plain data: it crosses processes as JSON. */
+export type Task = LoopTask | ServeTask | LockTask | ParkedTask;
+
+export type SideSpec =
+  | { readonly kind: "bullmq"; readonly redisUrl: string; readonly concurrency: number }
+  | { readonly kind: "cluster"; readonly redisUrl: string; readonly natsUrl: string; readonly concurrency: number }
+  | { readonly kind: "embedded"; readonly dataDir: string; readonly concurrency: number };
+
+/** Which stations stand in the process: all of them, or one where each has a process of its own. */
+export type Role = "all" | "submitter" | "control" | "worker";
+
+export interface Times {
+  readonly warmMs: number;
+  readonly measureMs: number;
+}
+
+/** A closed loop: a new job is submitted when one has ended. */
+export interface LoopTask extends Times {
+  readonly kind: "loop";
+  readonly side: SideSpec;
+  readonly role: "all" | "submitter";
+  readonly inFlight: number;
+  /** Whether the jobs in flight at the beginning are written to the backlog before anything works on it. */
+  readonly prefilled: boolean;
+  /** Other processes whose CPU belongs to the measurement. */
+  readonly serverPids: readonly number[];
+  readonly clientPids: readonly number[];
+}
+
+/** One station of several processes: serves until it is told to stop. */
+export interface ServeTask {
+  readonly kind: "serve";
+  readonly side: SideSpec;
+  readonly role: "control" | "worker";
+}
+
+export interface LockTask {
+  readonly kind: "lock";
+  readonly peer: LockPeer;
+  readonly redisUrl: string;
+  readonly contenders: number;
+  readonly holdMs: number;
+}
+
+export const LOCK_PEERS = ["cordum", "redlock", "redlock 10 ms", "redis-semaphore", "fixed poll 10 ms"] as const;
+export type LockPeer = (typeof LOCK_PEERS)[number];
+
+/** Healthy jobs at a steady rate: with none parked, with many parked, and while those come back. */
+export interface ParkedTask extends Times {
+  readonly kind: "parked";
+  readonly side: SideSpec;
+  readonly healthyPerSecond: number;
+  readonly parked: number;
+  /** Uniform in [base·(1−pct), base·(1+pct)]: the policy `bounded`. */
+  readonly delayMs: number;
+  readonly delayPct: number;
+}
+
+export interface LoopFigures {
+  readonly jobs: number;
+  readonly seconds: number;
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly clientUs: number;
+  readonly serverUs: number;
+  /** Jobs submitted since the start, the warm-up included. */
+  readonly submitted: number;
+  /** What was not exactly once; empty when all is well. */
+  readonly faults: readonly string[];
+}
+
+export interface ServeFigures {
+  /** Different jobs that were worked on, and how often one was worked on again. */
+  readonly worked: number;
+  readonly again: number;
+}
+
+export interface LockFigures {
+  /** From holding to just before the release, by the machine's monotonic clock, in nanoseconds as text. */
+  readonly holds: readonly (readonly [string, string])[];
+  readonly attempts: number;
+}
+
+export interface ParkedFigures {
+  readonly p95NoneMs: number;
+  readonly p95ParkedMs: number;
+  readonly p95ReturnMs: number;
+  readonly peakToMean: number;
+  readonly peakToMeanIdeal: number;
+  readonly lateP95Ms: number;
+  readonly faults: readonly string[];
+}
+
+export type ToChild = { readonly kind: "task"; readonly task: Task } | { readonly kind: "stop" };
+
+export type FromChild =
+  | { readonly kind: "ready" }
+  | { readonly kind: "done"; readonly figures: unknown }
+  | { readonly kind: "failed"; readonly error: string };

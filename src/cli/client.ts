@@ -1,0 +1,83 @@
+/** The gateway as the commands ask it. Every way in which it can fail becomes an error with an exit code and a next step. */
+import { CliError, EXIT, exitCodeForStatus } from "./exit.ts";
+import type { Io } from "./io.ts";
+
+export interface Client {
+  readonly url: string;
+  get(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Json>;
+  post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Json>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: documents of a server whose version may differ from ours; read with care.
+export type Json = any;
+
+export function openClient(io: Io): Client {
+  const url = baseUrl(io.env.CORDUM_URL);
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (io.env.CORDUM_API_KEY) headers["x-api-key"] = io.env.CORDUM_API_KEY;
+  if (io.env.CORDUM_TENANT) headers["x-tenant-id"] = io.env.CORDUM_TENANT;
+  const call = async (path: string, init: RequestInit) => {
+    const response = await reach(url, path, { ...init, headers: { ...headers, ...init.headers } });
+    const document = await readDocument(url, response);
+    if (response.ok) return document;
+    throw refusal(response.status, document);
+  };
+  return {
+    url,
+    get(path, query = {}) {
+      const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+      const search = given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+      return call(`${path}${search}`, { method: "GET" });
+    },
+    post(path, body, extra = {}) {
+      const json = { "content-type": "application/json", ...extra };
+      return call(path, { method: "POST", headers: json, body: JSON.stringify(body) });
+    },
+  };
+}
+
+const DEFAULT_URL = "http://127.0.0.1:8081";
+const ANSWER_MS_MAX = 30_000;
+
+function baseUrl(text: string | undefined): string {
+  if (text === undefined || text === "") return DEFAULT_URL;
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, "");
+  throw new CliError(EXIT.usage, `CORDUM_URL is \`${text}\`, which is no http address`, `export CORDUM_URL=${DEFAULT_URL}`);
+}
+
+async function reach(url: string, path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(`${url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const why = cause instanceof Error ? cause.message || String((cause as { code?: string }).code) : String(cause);
+    throw new CliError(EXIT.tryAgain, `no control plane answers at ${url} (${why})`, "cordum up");
+  }
+}
+
+async function readDocument(url: string, response: Response): Promise<Json> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CliError(
+      EXIT.error,
+      `${url} answered ${response.status} with something that is no JSON; is it a cordum gateway?`,
+      "cordum status",
+    );
+  }
+}
+
+function refusal(status: number, document: Json): CliError {
+  const message = typeof document?.detail === "string" ? document.detail : `the control plane answered ${status}`;
+  const title = typeof document?.title === "string" ? `${document.title}: ` : "";
+  return new CliError(exitCodeForStatus(status), `${title}${message}`, nextFor(status, document), document ?? {});
+}
+
+function nextFor(status: number, document: Json): string {
+  if (typeof document?.job_id === "string") return `cordum job get ${document.job_id}`;
+  if (document?.code === "job_not_found") return "cordum job list";
+  if (document?.code === "dead_letter_not_found") return "cordum dlq list";
+  if (status === 400) return "cordum job submit --help";
+  return "cordum status";
+}

@@ -1,0 +1,35 @@
+/** What a command may touch of the process around it: data to stdout, talk to stderr. */
+import { readFileSync } from "node:fs";
+
+export interface Io {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Data, for programs and people. */
+  out(text: string): void;
+  /** Talk, for people. */
+  say(text: string): void;
+  /** Whether somebody is watching the talk: only then is there progress and color. */
+  readonly watched: boolean;
+  readonly color: boolean;
+  readStdin(): string;
+}
+
+export function processIo(): Io {
+  // The reader of a pipe may have seen enough (`cordum job list | head`): that is no error of ours.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+  const watched = process.stderr.isTTY === true;
+  return {
+    env: process.env,
+    out: (text) => void process.stdout.write(text),
+    say: (text) => void process.stderr.write(text),
+    watched,
+    color: watched && (process.env.NO_COLOR ?? "") === "",
+    readStdin: () => readFileSync(0, "utf8"),
+  };
+}
+
+export function printJson(io: Io, document: unknown): void {
+  io.out(`${JSON.stringify(document, null, 2)}\n`);
+}

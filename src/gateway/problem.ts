@@ -1,0 +1,79 @@
+/**
+ * Errors as clients see them: RFC 9457 problem documents that also carry `error`, `code`, `status` and `retryable`.
+ *
+ * 1. Whether trying again can help is in every document, and a jittered `Retry-After` goes with every 503: one fixed
+ *    number told to a thousand clients would bring them all back at once.
+ * 2. A store that fails and a bug in here do not look the same: the first is 503, the second 500.
+ */
+import { ERRORS, type ErrorCode } from "../model/errors.ts";
+import { intentOf } from "../retry/contract.ts";
+
+export class Problem extends Error {
+  override readonly name = "Problem";
+  readonly code: ErrorCode;
+  /** Members of the document beside the usual ones. */
+  readonly facts: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, detail: string, facts: Readonly<Record<string, unknown>> = {}, cause?: unknown) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.code = code;
+    this.facts = facts;
+  }
+}
+
+export interface ProblemAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
+
+export function answerFor(problem: Problem, random: () => number): ProblemAnswer {
+  const { status, retryable, title } = ERRORS[problem.code];
+  const retryAfterMs = retryable
+    ? Math.round(RETRY_AFTER_MS.min + random() * (RETRY_AFTER_MS.max - RETRY_AFTER_MS.min))
+    : null;
+  return {
+    status,
+    headers: retryAfterMs === null ? {} : { "retry-after": String(Math.ceil(retryAfterMs / 1_000)) },
+    body: {
+      type: `urn:cordum:error:${problem.code}`,
+      title,
+      status,
+      detail: problem.message,
+      error: problem.message,
+      code: problem.code,
+      retryable,
+      ...(retryAfterMs === null ? {} : { retry_after_ms: retryAfterMs }),
+      ...problem.facts,
+    },
+  };
+}
+
+/** Whatever was thrown, as a problem. */
+export function problemFrom(thrown: unknown): Problem {
+  if (thrown instanceof Problem) return thrown;
+  const { code, statusCode, message } = thrown as { code?: unknown; statusCode?: unknown; message?: unknown };
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
+    return new Problem("body_too_large", "send less, or raise `http.body_bytes_max`", {}, thrown);
+  }
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    return new Problem("unsupported_media_type", "send JSON with `content-type: application/json`", {}, thrown);
+  }
+  if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500) {
+    return new Problem("invalid_request", String(message), {}, thrown);
+  }
+  if (intentOf(thrown).kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
+  if (isBug(thrown)) return new Problem("internal", "see the log of the control plane", {}, thrown);
+  const detail =
+    "what became of the request is not known; send it again, with an `Idempotency-Key` if it makes something";
+  return new Problem("store_unavailable", detail, {}, thrown);
+}
+
+const RETRY_AFTER_MS = { min: 500, max: 5_000 } as const;
+
+/** What the language itself throws is a mistake of ours; adapters throw plain errors, or their library's own. */
+function isBug(thrown: unknown): boolean {
+  return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => thrown instanceof kind);
+}

@@ -1,0 +1,108 @@
+import type { Chaos } from "./faults.ts";
+import type { Host, Peer, Process } from "./process.ts";
+import type { SeededRandom } from "./random.ts";
+import type { SimNet } from "./world.ts";
+
+/**
+ * Strikes hosts and the kernel by the seed until it is told to stop; then everything that is down comes back.
+ */
+export class ChaosDriver {
+  readonly #net: SimNet;
+  readonly #chaos: Chaos;
+  readonly #random: SeededRandom;
+  readonly #hosts: readonly Host[];
+  #isOver = false;
+
+  constructor(net: SimNet, chaos: Chaos, hosts: readonly Host[], random: SeededRandom) {
+    this.#net = net;
+    this.#chaos = chaos;
+    this.#hosts = hosts;
+    this.#random = random;
+  }
+
+  start(): void {
+    const { crashEveryMs, pauseEveryMs, cutEveryMs, kernelOutEveryMs } = this.#chaos;
+    for (const host of this.#hosts) {
+      this.#again(crashEveryMs, () => this.crash(host));
+      this.#again(pauseEveryMs, () => this.#pause(host));
+      this.#again(cutEveryMs, () => this.#cut(host, this.#random.chance(0.5) ? "bus" : "store"));
+    }
+    this.#again(kernelOutEveryMs, () => this.#kernelOut());
+  }
+
+  /** At each commit, at the instant of the write. */
+  afterCommit(process: Process): void {
+    if (this.#isOver || !this.#random.chance(this.#chaos.crashOnCommitRate)) return;
+    const host = this.#hosts.find((candidate) => candidate.process === process);
+    if (host !== undefined) this.crash(host);
+  }
+
+  crash(host: Host): void {
+    if (host.process === null || this.#isOver) return;
+    this.#note(host.name, "crash");
+    host.crash();
+    this.#net.timeline.post(this.#random.between(5, this.#chaos.downMsMax), () => this.#restart(host));
+  }
+
+  stop(): void {
+    this.#isOver = true;
+    this.#net.kernel.health = "up";
+    for (const host of this.#hosts) {
+      host.process?.heal("bus");
+      host.process?.heal("store");
+      host.process?.resume();
+      if (host.process === null) this.#net.timeline.post(1, () => this.#restart(host));
+    }
+  }
+
+  #restart(host: Host): void {
+    if (host.process !== null) return;
+    this.#note(host.name, "start");
+    host.start();
+  }
+
+  #pause(host: Host): void {
+    const { process } = host;
+    if (process === null) return;
+    this.#note(host.name, "pause");
+    process.pause();
+    this.#net.timeline.post(this.#random.between(10, this.#chaos.pauseMsMax), () => {
+      this.#note(host.name, "resume");
+      process.resume();
+    });
+  }
+
+  #cut(host: Host, peer: Peer): void {
+    const { process } = host;
+    if (process === null) return;
+    this.#note(host.name, `cut ${peer}`);
+    process.cut(peer);
+    this.#net.timeline.post(this.#random.between(10, this.#chaos.cutMsMax), () => {
+      this.#note(host.name, `heal ${peer}`);
+      process.heal(peer);
+    });
+  }
+
+  #kernelOut(): void {
+    const { kernel } = this.#net;
+    kernel.health = this.#random.chance(0.5) ? "refuses" : "hangs";
+    this.#note("kernel", kernel.health);
+    this.#net.timeline.post(this.#random.between(10, this.#chaos.kernelOutMsMax), () => {
+      this.#note("kernel", "up");
+      kernel.health = "up";
+    });
+  }
+
+  #again(everyMs: number | null, strike: () => void): void {
+    if (everyMs === null) return;
+    this.#net.timeline.post(this.#random.exponential(everyMs), () => {
+      if (this.#isOver) return;
+      strike();
+      this.#again(everyMs, strike);
+    });
+  }
+
+  #note(who: string, what: string): void {
+    this.#net.trace.note(this.#net.timeline.nowMs, who, what, "");
+  }
+}

@@ -1,0 +1,191 @@
+import { configure } from "../config.ts";
+import type { Submission } from "../model/submission.ts";
+import type { PolicyDocument } from "../policy/document.ts";
+import type { Settings } from "../settings.ts";
+import { drawFaults, type FaultProfile, type Faults } from "./faults.ts";
+import type { SeededRandom } from "./random.ts";
+
+/**
+ * What one seed makes: the system, what is asked of it, and what goes wrong. Plain data, drawn before anything runs, so
+ * that a history can be read from its beginning.
+ */
+export interface Plan {
+  readonly settings: Settings;
+  readonly faults: Faults;
+  /** Faults end after this; then everything must end. */
+  readonly safetyMs: number;
+  readonly controls: readonly ControlPlan[];
+  readonly workers: readonly WorkerPlan[];
+  readonly orders: readonly Order[];
+  readonly tallies: readonly TallyOrder[];
+  readonly garbage: readonly Garbage[];
+}
+
+export interface ControlPlan {
+  readonly name: string;
+  readonly safety: "local" | "remote";
+  readonly skewMs: number;
+}
+
+export interface WorkerPlan {
+  readonly name: string;
+  readonly topics: readonly string[];
+  readonly concurrency: number;
+  readonly skewMs: number;
+  /** Before this nobody is there. */
+  readonly startsMs: number;
+}
+
+/** One wish of a client. */
+export interface Order {
+  readonly number: number;
+  readonly atMs: number;
+  /** How the client makes trying again harmless; `none` tries once. `bus`: a CAP client publishes the job itself. */
+  readonly by: "key" | "id" | "none" | "bus";
+  readonly submission: Submission;
+  /** What a worker does with each attempt; the last one goes for all that follow. */
+  readonly acts: readonly Act[];
+  /** When the client asks once more, after it was told; null for never. */
+  readonly replayAfterMs: number | null;
+}
+
+export const ACTS = ["ok", "retry", "throw", "fatal", "hang", "late", "twice", "die"] as const;
+export type Act = (typeof ACTS)[number];
+
+/** A request to count something under a lock. */
+export interface TallyOrder {
+  readonly id: string;
+  readonly atMs: number;
+  readonly record: string;
+  readonly thinkMs: number;
+  /** `flaky` fails in about half of its tries, `doomed` always, `refused` says never again. */
+  readonly mood: "fine" | "flaky" | "doomed" | "refused";
+}
+
+/** What nobody should have sent. */
+export interface Garbage {
+  readonly id: string;
+  readonly atMs: number;
+  readonly kind: "bytes" | "wrong_kind" | "phantom" | "stray_result";
+}
+
+export const DENIED_TOPIC = "danger.wipe";
+const TOPICS = ["work.alpha", "work.beta", "lonely.gamma"] as const;
+const ORGS = ["default", "acme", "birch", "cedar"] as const;
+const NOISY_ORG = "default";
+
+export const POLICY: PolicyDocument = {
+  version: "simulated",
+  defaultDecision: "allow",
+  rules: [{ id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: "danger is forbidden" }],
+};
+
+export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
+  const faults = drawFaults(profile, random.fork("faults"));
+  const safetyMs = 40_000 + 200 * jobs;
+  const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.chaos.skewMsMax);
+  const controls = ["control-1", "control-2", "control-3"].map((name, index) => ({
+    name,
+    safety: index === 0 || random.chance(0.3) ? ("local" as const) : ("remote" as const),
+    skewMs: skew(),
+  }));
+  const workers = ["worker-1", "worker-2", "worker-3", "worker-4"].map((name, index) => ({
+    name,
+    // Somebody may serve what is forbidden: it must not get any all the same.
+    topics: index === 3 ? ["lonely.gamma", "work.beta"] : ["work.alpha", "work.beta", DENIED_TOPIC],
+    concurrency: 1 + random.below(4),
+    skewMs: skew(),
+    startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
+  }));
+  return {
+    settings: drawSettings(random.fork("settings"), profile),
+    faults,
+    safetyMs,
+    controls,
+    workers,
+    orders: drawOrders(random.fork("orders"), jobs, safetyMs),
+    tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 4), safetyMs),
+    garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
+  };
+}
+
+/** The shipped defaults, with windows and waits small enough that every limit is reached. */
+function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
+  const configured = configure({});
+  if (configured.kind === "bad") throw new Error(`the defaults are refused: ${configured.problems.join("; ")}`);
+  const { settings } = configured.config;
+  const isPlain = profile === "none";
+  return {
+    ...settings,
+    bus: {
+      ...settings.bus,
+      ackWaitMs: isPlain ? settings.bus.ackWaitMs : Math.round(random.logarithmic(2_000, 30_000)),
+      ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
+      // One in eight keeps every wait in the broker, as the founding profile does.
+      parkAfterMs: random.chance(0.125) ? null : settings.bus.parkAfterMs,
+    },
+    dispatch: { windowMax: 2 + random.below(8), deadlineMs: Math.round(random.logarithmic(4_000, 15_000)) },
+    job: {
+      // Seldom short: a job that merely times out hides that nobody came for it.
+      deadlineMs: random.chance(0.1) ? 40_000 : settings.job.deadlineMs,
+      lockTtlMs: Math.round(random.logarithmic(1_500, 20_000)),
+    },
+  };
+}
+
+function drawOrders(random: SeededRandom, count: number, safetyMs: number): Order[] {
+  const burstMs = random.between(0, safetyMs / 2);
+  return Array.from({ length: count }, (_, number) => {
+    // A quarter of all jobs is one org's burst on one topic: the others must get their turn all the same.
+    const isBurst = random.chance(0.25);
+    const by = random.pick(["key", "key", "key", "key", "id", "id", "none", "bus"] as const);
+    const topic = random.chance(0.08) ? DENIED_TOPIC : random.pick(TOPICS);
+    return {
+      number,
+      atMs: isBurst ? burstMs + random.between(0, 500) : random.between(0, safetyMs * 0.9),
+      by,
+      submission: {
+        org: isBurst ? NOISY_ORG : random.pick(ORGS),
+        topic: isBurst ? "work.alpha" : topic,
+        input: { number },
+        jobId: by === "id" || by === "bus" ? `job-${number}` : null,
+        priority: random.pick(["batch", "batch", "interactive", "critical"] as const),
+        labels: {},
+        riskTags: [],
+        requires: [],
+        capability: null,
+        actorId: null,
+        idempotencyKey: by === "key" ? `key-${number}` : null,
+        traceId: null,
+      },
+      acts: drawActs(random),
+      replayAfterMs: by === "key" && random.chance(0.2) ? random.between(10, 20_000) : null,
+    };
+  });
+}
+
+function drawActs(random: SeededRandom): readonly Act[] {
+  if (random.chance(0.6)) return ["ok"];
+  // Some never succeed: their budget must end.
+  if (random.chance(0.08)) return ["throw"];
+  const length = 1 + random.below(3);
+  return [...Array.from({ length }, () => random.pick(ACTS)), "ok"];
+}
+
+function drawTallies(random: SeededRandom, count: number, safetyMs: number): TallyOrder[] {
+  return Array.from({ length: count }, (_, index) => ({
+    id: `tally-${index}`,
+    atMs: random.between(0, safetyMs * 0.9),
+    record: random.pick(["a", "b"]),
+    thinkMs: random.logarithmic(1, 400),
+    mood: random.pick(["fine", "fine", "fine", "fine", "fine", "fine", "flaky", "flaky", "doomed", "refused"] as const),
+  }));
+}
+
+function drawGarbage(random: SeededRandom, count: number, safetyMs: number): Garbage[] {
+  return Array.from({ length: count }, (_, index) => ({
+    id: `garbage-${index}`,
+    atMs: random.between(0, safetyMs * 0.8),
+    kind: random.pick(["bytes", "bytes", "wrong_kind", "phantom", "stray_result"] as const),
+  }));
+}

@@ -1,0 +1,305 @@
+import { MalformedError, Reader, type WireType, Writer } from "./bytes.ts";
+import { camelCase, type Field, type Schema } from "./schema.ts";
+import { UNSAID, type ValueCodec, valueCodec } from "./values.ts";
+
+/**
+ * proto3, driven by the tables of `schema.ts`: each message is compiled once into closures.
+ *
+ * 1. In memory a message is a plain object with camel-case keys; a field that is absent on the wire is absent there.
+ *    A property that is there is written, even if it holds proto3's default, so that what was said can be told from
+ *    what was not. Empty lists and maps cannot be told from absent ones.
+ * 2. Fields that are not known, and values of enums that are not known, are kept as raw bytes under `unknown` and are
+ *    written again unchanged.
+ * 3. Malformed input ends in a `MalformedError`; nothing else is thrown, and nothing is read past the end.
+ */
+export interface MessageCodec {
+  encode(message: object): Uint8Array;
+  decode(bytes: Uint8Array): PlainMessage;
+}
+
+export type PlainMessage = Record<string, unknown> & { unknown?: Uint8Array };
+
+/** Which fields of a message are read into properties; the others stay raw, as if they were not known. */
+export type Named = Readonly<Record<string, readonly string[]>>;
+
+export const DEPTH_MAX = 16;
+
+/** `named` narrows the messages that it lists; the others are read whole. */
+export function compile(schema: Schema, name: string, bytesMax: number, named: Named = {}): MessageCodec {
+  const codec = new Compiler(schema, named).message(name);
+  const writer = new Writer();
+  return {
+    encode(message) {
+      writer.pos = 0;
+      codec.write(writer, message as PlainMessage);
+      if (writer.pos > bytesMax) throw new MalformedError(`${writer.pos} bytes are more than the limit of ${bytesMax}`);
+      return writer.finish();
+    },
+    decode(bytes) {
+      if (bytes.length > bytesMax) {
+        throw new MalformedError(`${bytes.length} bytes are more than the limit of ${bytesMax}`);
+      }
+      const message: PlainMessage = {};
+      codec.read(new Reader(bytes), message, 1);
+      return message;
+    },
+  };
+}
+
+class Compiler {
+  readonly #schema: Schema;
+  readonly #named: Named;
+  readonly #done = new Map<string, CompiledMessage>();
+
+  constructor(schema: Schema, named: Named) {
+    this.#schema = schema;
+    this.#named = named;
+  }
+
+  message(name: string): CompiledMessage {
+    const known = this.#done.get(name);
+    if (known) return known;
+    const all = this.#schema.messages[name];
+    if (all === undefined) throw new Error(`no message \`${name}\` in the schema`);
+    const only = this.#named[name];
+    const message = new CompiledMessage(name);
+    // Registered before its fields, so that a message may contain itself.
+    this.#done.set(name, message);
+    message.fields = all
+      .filter((field) => only === undefined || only.includes(field.name))
+      .map((field) => this.#field(name, field, all));
+    message.index();
+    return message;
+  }
+
+  #field(message: string, field: Field, siblings: readonly Field[]): CompiledField {
+    const value = this.#value(message, field);
+    const key = camelCase(field.name);
+    const label = `\`${field.name}\` of ${message}`;
+    switch (field.shape) {
+      case "single":
+        return singleField(field.number, key, value, label, rivals(field, siblings));
+      case "repeated":
+        return repeatedField(field.number, key, value, label);
+      case "map":
+        return mapField(field.number, key, value, label);
+      default:
+        throw new Error(`no shape ${field.shape satisfies never}`);
+    }
+  }
+
+  #value(message: string, { name, type, shape }: Field): ValueCodec {
+    const label = `\`${name}\` of ${message}`;
+    if (type.kind !== "message") {
+      if (type.kind === "enum" && shape !== "single") throw new Error(`${label}: only single enums are supported`);
+      return valueCodec(this.#schema, type, label);
+    }
+    const codec = this.message(type.of);
+    return {
+      wire: 2,
+      write(writer, value) {
+        if (typeof value !== "object" || value === null) throw new MalformedError(`${label} must be an object`);
+        const start = writer.open();
+        codec.write(writer, value as PlainMessage);
+        writer.close(start);
+      },
+      read(reader, depth, before) {
+        const outer = reader.enter();
+        // The same message again continues the first one: that is proto3's rule.
+        const target = (before as PlainMessage | undefined) ?? {};
+        codec.read(reader, target, depth + 1);
+        reader.leave(outer);
+        return target;
+      },
+    };
+  }
+}
+
+interface CompiledField {
+  readonly number: number;
+  readonly key: string;
+  write(writer: Writer, value: unknown): void;
+  /** False when the value is to be kept raw. */
+  read(reader: Reader, wire: number, message: PlainMessage, depth: number): boolean;
+}
+
+/** Larger field numbers are looked up in a map. */
+const TABLE_SIZE = 32;
+
+class CompiledMessage {
+  fields: readonly CompiledField[] = [];
+  readonly #name: string;
+  readonly #small: (CompiledField | undefined)[] = new Array(TABLE_SIZE).fill(undefined);
+  readonly #large = new Map<number, CompiledField>();
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  index(): void {
+    for (const field of this.fields) {
+      if (field.number < TABLE_SIZE) this.#small[field.number] = field;
+      else this.#large.set(field.number, field);
+    }
+  }
+
+  write(writer: Writer, message: PlainMessage): void {
+    // First, so that a property set since then wins over an older value that was kept raw.
+    const unknown = message.unknown;
+    if (unknown !== undefined) {
+      if (!(unknown instanceof Uint8Array)) throw new MalformedError(`\`unknown\` of ${this.#name} must be bytes`);
+      writer.raw(unknown);
+    }
+    const fields = this.fields;
+    for (let index = 0; index < fields.length; index++) {
+      const field = fields[index]!;
+      const value = message[field.key];
+      if (value !== undefined) field.write(writer, value);
+    }
+  }
+
+  /** Reads up to the reader's end. */
+  read(reader: Reader, message: PlainMessage, depth: number): void {
+    if (depth > DEPTH_MAX) throw new MalformedError(`more than ${DEPTH_MAX} messages inside each other`);
+    let unknown: Uint8Array[] | null = null;
+    while (reader.pos < reader.end) {
+      const start = reader.pos;
+      const tag = reader.uint32();
+      const number = tag >>> 3;
+      const wire = tag & 7;
+      const field = number < TABLE_SIZE ? this.#small[number] : this.#large.get(number);
+      if (field !== undefined) {
+        if (field.read(reader, wire, message, depth)) continue;
+      } else {
+        if (number === 0) throw new MalformedError(`${this.#name} has a field with the number 0`);
+        reader.skip(wire);
+      }
+      unknown ??= [];
+      unknown.push(reader.buf.subarray(start, reader.pos));
+    }
+    if (unknown !== null) keepUnknown(message, unknown);
+  }
+}
+
+function keepUnknown(message: PlainMessage, parts: Uint8Array[]): void {
+  if (message.unknown !== undefined) parts.unshift(message.unknown);
+  // A plain copy: the input may be large, and is not kept alive by it.
+  message.unknown = new Uint8Array(Buffer.concat(parts));
+}
+
+function singleField(
+  number: number,
+  key: string,
+  value: ValueCodec,
+  label: string,
+  others: readonly string[],
+): CompiledField {
+  const tag = (number << 3) | value.wire;
+  return {
+    number,
+    key,
+    write(writer, one) {
+      writer.uint32(tag);
+      value.write(writer, one);
+    },
+    read(reader, wire, message, depth) {
+      if (wire !== value.wire) throw wrongWire(label, wire, value.wire);
+      const one = value.read(reader, depth, message[key]);
+      if (one === undefined) return false;
+      for (const other of others) if (message[other] !== undefined) delete message[other];
+      if (one === UNSAID) delete message[key];
+      else message[key] = one;
+      return true;
+    },
+  };
+}
+
+function repeatedField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
+  const isPackable = value.wire !== 2;
+  const tag = (number << 3) | (isPackable ? 2 : value.wire);
+  return {
+    number,
+    key,
+    write(writer, list) {
+      if (!Array.isArray(list)) throw new MalformedError(`${label} must be a list`);
+      if (list.length === 0) return;
+      if (!isPackable) {
+        for (const one of list) {
+          writer.uint32(tag);
+          value.write(writer, one);
+        }
+        return;
+      }
+      writer.uint32(tag);
+      const start = writer.open();
+      for (const one of list) value.write(writer, one);
+      writer.close(start);
+    },
+    read(reader, wire, message, depth) {
+      message[key] ??= [];
+      const list = message[key] as unknown[];
+      if (wire === value.wire) {
+        list.push(value.read(reader, depth, undefined));
+        return true;
+      }
+      if (!isPackable || wire !== 2) throw wrongWire(label, wire, value.wire);
+      const outer = reader.enter();
+      while (reader.pos < reader.end) list.push(value.read(reader, depth, undefined));
+      reader.leave(outer);
+      return true;
+    },
+  };
+}
+
+/** A map is a repeated message of key 1 and value 2. */
+function mapField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
+  const tag = (number << 3) | 2;
+  const valueTag = (2 << 3) | value.wire;
+  return {
+    number,
+    key,
+    write(writer, map) {
+      if (typeof map !== "object" || map === null) throw new MalformedError(`${label} must be an object`);
+      for (const name of Object.keys(map)) {
+        writer.uint32(tag);
+        const start = writer.open();
+        writer.uint32(0x0a);
+        writer.string(name);
+        writer.uint32(valueTag);
+        value.write(writer, (map as Record<string, unknown>)[name]);
+        writer.close(start);
+      }
+    },
+    read(reader, wire, message, depth) {
+      if (wire !== 2) throw wrongWire(label, wire, 2);
+      message[key] ??= {};
+      const outer = reader.enter();
+      let name = "";
+      let one: unknown;
+      while (reader.pos < reader.end) {
+        const inner = reader.uint32();
+        if (inner === 0x0a) name = reader.string();
+        else if (inner === valueTag) one = value.read(reader, depth, undefined);
+        else reader.skip(inner & 7);
+      }
+      reader.leave(outer);
+      setOwn(message[key] as Record<string, unknown>, name, one ?? value.empty);
+      return true;
+    },
+  };
+}
+
+function setOwn(target: Record<string, unknown>, name: string, value: unknown): void {
+  // A label may have any name; as an assignment, this one would change the object's prototype instead.
+  if (name !== "__proto__") target[name] = value;
+  else Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+}
+
+const rivals = (field: Field, siblings: readonly Field[]): string[] =>
+  siblings
+    .filter((other) => field.oneof !== undefined && other.oneof === field.oneof && other !== field)
+    .map((other) => camelCase(other.name));
+
+function wrongWire(label: string, wire: number, expected: WireType): MalformedError {
+  return new MalformedError(`${label} has wire type ${wire}, expected ${expected}`);
+}

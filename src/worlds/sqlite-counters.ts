@@ -1,0 +1,111 @@
+import type { CounterName } from "../model/table.ts";
+import type { Database, Statement } from "./sqlite.ts";
+import type { Participant } from "./sqlite-writer.ts";
+
+/**
+ * The counters. The data directory has one process, so they are read from memory; a hot one is written once for a whole
+ * batch of commits. A counter at zero does not exist.
+ */
+export class Counters implements Participant {
+  readonly #groups = new Map<string, Map<string, Cell>>();
+  readonly #upsert: Statement;
+  readonly #delete: Statement;
+  #touched: Cell[] = [];
+
+  constructor(db: Database) {
+    this.#upsert = db.prepare(
+      "insert into counters (grp, name, value) values (?, ?, ?) on conflict do update set value = excluded.value",
+    );
+    this.#delete = db.prepare("delete from counters where grp = ? and name = ?");
+    const rows = db.prepare("select grp, name, value from counters order by grp, name").all() as CounterRow[];
+    for (const { grp, name, value } of rows) {
+      const cell = this.#cell({ group: grp, name });
+      cell.value = value;
+      cell.saved = value;
+    }
+  }
+
+  value(counter: CounterName): number {
+    return this.#groups.get(counter.group)?.get(counter.name)?.value ?? 0;
+  }
+
+  add(counter: CounterName, delta: number): void {
+    const cell = this.#cell(counter);
+    cell.value += delta;
+    if (cell.isTouched) return;
+    cell.isTouched = true;
+    this.#touched.push(cell);
+  }
+
+  group(group: string, limit: number): ReadonlyMap<string, number> {
+    const values = new Map<string, number>();
+    for (const [name, cell] of this.#groups.get(group) ?? []) {
+      if (values.size >= limit) break;
+      if (cell.value !== 0) values.set(name, cell.value);
+    }
+    return values;
+  }
+
+  flush(): void {
+    for (const { group, name, value, saved } of this.#touched) {
+      if (value === saved) continue;
+      if (value === 0) this.#delete.run(group, name);
+      else this.#upsert.run(group, name, value);
+    }
+  }
+
+  committed(): void {
+    this.#end((cell) => {
+      cell.saved = cell.value;
+    });
+  }
+
+  rolledBack(): void {
+    this.#end((cell) => {
+      cell.value = cell.saved;
+    });
+  }
+
+  #end(agree: (cell: Cell) => void): void {
+    if (this.#touched.length === 0) return;
+    const touched = this.#touched;
+    this.#touched = [];
+    for (const cell of touched) {
+      agree(cell);
+      cell.isTouched = false;
+      if (cell.value !== 0) continue;
+      const cells = this.#groups.get(cell.group);
+      cells?.delete(cell.name);
+      if (cells?.size === 0) this.#groups.delete(cell.group);
+    }
+  }
+
+  #cell({ group, name }: CounterName): Cell {
+    let cells = this.#groups.get(group);
+    if (!cells) {
+      cells = new Map();
+      this.#groups.set(group, cells);
+    }
+    let cell = cells.get(name);
+    if (!cell) {
+      cell = { group, name, value: 0, saved: 0, isTouched: false };
+      cells.set(name, cell);
+    }
+    return cell;
+  }
+}
+
+interface Cell {
+  readonly group: string;
+  readonly name: string;
+  value: number;
+  /** What the database has. */
+  saved: number;
+  isTouched: boolean;
+}
+
+interface CounterRow {
+  readonly grp: string;
+  readonly name: string;
+  readonly value: number;
+}

@@ -1,0 +1,178 @@
+import { describe, expect, test } from "vitest";
+import { parseValue } from "../../src/config/parse.ts";
+import { environmentName, SETTING_NAMES, SETTINGS } from "../../src/config/table.ts";
+import {
+  type Config,
+  configure,
+  defaultSettings,
+  foundingSettings,
+  LiveConfig,
+  type Sources,
+  settingsFrom,
+} from "../../src/config.ts";
+
+const file = (text: string) => ({ name: "cordum.yaml", text });
+
+function good(sources: Sources): Config {
+  const configured = configure(sources);
+  if (configured.kind === "bad") throw new Error(configured.problems.join("\n"));
+  return configured.config;
+}
+
+function problemsOf(sources: Sources): readonly string[] {
+  const configured = configure(sources);
+  return configured.kind === "bad" ? configured.problems : [];
+}
+
+describe("the table", () => {
+  test("every default and every founding value is one that its own setting accepts", () => {
+    for (const setting of SETTINGS) {
+      expect(parseValue(setting, setting.default), setting.name).toBe(setting.default);
+      if (setting.founding !== undefined) expect(parseValue(setting, setting.founding)).toBe(setting.founding);
+    }
+  });
+
+  test("no two settings share a name or an environment variable", () => {
+    expect(new Set(SETTING_NAMES).size).toBe(SETTING_NAMES.length);
+    expect(new Set(SETTING_NAMES.map(environmentName)).size).toBe(SETTING_NAMES.length);
+    expect(environmentName("bus.park_after_ms")).toBe("CORDUM_BUS_PARK_AFTER_MS");
+  });
+
+  test("every setting says in one sentence what it does, and units stand in the name of a time", () => {
+    for (const setting of SETTINGS) {
+      expect(setting.help, setting.name).toMatch(/^.+\.$/);
+      if (setting.type.kind === "whole" && setting.type.unit === "ms") expect(setting.name).toMatch(/_ms$/);
+    }
+  });
+});
+
+describe("where a value comes from", () => {
+  const text = "bus:\n  park_after_ms: 100\n  ack_wait_ms: 5000\nhttp: {port: 1111}\n";
+  const env = { CORDUM_BUS_ACK_WAIT_MS: "6000", CORDUM_HTTP_PORT: "2222" };
+  const flags = [{ name: "http.port", value: "3333", flag: "--port" }] as const;
+
+  test("a flag is stronger than the environment, that than the file, that than the default", () => {
+    const { values, origins } = good({ file: file(text), env, flags });
+    expect(values["http.port"]).toBe(3333);
+    expect(values["bus.ack_wait_ms"]).toBe(6000);
+    expect(values["bus.park_after_ms"]).toBe(100);
+    expect(values["bus.max_deliver"]).toBe(100);
+    expect(origins["http.port"]).toEqual({ kind: "flag", place: "--port" });
+    expect(origins["bus.ack_wait_ms"]).toEqual({ kind: "environment", place: "CORDUM_BUS_ACK_WAIT_MS" });
+    expect(origins["bus.park_after_ms"]).toEqual({ kind: "file", place: "cordum.yaml:2" });
+    expect(origins["bus.max_deliver"]).toEqual({ kind: "default", place: "default" });
+  });
+
+  test("what is read is what the flow gets, frozen to the bottom", () => {
+    const config = good({ file: file(text), env, flags });
+    expect(config.settings.bus).toMatchObject({ parkAfterMs: 100, ackWaitMs: 6000 });
+    expect(config.process).toMatchObject({ host: "127.0.0.1", port: 3333, dataDir: ".cordum", natsUrl: null });
+    for (const part of [config, config.values, config.settings.retry.lock_busy.policy, config.settings.bus]) {
+      expect(Object.isFrozen(part)).toBe(true);
+    }
+  });
+
+  test("an empty file, an empty environment and no flags are the defaults", () => {
+    expect(good({ file: file(""), env: {}, flags: [] }).settings).toEqual(defaultSettings());
+    expect(good({}).settings).toEqual(defaultSettings());
+  });
+
+  test("`never` switches parking off, and is the only word that a number may be", () => {
+    expect(good({ file: file("bus: {park_after_ms: never}") }).settings.bus.parkAfterMs).toBeNull();
+    expect(problemsOf({ file: file("bus: {ack_wait_ms: never}") })).toHaveLength(1);
+  });
+});
+
+describe("the founding profile", () => {
+  test("switches every default that differs, and nothing else", () => {
+    const founding = foundingSettings();
+    expect(founding.bus).toMatchObject({ ackWaitMs: 600_000, parkAfterMs: null, deliverMax: 100 });
+    expect(founding.retry.lock_busy.policy).toEqual({ kind: "fixed", delayMs: 500 });
+    expect(founding.retry.safety_unavailable.policy).toEqual({ kind: "fixed", delayMs: 5_000 });
+    expect(founding.sweep).toEqual(defaultSettings().sweep);
+  });
+
+  test("single settings can still be chosen, and the origin tells which is which", () => {
+    const config = good({ file: file("profile: founding\nretry: {lock_busy: {policy: 'bounded:500ms:0.3'}}") });
+    expect(config.settings.retry.lock_busy).toEqual(defaultSettings().retry.lock_busy);
+    expect(config.settings.bus).toEqual(foundingSettings().bus);
+    expect(config.origins["bus.ack_wait_ms"].kind).toBe("founding");
+    expect(config.origins["retry.lock_busy.policy"].kind).toBe("file");
+    expect(settingsFrom({ "bus.park_after_ms": 7 }).bus.parkAfterMs).toBe(7);
+  });
+});
+
+describe("what is wrong is said", () => {
+  test("an unknown key, with its line and the nearest right name", () => {
+    expect(problemsOf({ file: file("\nbus:\n  park_after: 3\n") })).toEqual([
+      "cordum.yaml:3: unknown setting `bus.park_after`; did you mean `bus.park_after_ms`?",
+    ]);
+    expect(problemsOf({ env: { CORDUM_BUS_PARKAFTER_MS: "1" } })).toEqual([
+      "unknown environment variable `CORDUM_BUS_PARKAFTER_MS`; did you mean `CORDUM_BUS_PARK_AFTER_MS`?",
+    ]);
+  });
+
+  test("every problem at once", () => {
+    const text = "http: {port: 70000}\nretry: {lock_busy: {policy: 'bounded:500'}}\nlog: {level: loud}\nnope: 1\n";
+    expect(problemsOf({ file: file(text) })).toHaveLength(4);
+  });
+
+  test.each([
+    ["a value that is no number", "bus: {ack_wait_ms: soon}"],
+    ["a fraction", "bus: {ack_wait_ms: 1500.5}"],
+    ["a list", "bus: {ack_wait_ms: [1]}"],
+    ["a key set twice in two spellings", "bus: {ack_wait_ms: 5000}\nbus.ack_wait_ms: 5000"],
+    ["an alias", "http: {port: &p 80}\nname: *p"],
+    ["text that is no YAML", "http: {port"],
+    ["a poison policy that would need a record", "retry: {poison: {policy: 'full:1s:30s'}}"],
+    ["a sweep that looks less far than it waits", "sweep: {every_ms: 3000}"],
+    ["a lease that ends before its item's time", "sweep: {horizon_ms: 20000}"],
+    ["half a cluster", "nats: {url: 'nats://127.0.0.1:4222'}"],
+  ])("%s", (_, text) => {
+    expect(problemsOf({ file: file(text) })).toHaveLength(1);
+  });
+
+  test("any fail mode but `closed` refuses to start, under either name, and a typo is no exception (L32)", () => {
+    for (const mode of ["open", "Closed", "clsoed", ""]) {
+      expect(problemsOf({ env: { POLICY_CHECK_FAIL_MODE: mode } })[0]).toContain("only `closed` is there");
+      expect(problemsOf({ env: { CORDUM_SAFETY_FAIL_MODE: mode } })[0]).toContain("only `closed` is there");
+    }
+    expect(good({ env: { POLICY_CHECK_FAIL_MODE: "closed" } }).values["safety.fail_mode"]).toBe("closed");
+  });
+
+  test("the client's own variables and those that Kubernetes makes for a service are left alone", () => {
+    const env = {
+      CORDUM_URL: "http://127.0.0.1:1",
+      CORDUM_TENANT: "acme",
+      CORDUM_API_KEY: "k",
+      CORDUM_SERVICE_HOST: "10.0.0.1",
+      CORDUM_SERVICE_PORT_HTTP: "80",
+      CORDUM_PORT: "tcp://10.0.0.1:80",
+      CORDUM_PORT_80_TCP_ADDR: "10.0.0.1",
+    };
+    expect(problemsOf({ env })).toEqual([]);
+  });
+});
+
+describe("a config that changes while running", () => {
+  test("retry settings are taken over, others wait for a restart and say so", () => {
+    const live = new LiveConfig(good({}));
+    const before = live.current;
+    const text = "retry: {lock_busy: {policy: 'fixed:500ms', budget: 5m}}\nbus: {park_after_ms: 100}\n";
+    expect(live.reload(good({ file: file(text) }))).toEqual({
+      taken: ["retry.lock_busy.policy", "retry.lock_busy.budget"],
+      needRestart: ["bus.park_after_ms"],
+    });
+    expect(live.current.retry.lock_busy.policy).toEqual({ kind: "fixed", delayMs: 500 });
+    expect(live.current.bus.parkAfterMs).toBe(2_000);
+    expect(live.config.origins["retry.lock_busy.policy"].kind).toBe("file");
+    expect(before.retry.lock_busy.policy.kind).toBe("bounded");
+  });
+
+  test("taking a change back takes it back", () => {
+    const live = new LiveConfig(good({}));
+    live.reload(good({ file: file("retry: {lock_busy: {policy: 'fixed:500ms'}}") }));
+    expect(live.reload(good({})).taken).toEqual(["retry.lock_busy.policy"]);
+    expect(live.current).toEqual(defaultSettings());
+  });
+});

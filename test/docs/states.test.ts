@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { isFinal, JOB_MOVES, JOB_STATES } from "../../src/model/job.ts";
+
+/** The diagram is made from the table of legal moves; `npx vitest run test/docs -u` writes it anew. */
+test("docs/states.md is what the table of legal moves says", async () => {
+  const arrows = JOB_STATES.flatMap((from) => JOB_MOVES[from].map((to) => `  ${from} --> ${to}`));
+  const ends = JOB_STATES.filter(isFinal).map((state) => `  ${state} --> [*]`);
+  const rows = JOB_STATES.map((state) => `| ${state} | ${isFinal(state) ? "final" : JOB_MOVES[state].join(", ")} | ${WAITS_FOR[state]} |`);
+  const text = [
+    "# The states of a job",
+    "",
+    "Generated from `JOB_MOVES` in `src/model/job.ts` by `npx vitest run test/docs -u`; a test fails when the two differ.",
+    "",
+    "```mermaid",
+    "stateDiagram-v2",
+    "  [*] --> PENDING",
+    ...arrows,
+    ...ends,
+    "```",
+    "",
+    "| state | may become | waits for, and who looks at it when nobody comes |",
+    "|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
+  await expect(text).toMatchFileSnapshot("../../docs/states.md");
+});
+
+const WAITS_FOR: Readonly<Record<(typeof JOB_STATES)[number], string>> = {
+  PENDING: "the safety kernel's verdict; the sweeper asks again at the time that stands on the job",
+  SCHEDULED: "room in its topic's window, in turn between the orgs; the sweeper drains what nobody drained",
+  DISPATCHED: "a result; at the attempt's deadline it counts as lost",
+  RETRYING: "the time of its next attempt, set by the policy of its class or by the worker",
+  SUCCEEDED: "its retention to end",
+  FAILED: "its retention to end; a dead letter was written in the same commit",
+  TIMEOUT: "its retention to end; a dead letter was written in the same commit",
+  DENIED: "its retention to end",
+};

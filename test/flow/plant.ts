@@ -1,0 +1,76 @@
+import { defaultSettings } from "../../src/config.ts";
+import { type Control, startControl } from "../../src/control.ts";
+import { type Admitted, admit } from "../../src/flow/admit.ts";
+import { type Flow, openFlow } from "../../src/flow/flow.ts";
+import { type Job, JOBS } from "../../src/model/job.ts";
+import { checkSubmission } from "../../src/model/submission.ts";
+import type { PolicyRequest } from "../../src/policy/decision.ts";
+import type { Kernel } from "../../src/sim/sim-safety.ts";
+import { simWorld } from "../../src/sim/world.ts";
+import type { Settings } from "../../src/settings.ts";
+import { startWorker, type WorkItem } from "../../src/worker/worker.ts";
+import { type Bench, openBench } from "../sim/harness.ts";
+
+/** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
+export class Plant {
+  readonly bench: Bench;
+  readonly settings: Settings;
+  readonly kernel: Kernel;
+
+  constructor(settings: Partial<Settings> = {}) {
+    this.settings = { ...defaultSettings(), ...settings };
+    this.kernel = { decide, health: "up", timeoutMs: 1_000 };
+    this.bench = openBench({ kernel: this.kernel });
+  }
+
+  /** A process that could admit, schedule and finish; `control` joins it to the bus. */
+  flow(name: string, safety: "local" | "remote" = "local"): Flow {
+    const { process } = this.bench.enter(name);
+    const flow = openFlow(simWorld(this.bench.net, process, { safety }), { current: this.settings });
+    this.#processes.set(name, process);
+    return flow;
+  }
+
+  async control(name: string, safety: "local" | "remote" = "local"): Promise<{ flow: Flow; control: Control }> {
+    const flow = this.flow(name, safety);
+    return { flow, control: await this.run(startControl(flow)) };
+  }
+
+  crash(name: string): void {
+    this.#processes.get(name)?.crash();
+  }
+
+  async worker(id: string, topics: readonly string[], handle: (item: WorkItem) => Promise<unknown>, concurrency = 10) {
+    const { world } = this.bench.enter(id);
+    return this.run(startWorker(world, { id, topics, concurrency, handle }));
+  }
+
+  admit(flow: Flow, raw: Record<string, unknown>): Promise<Admitted> {
+    const checked = checkSubmission(raw);
+    if (checked.kind === "bad") throw new Error(checked.problems.join());
+    return this.run(admit(flow, checked.submission));
+  }
+
+  run<T>(promise: Promise<T>): Promise<T> {
+    return this.bench.run(promise);
+  }
+
+  pass(ms: number): Promise<void> {
+    return this.bench.pass(ms);
+  }
+
+  async job(id: string): Promise<Job> {
+    const found = this.bench.net.store.load(JOBS, id);
+    if (!found) throw new Error(`no job ${id}`);
+    return found.value;
+  }
+
+  readonly #processes = new Map<string, { crash(): void }>();
+}
+
+export const idOf = (admitted: Admitted): string => admitted.jobId;
+
+function decide(request: PolicyRequest) {
+  const effect = request.topic.startsWith("danger.") ? "deny" : "allow";
+  return { effect, ruleId: effect, reason: `${effect} by rule`, snapshot: "s1" } as const;
+}

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { deliver } from "../../src/flow/deliver.ts";
+import { Sweeper } from "../../src/flow/sweep.ts";
+import { PARKED, PARKED_GROUP } from "../../src/model/parked.ts";
+import { put } from "../../src/ports/store.ts";
+import { toBase64 } from "../../src/wire/base64.ts";
+import { encodePacket } from "../../src/wire/codec.ts";
+import { RESULT } from "../../src/wire/subjects.ts";
+import { Plant } from "./plant.ts";
+
+const base64 = toBase64(
+  encodePacket({ traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "info", message: "m" } }),
+);
+
+test("a sweep goes on until nothing is due: 100,000 timers of one instant, not one batch a second", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const nowMs = flow.world.clock.now();
+  for (let index = 0; index < 100_000; index++) {
+    const parked = { subject: RESULT, messageId: `m${index}`, base64, retryClass: "unclassified", reason: "", parkedMs: 0, dueMs: nowMs } as const;
+    plant.bench.net.store.commit({
+      org: "o",
+      atMs: nowMs,
+      puts: [put(PARKED, `p${index}`, null, parked)],
+      guards: [],
+      sends: [],
+      watch: [],
+    });
+  }
+  await plant.run(new Sweeper(flow).sweep());
+  expect((await plant.run(flow.world.store.counts(PARKED_GROUP, 9))).get("unclassified") ?? 0).toBe(0);
+  // One sweep, in virtual seconds: a hundred batches, each a few round trips.
+  expect(flow.world.clock.now() - nowMs).toBeLessThan(5_000);
+}, 120_000);
+
+test("L20: health is progress: a sweep that fails does not count as one", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const sweeper = new Sweeper(flow);
+  const before = sweeper.sweptMs;
+  await plant.pass(5_000);
+  const broken = { ...flow, world: { ...flow.world, store: { ...flow.world.store, counts: () => Promise.reject("away") } } };
+  const failing = new Sweeper(broken as never);
+  await plant.run(failing.sweep());
+  expect(failing.sweptMs).toBe(before + 5_000);
+  await plant.pass(5_000);
+  await plant.run(failing.sweep());
+  expect(failing.sweptMs).toBe(before + 5_000);
+  await plant.run(sweeper.sweep());
+  expect(sweeper.sweptMs).toBeGreaterThan(before + 9_000);
+});
+
+test("L18: a record whose waker fails is claimed again when its lease ends", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const delivery = { id: "m", subject: RESULT, attempt: 1 };
+  const station = { name: "t", about: () => "", handle: () => Promise.reject(Object.assign(new Error("x"), { retryDelayMs: 5_000 })) };
+  const content = { kind: "packet", packet: { traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "l", message: "m" } } } as const;
+  await plant.run(deliver(flow, station)({ ...delivery, content }));
+  await plant.pass(5_000);
+  const { store } = flow.world;
+  const away = { ...flow, world: { ...flow.world, store: Object.assign(Object.create(store), { commit: () => Promise.reject("away") }) } };
+  await plant.run(new Sweeper(away as never).sweep());
+  expect((await plant.run(store.counts(PARKED_GROUP, 9))).size).toBe(1);
+  await plant.pass(10_001);
+  await plant.run(new Sweeper(flow).sweep());
+  expect((await plant.run(store.counts(PARKED_GROUP, 9))).size).toBe(0);
+});

@@ -1,0 +1,42 @@
+import type { BusOptions } from "../../src/ports/bus.ts";
+import { CALM } from "../../src/sim/faults.ts";
+import { Process } from "../../src/sim/process.ts";
+import { SeededRandom } from "../../src/sim/random.ts";
+import { openNet, type SimNet, type SimNetOptions, simWorld } from "../../src/sim/world.ts";
+import type { World } from "../../src/world.ts";
+
+/** A small simulated system without faults, for tests that drive it by hand. */
+export interface Bench {
+  readonly net: SimNet;
+  /** Another process of the same system. */
+  enter(name: string): { readonly process: Process; readonly world: World };
+  run<T>(promise: Promise<T>): Promise<T>;
+  pass(ms: number): Promise<void>;
+}
+
+export function openBench(options: Partial<SimNetOptions> = {}): Bench {
+  const random = options.random ?? new SeededRandom(1);
+  const net = openNet({
+    random,
+    faults: CALM,
+    bus: BUS,
+    kernel: { decide: () => ALLOWED, health: "up", timeoutMs: 1_000 },
+    isFreezing: true,
+    ...options,
+  });
+  return {
+    net,
+    enter: (name) => {
+      const process = new Process(net.timeline, name, random.fork(name));
+      return { process, world: simWorld(net, process, { safety: "remote" }) };
+    },
+    run: (promise) => net.timeline.runUntilSettled(promise, RUN_MS_MAX),
+    pass: (ms) => net.timeline.runUntil(net.timeline.nowMs + ms),
+  };
+}
+
+const BUS: BusOptions = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 };
+const ALLOWED = { effect: "allow", ruleId: null, reason: "default", snapshot: "s" } as const;
+
+/** Virtual: an hour is as short as it takes to see that nothing more happens. */
+const RUN_MS_MAX = 3_600_000;

@@ -1,0 +1,295 @@
+// Each rule on small planted sources: it finds what it must and leaves the rest. A rule that cannot fail is a defect.
+
+import { describe, expect, it } from "vitest";
+import { globalUses } from "./globals.ts";
+import { checkLayers, checkPackages, LAYERS } from "./layers.ts";
+import {
+  checkBarrels,
+  checkDeadFiles,
+  checkDefaultExports,
+  checkFileLength,
+  checkFunctionLength,
+  checkHiddenInputs,
+  checkNames,
+} from "./rules.ts";
+import { parseSource, type Source, type Violation } from "./source.ts";
+import { checkWords } from "./words.ts";
+
+/** Where the rule objects, as `path:line`. */
+function places(violations: readonly Violation[]): string[] {
+  return violations.map(({ path, line }) => `${path}:${line}`);
+}
+
+function plant(files: Record<string, string>): Source[] {
+  return Object.entries(files).map(([path, text]) => parseSource(path, text));
+}
+
+/** Does the rule object to this one file? */
+function objects(check: (sources: Source[]) => Violation[], path: string, text: string): boolean {
+  return check(plant({ [path]: text })).length > 0;
+}
+
+describe("imports point inward", () => {
+  it.each([
+    ["src/model/a.ts", 'import { b } from "../flow/b.ts";'],
+    ["src/model/a.ts", 'import type { B } from "../ports/b.ts";'],
+    ["src/model/a.ts", 'import { b } from "../retry/b.ts";'],
+    ["src/model/a.ts", 'import { type B, c } from "../retry/b.ts";'],
+    ["src/retry/a.ts", 'import type { B } from "../model/b.ts";'],
+    ["src/policy/a.ts", 'export { b } from "../retry/b.ts";'],
+    ["src/ports/a.ts", 'import type { World } from "../world.ts";'],
+    ["src/flow/a.ts", 'const b = await import("../worlds/b.ts");'],
+    ["src/flow/a.ts", 'type B = import("../gateway/b.ts").B;'],
+    ["src/flow/a.ts", 'import { config } from "../config.ts";'],
+    ["src/worker/a.ts", 'import { b } from "../flow/b.ts";'],
+    ["src/worlds/a.ts", 'import { b } from "../flow/b.ts";'],
+    ["src/sim/a.ts", 'import { b } from "../worlds/b.ts";'],
+    ["src/gateway/a.ts", 'import { b } from "../worlds/b.ts";'],
+    ["src/world.ts", 'import { b } from "./worlds/b.ts";'],
+    ["src/main.ts", 'import { b } from "../test/b.ts";'],
+  ])("objects in %s to %s", (path, text) => {
+    expect(objects(checkLayers, path, text)).toBe(true);
+  });
+
+  it.each([
+    ["src/model/a.ts", 'import type { B } from "../retry/b.ts";'],
+    ["src/model/a.ts", 'import { type B, type C } from "../retry/b.ts";'],
+    ["src/model/a.ts", '// import { b } from "../flow/b.ts";\nexport const text = "from \\"../flow/b.ts\\"";'],
+    ["src/flow/a.ts", 'import { b } from "../ports/b.ts";\nimport type { Config } from "../config.ts";'],
+    ["src/worlds/a.ts", 'import { b } from "../ports/b.ts";'],
+    ["src/sim/a.ts", 'import { b } from "../flow/b.ts";\nimport { c } from "../control.ts";'],
+    ["src/cli/deep/a.ts", 'import { b } from "../../worlds/b.ts";'],
+    ["src/main.ts", 'import { b } from "./worlds/b.ts";\nimport { c } from "pkg";'],
+  ])("allows in %s: %s", (path, text) => {
+    expect(checkLayers(plant({ [path]: text }))).toEqual([]);
+  });
+
+  it("objects to a folder that the table does not know", () => {
+    expect(places(checkLayers(plant({ "src/stuff/a.ts": "export const a = 1;" })))).toEqual(["src/stuff/a.ts:1"]);
+  });
+
+  it("names only rows that exist", () => {
+    const named = Object.values(LAYERS).flatMap((row) => row.map((entry) => entry.replace(/^type /, "")));
+    expect(named.filter((name) => name !== "*" && LAYERS[name] === undefined)).toEqual([]);
+  });
+
+  it("says where", () => {
+    const text = '\nimport type { A } from "./a.ts";\nimport { b } from "../flow/b.ts";\n';
+    expect(places(checkLayers(plant({ "src/model/c.ts": text })))).toEqual(["src/model/c.ts:3"]);
+  });
+});
+
+describe("packages stay outside the core", () => {
+  it.each([
+    ["src/flow/a.ts", 'import { readFile } from "node:fs/promises";'],
+    ["src/model/a.ts", 'import { z } from "zod";'],
+    ["src/model/a.ts", 'import type { Redis } from "ioredis";'],
+    ["src/flow/a.ts", 'import { createHash, randomUUID } from "node:crypto";'],
+    ["src/flow/a.ts", 'import * as crypto from "node:crypto";'],
+    ["src/policy/a.ts", 'import { parse } from "yaml-like";'],
+    ["src/gateway/jobs.ts", 'import { fastify } from "fastify";'],
+    ["src/sim/a.ts", 'const timers = await import("node:timers");'],
+  ])("objects in %s to %s", (path, text) => {
+    expect(objects(checkPackages, path, text)).toBe(true);
+  });
+
+  it.each([
+    ["src/worlds/redis.ts", 'import { Redis } from "ioredis";\nimport { join } from "node:path";'],
+    ["src/cli/a.ts", 'import { Command } from "commander";'],
+    ["src/main.ts", 'import { hostname } from "node:os";'],
+    ["src/gateway/server.ts", 'import { fastify } from "fastify";'],
+    ["src/gateway/jobs.ts", 'import type { FastifyInstance } from "fastify";'],
+    ["src/wire/codec.ts", 'import { x } from "@bufbuild/protobuf/wire";'],
+    ["src/policy/a.ts", 'import { parse } from "yaml";\nimport { createHash } from "node:crypto";'],
+    ["src/policy/a.ts", 'import { x } from "@marcbachmann/cel-js/sub";'],
+  ])("allows in %s: %s", (path, text) => {
+    expect(checkPackages(plant({ [path]: text }))).toEqual([]);
+  });
+});
+
+describe("no hidden inputs in the core", () => {
+  it.each([
+    "const a = Date.now();",
+    "const a = new Date();",
+    "const a = Date();",
+    "const { now } = Date;",
+    'const a = Date["now"]();',
+    "const a = Math.random();",
+    "const roll = Math.random;",
+    "setTimeout(() => {}, 5);",
+    "const later = setInterval;",
+    "setImmediate(done);",
+    "const a = performance.now();",
+    "const a = globalThis.performance.now();",
+    "const a = globalThis.setTimeout;",
+    "const a = process.env.HOME;",
+    "const a = process?.pid;",
+    "const a = (process as never);",
+    "AbortSignal.timeout(5);",
+    'await crypto.subtle.digest("SHA-256", bytes);',
+    "const id = crypto.randomUUID();",
+    'await fetch("http://x");',
+    "class A { #at = Date.now(); }",
+    "function f(now = Date.now()) { return now; }",
+    "const f = (setTimeout: number) => setTimeout; setTimeout(f, 1);",
+    "const a = { process };",
+    ["const a = `$", "{Date.now()}`;"].join(""),
+    "for (const process of list) use(process);\nprocess.exit();",
+  ])("objects to %s", (text) => {
+    expect(objects(checkHiddenInputs, "src/flow/a.ts", text)).toBe(true);
+  });
+
+  it.each([
+    "const a = new Date(now).toISOString();",
+    "const a = Date.UTC(2026, 1);",
+    "const a: Date | undefined = undefined;",
+    "const a = Math.max(1, 2);",
+    "queueMicrotask(f);",
+    "clock.setTimeout(f, 5);",
+    "interface Clock { setTimeout(f: () => void, ms: number): void; now(): number }",
+    "const clock = { setTimeout: f, now: g };",
+    "class Clock { setTimeout() {} process = 1; }",
+    "// Date.now()\nconst text = 'Date.now()';",
+    "function f(process: { id: string }) { return process.id; }",
+    "for (const process of processes) process.crash();",
+    "const f = ({ fetch }: Ports) => fetch(1);",
+    "const [performance, ...crypto] = list; use(performance.x, crypto);",
+    'import { process } from "./process.ts"; process.start();',
+    "try { f(); } catch (process) { g(process); }",
+    "type P = typeof process;",
+    "job.process.pid;",
+    "const url = import.meta.url;",
+  ])("allows %s", (text) => {
+    expect(checkHiddenInputs(plant({ "src/flow/a.ts": text }))).toEqual([]);
+  });
+
+  it("is for the core, not for those who stand in the real world", () => {
+    const text = "setTimeout(() => process.exit(), Date.now());";
+    for (const outside of ["src/worlds/a.ts", "src/gateway/a.ts", "src/cli/a.ts", "src/main.ts"]) {
+      expect(objects(checkHiddenInputs, outside, text)).toBe(false);
+    }
+    for (const core of ["src/model/a.ts", "src/sim/a.ts", "src/worker/a.ts", "src/config.ts", "src/control.ts"]) {
+      expect(objects(checkHiddenInputs, core, text)).toBe(true);
+    }
+  });
+
+  it("lets only the simulator's timeline drain the microtasks, and only that", () => {
+    expect(objects(checkHiddenInputs, "src/sim/timeline.ts", "setImmediate(step); process.nextTick(step);")).toBe(
+      false,
+    );
+    expect(objects(checkHiddenInputs, "src/sim/timeline.ts", "setTimeout(step);")).toBe(true);
+    expect(objects(checkHiddenInputs, "src/sim/bus.ts", "setImmediate(step);")).toBe(true);
+  });
+
+  it("names the use and the line", () => {
+    const { tree } = parseSource("src/a.ts", "const a = 1;\nconst b = Date.now() + Math.random();");
+    expect(globalUses(tree).map(({ name }) => name)).toEqual(["Date.now", "Math.random"]);
+    expect(places(checkHiddenInputs(plant({ "src/flow/a.ts": "let a;\na = Date.now();" })))).toEqual([
+      "src/flow/a.ts:2",
+    ]);
+  });
+});
+
+describe("files and functions are short", () => {
+  const lines = (count: number): string =>
+    Array.from({ length: count }, (_, i) => `export const a${i} = 1;\n`).join("");
+  const steps = (count: number): string => "  step();\n".repeat(count);
+
+  it("counts the lines of a file", () => {
+    expect(objects(checkFileLength, "src/a.ts", lines(300))).toBe(false);
+    expect(objects(checkFileLength, "src/a.ts", lines(301))).toBe(true);
+  });
+
+  it.each([
+    ["a function", (body: string) => `function f() {\n${body}}`],
+    ["an arrow", (body: string) => `const f = async (a: string): Promise<void> => {\n${body}};`],
+    ["a method", (body: string) => `class A { async #go<T>(a: T): Promise<void> {\n${body}} }`],
+    ["a method of an object", (body: string) => `const a = { go() {\n${body}} };`],
+  ])("counts the lines of %s", (_kind, wrap) => {
+    expect(objects(checkFunctionLength, "src/a.ts", wrap(steps(58)))).toBe(false);
+    expect(objects(checkFunctionLength, "src/a.ts", wrap(steps(59)))).toBe(true);
+  });
+
+  it("is not confused by braces in text, patterns and comments", () => {
+    const text = `function f() {\n  const a = "{{{"; /* { */ const b = /[{]\\{/; const c = \`{\${a}{\`;\n}\n${lines(80)}`;
+    expect(objects(checkFunctionLength, "src/a.ts", text)).toBe(false);
+  });
+});
+
+describe("names say something", () => {
+  it("objects to empty ones, of files and of folders", () => {
+    const empty = ["src/utils.ts", "src/flow/helpers.ts", "src/common/a.ts", "test/Util.test.ts", "scripts/misc.mjs"];
+    expect(places(checkNames(empty))).toEqual(empty.map((path) => `${path}:1`));
+  });
+
+  it("allows words that only contain them", () => {
+    expect(checkNames(["src/flow/utility-bill.ts", "src/model/commons.ts", "CONTRIBUTING.md"])).toEqual([]);
+  });
+});
+
+describe("one barrel only", () => {
+  it.each([
+    'export * from "./b.ts";',
+    'export { b } from "./b.ts";\nexport type { C } from "./c.ts";',
+    'import { b } from "./b.ts";\nexport { b };',
+    'export const a = 1;\nexport * from "./b.ts";',
+  ])("objects to %s", (text) => {
+    expect(objects(checkBarrels, "src/flow/index.ts", text)).toBe(true);
+    expect(objects(checkBarrels, "src/index.ts", text)).toBe(false);
+  });
+
+  it.each([
+    'import { b } from "./b.ts";\nexport const a = b;',
+    'import "./side-effect.ts";',
+    "const a = 1;\nexport { a };",
+  ])("allows %s", (text) => {
+    expect(objects(checkBarrels, "src/flow/a.ts", text)).toBe(false);
+  });
+});
+
+describe("no default exports", () => {
+  it("finds them in each spelling", () => {
+    expect(objects(checkDefaultExports, "src/a.ts", "export default 1;")).toBe(true);
+    expect(objects(checkDefaultExports, "src/a.ts", "const a = 1; export { a as default };")).toBe(true);
+    expect(objects(checkDefaultExports, "src/a.ts", 'export { default } from "./b.ts";')).toBe(true);
+    expect(objects(checkDefaultExports, "src/a.ts", 'import a from "pkg"; export const b = a;')).toBe(false);
+  });
+});
+
+describe("no dead files", () => {
+  it("finds what no entry point leads to, also in a circle", () => {
+    const sources = plant({
+      "src/main.ts": 'import { a } from "./flow/a.ts";',
+      "src/flow/a.ts": 'import type { B } from "../model/b.ts";\nconst lazy = () => import("./lazy.ts");',
+      "src/flow/lazy.ts": "export const a = 1;",
+      "src/model/b.ts": "export interface B {}",
+      "src/worker/worker.ts": "export const w = 1;",
+      "src/dead/one.ts": 'import { two } from "./two.ts";',
+      "src/dead/two.ts": 'import { one } from "./one.ts";',
+    });
+    expect(places(checkDeadFiles(sources))).toEqual(["src/dead/one.ts:1", "src/dead/two.ts:1"]);
+  });
+});
+
+describe("no words of one machine", () => {
+  // Put together here, so that this file does not contain them itself.
+  const path = (...parts: string[]): string => ["", ...parts, ""].join("/");
+
+  it.each([
+    `see ${path("home", "ann")}notes`,
+    `"${path("root", "x")}"`,
+    `file://${path("Users", "ann")}`,
+    `"resolved": ${JSON.stringify("http://x/y.tgz")}`,
+    `https://${"registry"}.example.org/x`,
+    `cd ${path("srv", "checkout")}`,
+  ])("objects to %s", (text) => {
+    expect(places(checkWords([{ path: "a.md", text: `fine\n${text}` }], "/srv/checkout"))).toEqual(["a.md:2"]);
+  });
+
+  it.each(["https://example.org/home/page", "GET /api/v1/root/x", "/tmp/data", '"resolved": true'])(
+    "allows %s",
+    (text) => {
+      expect(checkWords([{ path: "a.md", text }], "/srv/checkout")).toEqual([]);
+    },
+  );
+});
