@@ -1,10 +1,11 @@
 /** The part of redlock 4 that the benchmark uses; the package brings no types. */
 declare module "redlock" {
-  export default class Redlock {
+  class Redlock {
     constructor(
       clients: readonly unknown[],
       options?: { readonly retryCount?: number; readonly retryDelay?: number; readonly retryJitter?: number },
     );
     lock(resource: string, ttlMs: number): Promise<{ readonly attempts: number; unlock(): Promise<void> }>;
   }
+  export = Redlock;
 }

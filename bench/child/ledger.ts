@@ -29,14 +29,14 @@ export class Ledger {
     if (this.#isKnown(n)) this.#worked[n] = Math.min(255, (this.#worked[n] ?? 0) + 1);
   }
 
-  /** True the first time. */
-  end(n: number, nowMs: number): boolean {
+  /** True the first time. `isTimed` is false for a job whose latency says nothing: it was told to wait. */
+  end(n: number, nowMs: number, isTimed = true): boolean {
     if (!this.#isKnown(n)) return false;
     const times = this.#ended[n] ?? 0;
     this.#ended[n] = Math.min(255, times + 1);
     if (times > 0) return false;
     this.open--;
-    this.#latencies?.push(nowMs - (this.#submittedMs[n] ?? 0));
+    if (isTimed) this.#latencies?.push(nowMs - (this.#submittedMs[n] ?? 0));
     return true;
   }
 

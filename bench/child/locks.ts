@@ -1,7 +1,8 @@
-import { setImmediate as immediate, setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { openLockPeer } from "./lock-peers.ts";
-import type { LockFigures, LockTask } from "./task.ts";
+import { machineMs } from "./machine-clock.ts";
+import { GO_CHANNEL, type LockFigures, type LockTask } from "./task.ts";
 
 /**
  * One of the processes that fight for a hot lock.
@@ -22,23 +23,21 @@ export async function runLocks(task: LockTask, ready: () => void): Promise<LockF
   const go = new Promise<void>((resolve) => ear.once("message", () => resolve()));
   ready();
   await go;
-  const holds: (readonly [string, string])[] = [];
+  const holdsMs: (readonly [number, number])[] = [];
   let attempts = 0;
   const contend = async () => {
     const lock = await acquire(HOT_KEY);
-    const from = process.hrtime.bigint();
+    const fromMs = machineMs();
     await hold(task.holdMs);
-    holds.push([String(from), String(process.hrtime.bigint())]);
+    holdsMs.push([fromMs, machineMs()]);
     attempts += lock.attempts;
     await lock.release();
   };
   await Promise.all(Array.from({ length: task.contenders }, contend));
   await close();
   ear.disconnect();
-  return { holds, attempts };
+  return { holdsMs, attempts };
 }
-
-export const GO_CHANNEL = "bench:go";
 
 async function hold(ms: number): Promise<void> {
   const untilMs = performance.now() + ms;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { peakToMean, percentile } from "../frame/figures.ts";
 import { retryAfter } from "../../src/retry/contract.ts";
+import { peakToMean, percentile } from "../frame/figures.ts";
 import { Ledger } from "./ledger.ts";
 import { type Input, inputOf } from "./payload.ts";
 import type { Events, OpenSide, Side } from "./side.ts";
@@ -70,7 +70,10 @@ class Scene implements Events {
   }
 
   worked({ n }: Input, attempt: number): void {
-    if (!this.#toPark.has(n)) return this.ledger.work(n);
+    if (!this.#toPark.has(n)) {
+      this.ledger.work(n);
+      return;
+    }
     this.#tries.set(n, (this.#tries.get(n) ?? 0) + 1);
     if (attempt === 1) {
       const { delayMs, delayPct } = this.#task;
@@ -90,7 +93,7 @@ class Scene implements Events {
   }
 
   ended(n: number): void {
-    this.ledger.end(n, performance.now());
+    this.ledger.end(n, performance.now(), !this.#toPark.has(n));
     if (this.ledger.open === 0) this.#onDrained();
   }
 

@@ -11,4 +11,4 @@ export function inputOf(n: number): Input {
 
 export const TOPIC = "bench.echo";
 
-const TEXT = "find the three most recent invoices of this customer, add them up, ".repeat(2) + "and answer job ";
+const TEXT = `${"find the three most recent invoices of this customer, add them up, ".repeat(2)}and answer job `;

@@ -45,6 +45,9 @@ export interface LockTask {
 export const LOCK_PEERS = ["cordum", "redlock", "redlock 10 ms", "redis-semaphore", "fixed poll 10 ms"] as const;
 export type LockPeer = (typeof LOCK_PEERS)[number];
 
+/** Where the processes that fight for the lock hear the signal. */
+export const GO_CHANNEL = "bench:go";
+
 /** Healthy jobs at a steady rate: with none parked, with many parked, and while those come back. */
 export interface ParkedTask extends Times {
   readonly kind: "parked";
@@ -76,8 +79,8 @@ export interface ServeFigures {
 }
 
 export interface LockFigures {
-  /** From holding to just before the release, by the machine's monotonic clock, in nanoseconds as text. */
-  readonly holds: readonly (readonly [string, string])[];
+  /** From holding to just before the release, by the machine's monotonic clock. */
+  readonly holdsMs: readonly (readonly [number, number])[];
   readonly attempts: number;
 }
 

@@ -42,7 +42,11 @@ const ANSWER_MS_MAX = 30_000;
 function baseUrl(text: string | undefined): string {
   if (text === undefined || text === "") return DEFAULT_URL;
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, "");
-  throw new CliError(EXIT.usage, `CORDUM_URL is \`${text}\`, which is no http address`, `export CORDUM_URL=${DEFAULT_URL}`);
+  throw new CliError(
+    EXIT.usage,
+    `CORDUM_URL is \`${text}\`, which is no http address`,
+    `export CORDUM_URL=${DEFAULT_URL}`,
+  );
 }
 
 async function reach(url: string, path: string, init: RequestInit): Promise<Response> {

@@ -1,7 +1,7 @@
 /** `cordum config explain`: every setting, what it is now, and who said so. */
 import { environmentName, SETTINGS, type Setting, type SettingType, type Value } from "../config/table.ts";
 import type { Config } from "../config.ts";
-import { suggestion } from "../policy/nearest.ts";
+import { suggestion } from "../model/nearest.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";
 import { textTable } from "./table.ts";
@@ -9,21 +9,31 @@ import { textTable } from "./table.ts";
 export function explainConfig(io: Io, config: Config, name: string | undefined, json: boolean): void {
   const chosen = name === undefined ? SETTINGS : SETTINGS.filter((setting) => setting.name === name);
   if (name !== undefined && chosen.length === 0) {
-    const hint = suggestion(name, SETTINGS.map((setting) => setting.name));
+    const hint = suggestion(
+      name,
+      SETTINGS.map((setting) => setting.name),
+    );
     throw new CliError(EXIT.notFound, `there is no setting \`${name}\`${hint}`, "cordum config explain");
   }
-  if (json) printJson(io, chosen.map((setting) => explained(setting, config)));
-  else if (name === undefined) io.out(textTable(["SETTING", "VALUE", "FROM", "MEANING"], chosen.map((setting) => row(setting, config))));
+  if (json)
+    printJson(
+      io,
+      chosen.map((setting) => explained(setting, config)),
+    );
+  else if (name === undefined)
+    io.out(
+      textTable(
+        ["SETTING", "VALUE", "FROM", "MEANING"],
+        chosen.map((setting) => row(setting, config)),
+      ),
+    );
   else for (const setting of chosen) io.out(paragraph(setting, config));
 }
 
-/** The table in docs/operations.md, from the same source as everything else. */
-export function settingsMarkdown(): string {
-  const lines = SETTINGS.map((setting) => {
-    const founding = setting.founding === undefined ? "" : code(shown(setting.founding));
-    return `| \`${setting.name}\` | ${code(shown(setting.default))} | ${founding} | ${rangeOf(setting.type)} | ${setting.help} |`;
-  });
-  return ["| setting | default | founding | range | what it does |", "|---|---|---|---|---|", ...lines, ""].join("\n");
+/** A value as it would be written. */
+export function shown({ type }: Setting, value: Value): string {
+  if (value !== null) return String(value);
+  return type.kind === "whole" && type.orNever ? "never" : "–";
 }
 
 export function rangeOf(type: SettingType): string {
@@ -58,27 +68,24 @@ function explained(setting: (typeof SETTINGS)[number], config: Config): object {
 }
 
 function row(setting: (typeof SETTINGS)[number], config: Config): readonly string[] {
-  return [setting.name, shown(safe(config.values[setting.name])), config.origins[setting.name].place, setting.help];
+  return [
+    setting.name,
+    shown(setting, safe(config.values[setting.name])),
+    config.origins[setting.name].place,
+    setting.help,
+  ];
 }
 
 function paragraph(setting: (typeof SETTINGS)[number], config: Config): string {
   const lines = [
-    ["is", `${shown(safe(config.values[setting.name]))} (${config.origins[setting.name].place})`],
-    ["default", shown(setting.default)],
-    ["founding", shown(setting.founding === undefined ? setting.default : setting.founding)],
+    ["is", `${shown(setting, safe(config.values[setting.name]))} (${config.origins[setting.name].place})`],
+    ["default", shown(setting, setting.default)],
+    ["founding", shown(setting, setting.founding === undefined ? setting.default : setting.founding)],
     ["range", rangeOf(setting.type)],
     ["environment", environmentName(setting.name)],
     ["changes", setting.live ? "while running, with the config file" : "with a restart"],
   ];
   return `${setting.name}: ${setting.help}\n${lines.map(([key, text]) => `  ${(key ?? "").padEnd(12)}${text}\n`).join("")}`;
-}
-
-function shown(value: Setting["default"]): string {
-  return value === null ? "–" : String(value);
-}
-
-function code(text: string): string {
-  return text === "–" ? text : `\`${text}\``;
 }
 
 /** A password in an address is nobody's business. */

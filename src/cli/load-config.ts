@@ -7,7 +7,11 @@ import type { Io } from "./io.ts";
 export const CONFIG_FILE = "cordum.yaml";
 
 /** What the flags of a command say about settings: `undefined` where the flag was not given. */
-export type FlagValues = readonly { readonly name: SettingName; readonly flag: string; readonly value: string | undefined }[];
+export type FlagValues = readonly {
+  readonly name: SettingName;
+  readonly flag: string;
+  readonly value: string | undefined;
+}[];
 
 /** Reads `cordum.yaml` (or the file that was named), the environment and the flags. Throws with everything that is wrong. */
 export function loadConfig(io: Io, configFile: string | undefined, flags: FlagValues): Config {

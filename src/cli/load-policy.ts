@@ -19,9 +19,14 @@ export function loadPolicy(file: string | null, demo: boolean): LoadedPolicy {
   const read = readPolicy({ name: file, text: readText(file) });
   if (read.kind === "ok") return { snapshot: compile(read.document), source: file };
   const problems = read.problems.map((problem) => `\n  ${problem}`).join("");
-  throw new CliError(EXIT.usage, `the policy is wrong, so nothing was started:${problems}`, `cordum up --policy ${file}`, {
-    problems: read.problems,
-  });
+  throw new CliError(
+    EXIT.usage,
+    `the policy is wrong, so nothing was started:${problems}`,
+    `cordum up --policy ${file}`,
+    {
+      problems: read.problems,
+    },
+  );
 }
 
 function readText(file: string): string {

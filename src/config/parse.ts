@@ -5,7 +5,7 @@
  * 2. An unknown name is an error: a misspelt setting must not look as if it worked.
  */
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
-import { suggestion } from "../policy/nearest.ts";
+import { suggestion } from "../model/nearest.ts";
 import { parseBudget } from "../retry/budget.ts";
 import { quote } from "../retry/duration.ts";
 import { parsePolicy } from "../retry/policies.ts";

@@ -14,11 +14,15 @@ import { wake } from "./wake.ts";
  * 1. Each part goes on until nothing is left, in bounded batches.
  * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
  *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.)
- * 3. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
+ * 3. A record that takes its time (a kernel that hangs) does not hold up the next sweep; how many are at work is bounded.
+ * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
  */
 export class Sweeper {
   readonly #flow: Flow;
   readonly #timers = new Set<Cancel>();
+  readonly #waking = new Set<Promise<void>>();
+  /** Called when few enough are at work for the next batch. */
+  #onCalm = (): void => {};
   #next: Cancel = () => {};
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -43,6 +47,7 @@ export class Sweeper {
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
     await this.#running;
+    await this.settled();
   }
 
   #tick(): void {
@@ -86,11 +91,18 @@ export class Sweeper {
       if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
       const nowMs = clock.now();
       const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit: batchMax });
-      const ripe = items.filter((item) => item.dueMs <= nowMs);
-      for (const item of items) if (item.dueMs > nowMs) this.#arm(item);
-      await Promise.all(ripe.map((item) => this.#wake(item)));
+      for (const item of items) {
+        if (item.dueMs > nowMs) this.#arm(item);
+        else this.#wake(item);
+      }
+      if (this.#waking.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
       if (items.length < batchMax) return;
     }
+  }
+
+  /** Resolves when nothing that was woken is still at work. */
+  async settled(): Promise<void> {
+    while (this.#waking.size > 0) await Promise.all(this.#waking);
   }
 
   #arm(item: Due): void {
@@ -98,18 +110,22 @@ export class Sweeper {
     const cancel = clock.after(item.dueMs - clock.now(), () => {
       this.#timers.delete(cancel);
       if (clock.now() < item.dueMs) this.#arm(item);
-      else void this.#wake(item);
+      else this.#wake(item);
     });
     this.#timers.add(cancel);
   }
 
   /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
-  async #wake(item: Due): Promise<void> {
-    try {
-      await wake(this.#flow, item);
-    } catch (error) {
-      this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
-    }
+  #wake(item: Due): void {
+    const work = wake(this.#flow, item)
+      .catch((error: unknown) => {
+        this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
+      })
+      .finally(() => {
+        this.#waking.delete(work);
+        if (this.#waking.size * 2 < this.#flow.settings.current.sweep.batchMax) this.#onCalm();
+      });
+    this.#waking.add(work);
   }
 
   async #backlog(): Promise<void> {

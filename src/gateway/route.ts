@@ -1,5 +1,4 @@
 /** What a route is, without any HTTP library: a method, a path, and a function from a request to an answer. */
-import type { Control } from "../control.ts";
 import type { Flow } from "../flow/flow.ts";
 
 export interface Route {
@@ -13,12 +12,18 @@ export interface Route {
 /** What the routes work with. */
 export interface Gateway {
   readonly flow: Flow;
-  readonly control: Pick<Control, "sweptMs">;
+  readonly control: Progress;
   readonly metrics: MetricsPage;
   readonly about: About;
   readonly startedMs: number;
   /** True from the moment on at which nothing new is taken. */
   isDraining(): boolean;
+}
+
+/** The control plane behind the gateway, as far as its health goes. */
+export interface Progress {
+  /** When the last complete sweep ended. */
+  sweptMs(): number;
 }
 
 export interface MetricsPage {

@@ -1,7 +1,6 @@
 /** Records as clients see them: snake case, times as ISO 8601 in UTC, payloads only where one record is asked for. */
 import type { DeadLetter } from "../model/dead-letter.ts";
 import type { Attempt, Job, Wait } from "../model/job.ts";
-import type { Decision } from "../policy/decision.ts";
 
 /** A job without its payloads, as lists show it. */
 export function jobView(job: Job): Readonly<Record<string, unknown>> {
@@ -67,7 +66,7 @@ function waitView(wait: Wait): object {
   return { reason: wait.reason, until: iso(wait.untilMs), retry_class: wait.retryClass, policy: wait.setBy };
 }
 
-function safetyView({ effect, ruleId, reason, snapshot }: Decision): object {
+function safetyView({ effect, ruleId, reason, snapshot }: NonNullable<Job["safety"]>): object {
   return { decision: effect.toUpperCase(), rule_id: ruleId, reason, snapshot, bypassed: false };
 }
 

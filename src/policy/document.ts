@@ -8,7 +8,7 @@
  *    one name, an alias: each is an error.
  */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from "yaml";
-import { suggestion } from "./nearest.ts";
+import { suggestion } from "../model/nearest.ts";
 import { patternProblem } from "./pattern.ts";
 
 export interface PolicyDocument {

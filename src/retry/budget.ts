@@ -3,7 +3,7 @@
  *
  * 1. Each class has its own account. Spending from one never changes another: a lock that is busy for minutes leaves
  *    the count of undecodable deliveries where it was.
- * 2. Every budget ends. A class that waits for a deadline ends at the latest `DEADLINE_MS_DEFAULT` after its first failure.
+ * 2. Every budget ends: waiting for a deadline, too, where the record has none (see `DEADLINE_MS_DEFAULT`).
  * 3. The accounts stand on the record that the message is about; the broker's delivery count is not one of them.
  */
 import type { RetryClass } from "./classes.ts";

@@ -27,10 +27,10 @@ export function* chainOf(root: unknown): Generator<object, void, undefined> {
   }
 }
 
-/** The members of an aggregate, whether or not they are errors. */
+/** The members of an aggregate, whether or not they are errors. Array-like is enough, so a proxy may pose as one. */
 export function* errorsOf(node: object): Generator<unknown, void, undefined> {
   const errors = read(node, "errors");
-  if (!isArray(errors)) return;
+  if (!isObject(errors)) return;
   const length = read(errors, "length");
   if (typeof length !== "number") return;
   for (let index = 0; index < Math.min(length, NODES_MAX); index += 1) yield read(errors, String(index));
@@ -52,13 +52,4 @@ export function isObject(value: unknown): value is object {
 function* childrenOf(node: object): Generator<unknown, void, undefined> {
   yield read(node, "cause");
   yield* errorsOf(node);
-}
-
-/** `Array.isArray` throws on a revoked proxy. */
-function isArray(value: unknown): value is object {
-  try {
-    return Array.isArray(value);
-  } catch {
-    return false;
-  }
 }

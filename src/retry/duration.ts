@@ -2,7 +2,7 @@
  * Lengths of time: as people write them (`500ms`, `1.5s`, `10m`, `24h`) and as the code holds them.
  *
  * A length is a whole number of milliseconds: timers round to them, a broker's nak takes an integer, and due times are
- * stored as integers. Only a delay that somebody states on an error may be a fraction; it is rounded up where it is used.
+ * stored as integers. Only a delay that is stated on an error may be a fraction; it is rounded up where it is used.
  */
 
 /** The longest delay a Node timer honours; a longer one would fire at once. */
@@ -15,13 +15,14 @@ export function clampDelay(delayMs: number): number {
 
 /** Reads `500ms`, `1.5s`, `10m`, `24h`. The unit is never guessed. */
 export function parseDuration(text: string, bounds: { readonly msMin: number; readonly msMax: number }): number {
-  const [, digits, unit] = /^(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h)$/.exec(text) ?? [];
-  if (digits === undefined || !isUnit(unit)) {
+  const [, digits, unit = ""] = /^(\d{1,12}(?:\.\d{1,9})?)([a-z]{1,2})$/.exec(text) ?? [];
+  const unitMs = UNITS_MS.get(unit);
+  if (unitMs === undefined) {
     throw new Error(
       `${quote(text)} is not a duration; write a number and \`ms\`, \`s\`, \`m\` or \`h\`, as in \`500ms\``,
     );
   }
-  const exact = Number(digits) * UNITS_MS[unit];
+  const exact = Number(digits) * unitMs;
   const ms = Math.round(exact);
   // 1.001 s is 1000.9999999999999 ms in binary fractions: still whole.
   if (Math.abs(exact - ms) > 1e-6) throw new Error(`${quote(text)} is not a whole number of milliseconds`);
@@ -34,10 +35,8 @@ export function parseDuration(text: string, bounds: { readonly msMin: number; re
 /** Writes whole milliseconds in the largest unit that leaves no fraction: 600000 is `10m`, 1500 is `1500ms`. */
 export function formatDuration(ms: number): string {
   if (ms === 0) return "0ms";
-  for (const unit of ["h", "m", "s"] as const) {
-    if (ms % UNITS_MS[unit] === 0) return `${ms / UNITS_MS[unit]}${unit}`;
-  }
-  return `${ms}ms`;
+  const [unit, unitMs] = [...UNITS_MS].find(([, perUnitMs]) => ms % perUnitMs === 0) ?? ["ms", 1];
+  return `${ms / unitMs}${unit}`;
 }
 
 /** What somebody typed, as it may stand in an error message. */
@@ -45,8 +44,10 @@ export function quote(text: string): string {
   return `\`${text.length > 60 ? `${text.slice(0, 60)}…` : text}\``;
 }
 
-const UNITS_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
-
-function isUnit(text: string | undefined): text is keyof typeof UNITS_MS {
-  return text !== undefined && Object.hasOwn(UNITS_MS, text);
-}
+/** The largest first. */
+const UNITS_MS: ReadonlyMap<string, number> = new Map([
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+  ["ms", 1],
+]);

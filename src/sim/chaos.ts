@@ -12,12 +12,17 @@ export class ChaosDriver {
   readonly #random: SeededRandom;
   readonly #hosts: readonly Host[];
   #isOver = false;
+  #crashes = 0;
 
   constructor(net: SimNet, chaos: Chaos, hosts: readonly Host[], random: SeededRandom) {
     this.#net = net;
     this.#chaos = chaos;
     this.#hosts = hosts;
     this.#random = random;
+  }
+
+  get crashes(): number {
+    return this.#crashes;
   }
 
   start(): void {
@@ -39,6 +44,7 @@ export class ChaosDriver {
 
   crash(host: Host): void {
     if (host.process === null || this.#isOver) return;
+    this.#crashes += 1;
     this.#note(host.name, "crash");
     host.crash();
     this.#net.timeline.post(this.#random.between(5, this.#chaos.downMsMax), () => this.#restart(host));

@@ -62,7 +62,8 @@ export function drawFaults(profile: FaultProfile, random: SeededRandom): Faults 
 /** `isOn` decides for each family of faults; the strength scales rates, never what a single fault does. */
 function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faults {
   const rate = (low: number, high: number): number => (isOn() ? strength * random.logarithmic(low, high) : 0);
-  const every = (low: number, high: number): number | null => (isOn() ? random.logarithmic(low, high) / strength : null);
+  const every = (low: number, high: number): number | null =>
+    isOn() ? random.logarithmic(low, high) / strength : null;
   const calls = () => ({
     latencyMs: isOn() ? random.logarithmic(0.3, 20) : 0.3,
     slowRate: rate(0.001, 0.05),

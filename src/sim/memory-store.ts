@@ -88,14 +88,6 @@ export class MemoryStore {
   }
 
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
-    const wanted = new Set(ids);
-    for (const place of this.#shelf(table.name).queues.get(queue) ?? []) {
-      if (wanted.delete(place.id)) place.hiddenUntilMs = 0;
-      if (wanted.size === 0) return;
-    }
-  }
-
-  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
     this.#shelf(table.name).queues.get(queue)?.show(ids);
   }
 

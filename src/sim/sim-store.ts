@@ -46,10 +46,6 @@ export class SimStore implements Store {
     return this.#ask(() => this.#server.untake(table, queue, ids));
   }
 
-  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
-    return this.#ask(() => this.#server.untake(table, queue, ids));
-  }
-
   due(query: DueQuery): Promise<readonly Due[]> {
     return this.#ask(() => this.#server.due(query));
   }

@@ -1,8 +1,9 @@
 import { isRetryClass } from "../retry/classes.ts";
 import { toWire } from "../retry/contract.ts";
 import { MalformedError } from "./bytes.ts";
+import type { PlainMessage } from "./fields.ts";
 import type { Packet, PacketBody, ResultStatus } from "./packet.ts";
-import { compile, type PlainMessage } from "./protobuf.ts";
+import { compile } from "./protobuf.ts";
 import { CAP } from "./schema.ts";
 
 /**

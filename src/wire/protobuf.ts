@@ -1,6 +1,7 @@
-import { MalformedError, Reader, type WireType, Writer } from "./bytes.ts";
+import { MalformedError, Reader, Writer } from "./bytes.ts";
+import { type CompiledField, mapField, type PlainMessage, repeatedField, singleField } from "./fields.ts";
 import { camelCase, type Field, type Schema } from "./schema.ts";
-import { UNSAID, type ValueCodec, valueCodec } from "./values.ts";
+import { type ValueCodec, valueCodec } from "./values.ts";
 
 /**
  * proto3, driven by the tables of `schema.ts`: each message is compiled once into closures.
@@ -16,8 +17,6 @@ export interface MessageCodec {
   encode(message: object): Uint8Array;
   decode(bytes: Uint8Array): PlainMessage;
 }
-
-export type PlainMessage = Record<string, unknown> & { unknown?: Uint8Array };
 
 /** Which fields of a message are read into properties; the others stay raw, as if they were not known. */
 export type Named = Readonly<Record<string, readonly string[]>>;
@@ -115,14 +114,6 @@ class Compiler {
   }
 }
 
-interface CompiledField {
-  readonly number: number;
-  readonly key: string;
-  write(writer: Writer, value: unknown): void;
-  /** False when the value is to be kept raw. */
-  read(reader: Reader, wire: number, message: PlainMessage, depth: number): boolean;
-}
-
 /** Larger field numbers are looked up in a map. */
 const TABLE_SIZE = 32;
 
@@ -187,119 +178,7 @@ function keepUnknown(message: PlainMessage, parts: Uint8Array[]): void {
   message.unknown = new Uint8Array(Buffer.concat(parts));
 }
 
-function singleField(
-  number: number,
-  key: string,
-  value: ValueCodec,
-  label: string,
-  others: readonly string[],
-): CompiledField {
-  const tag = (number << 3) | value.wire;
-  return {
-    number,
-    key,
-    write(writer, one) {
-      writer.uint32(tag);
-      value.write(writer, one);
-    },
-    read(reader, wire, message, depth) {
-      if (wire !== value.wire) throw wrongWire(label, wire, value.wire);
-      const one = value.read(reader, depth, message[key]);
-      if (one === undefined) return false;
-      for (const other of others) if (message[other] !== undefined) delete message[other];
-      if (one === UNSAID) delete message[key];
-      else message[key] = one;
-      return true;
-    },
-  };
-}
-
-function repeatedField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
-  const isPackable = value.wire !== 2;
-  const tag = (number << 3) | (isPackable ? 2 : value.wire);
-  return {
-    number,
-    key,
-    write(writer, list) {
-      if (!Array.isArray(list)) throw new MalformedError(`${label} must be a list`);
-      if (list.length === 0) return;
-      if (!isPackable) {
-        for (const one of list) {
-          writer.uint32(tag);
-          value.write(writer, one);
-        }
-        return;
-      }
-      writer.uint32(tag);
-      const start = writer.open();
-      for (const one of list) value.write(writer, one);
-      writer.close(start);
-    },
-    read(reader, wire, message, depth) {
-      message[key] ??= [];
-      const list = message[key] as unknown[];
-      if (wire === value.wire) {
-        list.push(value.read(reader, depth, undefined));
-        return true;
-      }
-      if (!isPackable || wire !== 2) throw wrongWire(label, wire, value.wire);
-      const outer = reader.enter();
-      while (reader.pos < reader.end) list.push(value.read(reader, depth, undefined));
-      reader.leave(outer);
-      return true;
-    },
-  };
-}
-
-/** A map is a repeated message of key 1 and value 2. */
-function mapField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
-  const tag = (number << 3) | 2;
-  const valueTag = (2 << 3) | value.wire;
-  return {
-    number,
-    key,
-    write(writer, map) {
-      if (typeof map !== "object" || map === null) throw new MalformedError(`${label} must be an object`);
-      for (const name of Object.keys(map)) {
-        writer.uint32(tag);
-        const start = writer.open();
-        writer.uint32(0x0a);
-        writer.string(name);
-        writer.uint32(valueTag);
-        value.write(writer, (map as Record<string, unknown>)[name]);
-        writer.close(start);
-      }
-    },
-    read(reader, wire, message, depth) {
-      if (wire !== 2) throw wrongWire(label, wire, 2);
-      message[key] ??= {};
-      const outer = reader.enter();
-      let name = "";
-      let one: unknown;
-      while (reader.pos < reader.end) {
-        const inner = reader.uint32();
-        if (inner === 0x0a) name = reader.string();
-        else if (inner === valueTag) one = value.read(reader, depth, undefined);
-        else reader.skip(inner & 7);
-      }
-      reader.leave(outer);
-      setOwn(message[key] as Record<string, unknown>, name, one ?? value.empty);
-      return true;
-    },
-  };
-}
-
-function setOwn(target: Record<string, unknown>, name: string, value: unknown): void {
-  // A label may have any name; as an assignment, this one would change the object's prototype instead.
-  if (name !== "__proto__") target[name] = value;
-  else Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
-}
-
 const rivals = (field: Field, siblings: readonly Field[]): string[] =>
   siblings
     .filter((other) => field.oneof !== undefined && other.oneof === field.oneof && other !== field)
     .map((other) => camelCase(other.name));
-
-function wrongWire(label: string, wire: number, expected: WireType): MalformedError {
-  return new MalformedError(`${label} has wire type ${wire}, expected ${expected}`);
-}

@@ -3,7 +3,7 @@
  *
  * CAP is append-only: a number once given never changes its meaning. Fields marked "ours" are private to this control
  * plane and its own workers; their numbers begin at `OURS_FROM`, and others skip them as unknown.
- * `protobuf.ts` turns these tables into encoders and decoders, `proto-text.ts` into `docs/cap.proto`.
+ * `protobuf.ts` turns these tables into encoders and decoders; `docs/cap.proto` is made from them by a test.
  */
 export type ScalarType = "string" | "bytes" | "bool" | "int32" | "int64" | "float" | "double";
 

@@ -44,14 +44,14 @@ export class Lane {
   /** A commit gave the row another place, or none: it is visible there at once. */
   moved(table: string, id: string, score: number | null): void {
     this.#hiddenUntilMs.delete(keyOf({ table, id }));
-    if (score !== null && this.#frontier !== null) {
-      const place = { score, table, id };
-      if (isBefore(place, this.#frontier)) this.#frontier = place;
+    // Ids of one score are ordered by the database alone, so a place beside the frontier counts as in front of it.
+    if (score !== null && this.#frontier !== null && score <= this.#frontier.score) {
+      this.#frontier = { score, table: "", id: "" };
     }
   }
 
-  /** The take did not happen after all. */
-  giveBack(rows: readonly Place[]): void {
+  /** Whoever took them does not want them, or the take did not happen after all. */
+  giveBack(rows: readonly Pick<Place, "table" | "id">[]): void {
     for (const row of rows) this.#hiddenUntilMs.delete(keyOf(row));
     this.#frontier = null;
   }
@@ -79,9 +79,3 @@ export interface Claim {
 }
 
 const keyOf = (row: { readonly table: string; readonly id: string }): string => `${row.table}\n${row.id}`;
-
-function isBefore(a: Place, b: Place): boolean {
-  if (a.score !== b.score) return a.score < b.score;
-  if (a.table !== b.table) return a.table < b.table;
-  return a.id < b.id;
-}

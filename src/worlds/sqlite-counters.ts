@@ -11,6 +11,7 @@ export class Counters implements Participant {
   readonly #upsert: Statement;
   readonly #delete: Statement;
   #touched: Cell[] = [];
+  #turn = 0;
 
   constructor(db: Database) {
     this.#upsert = db.prepare(
@@ -37,13 +38,17 @@ export class Counters implements Participant {
     this.#touched.push(cell);
   }
 
+  /** Of more than `limit` counters, each call shows the next ones: none is always left out. */
   group(group: string, limit: number): ReadonlyMap<string, number> {
-    const values = new Map<string, number>();
-    for (const [name, cell] of this.#groups.get(group) ?? []) {
-      if (values.size >= limit) break;
-      if (cell.value !== 0) values.set(name, cell.value);
-    }
-    return values;
+    const cells = [...(this.#groups.get(group)?.values() ?? [])].filter((cell) => cell.value !== 0);
+    const from = cells.length > limit ? this.#turn++ * limit : 0;
+    const shown = Math.min(limit, cells.length);
+    return new Map(
+      Array.from({ length: shown }, (_, at) => {
+        const cell = cells[(from + at) % cells.length]!;
+        return [cell.name, cell.value];
+      }),
+    );
   }
 
   flush(): void {

@@ -33,9 +33,8 @@ export const MIGRATIONS: readonly string[] = [
   ) without rowid;
 
   create table outbox (
-    seq integer primary key, id text not null, at_ms integer not null, subject text not null, packet text not null
-  );
-  create unique index outbox_id on outbox (id);
+    id text primary key, at_ms integer not null, seq integer not null, subject text not null, packet text not null
+  ) without rowid;
   create index outbox_at on outbox (at_ms, seq);
 
   create table bus_groups (

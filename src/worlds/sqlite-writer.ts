@@ -110,7 +110,10 @@ export class Writer {
     const size = changes.length + reads.length + riders.length;
     if (size === 0) return;
     const failure = this.#transact(changes, reads, riders);
-    if (failure !== null && failure.stage === "call" && size > 1) return this.#runAlone(changes, reads, riders);
+    if (failure !== null && failure.stage === "call" && size > 1) {
+      this.#runAlone(changes, reads, riders);
+      return;
+    }
     for (const call of changes) settle(call, failure);
     for (const call of reads) settle(call, failure);
     if (failure === null) return;

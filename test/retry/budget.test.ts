@@ -70,7 +70,7 @@ describe("spend and refill", () => {
 describe("isSpent", () => {
   test("count: three tries fail, then it is over", () => {
     const budget: Budget = { kind: "count", max: 3 };
-    expect(isSpent(budget, undefined, 0, null)).toBe(false);
+    expect(isSpent({ kind: "count", max: 1 }, undefined, 0, null)).toBe(false);
     const verdicts = [1, 2, 3, 4].map((count) => isSpent(budget, { count, sinceMs: 0, lastDelayMs: 0 }, 1e12, 0));
     expect(verdicts).toEqual([false, false, true, true]);
   });
@@ -104,6 +104,7 @@ describe("isSpent", () => {
 
 describe("the config syntax", () => {
   test.each<[string, Budget]>([
+    ["1", { kind: "count", max: 1 }],
     ["3", { kind: "count", max: 3 }],
     ["10000", { kind: "count", max: 10_000 }],
     ["10m", { kind: "duration", ms: 600_000 }],

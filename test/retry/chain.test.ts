@@ -1,7 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NODES_MAX } from "../../src/retry/chain.ts";
+import { chainOf, NODES_MAX } from "../../src/retry/chain.ts";
 import { intentOf, isPermanent, permanent, retryAfter, retryDelay } from "../../src/retry/contract.ts";
+
+test("outermost first, the cause before the errors, each object once, and only objects", () => {
+  const deepest = new Error("deepest");
+  const cause = new Error("cause", { cause: deepest });
+  const member = { errors: [deepest, cause] };
+  const root = new AggregateError([null, "text", member, cause], "root", { cause });
+  deepest.cause = root;
+  const order: object[] = [root, cause, member, deepest];
+  expect([...chainOf(root)].map((node) => order.indexOf(node))).toEqual([0, 1, 2, 3]);
+  expect([...chainOf("text")]).toEqual([]);
+});
 
 describe("a chain ends", () => {
   test("when it is cyclic", () => {

@@ -49,6 +49,15 @@ describe("toWire", () => {
     });
   });
 
+  test("each error keeps its own statement below that of the whole", () => {
+    const { retryDelayMs, retryNever, errors } = toWire(new AggregateError([null, retryAfter("a", 5), permanent("b")]));
+    expect({ retryDelayMs, retryNever }).toEqual({ retryDelayMs: 5, retryNever: undefined });
+    expect(errors?.map(intentOf)).toEqual([
+      { kind: "retry", delayMs: 5, retryClass: "unclassified" },
+      { kind: "permanent" },
+    ]);
+  });
+
   test("malformed parts fall away", () => {
     const odd = { name: 7, message: ["no"], code: { secret: 1 }, cause: null, errors: "none" };
     expect(toWire(odd)).toStrictEqual({ name: "Error", message: "error without a message" });

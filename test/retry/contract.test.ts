@@ -64,6 +64,11 @@ describe("retryAfter", () => {
     expect(retryClassOf(retryAfter(new Error("x"), 1))).toBe("unclassified");
   });
 
+  test("logs show what it states, and no machinery", () => {
+    expect(Object.keys(retryAfter(new Error("x"), 1))).toEqual(["retryDelayMs", "retryClass"]);
+    expect(Object.keys(permanent(new Error("x")))).toEqual(["retryNever"]);
+  });
+
   test("a copy by spreading or assigning still states it", () => {
     const error = retryAfter(new Error("x"), 70, "lock_busy");
     const expected = { kind: "retry", delayMs: 70, retryClass: "lock_busy" };

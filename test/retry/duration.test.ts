@@ -23,6 +23,9 @@ test.each([
   ["5S", "`5S` is not a duration"],
   ["1e3ms", "`1e3ms` is not a duration"],
   ["5d", "`5d` is not a duration"],
+  ["s", "`s` is not a duration"],
+  ["1.s", "`1.s` is not a duration"],
+  [".5s", "`.5s` is not a duration"],
   ["1.5ms", "`1.5ms` is not a whole number of milliseconds"],
   ["0ms", "`0ms` is too short; the least is `1ms`"],
   ["25h", "`25h` is too long; the most is `24h`"],
@@ -59,6 +62,7 @@ test("a delay is never negative, never NaN, and never more than a timer can hold
     }),
   );
   expect(clampDelay(Number.NaN)).toBe(0);
+  expect(clampDelay(Number.POSITIVE_INFINITY)).toBe(2_147_483_647);
 });
 
 test("long input is quoted in part", () => {

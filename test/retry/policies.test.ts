@@ -18,6 +18,7 @@ describe("the interval of each policy", () => {
     ["bounded:100ms:0.29", [1, 71, 129], [2, 71, 129]],
     ["bounded:3ms:0.5", [1, 2, 4], [2, 2, 4]],
     ["bounded:500ms:1.5", [1, 0, 1_250], [2, 0, 1_250]],
+    ["bounded:500ms:10", [1, 0, 5_500], [2, 0, 5_500]],
     ["capped_exponential:1s:30s:500ms", [1, 2_000, 2_500], [4, 16_000, 16_500]],
     ["capped_exponential:1s:16200ms:500ms", [4, 16_000, 16_200], [5, 16_200, 16_200]],
     ["full:1s:30s", [1, 0, 2_000], [5, 0, 30_000]],
@@ -75,11 +76,15 @@ describe("the next delay", () => {
     );
   });
 
-  test.each([Number.NaN, -1, 1, 7, Number.POSITIVE_INFINITY])("stays inside when chance says %d", (chance) => {
+  test.each([
+    [Number.NaN, "loMs"],
+    [-1, "loMs"],
+    [0, "loMs"],
+    [1, "hiMs"],
+    [Number.POSITIVE_INFINITY, "hiMs"],
+  ] as const)("stays inside when chance says %d: the end is %s", (chance, end) => {
     for (const policy of JITTERED.map(parsePolicy)) {
-      const { loMs, hiMs } = interval(policy, 3);
-      const delayMs = nextDelay(policy, 3, () => chance);
-      expect(loMs <= delayMs && delayMs <= hiMs).toBe(true);
+      expect(nextDelay(policy, 3, () => chance)).toBe(interval(policy, 3)[end]);
     }
   });
 
@@ -171,7 +176,7 @@ describe("the config syntax", () => {
     ["capped_exponential:1s:30s:0ms", { kind: "capped_exponential", baseMs: 1_000, maxMs: 30_000, jitterMs: 0 }],
     ["full:1s:30s", { kind: "full", baseMs: 1_000, maxMs: 30_000, floorMs: 0 }],
     ["full:1s:1s", { kind: "full", baseMs: 1_000, maxMs: 1_000, floorMs: 0 }],
-    ["full:1s:30s:200ms", { kind: "full", baseMs: 1_000, maxMs: 30_000, floorMs: 200 }],
+    ["full:1s:30s:1ms", { kind: "full", baseMs: 1_000, maxMs: 30_000, floorMs: 1 }],
     ["equal:1s:30s", { kind: "equal", baseMs: 1_000, maxMs: 30_000 }],
     ["decorrelated:1s:30s", { kind: "decorrelated", baseMs: 1_000, maxMs: 30_000 }],
   ])("reads and writes `%s`", (text, policy) => {
@@ -202,6 +207,8 @@ describe("the config syntax", () => {
     ["capped_exponential:2s:1s:0ms", "the base `2s` is longer than the maximum `1s`"],
     ["bounded:500ms:0", "`0` is not a share above 0 and up to 10, with at most 4 decimals"],
     ["bounded:500ms:30%", "`30%` is not a share"],
+    ["bounded:500ms:.3", "`.3` is not a share"],
+    ["bounded:500ms:1.", "`1.` is not a share"],
     ["bounded:500ms:-0.3", "`-0.3` is not a share"],
     ["bounded:500ms:10.1", "`10.1` is not a share"],
     ["bounded:500ms:0.00001", "`0.00001` is not a share"],

@@ -1,10 +1,10 @@
-import { CAP, type EnumTable, type Field, OURS_FROM, PROTO_PACKAGE, RESERVED } from "./schema.ts";
+import { CAP, type EnumTable, type Field, OURS_FROM, PROTO_PACKAGE, RESERVED } from "../../src/wire/schema.ts";
 
-/** The schema tables as a `.proto` file, for those who generate code from it. `docs/cap.proto` is its output. */
+/** The schema tables as a `.proto` file, for those who generate code from it. `docs/cap.proto` is its output: `npx vitest run test/wire -u`. */
 export function protoText(): string {
   return [
     "// CAP, the Cordum Agent Protocol, wire version 1: what travels on the bus.",
-    "// Generated from src/wire/schema.ts; a test checks that the two agree. Append only: numbers never change meaning.",
+    "// Generated from src/wire/schema.ts by `npx vitest run test/wire -u`. Append only: numbers never change meaning.",
     'syntax = "proto3";',
     "",
     `package ${PROTO_PACKAGE};`,

@@ -1,0 +1,81 @@
+import type { LoopFigures } from "../child/task.ts";
+import { Series } from "../frame/series.ts";
+import { onFreshGround, type System } from "../frame/servers.ts";
+import { atMost, type Bench, type Suite } from "../frame/suite.ts";
+import { CLUSTER, EMBEDDED, summary, timesOf } from "./jobs.ts";
+
+/** Whether a long backlog makes a job dearer. */
+export const BACKLOG_SUITE: Suite = {
+  title: "backlog: CPU per job with so many jobs waiting (name, backlog)",
+  notes: [
+    "the backlog is written first and not measured; then one job is submitted for each that ends, so that it keeps its length",
+    "so a measured job is the same work at every length: submitted into the backlog, taken from its head, worked on, ended",
+  ],
+  columns: [
+    { key: "jobs_per_s", title: "jobs/s", digits: 0 },
+    { key: "cpu_us_per_job", title: "CPU µs/job", digits: 0 },
+    { key: "cpu_us_client", title: "client", digits: 0 },
+    { key: "cpu_us_server", title: "server", digits: 0 },
+    { key: "ratio", title: "× CPU at 1,000", digits: 2 },
+  ],
+  async run(bench) {
+    const series = new Series();
+    const faults: string[] = [];
+    const lengths = LENGTHS.filter((length) => !bench.isQuick || length <= LENGTH_MAX_QUICK);
+    for (let round = 1; round <= Math.min(ROUNDS_MAX, bench.rounds); round++) {
+      for (const length of lengths) {
+        for (const system of SYSTEMS) {
+          const figures = await measure(bench, system, length);
+          bench.say(`backlog, round ${round}: ${summary(system, length, figures)}`);
+          const { jobs, seconds, clientUs, serverUs } = figures;
+          series.add(system.name, length, {
+            jobs_per_s: jobs / seconds,
+            cpu_us_per_job: (clientUs + serverUs) / jobs,
+            cpu_us_client: clientUs / jobs,
+            cpu_us_server: serverUs / jobs,
+          });
+          faults.push(...figures.faults.map((fault) => `${system.name}, backlog of ${length}: ${fault}`));
+        }
+      }
+    }
+    for (const { name } of SYSTEMS) {
+      for (const inFlight of lengths) {
+        series.compare("cpu_us_per_job", "ratio", { name, inFlight }, { name, inFlight: SHORT });
+      }
+    }
+    const longest = lengths.at(-1) ?? SHORT;
+    const targets = SYSTEMS.map(({ name }) =>
+      atMost(
+        `${name}: CPU per job at ${longest.toLocaleString("en")} ≤ 1.25 × that at 1,000`,
+        series.median(name, longest, "ratio"),
+        1.25,
+      ),
+    );
+    return { series, faults, targets };
+  },
+};
+
+function measure({ children, isQuick }: Bench, system: System, length: number): Promise<LoopFigures> {
+  return onFreshGround(system, ({ side, serverPids }) =>
+    children.run<LoopFigures>({
+      kind: "loop",
+      side,
+      role: "all",
+      inFlight: length,
+      prefilled: true,
+      serverPids,
+      clientPids: [],
+      ...timesOf(isQuick),
+    }),
+  );
+}
+
+const SHORT = 1_000;
+const LENGTHS = [SHORT, 100_000, 1_000_000];
+const LENGTH_MAX_QUICK = 100_000;
+/** Writing a million jobs takes longer than measuring; the CPU per job varies little. */
+const ROUNDS_MAX = 3;
+const SYSTEMS: readonly System[] = [
+  { name: CLUSTER, kind: "cluster", concurrency: 1_000 },
+  { name: EMBEDDED, kind: "embedded", concurrency: 1_000 },
+];

@@ -1,0 +1,124 @@
+import type { LoopFigures } from "../child/task.ts";
+import { Series } from "../frame/series.ts";
+import { onFreshGround, type System } from "../frame/servers.ts";
+import { atLeast, atMost, type Bench, type Column, type Suite, type Target } from "../frame/suite.ts";
+
+/** Submitter, control plane and worker in one process, against BullMQ's queue and worker in one process. */
+export const JOBS_SUITE: Suite = {
+  title: "jobs: submitter, control plane and worker in one process (name, jobs in flight)",
+  notes: [
+    "latency from the submit call to the committed final state (BullMQ: from add() to the worker's completed event)",
+    "CPU of the Node process (client) and of Redis and NATS (server); c = BullMQ's concurrency; ratios to BullMQ's best",
+    "Redis: appendonly, everysec, for both; JetStream: file storage; embedded: SQLite on disk, synced before acknowledging",
+    "each submit is awaited on its own; finished jobs are kept (BullMQ's default; ours for 7 days)",
+  ],
+  columns: jobColumns(),
+  async run(bench) {
+    const series = new Series();
+    const faults: string[] = [];
+    for (let round = 1; round <= bench.rounds; round++) {
+      for (const inFlight of IN_FLIGHT) {
+        for (const system of systemsAt(inFlight)) {
+          const figures = await measure(bench, system, inFlight);
+          bench.say(`jobs, round ${round}: ${summary(system, inFlight, figures)}`);
+          series.add(system.name, inFlight, jobFigures(figures));
+          faults.push(...figures.faults.map((fault) => `${system.name}, ${inFlight} in flight: ${fault}`));
+        }
+      }
+    }
+    for (const inFlight of IN_FLIGHT) compareWithBest(series, inFlight, systemsAt(inFlight));
+    return { series, faults, targets: targetsOf(series) };
+  },
+};
+
+export function jobColumns(): readonly Column[] {
+  return [
+    { key: "jobs_per_s", title: "jobs/s", digits: 0 },
+    { key: "p50_ms", title: "p50 ms", digits: 2 },
+    { key: "p95_ms", title: "p95 ms", digits: 2 },
+    { key: "cpu_us_per_job", title: "CPU µs/job", digits: 0 },
+    { key: "cpu_us_client", title: "client", digits: 0 },
+    { key: "cpu_us_server", title: "server", digits: 0 },
+    { key: "ratio", title: "× speed", digits: 2 },
+    { key: "cpu_ratio", title: "× CPU", digits: 2 },
+  ];
+}
+
+export function jobFigures(figures: LoopFigures): Readonly<Record<string, number>> {
+  const { jobs, seconds, clientUs, serverUs } = figures;
+  return {
+    jobs_per_s: jobs / seconds,
+    p50_ms: figures.p50Ms,
+    p95_ms: figures.p95Ms,
+    cpu_us_per_job: (clientUs + serverUs) / jobs,
+    cpu_us_client: clientUs / jobs,
+    cpu_us_server: serverUs / jobs,
+  };
+}
+
+export function summary(system: System, inFlight: number, { jobs, seconds, clientUs, serverUs }: LoopFigures): string {
+  const rate = Math.round(jobs / seconds);
+  return `${system.name}, ${inFlight} in flight: ${rate} jobs/s, ${Math.round((clientUs + serverUs) / jobs)} µs CPU a job`;
+}
+
+/** Speed against the fastest configuration of BullMQ, CPU against its leanest. */
+export function compareWithBest(series: Series, inFlight: number, systems: readonly System[]): void {
+  const rivals = systems.filter((system) => system.kind === "bullmq").map(({ name }) => name);
+  const by = (key: string) => (a: string, b: string) =>
+    series.median(a, inFlight, key) - series.median(b, inFlight, key);
+  const fastest = rivals.toSorted(by("jobs_per_s")).at(-1);
+  const leanest = rivals.toSorted(by("cpu_us_per_job")).at(0);
+  if (fastest === undefined || leanest === undefined) return;
+  for (const { name } of systems) {
+    series.compare("jobs_per_s", "ratio", { name, inFlight }, { name: fastest, inFlight });
+    series.compare("cpu_us_per_job", "cpu_ratio", { name, inFlight }, { name: leanest, inFlight });
+  }
+}
+
+function measure({ children, isQuick }: Bench, system: System, inFlight: number): Promise<LoopFigures> {
+  return onFreshGround(system, ({ side, serverPids }) =>
+    children.run<LoopFigures>({
+      kind: "loop",
+      side,
+      role: "all",
+      inFlight,
+      prefilled: false,
+      serverPids,
+      clientPids: [],
+      ...timesOf(isQuick),
+    }),
+  );
+}
+
+export function timesOf(isQuick: boolean) {
+  return isQuick ? { warmMs: 700, measureMs: 1_000 } : { warmMs: 2_000, measureMs: 4_000 };
+}
+
+function targetsOf(series: Series): Target[] {
+  const ratio = (name: string, key: string) => series.median(name, 100, key);
+  return [
+    atLeast("embedded at 100 in flight ≥ 2 × BullMQ", ratio(EMBEDDED, "ratio"), 2),
+    atLeast("NATS + Redis at 100 in flight ≥ 1 × BullMQ", ratio(CLUSTER, "ratio"), 1),
+    atMost("NATS + Redis, CPU per job ≤ 1 × BullMQ", ratio(CLUSTER, "cpu_ratio"), 1),
+  ];
+}
+
+export const CLUSTER = "NATS + Redis";
+export const EMBEDDED = "embedded";
+const IN_FLIGHT = [1, 100, 1_000];
+/** What suits BullMQ best was found by trying; the losers stay in the table where they are close. */
+const BULLMQ_CONCURRENCY: Readonly<Record<number, readonly number[]>> = {
+  1: [1, 50],
+  100: [50, 100],
+  1000: [50, 100, 500],
+};
+
+function systemsAt(inFlight: number): readonly System[] {
+  return [
+    ...(BULLMQ_CONCURRENCY[inFlight] ?? []).map(
+      (c): System => ({ name: `BullMQ c=${c}`, kind: "bullmq", concurrency: c }),
+    ),
+    { name: CLUSTER, kind: "cluster", concurrency: Math.max(100, inFlight) },
+    { name: EMBEDDED, kind: "embedded", concurrency: Math.max(100, inFlight) },
+  ];
+}

@@ -1,0 +1,94 @@
+import { Redis } from "ioredis";
+import { startRedis } from "../../test/servers/start.ts";
+import { machineMs } from "../child/machine-clock.ts";
+import { GO_CHANNEL, LOCK_PEERS, type LockFigures, type LockPeer } from "../child/task.ts";
+import { Series } from "../frame/series.ts";
+import { REDIS_DURABILITY } from "../frame/servers.ts";
+import { atMost, type Bench, type Suite } from "../frame/suite.ts";
+
+/** One hot lock, many contenders in several processes, all at once. */
+export const LOCK_SUITE: Suite = {
+  title: "lock: 100 contenders in 4 processes, each holds the same lock for 5 ms; ideal 500 ms",
+  notes: [
+    "drain from the signal to the end of the last hold; attempts as asked of Redis for one acquisition",
+    "commands as counted by Redis, those inside scripts included; overlaps by the machine's monotonic clock",
+    "redlock at its own pace (200 ms ± 100 ms) and at 10 ms, without its limit of tries; redis-semaphore's Mutex as it is",
+  ],
+  columns: [
+    { key: "drain_ms", title: "drain ms", digits: 0 },
+    { key: "over_ideal", title: "× ideal", digits: 2 },
+    { key: "attempts_per_acquisition", title: "attempts", digits: 2 },
+    { key: "commands_per_acquisition", title: "commands", digits: 1 },
+    { key: "overlaps", title: "overlaps", digits: 0 },
+  ],
+  async run(bench) {
+    const series = new Series();
+    const faults: string[] = [];
+    for (let round = 1; round <= Math.max(bench.isQuick ? 1 : 3, bench.rounds); round++) {
+      for (const peer of LOCK_PEERS) {
+        const figures = await measure(bench, peer);
+        bench.say(`lock, round ${round}: ${peer}: ${Math.round(figures.drain_ms)} ms`);
+        series.add(peer, null, figures);
+        if (figures.overlaps > 0 && peer === "cordum")
+          faults.push(`the lock was held by two, ${figures.overlaps} times`);
+      }
+    }
+    const targets = [
+      atMost("hot lock ≤ 1.25 × ideal", series.median("cordum", null, "over_ideal"), 1.25),
+      atMost("≤ 1.5 attempts for an acquisition", series.median("cordum", null, "attempts_per_acquisition"), 1.5),
+      atMost("no overlap", Math.max(...series.values("cordum", null, "overlaps")), 0),
+    ];
+    return { series, faults, targets };
+  },
+};
+
+async function measure({ children }: Bench, peer: LockPeer) {
+  const server = await startRedis(REDIS_DURABILITY);
+  const redis = new Redis(server.url);
+  try {
+    const task = {
+      kind: "lock",
+      peer,
+      redisUrl: server.url,
+      contenders: CONTENDERS / PROCESSES,
+      holdMs: HOLD_MS,
+    } as const;
+    const fighters = await Promise.all(Array.from({ length: PROCESSES }, () => children.start<LockFigures>(task)));
+    const commandsBefore = await commandsOf(redis);
+    const beganMs = machineMs();
+    await redis.publish(GO_CHANNEL, "go");
+    const figures = await Promise.all(fighters.map((fighter) => fighter.done));
+    const commands = (await commandsOf(redis)) - commandsBefore;
+    const holdsMs = figures.flatMap((fighter) => fighter.holdsMs);
+    const drainMs = Math.max(...holdsMs.map(([, toMs]) => toMs)) - beganMs;
+    return {
+      drain_ms: drainMs,
+      over_ideal: drainMs / (CONTENDERS * HOLD_MS),
+      attempts_per_acquisition: figures.reduce((total, { attempts }) => total + attempts, 0) / CONTENDERS,
+      commands_per_acquisition: commands / CONTENDERS,
+      overlaps: overlapsOf(holdsMs),
+    };
+  } finally {
+    redis.disconnect();
+    await server.stop();
+  }
+}
+
+/** How often a hold began before the one that began earlier had ended. */
+function overlapsOf(holdsMs: readonly (readonly [number, number])[]): number {
+  let overlaps = 0;
+  let heldUntilMs = 0;
+  for (const [fromMs, toMs] of holdsMs.toSorted((a, b) => a[0] - b[0])) {
+    if (fromMs < heldUntilMs) overlaps++;
+    heldUntilMs = Math.max(heldUntilMs, toMs);
+  }
+  return overlaps;
+}
+
+async function commandsOf(redis: Redis): Promise<number> {
+  return Number(/total_commands_processed:(\d+)/.exec(await redis.info("stats"))?.[1]);
+}
+
+const CONTENDERS = 100;
+const PROCESSES = 4;
+const HOLD_MS = 5;

@@ -1,0 +1,140 @@
+import { DEAD_LETTERS } from "../model/dead-letter.ts";
+import { RESERVATIONS } from "../model/idempotency.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
+import { PARKED, SPENDINGS } from "../model/parked.ts";
+import type { Table } from "../model/table.ts";
+import { toBase64 } from "../wire/base64.ts";
+import { SUBMIT } from "../wire/subjects.ts";
+import { type Clients, garbageBytes } from "./clients.ts";
+import { DENIED_TOPIC, type Order, type Plan } from "./plan.ts";
+import type { System } from "./system.ts";
+import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
+import type { Violations } from "./violations.ts";
+import { letterId } from "./watch.ts";
+import type { SimNet } from "./world.ts";
+
+/** What is looked at when the faults have stopped and the system has had its time. */
+export interface Ended {
+  readonly net: SimNet;
+  readonly plan: Plan;
+  readonly system: System;
+  readonly clients: Clients;
+  readonly violations: Violations;
+}
+
+/** Whether nothing is left to be done: the moment to look. */
+export function isQuiet({ net, clients }: Ended): boolean {
+  if (!clients.isDone || !net.bus.open().next().done || !net.store.rows(PARKED).next().done) return false;
+  if (net.store.unsent(Number.POSITIVE_INFINITY, 1).length > 0 || net.locks.list(1).length > 0) return false;
+  for (const { value } of net.store.rows(JOBS)) if (!isFinal(value.state)) return false;
+  return true;
+}
+
+export function checkEnd(ended: Ended): void {
+  checkClients(ended);
+  for (const { value } of ended.net.store.rows(JOBS)) checkJob(ended, value);
+  checkMessages(ended);
+  checkLeftovers(ended);
+  checkDerived(ended, JOBS, PARKED, DEAD_LETTERS, SPENDINGS, RESERVATIONS);
+}
+
+function checkClients({ net, plan, clients, violations }: Ended): void {
+  for (const number of clients.trying) violations.add("acknowledged", `order ${number}`, "its client was never told");
+  for (const [number, jobId] of clients.told) {
+    const order = plan.orders[number];
+    const found = net.store.load(JOBS, jobId)?.value;
+    if (found === undefined)
+      violations.add("acknowledged", jobId, `order ${number} was acknowledged, the job is not there`);
+    else if (order && (found.org !== order.submission.org || found.topic !== order.submission.topic)) {
+      violations.add("idempotency", jobId, `order ${number} was given a job of ${found.org} on ${found.topic}`);
+    }
+  }
+}
+
+function checkJob({ plan, system, violations }: Ended, job: Job): void {
+  if (!isFinal(job.state)) {
+    violations.add("stuck", job.id, `still ${job.state}, attempt ${job.attempt}, due ${job.dueMs}, topic ${job.topic}`);
+    return;
+  }
+  const order = job.input.kind === "inline" ? plan.orders[(job.input.value as { number: number }).number] : undefined;
+  if (order === undefined) return;
+  const problem = outcomeProblem(job, order, plan, system.finishedWell.has(order.number));
+  if (problem !== null) violations.add("outcome", job.id, problem);
+}
+
+function outcomeProblem(job: Job, order: Order, plan: Plan, isFinishedWell: boolean): string | null {
+  if ((job.state === "DENIED") !== (job.topic === DENIED_TOPIC)) return `${job.state} on ${job.topic}`;
+  if (job.state === "SUCCEEDED" && !isFinishedWell) return "SUCCEEDED, but no worker finished it";
+  if (job.state !== "FAILED" || order.acts.includes("fatal")) return null;
+  const { budget } = plan.settings.retry.unclassified;
+  return budget.kind === "count" && job.attempt < budget.max ? `FAILED after ${job.attempt} attempts` : null;
+}
+
+function checkMessages({ net, plan, system, clients, violations }: Ended): void {
+  for (const { subject, id, attempt } of net.bus.exhausted) {
+    violations.add("exhausted", id, `the broker gave up on it after ${attempt} deliveries of ${subject}`);
+  }
+  const applied = new Map<string, number>();
+  for (const { value } of net.store.rows(TALLIES)) {
+    for (const id of value.applied) applied.set(id, (applied.get(id) ?? 0) + 1);
+  }
+  for (const { id } of plan.tallies) {
+    const letter = net.store.load(DEAD_LETTERS, letterId(TALLY_SUBJECT, id))?.value;
+    const times = applied.get(id) ?? 0;
+    if (times > 1) violations.add("lost_update", id, `counted ${times} times`);
+    if (clients.published.has(id) && times === 0 && !letter) {
+      violations.add("swallowed", id, "neither counted nor in the dead letters");
+    }
+    const { budget } = plan.settings.retry.unclassified;
+    const failures = system.plainErrors.get(id) ?? 0;
+    if (letter?.reason === "budget" && budget.kind === "count" && failures < budget.max) {
+      violations.add("budget", id, `given up after ${failures} failures; others had used up its patience`);
+    }
+  }
+  for (const { id, kind } of plan.garbage) {
+    if (kind === "stray_result" || !clients.published.has(id)) continue;
+    const source = net.store.load(DEAD_LETTERS, letterId(SUBMIT, id))?.value.source;
+    if (source?.kind !== "message") violations.add("swallowed", id, `a ${kind} message is not in the dead letters`);
+    else if (kind === "bytes" && source.base64 !== toBase64(garbageBytes(id))) {
+      violations.add("swallowed", id, "the dead letter does not have the raw bytes");
+    }
+  }
+}
+
+function checkLeftovers({ net, violations }: Ended): void {
+  for (const { id } of net.store.unsent(Number.POSITIVE_INFINITY, 10))
+    violations.add("outbox", id, "saved, never sent");
+  for (const { id, subject, attempt } of net.bus.open()) {
+    violations.add("quiet", id, `still on ${subject} after ${attempt} deliveries`);
+  }
+  for (const { key, holder } of net.locks.list(10))
+    violations.add("quiet", key, `a lock held by ${holder ?? "nobody"}`);
+  for (const { id, value } of net.store.rows(PARKED))
+    violations.add("stuck", id, `parked until ${value.dueMs}, still there`);
+}
+
+/** Counters, lists and queues against what the records say. */
+function checkDerived({ net, violations }: Ended, ...tables: readonly Table<never>[]): void {
+  const counts = new Map<string, number>();
+  for (const table of tables) {
+    const expected = { lists: new Set<string>(), queues: new Set<string>() };
+    for (const { id, value } of net.store.rows(table)) {
+      const { counters, lists, queue } = table.placement(value);
+      for (const { group, name } of counters) counts.set(`${group} ${name}`, (counts.get(`${group} ${name}`) ?? 0) + 1);
+      for (const { name } of lists) expected.lists.add(`${name} ${id}`);
+      if (queue) expected.queues.add(`${queue.name} ${id}`);
+    }
+    for (const kind of ["lists", "queues"] as const) {
+      const actual = new Set([...net.store.entries(table.name, kind)].map(({ name, id }) => `${name} ${id}`));
+      for (const entry of expected[kind]) if (!actual.has(entry)) violations.add("index", entry, `missing in ${kind}`);
+      for (const entry of actual) if (!expected[kind].has(entry)) violations.add("index", entry, `too much in ${kind}`);
+    }
+  }
+  for (const { group, name, count } of net.store.allCounts()) {
+    const key = `${group} ${name}`;
+    const recount = counts.get(key) ?? 0;
+    if (recount !== count) violations.add("counters", key, `says ${count}, a recount says ${recount}`);
+    counts.delete(key);
+  }
+  for (const [key, recount] of counts) violations.add("counters", key, `says 0, a recount says ${recount}`);
+}

@@ -1,0 +1,158 @@
+import { DEAD_LETTERS, type DeadLetter } from "../model/dead-letter.ts";
+import { isFinal, JOB_MOVES, JOBS, type Job, type JobState } from "../model/job.ts";
+import type { Change, Put, Versioned } from "../ports/store.ts";
+import { serverNow } from "./net.ts";
+import type { Plan } from "./plan.ts";
+import type { Violations } from "./violations.ts";
+import type { SimNet } from "./world.ts";
+
+/** Looks at every write of a job, at the instant of the write. */
+export class JobWatch {
+  readonly #net: SimNet;
+  readonly #plan: Plan;
+  readonly #violations: Violations;
+  readonly #inFlight = new Map<string, number>();
+  readonly #jobOfOrder = new Map<number, string>();
+  readonly #waiting = new Map<string, Map<string, Waiting>>();
+
+  constructor(net: SimNet, plan: Plan, violations: Violations) {
+    this.#net = net;
+    this.#plan = plan;
+    this.#violations = violations;
+    net.store.tap((change, before) => {
+      for (const [index, put] of change.puts.entries()) {
+        if (put.table === JOBS.name) this.#see(change, put, (before[index] ?? null) as Versioned<Job> | null);
+      }
+    });
+  }
+
+  #see(change: Change, put: Put, found: Versioned<Job> | null): void {
+    const before = found?.value ?? null;
+    const after = put.value as Job | null;
+    const { timeline, trace } = this.#net;
+    trace.note(timeline.nowMs, "job", after?.state ?? "removed", put.id);
+    if (after === null) {
+      if (before !== null && !isFinal(before.state)) this.#add("terminal", put.id, `removed while ${before.state}`);
+    } else {
+      if (before === null) this.#checkNew(after);
+      else this.#checkMove(before, after);
+      if (isFinal(after.state) && (before === null || !isFinal(before.state))) this.#checkEnd(change, after);
+    }
+    this.#count(before, after);
+    this.#checkTurns(before, after);
+  }
+
+  #checkNew(job: Job): void {
+    if (!NEW_STATES.includes(job.state)) this.#add("moves", job.id, `began as ${job.state}`);
+    const { number } = job.input.kind === "inline" ? (job.input.value as { number: number }) : { number: -1 };
+    const known = this.#jobOfOrder.get(number);
+    if (known !== undefined && this.#plan.orders[number]?.by !== "none") {
+      this.#add("idempotency", job.id, `order ${number} had made job ${known} already`);
+    }
+    this.#jobOfOrder.set(number, job.id);
+  }
+
+  #checkMove(before: Job, after: Job): void {
+    if (isFinal(before.state)) {
+      this.#add("terminal", before.id, `was ${before.state}, became ${after.state}`);
+      return;
+    }
+    const steps = isLegal(before.state, after.state);
+    if (!steps) this.#add("moves", before.id, `went from ${before.state} to ${after.state}`);
+    const dispatches = after.state === "DISPATCHED" ? 1 : 0;
+    if (after.attempt !== before.attempt + dispatches) {
+      this.#add("moves", before.id, `attempt ${before.attempt} became ${after.attempt} on the way to ${after.state}`);
+    }
+    if (before.wait !== null && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
+      const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      if (earlyMs > 1) this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before its time`);
+    }
+    if (after.state === "TIMEOUT" && !mayTimeOut(before, after, this.#plan)) {
+      this.#add("outcome", after.id, "TIMEOUT before its deadline, and with attempts left");
+    }
+  }
+
+  #checkEnd(change: Change, job: Job): void {
+    const letter = change.puts.find(({ table, id }) => table === DEAD_LETTERS.name && id === job.id)?.value;
+    if (job.state === "FAILED" || job.state === "TIMEOUT") {
+      if (!holds(letter as DeadLetter | undefined, job)) {
+        this.#add("letter", job.id, `${job.state} without a dead letter that has its payload and its history`);
+      }
+    } else if (letter) {
+      this.#add("letter", job.id, `${job.state}, and yet a dead letter`);
+    }
+  }
+
+  #count(before: Job | null, after: Job | null): void {
+    if (before?.state === "DISPATCHED") this.#inFlight.set(before.topic, (this.#inFlight.get(before.topic) ?? 0) - 1);
+    if (after?.state !== "DISPATCHED") return;
+    const out = (this.#inFlight.get(after.topic) ?? 0) + 1;
+    this.#inFlight.set(after.topic, out);
+    const { windowMax } = this.#plan.settings.dispatch;
+    if (out > windowMax)
+      this.#add("window", after.topic, `${out} are out, the window is ${windowMax}; last ${after.id}`);
+  }
+
+  /** How often others were served while an org waited for one topic. */
+  #checkTurns(before: Job | null, after: Job | null): void {
+    const job = after ?? before;
+    if (job === null) return;
+    let orgs = this.#waiting.get(job.topic);
+    if (orgs === undefined) {
+      orgs = new Map();
+      this.#waiting.set(job.topic, orgs);
+    }
+    const delta = Number(after?.state === "SCHEDULED") - Number(before?.state === "SCHEDULED");
+    let own = orgs.get(job.org);
+    if (own === undefined) {
+      own = { jobs: 0, passedOver: 0 };
+      orgs.set(job.org, own);
+    }
+    own.jobs += delta;
+    if (after?.state !== "DISPATCHED") return;
+    own.passedOver = 0;
+    for (const [org, waiting] of orgs) {
+      if (org === job.org) continue;
+      waiting.passedOver = waiting.jobs > 0 ? waiting.passedOver + 1 : 0;
+      if (waiting.passedOver <= PASSED_OVER_MAX) continue;
+      this.#add(
+        "fairness",
+        `${job.topic}/${org}`,
+        `${waiting.jobs} wait, others were served ${waiting.passedOver} times`,
+      );
+    }
+  }
+
+  #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
+    this.#violations.add(checker, id, hint);
+  }
+}
+
+interface Waiting {
+  jobs: number;
+  passedOver: number;
+}
+
+/** With a fair turn it is at most the other orgs, times the processes that each keep a turn of their own. */
+const PASSED_OVER_MAX = 40;
+
+/** Admission, check and placement may be one commit. */
+const NEW_STATES: readonly JobState[] = ["PENDING", "SCHEDULED", "DISPATCHED", "DENIED"];
+
+/** One move, or two in one commit by way of SCHEDULED; or none, when only what it waits for was written. */
+function isLegal(from: JobState, to: JobState): boolean {
+  const moves: readonly JobState[] = JOB_MOVES[from];
+  return from === to || moves.includes(to) || (to === "DISPATCHED" && moves.includes("SCHEDULED"));
+}
+
+function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
+  const slackMs = plan.faults.chaos.skewMsMax;
+  if (after.updatedMs + slackMs >= before.deadlineMs) return true;
+  const { budget } = plan.settings.retry.unclassified;
+  return before.state === "DISPATCHED" && budget.kind === "count" && after.attempt >= budget.max;
+}
+
+function holds(letter: DeadLetter | undefined, job: Job): boolean {
+  if (letter?.source.kind !== "job") return false;
+  return letter.source.input === job.input && letter.history === job.history;
+}

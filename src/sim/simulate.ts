@@ -1,0 +1,128 @@
+import { JOBS } from "../model/job.ts";
+import { compile } from "../policy/compile.ts";
+import { evaluate } from "../policy/evaluate.ts";
+import type { Settings } from "../settings.ts";
+import type { World } from "../world.ts";
+import { ChaosDriver } from "./chaos.ts";
+import { Clients } from "./clients.ts";
+import { checkEnd, type Ended, isQuiet } from "./end-checks.ts";
+import { CALM, type FaultProfile } from "./faults.ts";
+import { drawPlan, POLICY } from "./plan.ts";
+import { SeededRandom } from "./random.ts";
+import { buildSystem } from "./system.ts";
+import { type Violation, Violations } from "./violations.ts";
+import { watch } from "./watch.ts";
+import { openNet, type SimNet } from "./world.ts";
+
+/**
+ * The shipped control plane in an invented world.
+ *
+ * First the safety phase: anything may crash, nothing may be wrong. Then the liveness phase: the faults stop, and
+ * everything must end. The same options give the same history, event by event, on every machine.
+ */
+export interface SimulateOptions {
+  readonly seed: number;
+  /** How many jobs are submitted. */
+  readonly runs: number;
+  readonly faults: FaultProfile;
+  /** A bug to put in, which the checkers must find. */
+  readonly plant?: Plant | null | undefined;
+  readonly keepsTrace?: boolean;
+  readonly isFreezing?: boolean;
+  readonly onLog?: (level: string, event: string, fields: object | undefined, atMs: number) => void;
+}
+
+/** A planted bug: it stands around what it spoils, never in the shipped code. */
+export interface Plant {
+  readonly name: string;
+  world?(world: World, net: SimNet): World;
+  settings?(settings: Settings): Settings;
+}
+
+export interface Report {
+  readonly seed: number;
+  /** Of the whole history: two runs with the same hash were the same. */
+  readonly hash: string;
+  readonly events: number;
+  readonly virtualMs: number;
+  readonly crashes: number;
+  readonly jobs: Readonly<Record<string, number>>;
+  readonly violations: readonly Violation[];
+  readonly trace: readonly string[];
+}
+
+export async function simulate(options: SimulateOptions): Promise<Report> {
+  const random = new SeededRandom(options.seed);
+  const plan = drawPlan(random.fork("plan"), options.runs, options.faults);
+  const policy = compile(POLICY);
+  const { onLog } = options;
+  const net: SimNet = openNet({
+    random,
+    faults: plan.faults.net,
+    bus: {
+      ackWaitMs: plan.settings.bus.ackWaitMs,
+      deliverMax: plan.settings.bus.deliverMax,
+      inFlightMax: plan.settings.bus.ackPendingMax,
+    },
+    kernel: { decide: (request) => evaluate(policy, request), health: "up", timeoutMs: 1_000 },
+    keepsTrace: options.keepsTrace ?? false,
+    isFreezing: options.isFreezing ?? false,
+    ...(onLog && { onLog: (level, event, fields) => onLog(level, event, fields, net.timeline.nowMs) }),
+  });
+  const violations = new Violations(net.timeline);
+  watch(net, plan, violations);
+  const { plant } = options;
+  const system = buildSystem({
+    net,
+    plan,
+    random: random.fork("hosts"),
+    violations,
+    decorate: {
+      world: (world) => plant?.world?.(world, net) ?? world,
+      settings: (settings) => plant?.settings?.(settings) ?? settings,
+    },
+    crash: (host) => chaos.crash(host),
+  });
+  const chaos = new ChaosDriver(net, plan.faults.chaos, system.hosts, random.fork("chaos"));
+  net.onCommit = (process) => chaos.afterCommit(process);
+  const clients = new Clients(net, system, random.fork("clients"), violations);
+  clients.start(plan);
+  chaos.start();
+  await net.timeline.runUntil(plan.safetyMs);
+
+  chaos.stop();
+  system.calm();
+  net.faults = CALM;
+  const ended: Ended = { net, plan, system, clients, violations };
+  await settle(ended);
+  checkEnd(ended);
+  return {
+    seed: options.seed,
+    hash: net.trace.hash(),
+    events: net.timeline.events,
+    virtualMs: net.timeline.nowMs,
+    crashes: chaos.crashes,
+    jobs: countJobs(net),
+    violations: violations.found,
+    trace: net.trace.lines,
+  };
+}
+
+/** Lets time pass until nothing is left to be done, or until it should have been done long ago. */
+async function settle(ended: Ended): Promise<void> {
+  const { timeline } = ended.net;
+  const lastMs = timeline.nowMs + LIVENESS_MS_MAX;
+  while (timeline.nowMs < lastMs) {
+    await timeline.runUntil(timeline.nowMs + LIVENESS_STEP_MS);
+    if (isQuiet(ended)) return;
+  }
+}
+
+function countJobs(net: SimNet): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { value } of net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
+  return counts;
+}
+
+const LIVENESS_MS_MAX = 30 * 60_000;
+const LIVENESS_STEP_MS = 5_000;

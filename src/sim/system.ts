@@ -1,0 +1,174 @@
+import { startControl } from "../control.ts";
+import { type Flow, openFlow } from "../flow/flow.ts";
+import { JOBS } from "../model/job.ts";
+import { permanent, retryAfter } from "../retry/contract.ts";
+import type { Settings } from "../settings.ts";
+import { RESULT } from "../wire/subjects.ts";
+import { startWorker, type WorkItem } from "../worker/worker.ts";
+import type { World } from "../world.ts";
+import { LockWatch } from "./lock-watch.ts";
+import type { Act, ControlPlan, Plan, WorkerPlan } from "./plan.ts";
+import { Host, type Process } from "./process.ts";
+import type { SeededRandom } from "./random.ts";
+import { startTally } from "./tally.ts";
+import type { Violations } from "./violations.ts";
+import { type SimNet, simWorld } from "./world.ts";
+
+/** The processes of the simulated system: the shipped control plane and the shipped worker, and how each is booted. */
+export interface System {
+  readonly controls: readonly ControlHost[];
+  readonly workers: readonly Host[];
+  readonly hosts: readonly Host[];
+  /** What tally requests failed with a plain error, and how often. */
+  readonly plainErrors: ReadonlyMap<string, number>;
+  /** Jobs that a worker finished well, by the number of their order. */
+  readonly finishedWell: ReadonlySet<number>;
+  /** From now on workers neither hang nor die. */
+  calm(): void;
+}
+
+export interface ControlHost {
+  readonly host: Host;
+  /** The flow of the process that lives there now. */
+  readonly flow: Flow | null;
+}
+
+export interface SystemOptions {
+  readonly net: SimNet;
+  readonly plan: Plan;
+  readonly random: SeededRandom;
+  readonly violations: Violations;
+  /** A planted bug, or nothing. */
+  readonly decorate: { world(world: World): World; settings(settings: Settings): Settings };
+  crash(host: Host): void;
+}
+
+export function buildSystem(options: SystemOptions): System {
+  const { net, plan } = options;
+  const locks = new LockWatch(options.violations);
+  const plainErrors = new Map<string, number>();
+  const floor: Floor = { ...options, isCalm: false, finishedWell: new Set() };
+  const controls = plan.controls.map((control) =>
+    controlHost(options, control, locks, (id) => plainErrors.set(id, (plainErrors.get(id) ?? 0) + 1)),
+  );
+  const workers = plan.workers.map((worker) => workerHost(floor, worker));
+  for (const { host } of controls) host.start();
+  workers.forEach((host, index) => {
+    net.timeline.post(plan.workers[index]?.startsMs ?? 0, () => host.start());
+  });
+  return {
+    controls,
+    workers,
+    hosts: [...controls.map(({ host }) => host), ...workers],
+    plainErrors,
+    finishedWell: floor.finishedWell,
+    calm: () => {
+      floor.isCalm = true;
+    },
+  };
+}
+
+function controlHost(
+  { net, plan, random, decorate }: SystemOptions,
+  control: ControlPlan,
+  locks: LockWatch,
+  onPlainError: (id: string) => void,
+): ControlHost {
+  const settings = { current: decorate.settings(plan.settings) };
+  let flow: Flow | null = null;
+  const host = new Host(net.timeline, random, {
+    name: control.name,
+    skewMs: control.skewMs,
+    boot: (process) => {
+      const world = decorate.world(simWorld(net, process, { safety: control.safety }));
+      flow = openFlow(locks.around(world, process), settings);
+      void startControl(flow);
+      void startTally(flow, onPlainError);
+    },
+  });
+  return {
+    host,
+    get flow() {
+      return host.process === null ? null : flow;
+    },
+  };
+}
+
+interface Floor extends SystemOptions {
+  isCalm: boolean;
+  readonly finishedWell: Set<number>;
+}
+
+function workerHost(floor: Floor, worker: WorkerPlan): Host {
+  const { net, random } = floor;
+  const host: Host = new Host(net.timeline, random, {
+    name: worker.name,
+    skewMs: worker.skewMs,
+    boot: (process) => {
+      const world = simWorld(net, process, { safety: "remote" });
+      void startWorker(world, {
+        id: worker.name,
+        topics: worker.topics,
+        concurrency: worker.concurrency,
+        handle: (item) => work(floor, host, process, world, item),
+      });
+    },
+  });
+  return host;
+}
+
+/** What a worker does with a job: as the order says, attempt by attempt. */
+async function work(floor: Floor, host: Host, process: Process, world: World, item: WorkItem): Promise<unknown> {
+  const { net, plan, violations } = floor;
+  const { number } = item.input as { number: number };
+  const job = net.store.load(JOBS, item.jobId)?.value;
+  if (job?.safety?.effect !== "allow") {
+    violations.add("denied", item.jobId, `a worker got it, but the kernel said ${job?.safety?.effect ?? "nothing"}`);
+  }
+  const acts = plan.orders[number]?.acts ?? ["ok"];
+  const planned = acts[Math.min(item.attempt, acts.length) - 1] ?? "ok";
+  const act: Act = floor.isCalm && (planned === "hang" || planned === "die" || planned === "late") ? "ok" : planned;
+  net.trace.note(net.timeline.nowMs, process.name, act, item.jobId);
+  await sleep(world, WORK_MS[act]?.(plan.settings.dispatch.deadlineMs) ?? process.random.exponential(40));
+  switch (act) {
+    case "ok":
+    case "late":
+      break;
+    case "retry":
+      throw retryAfter(new Error("not now"), process.random.between(0, 4_000));
+    case "throw":
+    case "hang":
+      throw new Error("it broke");
+    case "fatal":
+      throw permanent(new Error("it can never work"));
+    case "die":
+      floor.crash(host);
+      return null;
+    case "twice":
+      await answerAsWell(world, item);
+      break;
+    default:
+      act satisfies never;
+  }
+  floor.finishedWell.add(number);
+  return { number };
+}
+
+/** Both are too long for the control plane; `hang` keeps its worker busy for several attempts of others as well. */
+const WORK_MS: Partial<Record<Act, (deadlineMs: number) => number>> = {
+  late: (deadlineMs) => deadlineMs * 1.5,
+  hang: (deadlineMs) => deadlineMs * 4,
+};
+
+/** A second answer of its own id, with a failure in it: only one of the two may count. */
+function answerAsWell(world: World, { jobId, attempt }: WorkItem): Promise<void> {
+  const body = { kind: "job_result", jobId, status: "failed_retryable", workerId: world.name, attempt } as const;
+  const packet = { traceId: jobId, senderId: world.name, createdAtMs: world.clock.now(), body };
+  return world.bus
+    .publish({ id: `again:${jobId}@${attempt}:${world.random.id()}`, subject: RESULT, packet })
+    .catch(() => undefined);
+}
+
+function sleep(world: World, delayMs: number): Promise<void> {
+  return new Promise((resolve) => world.clock.after(delayMs, resolve));
+}

@@ -1,0 +1,63 @@
+import type { Timeline } from "./timeline.ts";
+
+/** What a checker found: its name, what it is about, and where to look. */
+export interface Violation {
+  readonly checker: Checker;
+  readonly id: string;
+  readonly hint: string;
+  /** Virtual milliseconds since the start. */
+  readonly atMs: number;
+}
+
+/** Every checker, and what it promises. */
+export const CHECKERS = {
+  acknowledged: "a client that was told of a job finds it; every client is told in the end",
+  idempotency: "one order makes one job, whoever asks how often",
+  moves: "a job makes only the moves of its table, one attempt at a time",
+  terminal: "a job ends once and never changes after that",
+  stuck: "when the faults have stopped, every job ends and every parked message comes back",
+  outcome: "a job ends as what was done to it says",
+  denied: "what the kernel did not allow never reaches a worker",
+  window: "no more jobs of a topic are out than its window",
+  counters: "counters are what a recount of the records gives",
+  index: "lists and queues name the records that belong there, and no others",
+  letter: "a job that failed has its dead letter from the same commit, with payload and history",
+  swallowed: "a message that failed is never acknowledged as done: it is done, parked, or a dead letter",
+  early_term: "nothing is ended before its dead letter is in the store",
+  exhausted: "the broker's delivery cap is never reached",
+  early: "a retry does not come before its time",
+  budget: "waiting for one thing uses up the patience for that thing alone",
+  fairness: "no org waits while others are served again and again",
+  unsaved: "nothing is sent that was not saved",
+  outbox: "when the faults have stopped, what was saved is sent",
+  quiet: "when the faults have stopped, the bus falls silent and no lock is held",
+  lost_update: "no change made under a lock is undone by another",
+  fence: "the fences on a record never go back",
+  two_holders: "a lock has one holder",
+} as const;
+
+export type Checker = keyof typeof CHECKERS;
+
+export class Violations {
+  readonly #timeline: Timeline;
+  readonly #found: Violation[] = [];
+  readonly #seen = new Set<string>();
+
+  constructor(timeline: Timeline) {
+    this.#timeline = timeline;
+  }
+
+  /** Each checker reports each id once; a bug that shows a thousand times is one finding. */
+  add(checker: Checker, id: string, hint: string): void {
+    const key = `${checker}\n${id}`;
+    if (this.#seen.has(key) || this.#found.length >= FOUND_MAX) return;
+    this.#seen.add(key);
+    this.#found.push({ checker, id, hint, atMs: Math.round(this.#timeline.nowMs) });
+  }
+
+  get found(): readonly Violation[] {
+    return this.#found;
+  }
+}
+
+const FOUND_MAX = 200;

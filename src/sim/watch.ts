@@ -1,0 +1,113 @@
+import { DEAD_LETTERS } from "../model/dead-letter.ts";
+import { JOBS, type Job } from "../model/job.ts";
+import { PARKED, type Parked, SPENDINGS, type Spending } from "../model/parked.ts";
+import type { Change, Put, Versioned } from "../ports/store.ts";
+import type { Patience } from "../retry/budget.ts";
+import type { RetryClass } from "../retry/classes.ts";
+import { JobWatch } from "./job-watch.ts";
+import { serverNow } from "./net.ts";
+import type { Plan } from "./plan.ts";
+import { TALLIES, type Tally } from "./tally.ts";
+import type { Violations } from "./violations.ts";
+import type { SimNet } from "./world.ts";
+
+/** Looks at every write and at every answer to the broker while the system runs; see `CHECKERS` for what it looks for. */
+export function watch(net: SimNet, plan: Plan, violations: Violations): void {
+  new JobWatch(net, plan, violations);
+  const saved = new Set<string>();
+  net.store.tap((change, before) => {
+    for (const message of change.sends) saved.add(message.id);
+    for (const [index, put] of change.puts.entries()) see(net, plan, violations, change, put, before[index] ?? null);
+  });
+  net.bus.tap({
+    stored: (_subject, id) => {
+      if (OURS.test(id) && !saved.has(id)) violations.add("unsaved", id, "on the bus, but in no commit before");
+    },
+    answered: (_process, delivery, settlement) => {
+      const id = letterId(delivery.subject, delivery.id);
+      if (settlement.kind === "term" && net.store.load(DEAD_LETTERS, id) === null) {
+        violations.add("early_term", delivery.id, `ended on delivery ${delivery.attempt}, not in the dead letters yet`);
+      }
+    },
+  });
+}
+
+/** What the control plane sends by way of its outbox: announcements, notices of dead letters, parked messages. */
+const OURS = /^submit:|^dlq:|~/;
+
+/** How the flow names the dead letter of a message. */
+export function letterId(subject: string, messageId: string): string {
+  return `${subject}/${messageId.split("~", 1)[0]}`;
+}
+
+function see(
+  net: SimNet,
+  plan: Plan,
+  violations: Violations,
+  change: Change,
+  put: Put,
+  found: Versioned<unknown> | null,
+): void {
+  switch (put.table) {
+    case TALLIES.name:
+      seeTally(violations, put, found?.value as Tally | undefined);
+      return;
+    case SPENDINGS.name:
+      seePatience(violations, put.id, (found?.value as Spending | undefined)?.patience, put.value as Spending | null);
+      return;
+    case JOBS.name:
+      seePatience(violations, put.id, (found?.value as Job | undefined)?.patience, put.value as Job | null);
+      return;
+    case PARKED.name:
+      if (put.value === null) seeReturn(net, plan, violations, change, put.id, found?.value as Parked | undefined);
+      return;
+    default:
+      return;
+  }
+}
+
+function seeTally(violations: Violations, put: Put, before: Tally = { count: 0, applied: [], fence: 0 }): void {
+  const after = put.value as Tally;
+  if (after.fence <= before.fence) {
+    violations.add("fence", `${put.table}/${put.id}`, `a fence of ${after.fence} after one of ${before.fence}`);
+  }
+  if (after.count !== before.count + 1 || after.applied.length !== before.applied.length + 1) {
+    violations.add(
+      "lost_update",
+      `${put.table}/${put.id}`,
+      `${before.count} became ${after.count}: written on an old reading`,
+    );
+  }
+}
+
+/** One account at a time: an entry grows by one, or the accounts are emptied. */
+function seePatience(
+  violations: Violations,
+  id: string,
+  before: Patience = {},
+  after: { readonly patience: Patience } | null,
+): void {
+  if (after === null || after.patience === before) return;
+  let spent = 0;
+  for (const [retryClass, now] of Object.entries(after.patience)) {
+    const was = before[retryClass as RetryClass]?.count ?? 0;
+    if (now.count === was) continue;
+    spent += 1;
+    if (now.count === was + 1 && spent === 1) continue;
+    violations.add("budget", id, `${retryClass} went from ${was} to ${now.count} together with others`);
+  }
+}
+
+function seeReturn(
+  net: SimNet,
+  plan: Plan,
+  violations: Violations,
+  change: Change,
+  id: string,
+  parked: Parked | undefined,
+): void {
+  if (parked === undefined) return;
+  const earlyMs = parked.dueMs - serverNow(net) - plan.faults.chaos.skewMsMax;
+  if (earlyMs > 1) violations.add("early", id, `came back ${Math.round(earlyMs)} ms before its time`);
+  if (change.sends.length === 0) violations.add("swallowed", id, "left the parked messages without being sent");
+}

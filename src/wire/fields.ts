@@ -1,0 +1,125 @@
+import { MalformedError, type Reader, type WireType, type Writer } from "./bytes.ts";
+import { UNSAID, type ValueCodec } from "./values.ts";
+
+/** How a field of a message is written and read, by its shape: one value, a list, a map. */
+export interface CompiledField {
+  readonly number: number;
+  readonly key: string;
+  write(writer: Writer, value: unknown): void;
+  /** False when the value is to be kept raw. */
+  read(reader: Reader, wire: number, message: PlainMessage, depth: number): boolean;
+}
+
+export type PlainMessage = Record<string, unknown> & { unknown?: Uint8Array };
+
+export function singleField(
+  number: number,
+  key: string,
+  value: ValueCodec,
+  label: string,
+  others: readonly string[],
+): CompiledField {
+  const tag = (number << 3) | value.wire;
+  return {
+    number,
+    key,
+    write(writer, one) {
+      writer.uint32(tag);
+      value.write(writer, one);
+    },
+    read(reader, wire, message, depth) {
+      if (wire !== value.wire) throw wrongWire(label, wire, value.wire);
+      const one = value.read(reader, depth, message[key]);
+      if (one === undefined) return false;
+      for (const other of others) if (message[other] !== undefined) delete message[other];
+      if (one === UNSAID) delete message[key];
+      else message[key] = one;
+      return true;
+    },
+  };
+}
+
+export function repeatedField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
+  const isPackable = value.wire !== 2;
+  const tag = (number << 3) | (isPackable ? 2 : value.wire);
+  return {
+    number,
+    key,
+    write(writer, list) {
+      if (!Array.isArray(list)) throw new MalformedError(`${label} must be a list`);
+      if (list.length === 0) return;
+      if (!isPackable) {
+        for (const one of list) {
+          writer.uint32(tag);
+          value.write(writer, one);
+        }
+        return;
+      }
+      writer.uint32(tag);
+      const start = writer.open();
+      for (const one of list) value.write(writer, one);
+      writer.close(start);
+    },
+    read(reader, wire, message, depth) {
+      message[key] ??= [];
+      const list = message[key] as unknown[];
+      if (wire === value.wire) {
+        list.push(value.read(reader, depth, undefined));
+        return true;
+      }
+      if (!isPackable || wire !== 2) throw wrongWire(label, wire, value.wire);
+      const outer = reader.enter();
+      while (reader.pos < reader.end) list.push(value.read(reader, depth, undefined));
+      reader.leave(outer);
+      return true;
+    },
+  };
+}
+
+/** A map is a repeated message of key 1 and value 2. */
+export function mapField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
+  const tag = (number << 3) | 2;
+  const valueTag = (2 << 3) | value.wire;
+  return {
+    number,
+    key,
+    write(writer, map) {
+      if (typeof map !== "object" || map === null) throw new MalformedError(`${label} must be an object`);
+      for (const name of Object.keys(map)) {
+        writer.uint32(tag);
+        const start = writer.open();
+        writer.uint32(0x0a);
+        writer.string(name);
+        writer.uint32(valueTag);
+        value.write(writer, (map as Record<string, unknown>)[name]);
+        writer.close(start);
+      }
+    },
+    read(reader, wire, message, depth) {
+      if (wire !== 2) throw wrongWire(label, wire, 2);
+      message[key] ??= {};
+      const outer = reader.enter();
+      let name = "";
+      let one: unknown;
+      while (reader.pos < reader.end) {
+        const inner = reader.uint32();
+        if (inner === 0x0a) name = reader.string();
+        else if (inner === valueTag) one = value.read(reader, depth, undefined);
+        else reader.skip(inner & 7);
+      }
+      reader.leave(outer);
+      setOwn(message[key] as Record<string, unknown>, name, one ?? value.empty);
+      return true;
+    },
+  };
+}
+
+function setOwn(target: Record<string, unknown>, name: string, value: unknown): void {
+  // A label may have any name; as an assignment, this one would change the object's prototype instead.
+  if (name !== "__proto__") target[name] = value;
+  else Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function wrongWire(label: string, wire: number, expected: WireType): MalformedError {
+  return new MalformedError(`${label} has wire type ${wire}, expected ${expected}`);
+}

@@ -1,0 +1,102 @@
+import { Command, type Redis } from "ioredis";
+import { type Encoded, encodeArgs } from "./redis-encode.ts";
+import { failureOf, isScriptUnknown } from "./redis-errors.ts";
+import type { Script } from "./redis-script.ts";
+
+/**
+ * What one tick asks of Redis, in one write.
+ *
+ * 1. Commands of one tick leave together when the tick ends, in the order in which they were given. Sources are asked
+ *    first, so that they can gather many calls into few commands.
+ * 2. A script that the server does not know (new, restarted, flushed) was not carried out: it is sent again in full.
+ *    Nothing else is ever sent twice.
+ * 3. While there is no connection, a command fails at once; without an answer it fails after the client's own time
+ *    limit. Both are `STORE_UNAVAILABLE`.
+ */
+export class RedisPipe {
+  readonly #client: Redis;
+  readonly #prefix: Encoded;
+  readonly #sources: (() => void)[] = [];
+  #commands: RawCommand[] = [];
+  #isArmed = false;
+
+  constructor(client: Redis, prefix: string) {
+    this.#client = client;
+    this.#prefix = encodeArgs(["1", prefix]);
+  }
+
+  /** `gather` is called at the end of a tick in which something was asked for, before the commands are sent. */
+  addSource(gather: () => void): void {
+    this.#sources.push(gather);
+  }
+
+  /** Asks for the end of this tick to be noticed. */
+  arm(): void {
+    if (this.#isArmed) return;
+    this.#isArmed = true;
+    setImmediate(() => this.#flush());
+  }
+
+  /** Runs a script on the keys with our prefix. The reply's strings are text. */
+  run(script: Script, args: readonly string[]): Promise<unknown> {
+    return this.runEncoded(script, [encodeArgs(args)]);
+  }
+
+  async runEncoded(script: Script, args: readonly Encoded[]): Promise<unknown> {
+    try {
+      return await this.#send("evalsha", [encodeArgs([script.sha]), this.#prefix, ...args]);
+    } catch (error) {
+      if (!isScriptUnknown(error)) throw failureOf(error);
+    }
+    return this.command("eval", [encodeArgs([script.source]), this.#prefix, ...args]);
+  }
+
+  async command(name: string, args: readonly Encoded[]): Promise<unknown> {
+    try {
+      return await this.#send(name, args);
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
+  #send(name: string, args: readonly Encoded[]): Promise<unknown> {
+    const command = new RawCommand(name, args);
+    this.#commands.push(command);
+    this.arm();
+    return command.promise;
+  }
+
+  #flush(): void {
+    for (const gather of this.#sources) gather();
+    this.#isArmed = false;
+    const commands = this.#commands;
+    this.#commands = [];
+    // There is no stream before the first connection; commands then fail by themselves.
+    const stream: Redis["stream"] | undefined = commands.length > 1 ? this.#client.stream : undefined;
+    stream?.cork();
+    for (const command of commands) this.#client.sendCommand(command);
+    stream?.uncork();
+  }
+}
+
+/** A command that is already in the server's protocol. It keeps no arguments, so no error can show them. */
+class RawCommand extends Command {
+  readonly #bytes: Buffer;
+
+  constructor(name: string, args: readonly Encoded[]) {
+    super(name, [], { replyEncoding: "utf8" });
+    let count = 1;
+    let text = `$${name.length}\r\n${name}\r\n`;
+    let isAscii = true;
+    for (const part of args) {
+      count += part.count;
+      text += part.text;
+      isAscii &&= part.isAscii;
+    }
+    this.#bytes = Buffer.from(`*${count}\r\n${text}`, isAscii ? "latin1" : "utf8");
+  }
+
+  override toWritable(): Buffer {
+    return this.#bytes;
+  }
+}

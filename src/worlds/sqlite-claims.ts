@@ -1,0 +1,83 @@
+import type { Put } from "../ports/store.ts";
+import { type Claim, Lane, type Place } from "./lane.ts";
+import type { Participant } from "./sqlite-writer.ts";
+
+/**
+ * Who has taken which record: one lane for each queue, one for everything that is due.
+ * A take is undone when its transaction fails; a move is told to the lanes once its transaction is on disk.
+ */
+export class Claims implements Participant {
+  readonly #queues = new Map<string, Lane>();
+  readonly #due = new Lane();
+  #taken: { readonly lane: Lane; readonly rows: readonly Place[] }[] = [];
+  #moved: Put[] = [];
+
+  takeQueued<R extends Place>(table: string, queue: string, claim: Claim, page: Page<R>): readonly R[] {
+    const key = keyOf(table, queue);
+    const lane = this.#queues.get(key) ?? new Lane();
+    const rows = this.#take(lane, claim, page);
+    if (lane.isEmpty) this.#queues.delete(key);
+    else this.#queues.set(key, lane);
+    return rows;
+  }
+
+  untake(table: string, queue: string, ids: readonly string[]): void {
+    const key = keyOf(table, queue);
+    const lane = this.#queues.get(key);
+    lane?.giveBack(ids.map((id) => ({ table, id })));
+    if (lane?.isEmpty) this.#queues.delete(key);
+  }
+
+  takeDue<R extends Place>(claim: Claim, page: Page<R>): readonly R[] {
+    return this.#take(this.#due, claim, page);
+  }
+
+  /** What a put does to the claims on its record. */
+  follow(put: Put): void {
+    if (!staysInQueue(put) || put.from.dueMs !== put.to.dueMs) this.#moved.push(put);
+  }
+
+  flush(): void {}
+
+  committed(): void {
+    for (const put of this.#moved) this.#move(put);
+    if (this.#moved.length > 0) this.#moved = [];
+    if (this.#taken.length > 0) this.#taken = [];
+  }
+
+  rolledBack(): void {
+    for (const { lane, rows } of this.#taken) lane.giveBack(rows);
+    this.#taken = [];
+    this.#moved = [];
+  }
+
+  #take<R extends Place>(lane: Lane, claim: Claim, page: Page<R>): readonly R[] {
+    const rows = lane.take(claim, page);
+    if (rows.length > 0) this.#taken.push({ lane, rows });
+    return rows;
+  }
+
+  #move(put: Put): void {
+    const { table, id, from, to } = put;
+    if (from.dueMs !== to.dueMs) this.#due.moved(table, id, to.dueMs);
+    if (staysInQueue(put)) return;
+    if (from.queue !== null) this.#moveQueued(table, id, from.queue.name, null);
+    if (to.queue !== null) this.#moveQueued(table, id, to.queue.name, to.queue.score);
+  }
+
+  #moveQueued(table: string, id: string, queue: string, score: number | null): void {
+    const key = keyOf(table, queue);
+    const lane = this.#queues.get(key);
+    if (!lane) return;
+    lane.moved(table, id, score);
+    if (lane.isEmpty) this.#queues.delete(key);
+  }
+}
+
+type Page<R> = (from: Place | null, limit: number) => readonly R[];
+
+function staysInQueue({ from, to }: Put): boolean {
+  return from.queue?.name === to.queue?.name && from.queue?.score === to.queue?.score;
+}
+
+const keyOf = (table: string, queue: string): string => `${table}\n${queue}`;

@@ -1,0 +1,40 @@
+import { afterEach, describe, it } from "vitest";
+import { claimCases } from "./store.claims.ts";
+import { commitCases } from "./store.commits.ts";
+import { guardCases } from "./store.guards.ts";
+import { listCases } from "./store.lists.ts";
+import { propertyCases } from "./store.property.ts";
+import { reopenCases } from "./store.reopen.ts";
+import { type StoreCase, StoreKit, type StoreSubject } from "./store.subject.ts";
+
+export type { StoreSubject } from "./store.subject.ts";
+
+/**
+ * What every store promises (`src/ports/store.ts`), as one suite for all adapters. `open` answers with an empty store
+ * each time. Time is an argument of the store's calls, so the suite never waits.
+ */
+export function storeContract(name: string, open: () => Promise<StoreSubject>): void {
+  describe(`store contract: ${name}`, () => {
+    const opened: StoreSubject[] = [];
+    afterEach(async () => {
+      for (const subject of opened.splice(0)) await subject.close();
+    });
+    const openKit = async (): Promise<StoreKit> => {
+      const subject = await open();
+      opened.push(subject);
+      return new StoreKit(subject);
+    };
+    const test: StoreCase = (title, body) => it(title, async () => body(await openKit()), CASE_MS_MAX);
+    commitCases(test);
+    guardCases(test);
+    listCases(test);
+    claimCases(test);
+    reopenCases(name, test);
+    propertyCases(async () => {
+      const subject = await open();
+      return new StoreKit(subject);
+    }, CASE_MS_MAX);
+  });
+}
+
+const CASE_MS_MAX = 120_000;

@@ -1,0 +1,180 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { isLoopback } from "../../src/gateway/server.ts";
+import { METRICS } from "../../src/ports/metrics.ts";
+import type { World } from "../../src/world.ts";
+import { openTestGateway, type TestGateway } from "./open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+type Payload = Readonly<Record<string, unknown>>;
+
+const get = (url: string, headers: Readonly<Record<string, string>> = {}) =>
+  gateway.app.inject({ method: "GET", url, headers });
+
+const submit = () => gateway.app.inject({ method: "POST", url: "/api/v1/jobs", payload: { topic: "demo.echo" } });
+
+/** A store of which one call behaves badly. */
+function storeThat(world: World, bad: Partial<World["store"]>): Partial<World> {
+  const store = new Proxy(world.store, {
+    get: (target, key) => Reflect.get(bad, key) ?? Reflect.get(target, key).bind(target),
+  });
+  return { store };
+}
+
+describe("health is progress, not a ping (L20)", () => {
+  test("ready while the sweeper comes round and the store answers", async () => {
+    gateway = await openTestGateway();
+    expect((await get("/healthz")).json()).toEqual({ alive: true });
+    expect((await get("/readyz")).json()).toMatchObject({ ready: true });
+  });
+
+  test("a sweeper that has stopped makes it not ready, though the process is alive", async () => {
+    gateway = await openTestGateway({ sweptMs: () => 0 });
+    expect((await get("/healthz")).statusCode).toBe(200);
+    const answer = await get("/readyz");
+    expect(answer.statusCode).toBe(503);
+    expect(answer.json()).toMatchObject({ code: "not_ready", retryable: true });
+    expect((await get("/api/v1/status")).json()).toMatchObject({ ready: false });
+  });
+
+  test("so does a store that fails, and one that does not answer at all", async () => {
+    gateway = await openTestGateway({
+      change: (world) => storeThat(world, { load: () => Promise.reject(new Error("gone")) }),
+    });
+    expect((await get("/readyz")).json<Payload>().detail).toContain("gone");
+    await gateway.close();
+    gateway = await openTestGateway({
+      change: (world) => ({
+        ...storeThat(world, { load: () => new Promise(() => {}) }),
+        clock: {
+          now: () => world.clock.now(),
+          after: (_, fn) => {
+            queueMicrotask(fn);
+            return () => {};
+          },
+        },
+      }),
+    });
+    expect((await get("/readyz")).json<Payload>().detail).toContain("has not answered");
+  });
+});
+
+describe("errors", () => {
+  test("a store that fails is 503 with a jittered Retry-After, and is logged (L11, L26)", async () => {
+    gateway = await openTestGateway({
+      change: (world) => storeThat(world, { commit: () => Promise.reject(new Error("connection lost")) }),
+    });
+    const answers = await Promise.all(Array.from({ length: 30 }, submit));
+    const delays = answers.map((answer) => answer.json<{ retry_after_ms: number }>().retry_after_ms);
+    for (const answer of answers) {
+      expect(answer.statusCode).toBe(503);
+      expect(answer.json()).toMatchObject({ code: "store_unavailable", retryable: true });
+      expect(Number(answer.headers["retry-after"])).toBeGreaterThanOrEqual(1);
+    }
+    expect(new Set(delays).size).toBeGreaterThan(10);
+    expect(gateway.logged).toContain("warn request_failed");
+    expect(answers[0]?.body).not.toContain("connection lost");
+  });
+
+  test("a mistake of ours is 500, and no client is told to try again", async () => {
+    gateway = await openTestGateway({
+      change: (world) => storeThat(world, { commit: () => Promise.reject(new TypeError("x is not a function")) }),
+    });
+    const answer = await submit();
+    expect(answer.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
+    expect(answer.headers["retry-after"]).toBeUndefined();
+    expect(answer.body).not.toContain("not a function");
+    expect(gateway.logged).toContain("error request_failed");
+  });
+
+  test("an unknown address says what there is", async () => {
+    gateway = await openTestGateway();
+    const answer = await get("/api/v1/job");
+    expect(answer.json()).toMatchObject({ status: 404, code: "route_not_found" });
+    expect(answer.json<Payload>().detail).toContain("`GET /api/v1/jobs`");
+  });
+});
+
+describe("who may ask", () => {
+  test("only loopback is listened on", async () => {
+    gateway = await openTestGateway();
+    await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("no API keys");
+    expect(["127.0.0.1", "127.1.2.3", "::1", "localhost"].every(isLoopback)).toBe(true);
+    expect(["0.0.0.0", "::", "10.0.0.1", "example.com", "127.0.0.1.example.com", ""].some(isLoopback)).toBe(false);
+  });
+
+  test("a web page that points its own name here gets nothing", async () => {
+    gateway = await openTestGateway();
+    expect((await get("/api/v1/jobs", { host: "evil.example:8081" })).statusCode).toBe(400);
+    expect((await get("/api/v1/jobs", { host: "127.0.0.1:8081" })).statusCode).toBe(200);
+    expect((await get("/api/v1/jobs", { host: "[::1]:8081" })).statusCode).toBe(200);
+  });
+
+  test("a tenant is a plain name", async () => {
+    gateway = await openTestGateway();
+    for (const tenant of ["a/b", "", "x".repeat(65), "a b"]) {
+      expect((await get("/api/v1/jobs", { "x-tenant-id": tenant })).statusCode).toBe(400);
+    }
+  });
+});
+
+describe("what can be seen", () => {
+  test("status has the policy, the promise of durability, what waits, and the founding figures", async () => {
+    gateway = await openTestGateway();
+    await submit();
+    const status = (await get("/api/v1/status")).json<Payload>();
+    expect(status).toMatchObject({
+      name: "test",
+      mode: "embedded",
+      ready: true,
+      policy: { source: "test", rules: 2 },
+      dead_letters: 0,
+      lock_busy_retry_count: 0,
+      lock_busy_retry_delay_ms: { p50: null, p95: null },
+      run_lock_wait_ms_p95: null,
+      run_lock_wait_ms_p99: null,
+      job_result_latency_ms_p95: null,
+      input_fail_open_total: 0,
+    });
+    const { backlog, in_flight } = status as { backlog: Payload; in_flight: Payload };
+    expect(Number(backlog["demo.echo"] ?? 0) + Number(in_flight["demo.echo"] ?? 0)).toBe(1);
+  });
+
+  test("every metric there is stands on the page, by its name", async () => {
+    gateway = await openTestGateway();
+    const page = await get("/metrics");
+    expect(page.headers["content-type"]).toContain("text/plain");
+    for (const name of Object.keys(METRICS)) expect(page.body).toContain(`# TYPE ${name} `);
+  });
+});
+
+describe("stopping", () => {
+  test("what is in progress is finished, and nothing new is taken", async () => {
+    let answerLoad: () => void = () => {};
+    let loadAsked: () => void = () => {};
+    const asked = new Promise<void>((resolve) => {
+      loadAsked = resolve;
+    });
+    gateway = await openTestGateway({
+      change: (world) =>
+        storeThat(world, {
+          load: () => {
+            loadAsked();
+            return new Promise((resolve) => {
+              answerLoad = () => resolve(null);
+            });
+          },
+        }),
+    });
+    const url = await gateway.server.listen("127.0.0.1", 0);
+    const inProgress = fetch(`${url}/api/v1/jobs/some-job`);
+    await asked;
+    const stopped = gateway.server.stop();
+    await expect(fetch(`${url}/api/v1/jobs`)).rejects.toThrow();
+    answerLoad();
+    expect((await inProgress).status).toBe(404);
+    await stopped;
+  });
+});

@@ -1,0 +1,24 @@
+import protobuf from "protobufjs";
+import { protoText } from "./proto-text.ts";
+
+/** A protobuf implementation of others, on the published `.proto`: what ours is compared with. */
+export function peerType(name: string): protobuf.Type {
+  return root.lookupType(`cordum.agent.v1.${name}`);
+}
+
+export const peerEncode = (name: string, message: object): Uint8Array => {
+  const type = peerType(name);
+  return type.encode(type.fromObject(message)).finish();
+};
+
+/** As plain data: 64-bit integers as text, bytes as they are, enums by number, no defaults. */
+export const peerDecode = (name: string, bytes: Uint8Array): Record<string, unknown> => {
+  const type = peerType(name);
+  return type.toObject(type.decode(bytes), { longs: String, oneofs: false }) as Record<string, unknown>;
+};
+
+const root = new protobuf.Root();
+const timestamp = protobuf.common.get("google/protobuf/timestamp.proto");
+if (timestamp?.nested) root.addJSON(timestamp.nested);
+protobuf.parse(protoText(), root, { keepCase: false });
+root.resolveAll();
