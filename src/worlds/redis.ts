@@ -72,7 +72,7 @@ const RECONNECT_MS_MIN = 50;
 const RECONNECT_MS_MAX = 2_000;
 const VERSION_MIN = { redis: [7, 0], valkey: [7, 2] } as const;
 
-function clientOptions(timeoutMs: number): RedisOptions {
+function clientOptions(timeoutMs: number) {
   return {
     lazyConnect: true,
     // Replies of scripts look the same in both protocols; this one is understood by everything that speaks Redis.
@@ -82,11 +82,11 @@ function clientOptions(timeoutMs: number): RedisOptions {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: (times) => {
+    retryStrategy: (times: number) => {
       const delayMs = Math.min(RECONNECT_MS_MIN * 2 ** (times - 1), RECONNECT_MS_MAX);
       return delayMs / 2 + Math.random() * (delayMs / 2);
     },
-  };
+  } satisfies RedisOptions;
 }
 
 async function opened(client: Redis, address: string, log: Log): Promise<void> {

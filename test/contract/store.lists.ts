@@ -1,0 +1,117 @@
+import { expect } from "vitest";
+import { at, type Doc, DOCS, names, NOTES, type StoreCase } from "./store.subject.ts";
+
+/** Lists and their pages. */
+export function listCases(test: StoreCase): void {
+  orderCases(test);
+  pagingCases(test);
+}
+
+const listed = (score: number, ...lists: string[]): Doc => ({
+  text: `${score}`,
+  lists: lists.map((name) => at(name, score)),
+});
+
+function orderCases(test: StoreCase): void {
+  test("a list shows its records with versions, newest first or oldest first", async (kit) => {
+    await kit.create({ b: listed(20, "all"), a: listed(10, "all"), c: listed(30, "all") });
+    await kit.set("b", { ...listed(20, "all"), text: "changed" });
+    const newest = await kit.run(kit.store.list(DOCS, { index: "all", limit: 10 }));
+    expect(newest).toEqual({
+      items: [
+        { id: "c", version: 1, value: listed(30, "all") },
+        { id: "b", version: 2, value: { ...listed(20, "all"), text: "changed" } },
+        { id: "a", version: 1, value: listed(10, "all") },
+      ],
+      cursor: null,
+    });
+    expect(await kit.pages({ index: "all", limit: 10, order: "oldest" })).toEqual([["a", "b", "c"]]);
+    expect(await kit.pages({ index: "none", limit: 10 })).toEqual([[]]);
+  });
+
+  test("a filter is an index of its own: pages are full, whatever else there is", async (kit) => {
+    const docs = names("d", 60).map((id, n) => [id, listed(n, "all", n % 6 === 0 ? "all/open" : "all/done")] as const);
+    await kit.create(Object.fromEntries(docs));
+    const open = names("d", 60).filter((_, n) => n % 6 === 0);
+    expect(await kit.pages({ index: "all/open", limit: 4, order: "oldest" })).toEqual([
+      open.slice(0, 4),
+      open.slice(4, 8),
+      open.slice(8),
+    ]);
+  });
+
+  test("a record moves from list to list with its commits", async (kit) => {
+    await kit.create({ a: listed(1, "all", "open"), b: listed(2, "all", "open") });
+    await kit.set("a", listed(1, "all", "done"));
+    expect(await kit.pages({ index: "open", limit: 10 })).toEqual([["b"]]);
+    expect(await kit.pages({ index: "done", limit: 10 })).toEqual([["a"]]);
+    expect(await kit.pages({ index: "all", limit: 10 })).toEqual([["b", "a"]]);
+  });
+
+  test("scores are exact up to their largest, and lists of two tables are two lists", async (kit) => {
+    const max = 2 ** 52 - 1;
+    await kit.create({ a: listed(max - 1, "all"), b: listed(max, "all"), c: listed(0, "all"), d: listed(9, "all") });
+    await kit.set("n", listed(5, "all"), {}, NOTES);
+    expect(await kit.pages({ index: "all", limit: 1 })).toEqual([["b"], ["a"], ["d"], ["c"]]);
+    const notes = await kit.run(kit.store.list(NOTES, { index: "all", limit: 10 }));
+    expect(notes.items.map(({ id }) => id)).toEqual(["n"]);
+  });
+
+  test("the last page has no cursor, also when it is full", async (kit) => {
+    await kit.create(Object.fromEntries(names("d", 6).map((id, n) => [id, listed(n, "all")])));
+    expect(await kit.pages({ index: "all", limit: 3, order: "oldest" })).toEqual([
+      names("d", 6).slice(0, 3),
+      names("d", 6).slice(3),
+    ]);
+  });
+}
+
+function pagingCases(test: StoreCase): void {
+  for (const order of ["newest", "oldest"] as const) {
+    test(`ten thousand records of one score: each on one page, ${order} first`, async (kit) => {
+      const ids = names("d", 10_000);
+      await kit.create(Object.fromEntries(ids.map((id) => [id, listed(7, "all")])));
+      const pages = await kit.pages({ index: "all", limit: 700, order });
+      expect(pages.slice(0, -1).every((page) => page.length === 700)).toBe(true);
+      expect(pages.flat()).toEqual(order === "oldest" ? ids : [...ids].reverse());
+    });
+
+    test(`pages neither repeat nor skip while records are added, ${order} first`, async (kit) => {
+      const ids = names("m", 40);
+      await kit.create(Object.fromEntries(ids.map((id, n) => [id, listed(100 + Math.floor(n / 10), "all")])));
+      const pages = await kit.pages({ index: "all", limit: 7, order }, async (page) => {
+        // Before, between and behind, also with the very scores that stand there.
+        for (const score of [1, 100, 101, 102, 103, 500]) {
+          await kit.set(`a-${page}-${score}`, listed(score, "all"));
+          await kit.set(`z-${page}-${score}`, listed(score, "all"));
+        }
+      });
+      const seen = pages.flat();
+      expect(new Set(seen).size).toBe(seen.length);
+      const old = seen.filter((id) => id.startsWith("m-"));
+      expect(old).toEqual(order === "oldest" ? ids : [...ids].reverse());
+    });
+
+    test(`records that go while one pages take nobody with them, ${order} first`, async (kit) => {
+      const ids = names("d", 30);
+      await kit.create(Object.fromEntries(ids.map((id, n) => [id, listed(Math.floor(n / 4), "all")])));
+      const turn = order === "oldest" ? ids : [...ids].reverse();
+      const gone: string[] = [];
+      const pages = await kit.pages({ index: "all", limit: 5, order }, async (page) => {
+        // The record that the cursor stands on, and one that is still to come.
+        for (const id of [turn[page * 5 - 1]!, turn[page * 5 + 2]!]) {
+          await kit.set(id, null);
+          gone.push(id);
+        }
+      });
+      const seen = pages.flat();
+      expect(new Set(seen).size).toBe(seen.length);
+      expect(ids.filter((id) => !seen.includes(id) && !gone.includes(id))).toEqual([]);
+    });
+  }
+
+  test("a cursor of nobody is an error, not the first page", async (kit) => {
+    await kit.create({ a: listed(1, "all") });
+    await expect(kit.run(kit.store.list(DOCS, { index: "all", limit: 1, cursor: "!" }))).rejects.toThrow("cursor");
+  });
+}
