@@ -1,4 +1,25 @@
+import { cryptoRandom } from "../../src/worlds/crypto-random.ts";
+import { pinoLog } from "../../src/worlds/pino-log.ts";
+import { connectRedis } from "../../src/worlds/redis.ts";
+import { RedisLocks } from "../../src/worlds/redis-locks.ts";
+import { wallClock } from "../../src/worlds/wall-clock.ts";
 import type { LockClient } from "./lock-peers.ts";
-export async function openOurLocks(_redisUrl: string, _ttlMs: number, _waitMs: number): Promise<LockClient> {
-  throw new Error("not yet");
+
+/** The locks of a cluster, as the flow asks for them. */
+export async function openOurLocks(redisUrl: string, ttlMs: number, waitMs: number): Promise<LockClient> {
+  const name = `bench-${process.pid}`;
+  const connection = await connectRedis(redisUrl, { log: pinoLog({ level: "warn", name, target: process.stderr }) });
+  const locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
+  return {
+    async acquire(key) {
+      const acquired = await locks.acquire({ key, org: "default", ttlMs, waitMs, owner: name });
+      if (acquired.kind === "busy") throw new Error(`the lock was still busy after ${acquired.waitedMs} ms`);
+      const { lease } = acquired;
+      return { attempts: lease.attempts, release: async () => void (await lease.release()) };
+    },
+    async close() {
+      await locks.close();
+      await connection.close();
+    },
+  };
 }

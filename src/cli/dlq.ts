@@ -21,7 +21,7 @@ export async function listDeadLetters(
     letter.error.message,
   ]);
   io.out(textTable(["ID", "REASON", "TOPIC", "CREATED", "ERROR"], rows));
-  if (page.next_cursor !== null) io.say(`more: cordum dlq list --cursor ${page.next_cursor}\n`);
+  if (page.next_cursor !== null) io.say(`more: ${io.command} dlq list --cursor ${page.next_cursor}\n`);
   return EXIT.fine;
 }
 

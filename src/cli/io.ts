@@ -11,6 +11,8 @@ export interface Io {
   readonly watched: boolean;
   readonly color: boolean;
   readStdin(): string;
+  /** How the program was called, so that the commands we name can be typed as they stand. */
+  readonly command: "cordum" | "npx cordum";
 }
 
 export function processIo(): Io {
@@ -27,6 +29,8 @@ export function processIo(): Io {
     watched,
     color: watched && (process.env.NO_COLOR ?? "") === "",
     readStdin: () => readFileSync(0, "utf8"),
+    // Set by npm for whatever it starts: `npx cordum`, `npm start`.
+    command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
   };
 }
 

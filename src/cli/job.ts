@@ -42,7 +42,7 @@ export async function submitJob(
   if (!options.wait) {
     if (options.json) printJson(io, submitted);
     else io.out(`${jobId}\n`);
-    if (io.watched && !options.json) io.say(`submitted; \`cordum job get ${jobId}\` shows what became of it\n`);
+    if (io.watched && !options.json) io.say(`submitted; \`${io.command} job get ${jobId}\` shows what became of it\n`);
     return EXIT.fine;
   }
   const job = await waitForEnd(io, client, jobId, options.timeoutMs);
@@ -50,7 +50,7 @@ export async function submitJob(
   else {
     io.say(`job ${jobId} ${job.state} after ${attempts(job.attempt)}${job.error ? `: ${job.error.message}` : ""}\n`);
     if (job.state === "SUCCEEDED") printJson(io, job.result);
-    else io.say(`next: cordum job get ${jobId}\n`);
+    else io.say(`next: ${io.command} job get ${jobId}\n`);
   }
   return exitCodeFor(job.state);
 }
@@ -85,7 +85,7 @@ export async function listJobs(io: Io, client: Client, options: ListOptions): Pr
   ]);
   io.out(textTable(["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITS FOR"], rows));
   const filter = options.state === undefined ? "" : ` --state ${options.state}`;
-  if (page.next_cursor !== null) io.say(`more: cordum job list${filter} --cursor ${page.next_cursor}\n`);
+  if (page.next_cursor !== null) io.say(`more: ${io.command} job list${filter} --cursor ${page.next_cursor}\n`);
   return EXIT.fine;
 }
 

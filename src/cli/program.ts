@@ -176,8 +176,9 @@ function helpFor(program: Command, argv: readonly string[]): string {
 }
 
 function reportError(io: Io, error: CliError, json: boolean): number {
-  if (json) printJson(io, { ...error.facts, error: error.message, exit_code: error.exitCode, next: error.next });
-  io.say(`cordum: ${error.message}\nnext: ${error.next}\n`);
+  const next = error.next.replace(/^cordum\b/, io.command);
+  if (json) printJson(io, { ...error.facts, error: error.message, exit_code: error.exitCode, next });
+  io.say(`cordum: ${error.message}\nnext: ${next}\n`);
   return error.exitCode;
 }
 

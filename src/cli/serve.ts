@@ -7,11 +7,11 @@ import type { About } from "../gateway/route.ts";
 import { type GatewayServer, isLoopback, NotLoopback, openGateway } from "../gateway/server.ts";
 import type { Stop } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
-import type { World } from "../world.ts";
 import { localSafety } from "../worlds/local-safety.ts";
 import { promMetrics } from "../worlds/prom-metrics.ts";
 import { startDemoWorker } from "./demo.ts";
 import type { LoadedPolicy } from "./load-policy.ts";
+import { type OpenedWorld, openWorld } from "./open-world.ts";
 
 export interface Running {
   readonly url: string;
@@ -46,7 +46,7 @@ export async function serve(options: ServeOptions): Promise<Running> {
     const control: Control = await startControl(flow);
     stops.push(() => control.stop());
     if (options.demo) stops.push(await startDemoWorker(opened.world));
-    const about = aboutOf(options);
+    const about = aboutOf(options, opened.facts);
     const gateway: GatewayServer = openGateway(
       { flow, control, metrics, about },
       { bodyBytesMax: config.process.bodyBytesMax },
@@ -65,34 +65,12 @@ export function processName(): string {
   return `${hostname()}-${process.pid}-${Date.now().toString(36)}`;
 }
 
-interface OpenedWorld {
-  readonly world: World;
-  readonly close: Stop;
-}
-
-async function openWorld(
-  config: Config,
-  parts: Pick<World, "name" | "log" | "metrics" | "safety">,
-): Promise<OpenedWorld> {
-  const { natsUrl, redisUrl, dataDir } = config.process;
-  const { ackWaitMs, deliverMax, ackPendingMax } = config.settings.bus;
-  const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
-  if (natsUrl !== null && redisUrl !== null) {
-    const { openCluster } = await import("../worlds/cluster.ts");
-    return openCluster({ ...parts, nats: natsUrl, redis: redisUrl, bus });
-  }
-  const { openEmbedded } = await import("../worlds/embedded.ts");
-  return openEmbedded({ ...parts, dir: dataDir, bus });
-}
-
-function aboutOf({ config, policy, version }: ServeOptions): About {
+function aboutOf({ config, policy, version }: ServeOptions, facts: OpenedWorld["facts"]): About {
   const { document, hash } = policy.snapshot;
-  const isCluster = config.process.natsUrl !== null;
   return {
     version,
     profile: config.process.profile,
-    mode: isCluster ? "cluster" : "embedded",
-    durability: isCluster ? CLUSTER_DURABILITY : EMBEDDED_DURABILITY,
+    ...facts,
     policy: {
       source: policy.source,
       version: document.version,
@@ -102,14 +80,3 @@ function aboutOf({ config, policy, version }: ServeOptions): About {
     },
   };
 }
-
-const EMBEDDED_DURABILITY = {
-  profile: "power-cut",
-  meaning: "an acknowledged job survives a power cut (SQLite, WAL, synchronous=FULL)",
-};
-
-const CLUSTER_DURABILITY = {
-  profile: "as-configured",
-  meaning:
-    "as durable as your Redis (`appendfsync`) and NATS (`sync_interval`) are set up to be; see docs/operations.md",
-};

@@ -1,5 +1,6 @@
 /** `cordum up`: runs the control plane until it is told to stop. */
-import { unwatchFile, watchFile } from "node:fs";
+import { statSync } from "node:fs";
+import type { Config } from "../config.ts";
 import type { Log } from "../ports/log.ts";
 import { forTerminal, pinoLog } from "../worlds/pino-log.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
@@ -22,6 +23,9 @@ export interface UpOptions {
 
 export async function up(io: Io, options: UpOptions, version: string): Promise<ExitCode> {
   const readConfig = () => loadConfig(io, options.config, flagsOf(options));
+  const file = options.config ?? CONFIG_FILE;
+  // Before it is read: a change after this line is seen as one.
+  const stamp = stampOf(file);
   const config = readConfig();
   const demo = options.demo === true;
   const policy = loadPolicy(config.process.policyFile, demo);
@@ -40,8 +44,8 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   } catch (error) {
     throw explain(error, config.process);
   }
+  const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
   announce(io, running, config.process.dataDir, options);
-  const stopReloading = reloadOnChange(options.config ?? CONFIG_FILE, log, running, readConfig);
   const signal = await told;
   io.say(`${signal}: finishing what is in progress; once more ends at once\n`);
   stopReloading();
@@ -66,12 +70,12 @@ function announce(io: Io, { url, about }: Running, dataDir: string, options: UpO
   io.say(`cordum ${about.version} listens on ${url} (${where})\npolicy: ${about.policy.source}\n`);
   const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
   if (!options.demo) {
-    io.say(`next: ${prefix}npx cordum status\n`);
+    io.say(`next: ${prefix}${io.command} status\n`);
     return;
   }
   io.say(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken, demo.forbidden
 next, in another terminal:
-  ${prefix}npx cordum job submit demo.echo '{"hello":"world"}' --wait
+  ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);
 }
 
@@ -89,16 +93,19 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
+interface Reloading {
+  readonly file: string;
+  readonly stamp: string;
+  readonly log: Log;
+  readonly running: Running;
+  readonly readConfig: () => Config;
+}
+
 /** Takes over what can be taken over when the config file changes or a SIGHUP comes; says what cannot. */
-function reloadOnChange(
-  file: string,
-  log: Log,
-  { live }: Running,
-  readConfig: () => ReturnType<typeof loadConfig>,
-): () => void {
+function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): () => void {
   const reload = () => {
     try {
-      const { taken, needRestart } = live.reload(readConfig());
+      const { taken, needRestart } = running.live.reload(readConfig());
       if (taken.length > 0) log.write("info", "config_reloaded", { settings: taken.join(", ") });
       if (needRestart.length > 0) log.write("warn", "config_needs_a_restart", { settings: needRestart.join(", ") });
     } catch (error) {
@@ -106,27 +113,38 @@ function reloadOnChange(
       log.write("error", "config_not_reloaded", { why, still: "the settings from before are in force" });
     }
   };
-  // Polling, not watching: it survives editors that replace the file, and a file that is only made later.
-  watchFile(file, { interval: 500, persistent: false }, reload);
+  let seen = stamp;
+  // Polled, not watched: that survives editors which replace the file, and a file that is only made later.
+  const timer = setInterval(() => {
+    const now = stampOf(file);
+    if (now === seen) return;
+    seen = now;
+    reload();
+  }, CONFIG_POLL_MS);
   process.on("SIGHUP", reload);
   return () => {
-    unwatchFile(file, reload);
+    clearInterval(timer);
     process.off("SIGHUP", reload);
   };
 }
 
-/** The few ways in which a start usually fails, each with what to do about it. */
+const CONFIG_POLL_MS = 500;
+
+/** Differs after any change to the file. */
+function stampOf(file: string): string {
+  const stats = statSync(file, { throwIfNoEntry: false });
+  return stats === undefined ? "absent" : `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
+}
+
+/** The ways in which a start usually fails, each with what to do about it. What the language throws is a bug of ours. */
 function explain(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
-  if (!(error instanceof Error)) return error;
+  if (!(error instanceof Error) || error instanceof TypeError || error instanceof ReferenceError) return error;
   const { code } = error as { code?: unknown };
   if (code === "EADDRINUSE") {
-    return new CliError(
-      EXIT.conflict,
-      `port ${port} on ${host} is taken; perhaps a control plane is running there already (\`cordum status\`), else choose another port`,
-      "cordum up --port 0",
-    );
+    const message = `port ${port} on ${host} is taken, perhaps by a control plane that runs already (\`cordum status\`)`;
+    return new CliError(EXIT.conflict, message, "cordum up --port 0");
   }
-  if (code === "EACCES" && port < 1024 && port > 0) {
+  if (code === "EACCES" && port > 0 && port < 1024) {
     return new CliError(
       EXIT.error,
       `port ${port} needs special rights; choose one from 1024 on`,
@@ -134,12 +152,9 @@ function explain(error: unknown, { host, port, dataDir }: { host: string; port: 
     );
   }
   if (error.name === "NotLoopback") return new CliError(EXIT.usage, error.message, "cordum up --host 127.0.0.1");
-  if (error.name === "DataDirLocked") {
-    return new CliError(
-      EXIT.conflict,
-      `${error.message}; a data directory belongs to one process: ask that one, stop it, or use another directory`,
-      `cordum up --data ${dataDir}-2`,
-    );
+  if (error.message.includes("is in use by process")) {
+    return new CliError(EXIT.conflict, error.message, `cordum up --data ${dataDir}-2`);
   }
-  return error;
+  const exitCode = String(code).endsWith("_UNAVAILABLE") ? EXIT.tryAgain : EXIT.error;
+  return new CliError(exitCode, `could not start: ${error.message}`, "cordum config explain");
 }

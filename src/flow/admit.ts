@@ -20,7 +20,12 @@ import { place } from "./place.ts";
  *    job waits as PENDING and its announcement is in the outbox.
  */
 export type Admitted =
-  | { readonly kind: "accepted" | "replayed"; readonly jobId: string; readonly traceId: string; readonly state: JobState }
+  | {
+      readonly kind: "accepted" | "replayed";
+      readonly jobId: string;
+      readonly traceId: string;
+      readonly state: JobState;
+    }
   | { readonly kind: "conflict"; readonly jobId: string };
 
 export async function admit(flow: Flow, submission: Submission): Promise<Admitted> {

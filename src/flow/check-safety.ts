@@ -1,4 +1,4 @@
-import { type Job, JOBS } from "../model/job.ts";
+import { JOBS, type Job } from "../model/job.ts";
 import { decideSafety, waitForSafety } from "../model/job-life.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import type { Lease } from "../ports/locks.ts";

@@ -1,5 +1,5 @@
 import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
-import { type Spending, SPENDINGS } from "../model/parked.ts";
+import { SPENDINGS, type Spending } from "../model/parked.ts";
 import { DEFAULT_ORG } from "../model/submission.ts";
 import type { Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { put } from "../ports/store.ts";
@@ -60,7 +60,11 @@ async function attempt(flow: Flow, station: Station, delivery: Delivery): Promis
     return null;
   } catch (error) {
     const wire = toWire(error);
-    flow.world.log.write("warn", "delivery_failed", { station: station.name, message: delivery.id, error: wire.message });
+    flow.world.log.write("warn", "delivery_failed", {
+      station: station.name,
+      message: delivery.id,
+      error: wire.message,
+    });
     return { outcome: await judge(flow, station, delivery, content.packet, error), error: wire };
   }
 }

@@ -1,4 +1,4 @@
-import { type Job, JOBS } from "../model/job.ts";
+import { JOBS, type Job } from "../model/job.ts";
 import { giveBack } from "../model/job-life.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { nextDelay } from "../retry/policies.ts";

@@ -1,12 +1,4 @@
-import {
-  BACKLOG_GROUP,
-  backlogGroupOf,
-  IN_FLIGHT_GROUP,
-  inFlightOf,
-  type Job,
-  JOBS,
-  queueOf,
-} from "../model/job.ts";
+import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP, inFlightOf, JOBS, type Job, queueOf } from "../model/job.ts";
 import { dispatchJob } from "../model/job-life.ts";
 import { shareOut } from "../model/share.ts";
 import { put, type Versioned } from "../ports/store.ts";

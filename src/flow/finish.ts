@@ -1,5 +1,5 @@
-import { letterOf, DEAD_LETTERS } from "../model/dead-letter.ts";
-import { backlogOf, isFinal, type Job, JOBS } from "../model/job.ts";
+import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
+import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
 import { applyResult } from "../model/job-life.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";

@@ -1,4 +1,4 @@
-import { backlogOfOrg, inFlightOf, isFinal, type Job, JOBS, type JobState } from "../model/job.ts";
+import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
 import { dispatchJob } from "../model/job-life.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";

@@ -1,6 +1,6 @@
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { RESERVATIONS } from "../model/idempotency.ts";
-import { isFinal, type Job, JOBS } from "../model/job.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { passTime, resume } from "../model/job-life.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
 import type { Table } from "../model/table.ts";

@@ -26,7 +26,11 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     const delayMs = nextDelay(policy, 1, () => flow.world.random.next());
     metrics.add("cordum_lock_busy_retries_total", { path });
     metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { policy: policy.kind });
-    throw retryAfter(new Error(`lock \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`), delayMs, "lock_busy");
+    throw retryAfter(
+      new Error(`lock \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`),
+      delayMs,
+      "lock_busy",
+    );
   }
   const { lease } = acquired;
   metrics.observe("cordum_run_lock_wait_seconds", lease.waitedMs / 1_000, { path });

@@ -65,7 +65,8 @@ export function problemFrom(thrown: unknown): Problem {
     return new Problem("invalid_request", String(message), {}, thrown);
   }
   if (intentOf(thrown).kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
-  if (isBug(thrown)) return new Problem("internal", "see the log of the control plane", {}, thrown);
+  if (isBug(thrown) || code === "STORE_REFUSED")
+    return new Problem("internal", "see the log of the control plane", {}, thrown);
   const detail =
     "what became of the request is not known; send it again, with an `Idempotency-Key` if it makes something";
   return new Problem("store_unavailable", detail, {}, thrown);
@@ -73,7 +74,7 @@ export function problemFrom(thrown: unknown): Problem {
 
 const RETRY_AFTER_MS = { min: 500, max: 5_000 } as const;
 
-/** What the language itself throws is a mistake of ours; adapters throw plain errors, or their library's own. */
+/** What the language itself throws is a mistake of ours; adapters throw plain errors, or their own. */
 function isBug(thrown: unknown): boolean {
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => thrown instanceof kind);
 }

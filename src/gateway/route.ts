@@ -39,6 +39,8 @@ export interface About {
   readonly profile: string;
   readonly mode: "embedded" | "cluster";
   readonly durability: { readonly profile: string; readonly meaning: string };
+  /** What operators should know about the servers behind it. */
+  readonly warnings: readonly string[];
   readonly policy: {
     readonly source: string;
     readonly version: string | null;

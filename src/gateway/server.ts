@@ -44,6 +44,10 @@ export function openGateway(
     throw new Problem("route_not_found", `no \`${request.method} ${request.url.slice(0, 200)}\`; there are ${known}`);
   });
   app.addHook("onRequest", async (request) => refuseForeignHost(request.headers.host));
+  // A connection that is kept alive would keep `stop` waiting for its next request.
+  app.addHook("onSend", async (_, reply) => {
+    if (draining) reply.header("connection", "close");
+  });
   for (const route of ROUTES) addRoute(app, gateway, route);
   return {
     app,

@@ -22,7 +22,12 @@ export interface Given {
   readonly random: () => number;
 }
 
-export function newJob(submission: Submission, ids: { jobId: string; traceId: string }, input: Payload, given: Given): Job {
+export function newJob(
+  submission: Submission,
+  ids: { jobId: string; traceId: string },
+  input: Payload,
+  given: Given,
+): Job {
   const { nowMs, settings } = given;
   return {
     id: ids.jobId,
@@ -56,7 +61,8 @@ export function newJob(submission: Submission, ids: { jobId: string; traceId: st
 /** The kernel has spoken: into the backlog, or denied for good. */
 export function decideSafety(job: Job, safety: Decision, given: Given): Job {
   const { nowMs } = given;
-  if (safety.effect === "allow") return moveJob(job, "SCHEDULED", nowMs, { safety, patience: {}, dueMs: job.deadlineMs });
+  if (safety.effect === "allow")
+    return moveJob(job, "SCHEDULED", nowMs, { safety, patience: {}, dueMs: job.deadlineMs });
   const error: WireError = { name: "Denied", message: safety.reason };
   return end(job, "DENIED", { safety, error }, given);
 }
@@ -98,7 +104,12 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const named = { ...job, workerId: result.workerId };
   if (result.status === "failed_fatal") {
-    return end(named, "FAILED", { error, history: remember(job, line(job, "failed", error.message, given.nowMs)) }, given);
+    return end(
+      named,
+      "FAILED",
+      { error, history: remember(job, line(job, "failed", error.message, given.nowMs)) },
+      given,
+    );
   }
   return retryOrEnd(named, "failed", error, result.retryClass ?? "unclassified", result.retryAfterMs, given);
 }
@@ -107,7 +118,10 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
 export function passTime(job: Job, given: Given): Job | null {
   if (isFinal(job.state)) return null;
   if (given.nowMs >= job.deadlineMs) {
-    const error = job.error ?? { name: "DeadlineExceeded", message: `not finished within its own deadline, last ${job.state}` };
+    const error = job.error ?? {
+      name: "DeadlineExceeded",
+      message: `not finished within its own deadline, last ${job.state}`,
+    };
     return end(job, "TIMEOUT", { error }, given);
   }
   if (job.state !== "DISPATCHED" || given.nowMs < job.dueMs) return null;

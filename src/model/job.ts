@@ -117,7 +117,12 @@ export const JOBS: Table<Job> = {
         dueMs: job.dueMs,
       };
     }
-    return { lists, queue: null, counters: job.state === "DISPATCHED" ? [inFlightOf(job.topic)] : [], dueMs: job.dueMs };
+    return {
+      lists,
+      queue: null,
+      counters: job.state === "DISPATCHED" ? [inFlightOf(job.topic)] : [],
+      dueMs: job.dueMs,
+    };
   },
 };
 

@@ -32,7 +32,8 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   const problems: string[] = [];
   const name = (field: string, value: unknown, fallback: string | null): string | null => {
     if (value === undefined || value === null) return fallback;
-    if (typeof value === "string" && value.length > 0 && value.length <= TEXT_LENGTH_MAX && NAME.test(value)) return value;
+    if (typeof value === "string" && value.length > 0 && value.length <= TEXT_LENGTH_MAX && NAME.test(value))
+      return value;
     problems.push(`\`${field}\` must be 1 to ${TEXT_LENGTH_MAX} letters, digits or any of \`_ . : @ -\``);
     return fallback;
   };
@@ -44,7 +45,9 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   };
   const topic = typeof raw.topic === "string" ? raw.topic : "";
   if (!isTopic(topic)) {
-    problems.push(`\`topic\` must be tokens of letters, digits, \`_\` and \`-\` joined by dots, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\``);
+    problems.push(
+      `\`topic\` must be tokens of letters, digits, \`_\` and \`-\` joined by dots, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\``,
+    );
   }
   const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
   if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);

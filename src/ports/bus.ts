@@ -71,4 +71,3 @@ export interface BusOptions {
   readonly deliverMax: number;
   readonly inFlightMax: number;
 }
-

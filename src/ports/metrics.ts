@@ -33,11 +33,23 @@ export const METRICS = {
     labels: [],
     help: "Safety checks that got no answer.",
   },
-  cordum_outbox_repairs_total: { type: "counter", labels: [], help: "Messages that the sweeper sent for a dead process." },
+  cordum_outbox_repairs_total: {
+    type: "counter",
+    labels: [],
+    help: "Messages that the sweeper sent for a dead process.",
+  },
   cordum_queue_lag: { type: "gauge", labels: ["subject"], help: "Jobs that wait in the backlog of a topic." },
   cordum_parked_retries: { type: "gauge", labels: ["class"], help: "Messages parked in the store until their time." },
-  cordum_lock_busy_retry_delay_seconds: { type: "histogram", labels: ["policy"], help: "Delays given to lock-busy retries." },
-  cordum_run_lock_wait_seconds: { type: "histogram", labels: ["path"], help: "Time from asking for a lock to holding it." },
+  cordum_lock_busy_retry_delay_seconds: {
+    type: "histogram",
+    labels: ["policy"],
+    help: "Delays given to lock-busy retries.",
+  },
+  cordum_run_lock_wait_seconds: {
+    type: "histogram",
+    labels: ["path"],
+    help: "Time from asking for a lock to holding it.",
+  },
   cordum_lock_attempts: { type: "histogram", labels: ["path"], help: "Attempts per lock acquisition." },
   cordum_job_result_latency_seconds: {
     type: "histogram",

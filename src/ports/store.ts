@@ -1,5 +1,5 @@
-import type { Message } from "./bus.ts";
 import type { CounterName, Placement, Table } from "../model/table.ts";
+import type { Message } from "./bus.ts";
 
 /**
  * Versioned records with one atomic write.

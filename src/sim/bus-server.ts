@@ -280,7 +280,8 @@ class Group {
       if (out.isWorking && silentSinceMs === null) {
         this.#watch(out, ackWaitMs);
       } else if (out.isWorking && timeline.nowMs - silentSinceMs! < ackWaitMs) {
-        this.#watch(out, silentSinceMs! + ackWaitMs - timeline.nowMs);
+        // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
+        this.#watch(out, Math.max(STEP_MS, silentSinceMs! + ackWaitMs - timeline.nowMs));
       } else {
         out.isExpired = true;
         this.#offer(out.letter);
@@ -314,4 +315,5 @@ async function handle(out: Outstanding): Promise<Settlement> {
 }
 
 const DEDUPE_MS = 120_000;
+const STEP_MS = 0.01;
 const LOOK_AGAIN_MS = 100;

@@ -113,7 +113,8 @@ export class LockServer {
   #watch(lock: Lock): void {
     if (lock.isWatched || lock.waiters.length === 0 || lock.holder === null) return;
     lock.isWatched = true;
-    this.#net.timeline.postQuiet(lock.holder.expiresAtMs - this.#nowMs, () => {
+    // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
+    this.#net.timeline.postQuiet(Math.max(STEP_MS, lock.holder.expiresAtMs - this.#nowMs), () => {
       lock.isWatched = false;
       this.#expire(lock);
       this.#watch(lock);
@@ -138,6 +139,8 @@ export class LockServer {
     return this.#net.timeline.nowMs;
   }
 }
+
+const STEP_MS = 0.01;
 
 export interface Wish {
   readonly key: string;

@@ -16,6 +16,8 @@ export class Timeline {
   #nowMs = 0;
   #asked = 0;
   #events = 0;
+  /** How many had run when this instant began. */
+  #eventsBefore = 0;
   readonly #heap: Event[] = [];
 
   /** Milliseconds since the start, with fractions. */
@@ -107,6 +109,10 @@ export class Timeline {
       const fn = event.fn;
       if (fn === null) continue;
       event.fn = null;
+      if (event.atMs > this.#nowMs) this.#eventsBefore = this.#events;
+      else if (this.#events - this.#eventsBefore > INSTANT_EVENTS_MAX) {
+        throw new Error(`${INSTANT_EVENTS_MAX} events at ${event.atMs} ms: something goes on for ever without waiting`);
+      }
       this.#nowMs = event.atMs;
       this.#events += 1;
       fn();
@@ -126,6 +132,9 @@ export class Timeline {
 
 /** How many events may run before the machine's own event loop turns once. */
 const BREATH_EVENTS = 10_000;
+
+/** Far more than any instant needs. */
+const INSTANT_EVENTS_MAX = 1_000_000;
 
 const SETTLED: Promise<void> = Promise.resolve();
 

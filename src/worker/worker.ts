@@ -128,7 +128,9 @@ class Workbench {
     const cancel =
       request.deadlineMs === undefined
         ? () => {}
-        : clock.after(request.deadlineMs - clock.now(), () => abort.abort(new Error("the attempt's deadline has passed")));
+        : clock.after(request.deadlineMs - clock.now(), () =>
+            abort.abort(new Error("the attempt's deadline has passed")),
+          );
     try {
       const output = await this.#options.handle({
         jobId: request.jobId,

@@ -1,3 +1,4 @@
+import type { Entry } from "../model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../ports/store.ts";
 
 /**
@@ -160,8 +161,18 @@ function addGuards(args: Args, change: Change): void {
 
 function addMoves(args: Args, put: Put): void {
   const { listsRemoved, listsAdded, queueRemoved, queueAdded } = movesOf(put);
-  for (const { name, score } of listsRemoved) args.add("z").add(ridOf(put.table, name)).add(memberOf(score, put.id));
-  for (const { name, score } of listsAdded) args.add("Z").add(ridOf(put.table, name)).add(memberOf(score, put.id));
+  // The lists of a record mostly share one score, and a score takes long to write down.
+  let score = -1;
+  let member = "";
+  const addList = (op: string, entry: Entry): void => {
+    if (entry.score !== score) {
+      score = entry.score;
+      member = memberOf(score, put.id);
+    }
+    args.add(op).add(ridOf(put.table, entry.name)).add(member);
+  };
+  for (const entry of listsRemoved) addList("z", entry);
+  for (const entry of listsAdded) addList("Z", entry);
   if (queueRemoved !== null) args.add("q").add(ridOf(put.table, queueRemoved.name)).add(put.id);
   if (queueAdded !== null) {
     args.add("Q").add(ridOf(put.table, queueAdded.name)).add(put.id).add(String(queueAdded.score));

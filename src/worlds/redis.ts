@@ -80,6 +80,8 @@ function clientOptions(timeoutMs: number) {
     connectTimeout: timeoutMs,
     commandTimeout: timeoutMs,
     enableOfflineQueue: false,
+    // Whoever subscribes does so again on "ready": the client's own attempt has nobody to tell when it fails.
+    autoResubscribe: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (times: number) => {

@@ -29,6 +29,7 @@ export async function cordum(
     watched: false,
     color: false,
     readStdin: () => stdin,
+    command: "cordum",
   };
   const exitCode = await runCli(argv, io, "1.2.3");
   return { exitCode, out, talk };
@@ -47,7 +48,7 @@ export function startUp(argv: readonly string[], env: Readonly<Record<string, st
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", "src/main.ts", "up", "--json", ...argv], {
     cwd: root,
-    env: { ...process.env, ...env },
+    env: { ...cleanEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let out = "";
@@ -77,4 +78,9 @@ export function startUp(argv: readonly string[], env: Readonly<Record<string, st
         closed.then((ran) => reject(new Error(`ended without saying \`${text}\`: ${ran.talk}`)));
       }),
   };
+}
+
+/** Without what belongs to the run of the tests: it would be read as settings, or change what is said. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(CORDUM_|POLICY_|npm_)/.test(key)));
 }

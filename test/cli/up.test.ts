@@ -114,7 +114,7 @@ describe("a start that cannot be", () => {
     await up().url;
     const ran = await up().ended;
     expect(ran).toMatchObject({ exitCode: 4 });
-    expect(ran.talk).toMatch(/one process.*\nnext: cordum up --data /);
+    expect(ran.talk).toMatch(/is in use by process \d+.*\nnext: cordum up --data /);
   });
 
   test("a port that is taken: exit 4", async () => {

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { put } from "../../src/ports/store.ts";
-import { at, changeOf, type Doc, DOCS, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
+import { at, changeOf, DOCS, type Doc, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
 
 /** Queues and due times, and the claims on them. */
 export function claimCases(test: StoreCase): void {

@@ -1,6 +1,17 @@
 import { expect } from "vitest";
 import { NOWHERE, put } from "../../src/ports/store.ts";
-import { at, changeOf, counter, DOCS, message, NOTES, names, type StoreCase, type StoreKit, T0 } from "./store.subject.ts";
+import {
+  at,
+  changeOf,
+  counter,
+  DOCS,
+  message,
+  NOTES,
+  names,
+  type StoreCase,
+  type StoreKit,
+  T0,
+} from "./store.subject.ts";
 
 /** Versions, removal, many changes at once, the outbox. */
 export function commitCases(test: StoreCase): void {
@@ -159,7 +170,7 @@ function togetherCases(test: StoreCase): void {
     expect(new Set(kinds(3))).toEqual(new Set(["stale"]));
     expect(await kit.counts()).toEqual({ org: limit });
     for (const [index, answer] of answers.entries()) {
-      const [{ id }] = changes[index]!.puts as [{ id: string }];
+      const { id } = changes[index]!.puts[0]!;
       const isThere = (await kit.load(id)) !== null;
       expect(isThere).toBe(answer.kind === "committed" || index % 4 === 1);
     }
@@ -171,7 +182,11 @@ function togetherCases(test: StoreCase): void {
     const good = names("good", 10).map((id) => kit.store.commit(changeOf([put(DOCS, id, null, { text: id })])));
     const bad = kit.store.commit(changeOf([{ ...put(DOCS, "bad", null, { text: "" }), value: round }]));
     const answers = await kit.run(Promise.allSettled([...good.slice(0, 5), bad, ...good.slice(5)]));
-    expect(answers.map(({ status }) => status)).toEqual([...Array(5).fill("fulfilled"), "rejected", ...Array(5).fill("fulfilled")]);
+    expect(answers.map(({ status }) => status)).toEqual([
+      ...Array(5).fill("fulfilled"),
+      "rejected",
+      ...Array(5).fill("fulfilled"),
+    ]);
     expect(await kit.load("bad")).toBeNull();
     expect(await kit.load("good-00009")).toMatchObject({ version: 1 });
   });

@@ -1,4 +1,4 @@
-import { afterEach, describe, it } from "vitest";
+import { afterEach, describe, it, type TestContext } from "vitest";
 import { claimCases } from "./store.claims.ts";
 import { commitCases } from "./store.commits.ts";
 import { guardCases } from "./store.guards.ts";
@@ -19,22 +19,28 @@ export function storeContract(name: string, open: () => Promise<StoreSubject>): 
     afterEach(async () => {
       for (const subject of opened.splice(0)) await subject.close();
     });
-    const openKit = async (): Promise<StoreKit> => {
-      const subject = await open();
-      opened.push(subject);
-      return new StoreKit(subject);
-    };
-    const test: StoreCase = (title, body) => it(title, async () => body(await openKit()), CASE_MS_MAX);
+    const test: StoreCase = (title, body) =>
+      it(
+        title,
+        async (context) => {
+          const subject = await open();
+          opened.push(subject);
+          await body(new StoreKit(subject, (reason) => skip(context, `${name}: ${title}: ${reason}`)));
+        },
+        CASE_MS_MAX,
+      );
     commitCases(test);
     guardCases(test);
     listCases(test);
     claimCases(test);
-    reopenCases(name, test);
-    propertyCases(async () => {
-      const subject = await open();
-      return new StoreKit(subject);
-    }, CASE_MS_MAX);
+    reopenCases(test);
+    propertyCases(async () => new StoreKit(await open()), CASE_MS_MAX);
   });
+}
+
+function skip(context: TestContext, what: string): never {
+  process.stderr.write(`skipped: ${what}\n`);
+  return context.skip(what);
 }
 
 const CASE_MS_MAX = 120_000;

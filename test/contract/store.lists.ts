@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { at, type Doc, DOCS, names, NOTES, type StoreCase } from "./store.subject.ts";
+import { at, DOCS, type Doc, NOTES, names, type StoreCase } from "./store.subject.ts";
 
 /** Lists and their pages. */
 export function listCases(test: StoreCase): void {

@@ -1,13 +1,11 @@
 import { expect } from "vitest";
-import { at, counter, type Doc, DOCS, message, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
+import { at, counter, DOCS, type Doc, message, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
 
 /** What a store still knows after it was closed and opened again. */
-export function reopenCases(name: string, test: StoreCase): void {
+export function reopenCases(test: StoreCase): void {
   test("everything that was committed is there after a restart", async (kit) => {
-    if (!kit.subject.reopen) {
-      process.stderr.write(`skipped: ${name}: restart: the harness cannot restart this store\n`);
-      return;
-    }
+    const { reopen } = kit.subject;
+    if (!reopen) return kit.skip("the harness cannot restart this store");
     const doc = (n: number): Doc => ({
       text: `${n}`,
       lists: [at("all", n)],
@@ -18,11 +16,15 @@ export function reopenCases(name: string, test: StoreCase): void {
     const ids = names("d", 50);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, doc(n)])));
     await kit.set("d-00000", null);
-    await kit.set("d-00001", { ...doc(1), text: "changed" }, { guards: [{ kind: "fence", table: "doc", id: "d", fence: 8 }] });
+    await kit.set(
+      "d-00001",
+      { ...doc(1), text: "changed" },
+      { guards: [{ kind: "fence", table: "doc", id: "d", fence: 8 }] },
+    );
     await kit.set("n", { text: "note" }, { sends: [message("kept"), message("confirmed")] }, NOTES);
     await kit.run(kit.store.sent(["confirmed"]));
 
-    kit.store = await kit.subject.reopen();
+    kit.store = await reopen();
 
     const left = ids.slice(1);
     expect(await kit.load("d-00000")).toBeNull();

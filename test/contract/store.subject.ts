@@ -77,8 +77,11 @@ export class StoreKit {
   readonly subject: StoreSubject;
   store: Store;
 
-  constructor(subject: StoreSubject) {
+  readonly skip: (reason: string) => void;
+
+  constructor(subject: StoreSubject, skip: (reason: string) => void = () => {}) {
     this.subject = subject;
+    this.skip = skip;
     this.store = subject.store;
   }
 

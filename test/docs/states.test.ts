@@ -5,7 +5,9 @@ import { isFinal, JOB_MOVES, JOB_STATES } from "../../src/model/job.ts";
 test("docs/states.md is what the table of legal moves says", async () => {
   const arrows = JOB_STATES.flatMap((from) => JOB_MOVES[from].map((to) => `  ${from} --> ${to}`));
   const ends = JOB_STATES.filter(isFinal).map((state) => `  ${state} --> [*]`);
-  const rows = JOB_STATES.map((state) => `| ${state} | ${isFinal(state) ? "final" : JOB_MOVES[state].join(", ")} | ${WAITS_FOR[state]} |`);
+  const rows = JOB_STATES.map(
+    (state) => `| ${state} | ${isFinal(state) ? "final" : JOB_MOVES[state].join(", ")} | ${WAITS_FOR[state]} |`,
+  );
   const text = [
     "# The states of a job",
     "",

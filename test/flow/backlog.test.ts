@@ -102,7 +102,9 @@ describe("the window of a topic", () => {
     for (let index = 0; index < 5; index++) ids.push(idOf(await plant.admit(flow, { topic: "t" })));
     const nowMs = flow.world.clock.now();
     const queue = "backlog/t/default";
-    await plant.run(flow.world.store.take((await import("../../src/model/job.ts")).JOBS, { queue, limit: 4, nowMs, leaseMs: 5_000 }));
+    await plant.run(
+      flow.world.store.take((await import("../../src/model/job.ts")).JOBS, { queue, limit: 4, nowMs, leaseMs: 5_000 }),
+    );
     plant.crash("c1");
     await plant.control("c2");
     for (let finished = 0; finished < 5; finished++) {

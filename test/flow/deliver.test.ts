@@ -24,7 +24,13 @@ function station(handle: () => Promise<void>, about = "") {
   return { name: "test", about: () => about, handle };
 }
 
-async function once(plant: Plant, flow: Flow, fails: () => Promise<void>, attempt = 1, content?: Content): Promise<Settlement> {
+async function once(
+  plant: Plant,
+  flow: Flow,
+  fails: () => Promise<void>,
+  attempt = 1,
+  content?: Content,
+): Promise<Settlement> {
   const handler = deliver(flow, station(fails));
   return plant.run(handler({ id: "m1", subject: RESULT, attempt, content: content ?? { kind: "packet", packet } }));
 }
@@ -38,7 +44,13 @@ describe("what becomes of a delivery", () => {
   });
 
   test("L1: whatever is thrown, nothing that failed is acknowledged as done", async () => {
-    const thrown = fc.oneof(fc.string(), fc.constant(undefined), fc.constant(null), fc.object(), fc.string().map((text) => new Error(text)));
+    const thrown = fc.oneof(
+      fc.string(),
+      fc.constant(undefined),
+      fc.constant(null),
+      fc.object(),
+      fc.string().map((text) => new Error(text)),
+    );
     await fc.assert(
       fc.asyncProperty(thrown, async (what) => {
         const plant = new Plant();
@@ -95,7 +107,10 @@ describe("what becomes of a delivery", () => {
     const count = 2_000;
     const handlers = Array.from({ length: count }, (_, index) => {
       const delayMs = 10_000 + random.next() * 20_000;
-      const handler = deliver(flow, station(() => Promise.reject(retryAfter("later", delayMs)), `r${index}`));
+      const handler = deliver(
+        flow,
+        station(() => Promise.reject(retryAfter("later", delayMs)), `r${index}`),
+      );
       return handler({ id: `m${index}`, subject: RESULT, attempt: 1, content: { kind: "packet", packet } });
     });
     await plant.run(Promise.all(handlers));
@@ -134,7 +149,8 @@ describe("what becomes of a delivery", () => {
     const plant = new Plant();
     const flow = plant.flow("c");
     const kinds: string[] = [];
-    for (let attempt = 1; attempt <= 8; attempt++) kinds.push((await once(plant, flow, () => Promise.reject("x"), attempt)).kind);
+    for (let attempt = 1; attempt <= 8; attempt++)
+      kinds.push((await once(plant, flow, () => Promise.reject("x"), attempt)).kind);
     expect(kinds.at(-1)).toBe("term");
     expect(kinds.slice(0, -1)).not.toContain("term");
     expect((await letters(plant, flow))?.value.reason).toBe("budget");
@@ -188,8 +204,17 @@ describe("work under a lock", () => {
     expect((await held).kind).toBe("held");
     const delays = new Set<number>();
     for (let tries = 0; tries < 20; tries++) {
-      const error = await plant.run(withLock(second, wish, async () => {}).then(() => null, (thrown: unknown) => thrown));
-      const { retryDelayMs, retryClass, message } = error as { retryDelayMs: number; retryClass: string; message: string };
+      const error = await plant.run(
+        withLock(second, wish, async () => {}).then(
+          () => null,
+          (thrown: unknown) => thrown,
+        ),
+      );
+      const { retryDelayMs, retryClass, message } = error as {
+        retryDelayMs: number;
+        retryClass: string;
+        message: string;
+      };
       expect(retryClass).toBe("lock_busy");
       expect(message).toContain("held by a");
       expect(retryDelayMs).toBeGreaterThanOrEqual(350);
@@ -202,7 +227,9 @@ describe("work under a lock", () => {
   test("L17: released whatever happens to the work", async () => {
     const plant = new Plant();
     const flow = plant.flow("a");
-    await expect(plant.run(withLock(flow, wish, () => Promise.reject(new Error("hung up"))))).rejects.toThrow("hung up");
+    await expect(plant.run(withLock(flow, wish, () => Promise.reject(new Error("hung up"))))).rejects.toThrow(
+      "hung up",
+    );
     await plant.pass(10);
     expect(await plant.run(withLock(flow, wish, async (lease) => lease.fence))).toBeGreaterThan(1);
   });

@@ -152,7 +152,9 @@ describe("retries of work", () => {
     const { flow } = await plant.control("c1");
     let ends = 0;
     plant.bench.net.onCommit = (_by, change) => {
-      ends += change.puts.filter((p) => p.table === "job" && (p.value as { state: string }).state === "SUCCEEDED").length;
+      ends += change.puts.filter(
+        (p) => p.table === "job" && (p.value as { state: string }).state === "SUCCEEDED",
+      ).length;
     };
     await plant.worker("w1", ["demo.echo"], echo);
     const id = idOf(await plant.admit(flow, { topic: "demo.echo", input: 1 }));
@@ -186,7 +188,9 @@ describe("idempotency", () => {
     const plant = new Plant();
     const { flow } = await plant.control("c1");
     const first = await plant.admit(flow, { topic: "demo.echo", input: 1, idempotencyKey: "k" });
-    expect(await plant.admit(flow, { topic: "demo.echo", input: 2, idempotencyKey: "k" })).toMatchObject({ kind: "conflict" });
+    expect(await plant.admit(flow, { topic: "demo.echo", input: 2, idempotencyKey: "k" })).toMatchObject({
+      kind: "conflict",
+    });
     const other = await plant.admit(flow, { topic: "demo.echo", input: 1, idempotencyKey: "k", org: "other" });
     expect(other).toMatchObject({ kind: "accepted" });
     expect(idOf(other)).not.toBe(idOf(first));
@@ -196,7 +200,10 @@ describe("idempotency", () => {
     const plant = new Plant();
     const { flow } = await plant.control("c1");
     await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "a" });
-    expect(await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({ kind: "conflict", jobId: "j1" });
+    expect(await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({
+      kind: "conflict",
+      jobId: "j1",
+    });
   });
 });
 
@@ -211,7 +218,11 @@ describe("safety away", () => {
     const waiting = await plant.job(id);
     expect(waiting).toMatchObject({
       state: "PENDING",
-      wait: { retryClass: "safety_unavailable", reason: "safety unavailable: connection refused", setBy: "full:1s:30s" },
+      wait: {
+        retryClass: "safety_unavailable",
+        reason: "safety unavailable: connection refused",
+        setBy: "full:1s:30s",
+      },
     });
     expect(waiting.wait?.untilMs).toBeGreaterThanOrEqual(flow.world.clock.now());
     plant.kernel.health = "up";

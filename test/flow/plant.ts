@@ -2,12 +2,12 @@ import { defaultSettings } from "../../src/config.ts";
 import { type Control, startControl } from "../../src/control.ts";
 import { type Admitted, admit } from "../../src/flow/admit.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
-import { type Job, JOBS } from "../../src/model/job.ts";
+import { JOBS, type Job } from "../../src/model/job.ts";
 import { checkSubmission } from "../../src/model/submission.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
+import type { Settings } from "../../src/settings.ts";
 import type { Kernel } from "../../src/sim/sim-safety.ts";
 import { simWorld } from "../../src/sim/world.ts";
-import type { Settings } from "../../src/settings.ts";
 import { startWorker, type WorkItem } from "../../src/worker/worker.ts";
 import { type Bench, openBench } from "../sim/harness.ts";
 

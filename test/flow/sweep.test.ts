@@ -17,7 +17,15 @@ test("a sweep goes on until nothing is due: 20,000 timers of one instant, not on
   const flow = plant.flow("c1");
   const nowMs = flow.world.clock.now();
   for (let index = 0; index < 20_000; index++) {
-    const parked = { subject: RESULT, messageId: `m${index}`, base64, retryClass: "unclassified", reason: "", parkedMs: 0, dueMs: nowMs } as const;
+    const parked = {
+      subject: RESULT,
+      messageId: `m${index}`,
+      base64,
+      retryClass: "unclassified",
+      reason: "",
+      parkedMs: 0,
+      dueMs: nowMs,
+    } as const;
     plant.bench.net.store.commit({
       org: "o",
       atMs: nowMs,
@@ -40,7 +48,10 @@ test("L20: health is progress: a sweep that fails does not count as one", async 
   const sweeper = new Sweeper(flow);
   const before = sweeper.sweptMs;
   await plant.pass(5_000);
-  const broken = { ...flow, world: { ...flow.world, store: { ...flow.world.store, counts: () => Promise.reject("away") } } };
+  const broken = {
+    ...flow,
+    world: { ...flow.world, store: { ...flow.world.store, counts: () => Promise.reject("away") } },
+  };
   const failing = new Sweeper(broken as never);
   await plant.run(failing.sweep());
   expect(failing.sweptMs).toBe(before + 5_000);
@@ -55,12 +66,22 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   const plant = new Plant();
   const flow = plant.flow("c1");
   const delivery = { id: "m", subject: RESULT, attempt: 1 };
-  const station = { name: "t", about: () => "", handle: () => Promise.reject(Object.assign(new Error("x"), { retryDelayMs: 5_000 })) };
-  const content = { kind: "packet", packet: { traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "l", message: "m" } } } as const;
+  const station = {
+    name: "t",
+    about: () => "",
+    handle: () => Promise.reject(Object.assign(new Error("x"), { retryDelayMs: 5_000 })),
+  };
+  const content = {
+    kind: "packet",
+    packet: { traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "l", message: "m" } },
+  } as const;
   await plant.run(deliver(flow, station)({ ...delivery, content }));
   await plant.pass(5_000);
   const { store } = flow.world;
-  const away = { ...flow, world: { ...flow.world, store: Object.assign(Object.create(store), { commit: () => Promise.reject("away") }) } };
+  const away = {
+    ...flow,
+    world: { ...flow.world, store: Object.assign(Object.create(store), { commit: () => Promise.reject("away") }) },
+  };
   const failing = new Sweeper(away as never);
   await plant.run(failing.sweep().then(() => failing.settled()));
   expect((await plant.run(store.counts(PARKED_GROUP, 9))).size).toBe(1);

@@ -55,7 +55,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const flow = openFlow({ ...world, ...options.change?.(world) }, fixedSettings(settings));
   const policy = { source: "test", version: null, snapshot: snapshot.hash, rules: 2, default_decision: "deny" };
   const durability = { profile: "test", meaning: "a test" };
-  const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, policy } as const;
+  const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [], policy } as const;
   const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
   const server = openGateway({ flow, control: seen, metrics: prom, about }, { bodyBytesMax: 64 * 1024 });
   return {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { letterOf } from "../../src/model/dead-letter.ts";
-import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, type Job, JOBS, moveJob } from "../../src/model/job.ts";
+import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../src/model/job.ts";
 import {
   applyResult,
   decideSafety,
@@ -38,7 +38,8 @@ const dispatched = (): Job => dispatchJob(scheduled(), at(2));
 describe("the table of legal moves", () => {
   test("a state that is not final leads somewhere, and every state is reachable", () => {
     const reached = new Set<string>(["PENDING"]);
-    for (const _ of JOB_STATES) for (const state of reached) for (const to of JOB_MOVES[state as Job["state"]]) reached.add(to);
+    for (const _ of JOB_STATES)
+      for (const state of reached) for (const to of JOB_MOVES[state as Job["state"]]) reached.add(to);
     expect([...reached].sort()).toEqual([...JOB_STATES].sort());
     expect(JOB_STATES.filter(isFinal)).toEqual(["SUCCEEDED", "FAILED", "TIMEOUT", "DENIED"]);
   });
@@ -123,7 +124,11 @@ describe("results", () => {
     expect(job.state).toBe("FAILED");
     expect(job.attempt).toBe(8);
     const letter = letterOf(job);
-    expect(letter).toMatchObject({ reason: "budget", error: { message: "boom" }, source: { input: { value: { a: 1 } } } });
+    expect(letter).toMatchObject({
+      reason: "budget",
+      error: { message: "boom" },
+      source: { input: { value: { a: 1 } } },
+    });
     expect(letter?.history.length).toBe(8);
   });
 
@@ -180,7 +185,9 @@ describe("time", () => {
           const given = at(job.dueMs + index);
           const before = job;
           if (happens.kind === "time") job = passTime(job, given) ?? job;
-          else job = applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, given) ?? job;
+          else
+            job =
+              applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, given) ?? job;
           if (isFinal(before.state)) expect(job).toBe(before);
           if (job.state === "RETRYING") job = dispatchJob(resume(job, given), given);
         }

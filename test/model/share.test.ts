@@ -34,7 +34,15 @@ test("L40: room for one at a time goes round, however long one org's queue is", 
   const served: string[] = [];
   let last = "";
   for (let round = 0; round < 6; round++) {
-    const turn = shareOut(new Map([["a", 100_000], ["b", 1], ["c", 5]]), 1, last);
+    const turn = shareOut(
+      new Map([
+        ["a", 100_000],
+        ["b", 1],
+        ["c", 5],
+      ]),
+      1,
+      last,
+    );
     last = turn.last;
     served.push(last);
   }

@@ -40,7 +40,13 @@ describe("the fingerprint of a submission", () => {
   });
 
   test("depends on everything else", () => {
-    for (const change of [{ input: { x: 2 } }, { topic: "b" }, { priority: "critical" }, { labels: { a: "b" } }, { org: "o" }]) {
+    for (const change of [
+      { input: { x: 2 } },
+      { topic: "b" },
+      { priority: "critical" },
+      { labels: { a: "b" } },
+      { org: "o" },
+    ]) {
       expect(fingerprintOf(good({ topic: "a", input: one.input, ...change }))).not.toBe(fingerprintOf(one));
     }
   });

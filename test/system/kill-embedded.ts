@@ -38,7 +38,8 @@ export async function killEmbedded(options: {
     // The moment is a number of lines of output: anywhere between the start and full load.
     const lines = 1 + Math.floor(random.next() ** 2 * 400);
     await runUntil([options.dir, String(boot), "load"], read, (count) => count >= lines);
-    options.onKill?.(++killed, acknowledged.size);
+    killed++;
+    options.onKill?.(killed, acknowledged.size);
   }
   const list = join(options.dir, "acknowledged.txt");
   writeFileSync(list, [...acknowledged].join("\n"));

@@ -1,0 +1,65 @@
+import type { BusOptions } from "../ports/bus.ts";
+import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Safety } from "../ports/safety.ts";
+import type { World } from "../world.ts";
+import { cryptoRandom } from "./crypto-random.ts";
+import type { NatsServer } from "./nats.ts";
+import { openNatsBus } from "./nats-bus.ts";
+import { connectRedis, type RedisServer } from "./redis.ts";
+import { RedisBlobs } from "./redis-blobs.ts";
+import { RedisLocks } from "./redis-locks.ts";
+import { RedisStore } from "./redis-store.ts";
+import { wallClock } from "./wall-clock.ts";
+
+/** The world of production: JetStream carries what must not be lost between processes, Redis keeps the state. */
+export interface ClusterOptions {
+  readonly nats: string;
+  readonly redis: string;
+  readonly name: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly safety: Safety;
+  readonly bus: BusOptions;
+  readonly ackPendingMax?: number;
+  /** For several systems on one pair of servers: in front of the keys, the subjects and the stream's name. */
+  readonly space?: string;
+}
+
+export interface Cluster {
+  readonly world: World;
+  /** What kind of servers these are, for status and doctor. */
+  readonly servers: { readonly nats: NatsServer; readonly redis: RedisServer };
+  close(): Promise<void>;
+}
+
+export async function openCluster(options: ClusterOptions): Promise<Cluster> {
+  const { log, metrics, safety, name, space } = options;
+  const clock = wallClock;
+  const random = cryptoRandom(clock);
+  const redis = await connectRedis(options.redis, { log, ...(space === undefined ? {} : { prefix: `${space}:` }) });
+  try {
+    const bus = await openNatsBus(options.nats, {
+      ...options.bus,
+      log,
+      name,
+      ...(options.ackPendingMax === undefined ? {} : { ackPendingMax: options.ackPendingMax }),
+      ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
+    });
+    const locks = await RedisLocks.open(redis, clock, random);
+    const store = new RedisStore(redis.pipe, redis.prefix);
+    const blobs = new RedisBlobs(redis.client);
+    return {
+      world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },
+      servers: { nats: bus.server, redis: redis.server },
+      async close() {
+        await bus.close();
+        await locks.close();
+        await redis.close();
+      },
+    };
+  } catch (error) {
+    await redis.close();
+    throw error;
+  }
+}

@@ -1,0 +1,131 @@
+import type { Cancel, Clock } from "../ports/clock.ts";
+import { type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
+import type { RedisPipe } from "./redis-pipe.ts";
+import { RELEASE, RENEW } from "./redis-scripts/locks.ts";
+
+/**
+ * A lock that is held on Redis.
+ *
+ * 1. It is believed to be ours only as long as the server certainly keeps it: a time limit counts from before the
+ *    request was sent, on a clock that does not jump.
+ * 2. It is renewed at a third of its time, and at once when it was handed over, because until then it is ours for a
+ *    waiter's lease only. "Not owned" ends it at once; a renewal without an answer is tried again until time is up.
+ * 3. After `release` nothing aborts any more.
+ */
+export class RedisLease implements Lease {
+  readonly key: string;
+  readonly token: string;
+  readonly fence: number;
+  readonly waitedMs: number;
+  readonly attempts: number;
+  readonly #facts: LeaseFacts;
+  readonly #abort = new AbortController();
+  #validUntilMs: number;
+  #cancelRenewal: Cancel = () => undefined;
+  #cancelEnd: Cancel = () => undefined;
+  #released: Promise<boolean> | null = null;
+
+  constructor(facts: LeaseFacts) {
+    this.#facts = facts;
+    this.key = facts.key;
+    this.token = facts.token;
+    this.fence = facts.fence;
+    this.waitedMs = facts.waitedMs;
+    this.attempts = facts.attempts;
+    this.#validUntilMs = facts.validUntilMs;
+    if (facts.isConfirmed) this.#renewAfter(facts.ttlMs / 3);
+    else void this.#renew();
+    this.#watchEnd();
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  get isOver(): boolean {
+    return this.#released !== null || this.signal.aborted;
+  }
+
+  /** A release that failed can be tried again; one that succeeded is not repeated. */
+  release(): Promise<boolean> {
+    if (this.#released === null) {
+      this.#stop();
+      const released = releaseLock(this.#facts);
+      released.catch(() => {
+        this.#failed = true;
+      });
+      this.#released = released;
+    } else if (this.#failed) {
+      this.#failed = false;
+      this.#released = null;
+      return this.release();
+    }
+    return this.#released;
+  }
+
+  #failed = false;
+
+  async #renew(): Promise<void> {
+    const { pipe, lock, token, ttlMs } = this.#facts;
+    const sentMs = monotonicMs();
+    try {
+      const isOurs = (await pipe.run(RENEW, [lock, token, String(ttlMs)])) === 1;
+      if (this.isOver) return;
+      if (!isOurs) {
+        this.#lose("the server knows another holder, or none");
+        return;
+      }
+      this.#validUntilMs = sentMs + ttlMs;
+      this.#renewAfter(ttlMs / 3);
+    } catch {
+      if (!this.isOver) this.#renewAfter(ttlMs / 10);
+    }
+  }
+
+  #renewAfter(delayMs: number): void {
+    this.#cancelRenewal = this.#facts.clock.after(delayMs, () => void this.#renew());
+  }
+
+  #watchEnd(): void {
+    this.#cancelEnd = this.#facts.clock.after(Math.max(0, this.#validUntilMs - monotonicMs()), () => {
+      if (this.isOver) return;
+      if (monotonicMs() >= this.#validUntilMs) this.#lose("it could not be renewed in time");
+      else this.#watchEnd();
+    });
+  }
+
+  #lose(why: string): void {
+    this.#stop();
+    this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${why}`));
+  }
+
+  #stop(): void {
+    this.#cancelRenewal();
+    this.#cancelEnd();
+  }
+}
+
+export interface LeaseFacts {
+  readonly pipe: RedisPipe;
+  readonly clock: Clock;
+  readonly key: string;
+  /** The key that Redis knows it by. */
+  readonly lock: string;
+  readonly token: string;
+  readonly fence: number;
+  readonly ttlMs: number;
+  readonly waitedMs: number;
+  readonly attempts: number;
+  /** On the clock of `monotonicMs`. */
+  readonly validUntilMs: number;
+  /** False for a lock that was handed over and is not renewed yet. */
+  readonly isConfirmed: boolean;
+}
+
+/** Frees the lock if the token has it, else the token's place in the queue. */
+export async function releaseLock(facts: Pick<LeaseFacts, "pipe" | "lock" | "token">): Promise<boolean> {
+  return (await facts.pipe.run(RELEASE, [facts.lock, facts.token, String(WAITER_LEASE_MS)])) === 1;
+}
+
+/** Durations only: the wall clock may be set back while a lock is held. */
+export const monotonicMs = (): number => performance.now();

@@ -1,0 +1,95 @@
+import type { Redis } from "ioredis";
+import type { Clock } from "../ports/clock.ts";
+import type { Acquired, LockRequest, Locks, LockView } from "../ports/locks.ts";
+import type { Random } from "../ports/random.ts";
+import { PREFIX, type RedisConnection } from "./redis.ts";
+import { RedisFailure } from "./redis-errors.ts";
+import type { RedisPipe } from "./redis-pipe.ts";
+import { LIST_LOCKS } from "./redis-scripts/locks.ts";
+import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
+
+/**
+ * Locks between processes, on Redis.
+ *
+ * 1. The server decides, in scripts: who holds a lock, who is next, and with which fence.
+ * 2. A release hands the lock to the next waiter in the same script and tells its process, on a channel that the
+ *    process listens to with a connection of its own. A message that got lost is made up for by the waiter's next sign
+ *    of life.
+ * 3. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
+ */
+export class RedisLocks implements Locks {
+  readonly #pipe: RedisPipe;
+  readonly #prefix: string;
+  readonly #random: Random;
+  readonly #context: WaiterContext;
+  readonly #waiters = new Map<string, RedisWaiter>();
+  readonly #subscriber: Redis;
+  #isClosed = false;
+
+  static async open(connection: RedisConnection, clock: Clock, random: Random): Promise<RedisLocks> {
+    const processId = random.id();
+    const subscriber = await connection.openAnother();
+    const channel = `${connection.prefix}lock:wake:${processId}`;
+    await subscriber.subscribe(channel);
+    // A new connection has to subscribe again; if that fails, yet another connection is on its way.
+    subscriber.on("ready", () => void subscriber.subscribe(channel).catch(() => undefined));
+    return new RedisLocks(connection, clock, random, processId, subscriber);
+  }
+
+  private constructor(connection: RedisConnection, clock: Clock, random: Random, processId: string, subscriber: Redis) {
+    this.#pipe = connection.pipe;
+    this.#prefix = connection.prefix;
+    this.#random = random;
+    this.#subscriber = subscriber;
+    const forget = (waiter: RedisWaiter): void => {
+      this.#waiters.delete(waiter.token);
+    };
+    this.#context = { pipe: connection.pipe, clock, processId, forget };
+    subscriber.on("message", (_channel: string, message: string) => {
+      const [token = "", fence] = message.split(" ");
+      this.#waiters.get(token)?.wake(Number(fence));
+    });
+  }
+
+  async acquire(request: LockRequest): Promise<Acquired> {
+    if (this.#isClosed) throw closed();
+    const waiter = new RedisWaiter(this.#context, request, this.#lockOf(request.key), this.#random.id());
+    this.#waiters.set(waiter.token, waiter);
+    return waiter.acquire();
+  }
+
+  async list(limit: number): Promise<readonly LockView[]> {
+    if (limit < 1) return [];
+    const reply = (await this.#pipe.run(LIST_LOCKS, [String(limit)])) as (string | number)[];
+    const views: LockView[] = [];
+    for (let at = 0; at < reply.length; at += 5) {
+      const [lock, holder, fence, expiresAtMs, waiters] = reply.slice(at, at + 5) as ViewReply;
+      views.push({ key: this.#keyOf(lock), holder: holder === "" ? null : holder, fence, expiresAtMs, waiters });
+    }
+    // Waiters that died were counted by the index, not by us.
+    return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1));
+  }
+
+  /** Ends all waiting. Locks that are held stay with their holders. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const waiter of [...this.#waiters.values()]) waiter.fail(closed());
+    await this.#subscriber.quit().catch(() => undefined);
+  }
+
+  #lockOf(key: string): string {
+    return key.startsWith(PREFIX) ? this.#prefix + key.slice(PREFIX.length) : `${this.#prefix}${OTHER}${key}`;
+  }
+
+  #keyOf(lock: string): string {
+    const rest = lock.slice(this.#prefix.length);
+    return rest.startsWith(OTHER) ? rest.slice(OTHER.length) : PREFIX + rest;
+  }
+}
+
+/** Before keys that do not say by themselves whose they are. */
+const OTHER = "lock:key:";
+
+type ViewReply = [string, string, number, number, number];
+
+const closed = (): RedisFailure => new RedisFailure("STORE_UNAVAILABLE", "the locks of this process are closed");

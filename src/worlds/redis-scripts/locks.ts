@@ -1,0 +1,203 @@
+import { type Script, script } from "../redis-script.ts";
+
+/**
+ * Locks, and the queues before them.
+ *
+ * <lock>               "token\nfence\nowner", gone when its time is over
+ * lock:queue:<lock>    the tokens of its waiters, by order of arrival
+ * lock:waiter:<token>  "process\norg\nttl\nowner", gone when the waiter has shown no sign of life
+ * lock:fence:<org>     the last fence of an org
+ * lock:arrivals        the last number drawn at the end of a queue
+ * lock:index           every lock that is held or waited for, by the number of its waiters
+ * lock:wake:<process>  the channel on which a process hears what its waiters were given: "token fence"
+ *
+ * KEYS[1] is the prefix of all keys, ARGV[1] a lock's key in full, ARGV[2] the token of who asks.
+ */
+const lockScript = (body: string): Script => script(PRELUDE + body);
+
+const PRELUDE = `
+local P, call, lock, token = KEYS[1], redis.call, ARGV[1], ARGV[2]
+local queue, index = P .. 'lock:queue:' .. lock, P .. 'lock:index'
+
+local function waiter(of) return P .. 'lock:waiter:' .. of end
+local function fenceFor(org) return call('INCR', P .. 'lock:fence:' .. org) end
+local function holding(value) return string.match(value, '^(.-)\\n(%d+)\\n(.*)$') end
+
+local function leave(who)
+  call('ZREM', queue, who)
+  call('DEL', waiter(who))
+end
+
+-- A random few of the index that are neither held nor waited for are dropped now and then: what died without a word.
+local function sweepIndex()
+  for _, key in ipairs(call('ZRANDMEMBER', index, '16')) do
+    if call('EXISTS', key, P .. 'lock:queue:' .. key) == 0 then call('ZREM', index, key) end
+  end
+end
+
+local function note()
+  local waiters = call('ZCARD', queue)
+  if waiters > 0 or call('EXISTS', lock) == 1 then call('ZADD', index, waiters, lock) else call('ZREM', index, lock) end
+end
+
+local function hold(who, fence, owner, ms)
+  call('SET', lock, who .. '\\n' .. fence .. '\\n' .. owner, 'PX', ms)
+  leave(who)
+  if fence % 128 == 0 then sweepIndex() end
+end
+
+-- Gives a free lock to the first waiter that lives, for a waiter's lease: whoever does not take it up loses it soon.
+-- One whose process does not listen right now is passed over, unless nobody else is there; it keeps its place.
+local function handOver(leaseMs)
+  local at, deaf = 0, nil
+  while true do
+    local who = call('ZRANGE', queue, at, at)[1]
+    if not who then break end
+    local facts = call('GET', waiter(who))
+    if not facts then
+      call('ZREM', queue, who)
+    else
+      local process, org, ttl, owner = string.match(facts, '^(.-)\\n(.-)\\n(.-)\\n(.*)$')
+      local fence = fenceFor(org)
+      local ms = math.min(tonumber(ttl), tonumber(leaseMs))
+      if who == token or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. fence) > 0 then
+        hold(who, fence, owner, ms)
+        return who, fence
+      end
+      deaf = deaf or { who, fence, owner, ms }
+      at = at + 1
+    end
+  end
+  if deaf then
+    hold(deaf[1], deaf[2], deaf[3], deaf[4])
+    return deaf[1], deaf[2]
+  end
+end
+`;
+
+/**
+ * Asks for a lock, and again as a sign of life while waiting for it.
+ *
+ * ARGV     …, ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
+ * returns  {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
+ *          {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to another}
+ */
+export const ASK = lockScript(`
+local ttl, owner, org, process, leaseMs, isQueueing, number = unpack(ARGV, 3)
+local held = call('GET', lock)
+if held then
+  local who, fence = holding(held)
+  if who == token then
+    call('PEXPIRE', lock, ttl)
+    return {1, tonumber(fence), 0}
+  end
+end
+local function take()
+  local fence = fenceFor(org)
+  hold(token, fence, owner, ttl)
+  note()
+  return {1, fence, 1}
+end
+if not held and call('EXISTS', queue) == 0 then return take() end
+if isQueueing == '1' then
+  if number == '' then number = call('INCR', P .. 'lock:arrivals') end
+  call('ZADD', queue, 'NX', number, token)
+  call('PEXPIRE', queue, leaseMs * 10)
+  call('SET', waiter(token), process .. '\\n' .. org .. '\\n' .. ttl .. '\\n' .. owner, 'PX', leaseMs)
+end
+if not held then
+  local who, fence = handOver(leaseMs)
+  if not who then return take() end
+  if who == token then
+    call('PEXPIRE', lock, ttl)
+    note()
+    return {1, fence, 1}
+  end
+end
+note()
+local _, _, holder = holding(call('GET', lock))
+return {0, tonumber(number) or 0, call('PTTL', lock), holder, held and 0 or 1}
+`);
+
+/**
+ * Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
+ *
+ * ARGV     …, a waiter's lease
+ * returns  1 if the lock was held by this token
+ */
+export const RELEASE = lockScript(`
+local held = call('GET', lock)
+if not held or holding(held) ~= token then
+  if call('ZREM', queue, token) == 1 then
+    call('DEL', waiter(token))
+    note()
+  end
+  return 0
+end
+call('DEL', lock)
+handOver(ARGV[3])
+note()
+return 1
+`);
+
+/**
+ * Leaves the queue, unless the lock has been handed over in the meantime.
+ *
+ * ARGV     …, ttl
+ * returns  {1, fence} or {0, the holder or ""}
+ */
+export const LEAVE = lockScript(`
+local held = call('GET', lock)
+local who, fence, holder
+if held then who, fence, holder = holding(held) end
+if who == token then
+  call('PEXPIRE', lock, ARGV[3])
+  return {1, tonumber(fence)}
+end
+leave(token)
+note()
+return {0, holder or ''}
+`);
+
+/**
+ * ARGV     …, ttl
+ * returns  1 if the lock is held by this token, which then has it for another ttl
+ */
+export const RENEW = lockScript(`
+local held = call('GET', lock)
+if not held or holding(held) ~= token then return 0 end
+return call('PEXPIRE', lock, ARGV[3])
+`);
+
+/**
+ * What is held or waited for, most waiters first.
+ *
+ * ARGV     how many at most
+ * returns  lock, holder, fence, when its time is over, waiters that live, lock, …
+ */
+export const LIST_LOCKS = script(`
+local P, call = KEYS[1], redis.call
+local index = P .. 'lock:index'
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local out, n, at = {}, 0, 0
+while n < ARGV[1] * 5 do
+  local lock = call('ZRANGE', index, at, at, 'REV')[1]
+  if not lock then break end
+  local held, waiters, queue = call('GET', lock), 0, P .. 'lock:queue:' .. lock
+  for _, token in ipairs(call('ZRANGE', queue, '0', '-1')) do
+    waiters = waiters + call('EXISTS', P .. 'lock:waiter:' .. token)
+  end
+  if held or waiters > 0 then
+    local _, fence, holder = string.match(held or '', '^(.-)\\n(%d+)\\n(.*)$')
+    out[n + 1], out[n + 2], out[n + 3] = lock, holder or '', tonumber(fence or 0)
+    out[n + 4], out[n + 5] = held and now + call('PTTL', lock) or 0, waiters
+    n = n + 5
+    at = at + 1
+  else
+    call('DEL', queue)
+    call('ZREM', index, lock)
+  end
+end
+return out
+`);

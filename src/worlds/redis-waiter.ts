@@ -1,0 +1,208 @@
+import type { Cancel, Clock } from "../ports/clock.ts";
+import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../ports/locks.ts";
+import { monotonicMs, RedisLease, releaseLock } from "./redis-lease.ts";
+import type { RedisPipe } from "./redis-pipe.ts";
+import { ASK, LEAVE, RENEW } from "./redis-scripts/locks.ts";
+
+/**
+ * One request for a lock on Redis, from asking to holding it or giving up.
+ *
+ * 1. It asks once. If the lock is held, that put it into the queue, and it is told when it is its turn.
+ * 2. While it waits it asks again, three times in a waiter's lease and when the holder's time is over: that shows that
+ *    it lives, finds out what a lost message should have told, and takes a lock that a dead holder left behind.
+ *    Only asking for a lock that was free counts as an attempt.
+ * 3. What was handed over is ours for a waiter's lease from then on. "Then" was after the last request that was
+ *    answered with "not yet" had been sent: if that is recent enough nothing need be asked, else a renewal decides.
+ * 4. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
+ */
+export class RedisWaiter {
+  readonly token: string;
+  readonly #context: WaiterContext;
+  readonly #request: LockRequest;
+  readonly #lock: string;
+  readonly #startMs = monotonicMs();
+  #settle: Settle | null = null;
+  #lease: RedisLease | null = null;
+  #number = "";
+  #attempts = 1;
+  /** Not ours yet at this time or later. */
+  #notYetMs = this.#startMs;
+  #cancelAsk: Cancel = () => undefined;
+  #cancelWait: Cancel = () => undefined;
+
+  constructor(context: WaiterContext, request: LockRequest, lock: string, token: string) {
+    this.#context = context;
+    this.#request = request;
+    this.#lock = lock;
+    this.token = token;
+  }
+
+  acquire(): Promise<Acquired> {
+    return new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+      if (this.#request.waitMs > 0) {
+        this.#cancelWait = this.#context.clock.after(this.#request.waitMs, () => void this.#leave());
+      }
+      void this.#ask();
+    });
+  }
+
+  /** The message that it is our turn. */
+  wake(fence: number): void {
+    if (this.#settle === null) return;
+    const validUntilMs = this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#request.ttlMs);
+    if (validUntilMs - monotonicMs() > MARGIN_MS) this.#hold(fence, validUntilMs, false);
+    else void this.#confirm(fence);
+  }
+
+  fail(error: unknown): void {
+    const settle = this.#end();
+    if (settle === null) return;
+    settle.reject(error);
+    this.#abandon();
+  }
+
+  async #ask(): Promise<void> {
+    const { key: _, org, ttlMs, owner, waitMs } = this.#request;
+    const { pipe, processId } = this.#context;
+    const isFirst = this.#number === "";
+    const isQueueing = waitMs > 0 ? "1" : "0";
+    const args = [this.#lock, this.token, String(ttlMs), owner, org, processId, String(WAITER_LEASE_MS)];
+    const sentMs = monotonicMs();
+    try {
+      const [isHeld, ...rest] = (await pipe.run(ASK, [...args, isQueueing, this.#number])) as AskReply;
+      // Settled in the meantime: if by anything but holding the lock, this request may have left something behind.
+      if (this.#settle === null) {
+        if (this.#lease === null || this.#lease.isOver) this.#abandon();
+        return;
+      }
+      if (isHeld === 1) {
+        const [fence, isTaken] = rest as [number, number];
+        if (!isFirst) this.#attempts += isTaken;
+        this.#hold(fence, sentMs + ttlMs, true);
+      } else {
+        this.#waitOn(isFirst, sentMs, rest as [number, number, string, number]);
+      }
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #waitOn(isFirst: boolean, sentMs: number, [number, leftMs, holder, wasFree]: [number, number, string, number]): void {
+    if (this.#request.waitMs <= 0) {
+      this.#busy(holder);
+      return;
+    }
+    this.#number = String(number);
+    this.#notYetMs = sentMs;
+    if (!isFirst) this.#attempts += wasFree;
+    const untilFreeMs = leftMs >= 0 ? leftMs + 1 : WAITER_LEASE_MS;
+    this.#askAfter(Math.min(WAITER_LEASE_MS / 3, untilFreeMs));
+  }
+
+  #askAfter(delayMs: number): void {
+    this.#cancelAsk();
+    this.#cancelAsk = this.#context.clock.after(delayMs, () => void this.#ask());
+  }
+
+  /** A message that came late: the lock may have gone to the next one already. */
+  async #confirm(fence: number): Promise<void> {
+    const sentMs = monotonicMs();
+    const { ttlMs } = this.#request;
+    try {
+      const isOurs = (await this.#context.pipe.run(RENEW, [this.#lock, this.token, String(ttlMs)])) === 1;
+      if (isOurs && this.#settle !== null) this.#hold(fence, sentMs + ttlMs, true);
+      else if (isOurs) this.#abandon();
+      else if (this.#settle !== null) this.#askAfter(0);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  async #leave(): Promise<void> {
+    const sentMs = monotonicMs();
+    const { ttlMs } = this.#request;
+    this.#cancelAsk();
+    try {
+      const reply = (await this.#context.pipe.run(LEAVE, [this.#lock, this.token, String(ttlMs)])) as LeaveReply;
+      if (this.#settle === null) return;
+      if (reply[0] === 1) this.#hold(reply[1], sentMs + ttlMs, true);
+      else this.#busy(reply[1]);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #hold(fence: number, validUntilMs: number, isConfirmed: boolean): void {
+    const { pipe, clock } = this.#context;
+    const settle = this.#end();
+    this.#lease = new RedisLease({
+      pipe,
+      clock,
+      key: this.#request.key,
+      lock: this.#lock,
+      token: this.token,
+      fence,
+      ttlMs: this.#request.ttlMs,
+      waitedMs: this.#waitedMs,
+      attempts: this.#attempts,
+      validUntilMs,
+      isConfirmed,
+    });
+    settle?.resolve({ kind: "held", lease: this.#lease });
+  }
+
+  #busy(holder: string): void {
+    const settle = this.#end();
+    settle?.resolve({
+      kind: "busy",
+      holder: holder === "" ? null : holder,
+      waitedMs: this.#waitedMs,
+      attempts: this.#attempts,
+    });
+  }
+
+  #end(): Settle | null {
+    const settle = this.#settle;
+    this.#settle = null;
+    this.#cancelAsk();
+    this.#cancelWait();
+    this.#context.forget(this);
+    return settle;
+  }
+
+  /** What may be left behind goes away by itself after a TTL at most; until then it is tried again and again. */
+  #abandon(): void {
+    const facts = { pipe: this.#context.pipe, lock: this.#lock, token: this.token };
+    const untilMs = monotonicMs() + this.#request.ttlMs;
+    const attempt = (): void => {
+      releaseLock(facts).catch(() => {
+        if (monotonicMs() < untilMs) this.#context.clock.after(WAITER_LEASE_MS, attempt);
+      });
+    };
+    attempt();
+  }
+
+  get #waitedMs(): number {
+    return Math.round(monotonicMs() - this.#startMs);
+  }
+}
+
+export interface WaiterContext {
+  readonly pipe: RedisPipe;
+  readonly clock: Clock;
+  /** Names the channel on which this process hears of its turn. */
+  readonly processId: string;
+  forget(waiter: RedisWaiter): void;
+}
+
+/** A lock that was handed over is used without asking back if it is ours for this long at least. */
+const MARGIN_MS = WAITER_LEASE_MS / 4;
+
+interface Settle {
+  resolve(acquired: Acquired): void;
+  reject(error: unknown): void;
+}
+
+type AskReply = readonly [1, number, number] | readonly [0, number, number, string, number];
+type LeaveReply = readonly [1, number] | readonly [0, string];

@@ -1,0 +1,125 @@
+import type { Content } from "../ports/bus.ts";
+import type { Packet } from "../wire/packet.ts";
+import type { Database, Statement } from "./sqlite.ts";
+
+/** The messages that had to be written down: one row for each message and group. All calls run inside a transaction. */
+export class MessageRows {
+  readonly #put: Statement;
+  readonly #begin: Statement;
+  readonly #delete: Statement;
+  readonly #visible: Statement;
+  readonly #nextVisible: Statement;
+  readonly #subscribe: Statement;
+  readonly #adopt: Statement;
+  readonly #groups: Statement;
+  readonly #sizes: Statement;
+  #nextSeq: number;
+
+  constructor(db: Database) {
+    this.#put = db.prepare(
+      "insert into messages (seq, subject, grp, id, packet, attempt, visible_ms, at_ms) values (?, ?, ?, ?, ?, ?, ?, ?) " +
+        "on conflict do update set attempt = excluded.attempt, visible_ms = excluded.visible_ms",
+    );
+    this.#begin = db.prepare("update messages set attempt = ? where seq = ?");
+    this.#delete = db.prepare("delete from messages where seq = ?");
+    this.#visible = db.prepare(
+      "select seq, id, packet, attempt from messages where subject = ? and grp = ? and visible_ms <= ? " +
+        "order by visible_ms, seq limit ?",
+    );
+    this.#nextVisible = db.prepare(
+      "select min(visible_ms) as ms from messages where subject = ? and grp = ? and visible_ms > ?",
+    );
+    this.#subscribe = db.prepare("insert or ignore into bus_groups (subject, name) values (?, ?)");
+    this.#adopt = db.prepare(`update messages set grp = ? where subject = ? and grp = '${NO_GROUP}'`);
+    this.#groups = db.prepare("select subject, name from bus_groups order by subject, name");
+    this.#sizes = db.prepare("select subject, grp as name, count(*) as size, min(at_ms) as oldestMs from messages group by 1, 2");
+    const last = db.prepare("select max(seq) as seq from messages").get() as { seq: number | null };
+    this.#nextSeq = (last.seq ?? 0) + 1;
+  }
+
+  /** Numbers are given before the row is written, so that a message can be spoken of in memory. */
+  newSeq(): number {
+    return this.#nextSeq++;
+  }
+
+  put(row: MessageRow): void {
+    const { seq, subject, group, id, packet, attempt, visibleMs, atMs } = row;
+    this.#put.run(seq, subject, group, id, packet, attempt, visibleMs, atMs);
+  }
+
+  begin(seq: number, attempt: number): void {
+    this.#begin.run(attempt, seq);
+  }
+
+  delete(seq: number): void {
+    this.#delete.run(seq);
+  }
+
+  visible(subject: string, group: string, nowMs: number, limit: number): readonly VisibleRow[] {
+    return this.#visible.all(subject, group, nowMs, limit) as VisibleRow[];
+  }
+
+  /** When the next delayed message is due; null when there is none. */
+  nextVisibleMs(subject: string, group: string, nowMs: number): number | null {
+    return (this.#nextVisible.get(subject, group, nowMs) as { ms: number | null }).ms;
+  }
+
+  /** From now on the group gets every message; the first group of a subject also gets what waited for it. */
+  subscribe(subject: string, group: string, isFirst: boolean): void {
+    this.#subscribe.run(subject, group);
+    if (isFirst) this.#adopt.run(group, subject);
+  }
+
+  /** Every group that ever subscribed, and every subject with messages that nobody has asked for yet. */
+  known(): readonly KnownGroup[] {
+    const sizes = this.#sizes.all() as KnownGroup[];
+    const groups = this.#groups.all() as { subject: string; name: string }[];
+    const subscribed = groups.map(({ subject, name }) => {
+      const found = sizes.find((one) => one.subject === subject && one.name === name);
+      return found ?? { subject, name, size: 0, oldestMs: null };
+    });
+    return [...subscribed, ...sizes.filter(({ name }) => name === NO_GROUP)];
+  }
+}
+
+/** Stands for the group that has not come yet. */
+export const NO_GROUP = "";
+
+/** Never visible again: kept for whoever looks for it, not delivered. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER;
+
+export interface MessageRow {
+  readonly seq: number;
+  readonly subject: string;
+  readonly group: string;
+  readonly id: string;
+  readonly packet: string | Uint8Array;
+  readonly attempt: number;
+  readonly visibleMs: number;
+  readonly atMs: number;
+}
+
+export interface VisibleRow {
+  readonly seq: number;
+  readonly id: string;
+  readonly packet: string | Uint8Array;
+  readonly attempt: number;
+}
+
+export interface KnownGroup {
+  readonly subject: string;
+  readonly name: string;
+  readonly size: number;
+  readonly oldestMs: number | null;
+}
+
+/** What a row says, or its bytes when it says nothing that can be read. */
+export function contentOf(packet: string | Uint8Array): Content {
+  try {
+    const text = typeof packet === "string" ? packet : new TextDecoder("utf-8", { fatal: true }).decode(packet);
+    return { kind: "packet", packet: JSON.parse(text) as Packet };
+  } catch (error) {
+    const bytes = typeof packet === "string" ? new TextEncoder().encode(packet) : Uint8Array.from(packet);
+    return { kind: "undecodable", bytes, error: String(error) };
+  }
+}

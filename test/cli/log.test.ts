@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { forTerminal, pinoLog } from "../../src/worlds/pino-log.ts";
+
+function capture() {
+  const lines: string[] = [];
+  return { lines, target: { write: (text: string) => void lines.push(text) } };
+}
+
+test("a log line is JSON with the event and its facts, and nothing below the level is written", () => {
+  const { lines, target } = capture();
+  const log = pinoLog({ level: "info", name: "p1", target });
+  log.write("debug", "unseen");
+  log.write("warn", "drain_left", { topic: "demo.echo", count: 2 });
+  expect(lines).toHaveLength(1);
+  expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+    level: "warn",
+    name: "p1",
+    event: "drain_left",
+    topic: "demo.echo",
+    count: 2,
+  });
+});
+
+test("a person at a terminal gets a plain line, in color only where it is wanted", () => {
+  const lineWith = (color: boolean) => {
+    const { lines, target } = capture();
+    pinoLog({ level: "info", name: "p1", target: forTerminal(target, { color }) }).write("warn", "drain_left", {
+      n: 2,
+    });
+    return lines.join("");
+  };
+  expect(lineWith(false)).toMatch(/^\d\d:\d\d:\d\d warn {2}drain_left n=2\n$/);
+  expect(lineWith(true)).toContain(" \u001b[33mwarn \u001b[0m drain_left n=2\n");
+});
