@@ -139,11 +139,6 @@ export class LiveConfig implements LiveSettings {
   }
 }
 
-/** Settings that never change: for tests, simulations and everything that ends soon. */
-export function fixedSettings(settings: Settings): LiveSettings {
-  return Object.freeze({ current: settings });
-}
-
 function flagsAsWritten(flags: NonNullable<Sources["flags"]>): Gathered {
   return { written: flags.map(({ name, value, flag }) => ({ name, raw: value, place: flag })), problems: [] };
 }

@@ -18,7 +18,8 @@ export async function openBullmq(
   const { hostname: host, port } = new URL(spec.redisUrl);
   const connection = { host, port: Number(port), maxRetriesPerRequest: null };
   const queue = role === "worker" ? null : new Queue<Input>(TOPIC, { connection });
-  const stream = role === "submitter" ? new QueueEvents(TOPIC, { connection }) : null;
+  // From the beginning, because it would otherwise begin to read a moment after it says that it is ready.
+  const stream = role === "submitter" ? new QueueEvents(TOPIC, { connection, lastEventId: "0-0" }) : null;
   stream?.on("completed", ({ returnvalue }) => events.ended((returnvalue as unknown as Answer).n));
   await Promise.all([queue?.waitUntilReady(), stream?.waitUntilReady()]);
   let worker: Worker<Input, Answer> | null = null;

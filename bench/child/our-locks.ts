@@ -8,7 +8,7 @@ import type { LockClient } from "./lock-peers.ts";
 /** The locks of a cluster, as the flow asks for them. */
 export async function openOurLocks(redisUrl: string, ttlMs: number, waitMs: number): Promise<LockClient> {
   const name = `bench-${process.pid}`;
-  const connection = await connectRedis(redisUrl, { log: pinoLog({ level: "warn", name, target: process.stderr }) });
+  const connection = await connectRedis(redisUrl, { log: pinoLog({ level: "error", name, target: process.stderr }) });
   const locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
   return {
     async acquire(key) {

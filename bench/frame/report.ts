@@ -3,16 +3,17 @@ import { type Cell, spreadsOf } from "./series.ts";
 import type { Column, Suite, SuiteOutcome } from "./suite.ts";
 
 /** The figures for people: a header, a table for each suite, the targets. */
-export function printHeader(machine: Machine, rounds: number): void {
+export function printHeader(machine: Machine): void {
   const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
   console.log(`commit ${machine.commit}, ${machine.date}`);
   console.log(`${machine.cores} × ${machine.cpu}, ${machine.memory_gb} GB, ${machine.os}`);
   console.log(versions.join(", "));
-  console.log(`load before the start: ${machine.load_before.toFixed(2)}; medians of ${rounds} rounds (min–max)`);
+  console.log(`load before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`);
 }
 
 export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
-  console.log(`\n${suite.title}`);
+  const rounds = Math.max(...outcome.series.cells().flatMap((cell) => [...cell.figures.values()].map((v) => v.length)));
+  console.log(`\n${suite.title}; ${rounds} ${rounds === 1 ? "round" : "rounds"}`);
   for (const note of suite.notes) console.log(`  ${note}`);
   console.log();
   const head = ["", ...suite.columns.map((column) => column.title)];

@@ -38,8 +38,12 @@ export async function serve(options: ServeOptions): Promise<Running> {
   const opened = await openWorld(config, { name, log, metrics, safety: localSafety(policy.snapshot) });
   const stops: Stop[] = [opened.close];
   const stop = async () => {
-    // Newest first: the gateway takes nothing new before the control plane behind it goes.
-    for (const stopOne of stops.splice(0).reverse()) await stopOne();
+    // Newest first: the gateway takes nothing new before the control plane behind it goes. A part that cannot be
+    // stopped well keeps no other from it.
+    const failures: unknown[] = [];
+    for (const stopOne of stops.splice(0).reverse()) await stopOne().catch((error: unknown) => failures.push(error));
+    if (failures.length > 0)
+      throw new AggregateError(failures, `could not stop cleanly: ${failures.map(String).join("; ")}`);
   };
   try {
     const flow = openFlow(opened.world, live);

@@ -69,7 +69,7 @@ export class RedisLease implements Lease {
     const { pipe, lock, token, ttlMs } = this.#facts;
     const sentMs = monotonicMs();
     try {
-      const isOurs = (await pipe.run(RENEW, [lock, token, String(ttlMs)])) === 1;
+      const isOurs = (await pipe.run(RENEW, [lock, token, String(ttlMs)])) === this.fence;
       if (this.isOver) return;
       if (!isOurs) {
         this.#lose("the server knows another holder, or none");

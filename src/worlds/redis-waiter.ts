@@ -12,7 +12,8 @@ import { ASK, LEAVE, RENEW } from "./redis-scripts/locks.ts";
  *    it lives, finds out what a lost message should have told, and takes a lock that a dead holder left behind.
  *    Only asking for a lock that was free counts as an attempt.
  * 3. What was handed over is ours for a waiter's lease from then on. "Then" was after the last request that was
- *    answered with "not yet" had been sent: if that is recent enough nothing need be asked, else a renewal decides.
+ *    answered with "not yet" had been sent, if its fence is larger than the last one of that answer: if that is recent
+ *    enough nothing need be asked, else a renewal decides. An older fence is of a turn that we missed.
  * 4. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
  */
 export class RedisWaiter {
@@ -27,6 +28,8 @@ export class RedisWaiter {
   #attempts = 1;
   /** Not ours yet at this time or later. */
   #notYetMs = this.#startMs;
+  /** Whatever is handed to us after that has a larger fence. */
+  #notYetFence = 0;
   #cancelAsk: Cancel = () => undefined;
   #cancelWait: Cancel = () => undefined;
 
@@ -49,10 +52,10 @@ export class RedisWaiter {
 
   /** The message that it is our turn. */
   wake(fence: number): void {
-    if (this.#settle === null) return;
+    if (this.#settle === null || fence <= this.#notYetFence) return;
     const validUntilMs = this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#request.ttlMs);
     if (validUntilMs - monotonicMs() > MARGIN_MS) this.#hold(fence, validUntilMs, false);
-    else void this.#confirm(fence);
+    else void this.#confirm();
   }
 
   fail(error: unknown): void {
@@ -71,30 +74,28 @@ export class RedisWaiter {
     const sentMs = monotonicMs();
     try {
       const [isHeld, ...rest] = (await pipe.run(ASK, [...args, isQueueing, this.#number])) as AskReply;
-      // Settled in the meantime: if by anything but holding the lock, this request may have left something behind.
       if (this.#settle === null) {
-        if (this.#lease === null || this.#lease.isOver) this.#abandon();
-        return;
-      }
-      if (isHeld === 1) {
+        this.#leaveNothing();
+      } else if (isHeld === 1) {
         const [fence, isTaken] = rest as [number, number];
         if (!isFirst) this.#attempts += isTaken;
         this.#hold(fence, sentMs + ttlMs, true);
       } else {
-        this.#waitOn(isFirst, sentMs, rest as [number, number, string, number]);
+        this.#waitOn(isFirst, sentMs, rest as NotYet);
       }
     } catch (error) {
       this.fail(error);
     }
   }
 
-  #waitOn(isFirst: boolean, sentMs: number, [number, leftMs, holder, wasFree]: [number, number, string, number]): void {
+  #waitOn(isFirst: boolean, sentMs: number, [number, leftMs, holder, wasFree, fence]: NotYet): void {
     if (this.#request.waitMs <= 0) {
       this.#busy(holder);
       return;
     }
     this.#number = String(number);
     this.#notYetMs = sentMs;
+    this.#notYetFence = fence;
     if (!isFirst) this.#attempts += wasFree;
     const untilFreeMs = leftMs >= 0 ? leftMs + 1 : WAITER_LEASE_MS;
     this.#askAfter(Math.min(WAITER_LEASE_MS / 3, untilFreeMs));
@@ -106,14 +107,14 @@ export class RedisWaiter {
   }
 
   /** A message that came late: the lock may have gone to the next one already. */
-  async #confirm(fence: number): Promise<void> {
+  async #confirm(): Promise<void> {
     const sentMs = monotonicMs();
     const { ttlMs } = this.#request;
     try {
-      const isOurs = (await this.#context.pipe.run(RENEW, [this.#lock, this.token, String(ttlMs)])) === 1;
-      if (isOurs && this.#settle !== null) this.#hold(fence, sentMs + ttlMs, true);
-      else if (isOurs) this.#abandon();
-      else if (this.#settle !== null) this.#askAfter(0);
+      const fence = (await this.#context.pipe.run(RENEW, [this.#lock, this.token, String(ttlMs)])) as number;
+      if (this.#settle === null) this.#leaveNothing();
+      else if (fence > 0) this.#hold(fence, sentMs + ttlMs, true);
+      else this.#askAfter(0);
     } catch (error) {
       this.fail(error);
     }
@@ -171,6 +172,11 @@ export class RedisWaiter {
     return settle;
   }
 
+  /** For an answer that came when all was over: what it was about may have left something behind. */
+  #leaveNothing(): void {
+    if (this.#lease === null || this.#lease.isOver) this.#abandon();
+  }
+
   /** What may be left behind goes away by itself after a TTL at most; until then it is tried again and again. */
   #abandon(): void {
     const facts = { pipe: this.#context.pipe, lock: this.#lock, token: this.token };
@@ -204,5 +210,6 @@ interface Settle {
   reject(error: unknown): void;
 }
 
-type AskReply = readonly [1, number, number] | readonly [0, number, number, string, number];
+type NotYet = [number: number, leftMs: number, holder: string, wasFree: number, fence: number];
+type AskReply = [1, number, number] | [0, ...NotYet];
 type LeaveReply = readonly [1, number] | readonly [0, string];

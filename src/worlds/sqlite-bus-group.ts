@@ -1,13 +1,12 @@
-import type { BusOptions, Content, Delivery, Handler, Message, Settlement, Stop } from "../ports/bus.ts";
-import type { Cancel, Clock } from "../ports/clock.ts";
-import type { Log } from "../ports/log.ts";
-import { contentOf, type MessageRows, NEVER_MS, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
-import type { Writer } from "./sqlite-writer.ts";
+import type { Delivery, Handler, Message, Settlement, Stop } from "../ports/bus.ts";
+import type { Cancel } from "../ports/clock.ts";
+import { NEVER_MS } from "./sqlite-bus-rows.ts";
+import { type GroupHost, Shelf, type Slip } from "./sqlite-bus-shelf.ts";
 
 /**
  * One group of a subject: its messages on their way to its members.
  *
- * 1. A message is in memory (`fresh`), on disk, or both. Its publisher is told once it is on disk or has been ended.
+ * 1. A message is in memory, on disk, or both. Its publisher is told once it is on disk or has been ended.
  * 2. Memory holds what is ready and what is being handled, both bounded. What is delayed, and what does not fit, is
  *    on disk only: a delayed message holds neither a slot nor memory, one timer wakes the group for the earliest.
  * 3. A delivery that began counts: for a message on disk its number is written before the handler is called.
@@ -15,76 +14,52 @@ import type { Writer } from "./sqlite-writer.ts";
 export class Group {
   readonly #host: GroupHost;
   readonly #subject: string;
-  #name: string;
+  readonly #shelf: Shelf;
   readonly #members: Member[] = [];
   readonly #working = new Set<Slip>();
   #ready: Slip[] = [];
   /** What is in memory, so that it is not read from disk a second time. */
   readonly #held = new Set<number>();
   /** Rows may be ready on disk that are not in memory. */
-  #hasBacklog: boolean;
+  #hasBacklog = false;
   #isLoading = false;
   #isPumping = false;
   #isClosed = false;
   #wake: { readonly atMs: number; readonly cancel: Cancel } | null = null;
-  #rows: number;
-  #oldestMs: number | null;
 
   constructor(host: GroupHost, subject: string, name: string, found: { size: number; oldestMs: number | null }) {
     this.#host = host;
     this.#subject = subject;
-    this.#name = name;
-    this.#rows = found.size;
-    this.#oldestMs = found.oldestMs;
-    // Also delayed rows are found by looking: at the first member, not before.
-    this.#hasBacklog = found.size > 0;
+    this.#shelf = new Shelf(host, subject, name, found);
   }
 
-  /** The first group of a subject takes over what waited for it. */
   rename(name: string): void {
-    this.#name = name;
+    this.#shelf.rename(name);
   }
 
   /** Resolves when the message is safe: on disk, or ended by its handler. */
   offer(message: Message): Promise<void> {
-    const refusal = this.#refusal();
+    const refusal = this.#isClosed ? new Error("the bus is closed") : this.#shelf.refusal();
     if (refusal !== null) return Promise.reject(refusal);
-    const { id, packet } = message;
-    const content: Content = { kind: "packet", packet };
-    const seq = this.#host.rows.newSeq();
-    const slip: Slip = { seq, id, content, text: null, attempt: 0, isRow: false, isEnded: false, safe: null };
+    const slip = this.#shelf.newSlip(message);
     return new Promise((resolve, reject) => {
       slip.safe = { resolve, reject };
-      if (this.#members.length === 0 || this.#hasBacklog || this.#ready.length >= READY_MAX) {
-        this.#storeAway(slip);
+      // Behind a backlog there is no overtaking: the newcomer goes to its end, which is on disk.
+      if (this.#members.length === 0 || this.#hasBacklog || this.#isLoading || this.#ready.length >= READY_MAX) {
+        void this.#shelve(slip);
         return;
       }
-      this.#held.add(seq);
+      this.#held.add(slip.seq);
       this.#ready.push(slip);
-      this.#host.watch(this, slip);
+      this.#host.watch(() => this.#shelf.store(slip));
       this.#pumpSoon();
     });
-  }
-
-  /** Writes down a message that its handler has not ended in time. */
-  store(slip: Slip): Promise<void> {
-    if (slip.isEnded || slip.isRow) return Promise.resolve();
-    const nowMs = this.#host.clock.now();
-    const stored = this.#host.writer.change(() => {
-      if (slip.isEnded) return false;
-      this.#put(slip, nowMs, nowMs);
-      return true;
-    });
-    return stored.then(
-      (isWritten) => isWritten && this.#isStored(slip, nowMs),
-      (error: unknown) => slip.safe?.reject(error),
-    );
   }
 
   join(handler: Handler): Stop {
     const member: Member = { handler, working: 0, onIdle: null };
     this.#members.push(member);
-    this.#hasBacklog ||= this.#rows > 0;
+    if (this.#shelf.size > 0) this.#hasBacklog = true;
     this.#pumpSoon();
     let stopped: Promise<void> | null = null;
     return () => {
@@ -97,51 +72,17 @@ export class Group {
   close(): void {
     this.#isClosed = true;
     this.#wake?.cancel();
-    for (const slip of [...this.#working, ...this.#ready]) void this.store(slip);
+    for (const slip of [...this.#working, ...this.#ready]) void this.#shelf.store(slip);
   }
 
-  #refusal(): Error | null {
-    if (this.#isClosed) return new Error("the bus is closed");
-    const { ROWS_MAX, ORPHANS_MAX, ORPHAN_AGE_MS_MAX } = LIMITS;
-    if (this.#name !== NO_GROUP) {
-      if (this.#rows < ROWS_MAX) return null;
-      return new Error(`\`${this.#subject}\` is full: ${this.#rows} messages wait for \`${this.#name}\`; start its consumers`);
-    }
-    const ageMs = this.#oldestMs === null ? 0 : this.#host.clock.now() - this.#oldestMs;
-    if (this.#rows < ORPHANS_MAX && ageMs <= ORPHAN_AGE_MS_MAX) return null;
-    return new Error(`nobody consumes \`${this.#subject}\`: ${this.#rows} messages wait, the oldest for ${ageMs} ms; start a consumer`);
+  async #shelve(slip: Slip): Promise<void> {
+    await this.#shelf.store(slip);
+    this.#foundBacklog();
   }
 
-  #storeAway(slip: Slip): void {
-    void this.store(slip).then(() => {
-      this.#hasBacklog = true;
-      this.#pumpSoon();
-    });
-  }
-
-  #put(slip: Slip, visibleMs: number, atMs: number): void {
-    slip.text ??= textOf(slip.content);
-    const { seq, id, text: packet, attempt } = slip;
-    this.#host.rows.put({ seq, subject: this.#subject, group: this.#name, id, packet, attempt, visibleMs, atMs });
-  }
-
-  #isStored(slip: Slip, nowMs: number): void {
-    if (!slip.isRow) {
-      slip.isRow = true;
-      this.#rows += 1;
-      this.#oldestMs ??= nowMs;
-    }
-    slip.safe?.resolve();
-    slip.safe = null;
-    if (slip.isEnded) this.#erase(slip);
-  }
-
-  #erase(slip: Slip): void {
-    if (!slip.isRow) return;
-    slip.isRow = false;
-    this.#rows -= 1;
-    // A crash may forget it, and then the message comes once more: "at least once".
-    this.#host.writer.later(() => this.#host.rows.delete(slip.seq));
+  #foundBacklog(): void {
+    this.#hasBacklog = true;
+    this.#pumpSoon();
   }
 
   #pumpSoon(): void {
@@ -159,13 +100,15 @@ export class Group {
       if (!member) break;
       this.#begin(member, this.#ready.shift()!);
     }
-    if (this.#hasBacklog && this.#members.length > 0 && this.#ready.length < READY_MAX / 2) void this.#load();
+    const hasRoom = this.#ready.length < READY_MAX / 2;
+    if (this.#hasBacklog && hasRoom && this.#members.length > 0 && !this.#isLoading) void this.#load();
   }
 
   #freeMember(): Member | null {
     let free: Member | null = null;
     for (const member of this.#members) {
-      if (member.working < this.#host.options.inFlightMax && (free === null || member.working < free.working)) free = member;
+      if (member.working >= this.#host.options.inFlightMax) continue;
+      if (free === null || member.working < free.working) free = member;
     }
     return free;
   }
@@ -174,9 +117,7 @@ export class Group {
     member.working += 1;
     this.#working.add(slip);
     slip.attempt += 1;
-    const { attempt, seq } = slip;
-    const counted = slip.isRow ? this.#host.writer.change(() => this.#host.rows.begin(seq, attempt)) : null;
-    void this.#handle(member, slip, counted);
+    void this.#handle(member, slip, this.#shelf.begin(slip));
   }
 
   async #handle(member: Member, slip: Slip, counted: Promise<void> | null): Promise<void> {
@@ -186,8 +127,12 @@ export class Group {
       const delivery: Delivery = { id: slip.id, subject: this.#subject, attempt: slip.attempt, content: slip.content };
       answer = await member.handler(delivery);
     } catch (error) {
-      this.#host.log.write("error", "bus.handler_failed", { subject: this.#subject, id: slip.id, error: String(error) });
-      answer = { kind: "nakDelay", delayMs: FAILED_HANDLER_DELAY_MS };
+      this.#host.log.write("error", "bus.handler_failed", {
+        subject: this.#subject,
+        id: slip.id,
+        error: String(error),
+      });
+      answer = { kind: "nakDelay", delayMs: FAILED_DELAY_MS };
     }
     this.#working.delete(slip);
     member.working -= 1;
@@ -200,58 +145,47 @@ export class Group {
     switch (answer.kind) {
       case "ack":
       case "term":
-        slip.isEnded = true;
         this.#held.delete(slip.seq);
-        slip.safe?.resolve();
-        slip.safe = null;
-        this.#erase(slip);
+        this.#shelf.end(slip);
         return;
       case "nak":
-        this.#redeliver(slip, 0);
+        void this.#redeliver(slip, 0);
         return;
       case "nakDelay":
-        this.#redeliver(slip, Math.max(0, answer.delayMs));
+        void this.#redeliver(slip, Math.max(0, answer.delayMs));
         return;
       default:
         answer satisfies never;
     }
   }
 
-  #redeliver(slip: Slip, delayMs: number): void {
-    const { clock, log, writer, options } = this.#host;
-    const nowMs = clock.now();
+  async #redeliver(slip: Slip, delayMs: number): Promise<void> {
+    const { clock, log, options } = this.#host;
     const isLast = slip.attempt >= options.deliverMax;
-    const visibleMs = isLast ? NEVER_MS : nowMs + delayMs;
-    if (isLast) log.write("error", "bus.delivery_limit", { subject: this.#subject, id: slip.id, attempt: slip.attempt });
-    writer.change(() => this.#put(slip, visibleMs, nowMs)).then(
-      () => {
-        this.#held.delete(slip.seq);
-        this.#isStored(slip, nowMs);
-        if (visibleMs > clock.now()) this.#wakeAt(visibleMs);
-        else this.#foundBacklog();
-      },
-      (error: unknown) => {
-        // The disk is at fault, not the message: memory keeps it, and its publisher knows that it is not safe.
-        slip.safe?.reject(error);
-        slip.safe = null;
-        if (this.#isClosed) return;
-        clock.after(Math.max(delayMs, FAILED_HANDLER_DELAY_MS), () => {
-          this.#ready.push(slip);
-          this.#pumpSoon();
-        });
-      },
-    );
-  }
-
-  #foundBacklog(): void {
-    this.#hasBacklog = true;
-    this.#pumpSoon();
+    if (isLast)
+      log.write("error", "bus.delivery_limit", { subject: this.#subject, id: slip.id, attempt: slip.attempt });
+    const visibleMs = isLast ? NEVER_MS : clock.now() + delayMs;
+    if (await this.#shelf.delay(slip, visibleMs)) {
+      this.#held.delete(slip.seq);
+      this.#wakeAt(visibleMs);
+    } else if (!this.#isClosed) {
+      // The disk is at fault, not the message: memory keeps it, and its publisher knows that it is not safe.
+      clock.after(Math.max(delayMs, FAILED_DELAY_MS), () => {
+        this.#ready.push(slip);
+        this.#pumpSoon();
+      });
+    }
   }
 
   #wakeAt(atMs: number): void {
+    const restMs = atMs - this.#host.clock.now();
+    if (restMs <= 0) {
+      this.#foundBacklog();
+      return;
+    }
     if (this.#isClosed || atMs >= NEVER_MS || (this.#wake !== null && this.#wake.atMs <= atMs)) return;
     this.#wake?.cancel();
-    const cancel = this.#host.clock.after(Math.max(1, atMs - this.#host.clock.now()), () => {
+    const cancel = this.#host.clock.after(restMs, () => {
       this.#wake = null;
       this.#foundBacklog();
     });
@@ -260,31 +194,21 @@ export class Group {
 
   /** Fills memory from disk with what is ready, and sets the timer for what is not. */
   async #load(): Promise<void> {
-    if (this.#isLoading) return;
     this.#isLoading = true;
     this.#hasBacklog = false;
-    const { clock, rows, writer, log } = this.#host;
-    const fresh: VisibleRow[] = [];
     try {
-      const nextMs = await writer.readLatest(() => {
-        const nowMs = clock.now();
-        const limit = READY_MAX - this.#ready.length + this.#held.size;
-        const found = rows.visible(this.#subject, this.#name, nowMs, limit);
-        // Now, not when the promise resolves: by then some may have been ended and would look new.
-        for (const row of found) if (!this.#held.has(row.seq)) fresh.push(row);
-        for (const row of fresh) this.#held.add(row.seq);
-        return found.length === limit ? nowMs : rows.nextVisibleMs(this.#subject, this.#name, nowMs);
-      });
-      for (const row of fresh) this.#ready.push(slipOf(row));
-      if (nextMs !== null && nextMs <= clock.now()) this.#hasBacklog = true;
-      else if (nextMs !== null) this.#wakeAt(nextMs);
+      const { slips, hasMore, nextMs } = await this.#shelf.load(READY_MAX - this.#ready.length, this.#held);
+      this.#ready.push(...slips);
+      if (hasMore) this.#hasBacklog = true;
+      if (nextMs !== null) this.#wakeAt(nextMs);
     } catch (error) {
-      for (const row of fresh) this.#held.delete(row.seq);
-      log.write("error", "bus.load_failed", { subject: this.#subject, error: String(error) });
-      this.#wakeAt(clock.now() + FAILED_HANDLER_DELAY_MS);
+      if (this.#isClosed) return;
+      this.#host.log.write("error", "bus.load_failed", { subject: this.#subject, error: String(error) });
+      this.#wakeAt(this.#host.clock.now() + FAILED_DELAY_MS);
+    } finally {
+      this.#isLoading = false;
     }
-    this.#isLoading = false;
-    if (fresh.length > 0 || this.#hasBacklog) this.#pumpSoon();
+    this.#pumpSoon();
   }
 
   async #leave(member: Member): Promise<void> {
@@ -303,32 +227,9 @@ export class Group {
     for (const slip of ready) {
       this.#held.delete(slip.seq);
       if (slip.isRow) this.#hasBacklog = true;
-      else this.#storeAway(slip);
+      else void this.#shelve(slip);
     }
   }
-}
-
-export interface GroupHost {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly writer: Writer;
-  readonly rows: MessageRows;
-  readonly options: BusOptions;
-  /** Calls `store` if the message is not ended within a few turns of the event loop. */
-  watch(group: Group, slip: Slip): void;
-}
-
-export interface Slip {
-  readonly seq: number;
-  readonly id: string;
-  readonly content: Content;
-  text: string | Uint8Array | null;
-  /** Deliveries begun. */
-  attempt: number;
-  isRow: boolean;
-  isEnded: boolean;
-  /** The publisher, as long as it waits. */
-  safe: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | null;
 }
 
 interface Member {
@@ -337,14 +238,6 @@ interface Member {
   onIdle: (() => void) | null;
 }
 
-const LIMITS = { ROWS_MAX: 1_000_000, ORPHANS_MAX: 100_000, ORPHAN_AGE_MS_MAX: 7 * 24 * 3_600_000 };
 const READY_MAX = 4_096;
-const FAILED_HANDLER_DELAY_MS = 1_000;
-
-function slipOf({ seq, id, packet, attempt }: VisibleRow): Slip {
-  return { seq, id, content: contentOf(packet), text: packet, attempt, isRow: true, isEnded: false, safe: null };
-}
-
-function textOf(content: Content): string | Uint8Array {
-  return content.kind === "packet" ? JSON.stringify(content.packet) : content.bytes;
-}
+/** After a handler that threw, and after a disk that refused. */
+const FAILED_DELAY_MS = 1_000;

@@ -18,7 +18,7 @@ export class MessageRows {
   constructor(db: Database) {
     this.#put = db.prepare(
       "insert into messages (seq, subject, grp, id, packet, attempt, visible_ms, at_ms) values (?, ?, ?, ?, ?, ?, ?, ?) " +
-        "on conflict do update set attempt = excluded.attempt, visible_ms = excluded.visible_ms",
+        "on conflict do update set attempt = max(attempt, excluded.attempt), visible_ms = excluded.visible_ms",
     );
     this.#begin = db.prepare("update messages set attempt = ? where seq = ?");
     this.#delete = db.prepare("delete from messages where seq = ?");
@@ -32,7 +32,9 @@ export class MessageRows {
     this.#subscribe = db.prepare("insert or ignore into bus_groups (subject, name) values (?, ?)");
     this.#adopt = db.prepare(`update messages set grp = ? where subject = ? and grp = '${NO_GROUP}'`);
     this.#groups = db.prepare("select subject, name from bus_groups order by subject, name");
-    this.#sizes = db.prepare("select subject, grp as name, count(*) as size, min(at_ms) as oldestMs from messages group by 1, 2");
+    this.#sizes = db.prepare(
+      "select subject, grp as name, count(*) as size, min(at_ms) as oldestMs from messages group by 1, 2",
+    );
     const last = db.prepare("select max(seq) as seq from messages").get() as { seq: number | null };
     this.#nextSeq = (last.seq ?? 0) + 1;
   }
@@ -74,11 +76,9 @@ export class MessageRows {
   known(): readonly KnownGroup[] {
     const sizes = this.#sizes.all() as KnownGroup[];
     const groups = this.#groups.all() as { subject: string; name: string }[];
-    const subscribed = groups.map(({ subject, name }) => {
-      const found = sizes.find((one) => one.subject === subject && one.name === name);
-      return found ?? { subject, name, size: 0, oldestMs: null };
-    });
-    return [...subscribed, ...sizes.filter(({ name }) => name === NO_GROUP)];
+    const isEmpty = (group: { subject: string; name: string }) =>
+      !sizes.some((one) => one.subject === group.subject && one.name === group.name);
+    return [...sizes, ...groups.filter(isEmpty).map((group) => ({ ...group, size: 0, oldestMs: null }))];
   }
 }
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
-import { defaultSettings, fixedSettings } from "../../src/config.ts";
+import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
 import { openFlow } from "../../src/flow/flow.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
@@ -51,8 +51,8 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     safety: localSafety(snapshot),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
   });
-  const control = await startControl(openFlow(world, fixedSettings(settings)));
-  const flow = openFlow({ ...world, ...options.change?.(world) }, fixedSettings(settings));
+  const control = await startControl(openFlow(world, { current: settings }));
+  const flow = openFlow({ ...world, ...options.change?.(world) }, { current: settings });
   const policy = { source: "test", version: null, snapshot: snapshot.hash, rules: 2, default_decision: "deny" };
   const durability = { profile: "test", meaning: "a test" };
   const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [], policy } as const;

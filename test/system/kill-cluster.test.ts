@@ -7,17 +7,21 @@ const times = (count: number, ...victims: Victim[]): Victim[] => Array.from({ le
 test.each([
   ["a control process, 10 times", times(10, "control")],
   ["nats-server and redis-server themselves, 5 times each", times(5, "nats", "redis")],
-] as const)("kill -9 of %s: every acknowledged job ends exactly once", async (_title, victims) => {
-  const nats = await startNats();
-  const redis = await startRedis({ appendonly: true, appendfsync: "always" });
-  try {
-    const report = await killCluster({ nats, redis, victims, seed: 1 });
-    expect(report.lost).toEqual([]);
-    expect(report.endedTwice).toEqual([]);
-    expect(report.unhappy).toEqual([]);
-    expect(report.killed).toBe(victims.length);
-    expect(report.acknowledged).toBeGreaterThan(victims.length);
-  } finally {
-    await Promise.all([nats.stop(), redis.stop()]);
-  }
-}, 300_000);
+] as const)(
+  "kill -9 of %s: every acknowledged job ends exactly once",
+  async (_title, victims) => {
+    const nats = await startNats();
+    const redis = await startRedis({ appendonly: true, appendfsync: "always" });
+    try {
+      const report = await killCluster({ nats, redis, victims, seed: 1 });
+      expect(report.lost).toEqual([]);
+      expect(report.endedTwice).toEqual([]);
+      expect(report.unhappy).toEqual([]);
+      expect(report.killed).toBe(victims.length);
+      expect(report.acknowledged).toBeGreaterThan(victims.length);
+    } finally {
+      await Promise.all([nats.stop(), redis.stop()]);
+    }
+  },
+  300_000,
+);

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { admit } from "../../src/flow/admit.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
@@ -8,6 +7,7 @@ import { checkSubmission } from "../../src/model/submission.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import { startWorker } from "../../src/worker/worker.ts";
 import type { RunningServer } from "../servers/server.ts";
+import { bundle } from "./bundle.ts";
 import { openHurriedCluster } from "./fixtures/cluster.ts";
 import type { KillReport } from "./kill-embedded.ts";
 
@@ -24,7 +24,10 @@ export async function killCluster(options: {
   const { nats, redis } = options;
   const random = new SeededRandom(options.seed);
   const ledger = new Ledger();
-  const controls = ["c1", "c2"].map((name) => new ControlProcess(nats.url, redis.url, name, (line) => ledger.read(line)));
+  const script = await bundle("cluster-process.ts");
+  const controls = ["c1", "c2"].map(
+    (name) => new ControlProcess([script, nats.url, redis.url, name], (line) => ledger.read(line)),
+  );
   await Promise.all(controls.map((control) => control.start()));
   const announcing = await openHurriedCluster({ nats: nats.url, redis: redis.url, name: "submitter", announces: true });
   const working = await openHurriedCluster({ nats: nats.url, redis: redis.url, name: "worker" });
@@ -46,7 +49,13 @@ export async function killCluster(options: {
   await stopWorker();
   await Promise.all(controls.map((control) => control.stop()));
   await Promise.all([announcing.close(), working.close()]);
-  return { killed, acknowledged: ledger.acknowledged.size, lost, endedTwice: ledger.endedTwice(), unhappy: ledger.unhappy() };
+  return {
+    killed,
+    acknowledged: ledger.acknowledged.size,
+    lost,
+    endedTwice: ledger.endedTwice(),
+    unhappy: ledger.unhappy(),
+  };
 }
 
 async function killServer(server: RunningServer): Promise<void> {
@@ -58,6 +67,7 @@ async function killServer(server: RunningServer): Promise<void> {
 class Ledger {
   readonly acknowledged = new Set<string>();
   readonly #ends = new Map<string, string[]>();
+  readonly #found = new Map<string, string>();
   readonly #onEnd = new Map<string, () => void>();
   #onAck: (() => void)[] = [];
 
@@ -87,7 +97,7 @@ class Ledger {
       if (!found) lost.push(id);
       else if (!isFinal(found.value.state)) await ended;
       // A process that was killed may have ended it without having had the time to say so.
-      else if (!this.#ends.has(id)) this.#ends.set(id, [found.value.state]);
+      else this.#found.set(id, found.value.state);
     }
     return lost;
   }
@@ -97,7 +107,8 @@ class Ledger {
   }
 
   unhappy(): string[] {
-    return [...this.acknowledged].filter((id) => this.#ends.get(id)?.[0] !== "SUCCEEDED");
+    const stateOf = (id: string) => this.#found.get(id) ?? this.#ends.get(id)?.[0];
+    return [...this.acknowledged].filter((id) => stateOf(id) !== "SUCCEEDED");
   }
 }
 
@@ -143,14 +154,13 @@ class ControlProcess {
   readonly #read: (line: string) => void;
   #child: ChildProcess | null = null;
 
-  constructor(nats: string, redis: string, name: string, read: (line: string) => void) {
-    this.#args = [nats, redis, name];
+  constructor(args: readonly string[], read: (line: string) => void) {
+    this.#args = args;
     this.#read = read;
   }
 
   async start(): Promise<void> {
-    const script = join(import.meta.dirname, "fixtures", "cluster-process.ts");
-    const child = spawn(process.execPath, ["--import", "tsx", script, ...this.#args], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [...this.#args], { stdio: ["ignore", "pipe", "inherit"] });
     this.#child = child;
     await new Promise<void>((resolve, reject) => {
       createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {

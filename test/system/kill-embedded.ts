@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { SeededRandom } from "../../src/sim/random.ts";
+import { bundle } from "./bundle.ts";
 
 /** Kills an embedded control plane under load, again and again, and tells what became of the jobs it acknowledged. */
 export interface KillReport {
@@ -33,17 +34,18 @@ export async function killEmbedded(options: {
     if (word === "end") ends.set(id, [...(ends.get(id) ?? []), state]);
     if (word === "final" && !ends.has(id)) ends.set(id, [state]);
   };
+  const script = await bundle("embedded-process.ts");
   let killed = 0;
   for (let boot = 1; boot <= options.kills; boot++) {
     // The moment is a number of lines of output: anywhere between the start and full load.
     const lines = 1 + Math.floor(random.next() ** 2 * 400);
-    await runUntil([options.dir, String(boot), "load"], read, (count) => count >= lines);
+    await runUntil(script, [options.dir, String(boot), "load"], read, (count) => count >= lines);
     killed++;
     options.onKill?.(killed, acknowledged.size);
   }
   const list = join(options.dir, "acknowledged.txt");
   writeFileSync(list, [...acknowledged].join("\n"));
-  await runUntil([options.dir, "last", list], read, () => false);
+  await runUntil(script, [options.dir, "last", list], read, () => false);
   return {
     killed,
     acknowledged: acknowledged.size,
@@ -54,9 +56,13 @@ export async function killEmbedded(options: {
 }
 
 /** Runs the process until it ends by itself or `isTime` says so; then it is killed with no chance to tidy up. */
-async function runUntil(args: readonly string[], read: (line: string) => void, isTime: (lines: number) => boolean) {
-  const script = join(import.meta.dirname, "fixtures", "embedded-process.ts");
-  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+async function runUntil(
+  script: string,
+  args: readonly string[],
+  read: (line: string) => void,
+  isTime: (lines: number) => boolean,
+) {
+  const child: ChildProcess = spawn(process.execPath, [script, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let complaints = "";

@@ -80,7 +80,8 @@ end
  *
  * ARGV     …, ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
  * returns  {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
- *          {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to another}
+ *          {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to another,
+ *          the org's last fence: what is handed to this waiter later has a larger one}
  */
 export const ASK = lockScript(`
 local ttl, owner, org, process, leaseMs, isQueueing, number = unpack(ARGV, 3)
@@ -116,7 +117,8 @@ if not held then
 end
 note()
 local _, _, holder = holding(call('GET', lock))
-return {0, tonumber(number) or 0, call('PTTL', lock), holder, held and 0 or 1}
+local last = tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
+return {0, tonumber(number) or 0, call('PTTL', lock), holder, held and 0 or 1, last}
 `);
 
 /**
@@ -161,12 +163,15 @@ return {0, holder or ''}
 
 /**
  * ARGV     …, ttl
- * returns  1 if the lock is held by this token, which then has it for another ttl
+ * returns  the fence if the lock is held by this token, which then has it for another ttl; else 0
  */
 export const RENEW = lockScript(`
 local held = call('GET', lock)
-if not held or holding(held) ~= token then return 0 end
-return call('PEXPIRE', lock, ARGV[3])
+if not held then return 0 end
+local who, fence = holding(held)
+if who ~= token then return 0 end
+call('PEXPIRE', lock, ARGV[3])
+return tonumber(fence)
 `);
 
 /**

@@ -1,0 +1,274 @@
+import { RESERVATIONS } from "../model/idempotency.ts";
+import { JOBS } from "../model/job.ts";
+import { SPENDINGS, type Spending } from "../model/parked.ts";
+import type { Bus, Handler } from "../ports/bus.ts";
+import type { Lease, Locks } from "../ports/locks.ts";
+import type { Safety } from "../ports/safety.ts";
+import type { Change, Put, Store } from "../ports/store.ts";
+import type { Patience } from "../retry/budget.ts";
+import { RETRY_CLASSES } from "../retry/classes.ts";
+import type { World } from "../world.ts";
+import type { Plant } from "./simulate.ts";
+import type { Checker } from "./violations.ts";
+
+/**
+ * Bugs to put in. A simulator that never caught one proves nothing: each of these takes away one promise of a port, or
+ * one rule of the flow, and names the checkers of which one must find it.
+ */
+export interface PlantedBug extends Plant {
+  readonly about: string;
+  readonly caughtBy: readonly Checker[];
+}
+
+export const PLANTS: readonly PlantedBug[] = [
+  {
+    name: "no-outbox-sweep",
+    about: "nobody sends what a dead process had saved",
+    caughtBy: ["outbox"],
+    world: withStore(() => ({ unsent: async () => [] })),
+  },
+  {
+    name: "publish-before-commit",
+    about: "messages are sent before the change that they tell of is saved",
+    caughtBy: ["unsaved"],
+    world: (world) =>
+      withCommit(async (change, commit) => {
+        await Promise.all(change.sends.map((message) => world.bus.publish(message)));
+        return commit(change);
+      })(world),
+  },
+  {
+    name: "lost-send",
+    about: "messages do not get into the outbox",
+    caughtBy: ["swallowed"],
+    world: withCommit((change, commit) => commit({ ...change, sends: [] })),
+  },
+  {
+    name: "no-fence-check",
+    about: "the store takes a stale fence",
+    caughtBy: ["lost_update", "fence"],
+    world: withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isNo("fence")) })),
+  },
+  {
+    name: "guard-not-checked",
+    about: "the store ignores limits on counters",
+    caughtBy: ["window"],
+    world: withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isNo("counter")) })),
+  },
+  {
+    name: "version-not-checked",
+    about: "the store overwrites whatever is there",
+    caughtBy: ["terminal", "moves"],
+    world: withPuts(({ expect: _, ...put }) => ({ ...put, expect: null })),
+  },
+  {
+    name: "split-commit",
+    about: "the puts of one change are written one by one",
+    caughtBy: ["letter"],
+    world: withCommit(async (change, commit) => {
+      const [first, ...rest] = change.puts;
+      if (!first || rest.length === 0) return commit(change);
+      const committed = await commit({ ...change, puts: [first] });
+      return committed.kind === "committed" ? commit({ ...change, puts: rest, guards: [], sends: [] }) : committed;
+    }),
+  },
+  {
+    name: "lost-index",
+    about: "a job is not entered in the queue that it waits in",
+    caughtBy: ["index", "stuck"],
+    world: withPuts((put) => (put.table === JOBS.name ? { ...put, to: { ...put.to, queue: null } } : put)),
+  },
+  {
+    name: "leaking-counter",
+    about: "a job that leaves the window is not counted out of it",
+    caughtBy: ["counters", "stuck"],
+    world: withPuts((put) => (put.table === JOBS.name ? { ...put, from: { ...put.from, counters: [] } } : put)),
+  },
+  {
+    name: "forgets-idempotency",
+    about: "the client's key is not kept with the job",
+    caughtBy: ["idempotency"],
+    world: withCommit((change, commit) =>
+      commit({ ...change, puts: change.puts.filter(({ table }) => table !== RESERVATIONS.name) }),
+    ),
+  },
+  {
+    name: "budget-shared-between-classes",
+    about: "waiting for one thing uses up the patience for every other",
+    caughtBy: ["budget"],
+    world: withPuts((put) => (put.table === SPENDINGS.name ? { ...put, value: shared(put.value as Spending) } : put)),
+  },
+  {
+    name: "no-due-sweep",
+    about: "nobody looks at records whose time has come",
+    caughtBy: ["stuck"],
+    world: withStore(() => ({ due: async () => [] })),
+  },
+  {
+    name: "due-too-early",
+    about: "retries come back all at once, before their time",
+    caughtBy: ["early"],
+    world: withStore((store) => ({
+      due: async (query) => {
+        const due = await store.due({ ...query, untilMs: query.nowMs + 60_000 });
+        return due.map((item) => ({ ...item, dueMs: Math.min(item.dueMs, query.nowMs) }));
+      },
+    })),
+  },
+  {
+    name: "one-org-first",
+    about: "the org with the longest backlog is served until it is empty",
+    caughtBy: ["fairness"],
+    world: withStore((store) => ({
+      counts: async (group, limit) => {
+        const counts = await store.counts(group, limit);
+        if (!group.startsWith("backlog/")) return counts;
+        return new Map([...counts].sort((a, b) => b[1] - a[1]).slice(0, 1));
+      },
+    })),
+  },
+  {
+    name: "ack-on-unknown-error",
+    about: "a message that failed is acknowledged",
+    caughtBy: ["swallowed"],
+    world: withHandler((handle) => async (delivery) => {
+      const settlement = await handle(delivery);
+      return settlement.kind === "nakDelay" ? { kind: "ack" } : settlement;
+    }),
+  },
+  {
+    name: "ack-before-work",
+    about: "a message is acknowledged before it is worked on",
+    caughtBy: ["swallowed"],
+    world: withHandler((handle) => async (delivery) => {
+      void handle(delivery);
+      return { kind: "ack" };
+    }),
+  },
+  {
+    name: "term-before-dead-letter",
+    about: "what cannot be read is ended first and written to the dead letters afterwards",
+    caughtBy: ["early_term"],
+    world: withHandler((handle) => async (delivery) => {
+      if (delivery.content.kind === "packet" || delivery.attempt <= 3) return handle(delivery);
+      void handle(delivery);
+      return { kind: "term" };
+    }),
+  },
+  {
+    name: "release-without-token",
+    about: "a release frees the lock, whoever holds it",
+    caughtBy: ["two_holders"],
+    world: (world, net) =>
+      withLease((lease) => ({
+        release: async () => {
+          const isOurs = await lease.release();
+          net.locks.forceRelease(lease.key);
+          return isOurs;
+        },
+      }))(world),
+  },
+  {
+    name: "lock-error-ignored",
+    about: "a failure of the lock's backend means going on without the lock",
+    caughtBy: ["lost_update", "fence", "two_holders"],
+    world: (world, net) =>
+      withLocks((locks) => ({
+        acquire: async (request) => {
+          try {
+            return await locks.acquire(request);
+          } catch {
+            return { kind: "held", lease: madeUpLease(request.key, net.store.fenceOf("sim_tally", "a") + 1) };
+          }
+        },
+      }))(world),
+  },
+  {
+    name: "fail-open",
+    about: "a kernel that does not answer counts as a yes",
+    caughtBy: ["denied"],
+    world: withSafety((safety) => ({
+      check: async (request) => {
+        const checked = await safety.check(request);
+        if (checked.kind === "decided") return checked;
+        return { kind: "decided", decision: { effect: "allow", ruleId: null, reason: checked.reason, snapshot: "" } };
+      },
+    })),
+  },
+  {
+    name: "no-dispatch-deadline",
+    about: "nobody waits for the result of an attempt",
+    caughtBy: ["stuck"],
+    settings: (settings) => ({ ...settings, dispatch: { ...settings.dispatch, deadlineMs: 3_600_000 } }),
+  },
+];
+
+export function plantNamed(name: string): PlantedBug | undefined {
+  return PLANTS.find((plant) => plant.name === name);
+}
+
+type Decorator = (world: World) => World;
+
+/** Replaces some methods of one port; the others are passed on, bound to what they belong to. */
+function withStore(change: (store: Store) => Partial<Store>): Decorator {
+  return (world) => ({ ...world, store: around(world.store, change(world.store)) });
+}
+
+function withLocks(change: (locks: Locks) => Partial<Locks>): Decorator {
+  return (world) => ({ ...world, locks: around(world.locks, change(world.locks)) });
+}
+
+function withSafety(change: (safety: Safety) => Partial<Safety>): Decorator {
+  return (world) => ({ ...world, safety: around(world.safety, change(world.safety)) });
+}
+
+function withCommit(change: (change: Change, commit: Store["commit"]) => ReturnType<Store["commit"]>): Decorator {
+  return withStore((store) => ({ commit: (wanted) => change(wanted, (changed) => store.commit(changed)) }));
+}
+
+function withPuts(change: (put: Put) => Put): Decorator {
+  return withCommit((wanted, commit) => commit({ ...wanted, puts: wanted.puts.map(change) }));
+}
+
+function withHandler(change: (handle: Handler) => Handler): Decorator {
+  return (world) => {
+    const { bus } = world;
+    const consume: Bus["consume"] = (subject, group, handle) => bus.consume(subject, group, change(handle));
+    return { ...world, bus: around(bus, { consume }) };
+  };
+}
+
+function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
+  return withLocks((locks) => ({
+    acquire: async (request) => {
+      const acquired = await locks.acquire(request);
+      if (acquired.kind === "busy") return acquired;
+      return { kind: "held", lease: around(acquired.lease, change(acquired.lease)) };
+    },
+  }));
+}
+
+function around<T extends object>(inner: T, replaced: Partial<T>): T {
+  return new Proxy(inner, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(Object.hasOwn(replaced, key) ? replaced : target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+function isNo(kind: string): (guard: { readonly kind: string }) => boolean {
+  return (guard) => guard.kind !== kind;
+}
+
+function shared(spending: Spending | null): Spending | null {
+  if (spending === null) return null;
+  const largest = Object.values(spending.patience).reduce((a, b) => (a.count >= b.count ? a : b));
+  const patience = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as Patience;
+  return { ...spending, patience };
+}
+
+function madeUpLease(key: string, fence: number): Lease {
+  const { signal } = new AbortController();
+  return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, release: async () => true };
+}

@@ -1,0 +1,198 @@
+import type { BusOptions, Content, Message } from "../ports/bus.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import { contentOf, type MessageRows, NEVER_MS, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
+import type { Writer } from "./sqlite-writer.ts";
+
+/** What the groups of a bus share. */
+export interface GroupHost {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly writer: Writer;
+  readonly rows: MessageRows;
+  readonly options: BusOptions;
+  /** Calls `store` if it is still needed after a few turns of the event loop. */
+  watch(store: () => void): void;
+}
+
+/** A message on its way to one group. */
+export interface Slip {
+  readonly seq: number;
+  readonly id: string;
+  readonly content: Content;
+  /** As it is on disk; null until it has to be. */
+  text: string | Uint8Array | null;
+  /** Deliveries begun. */
+  attempt: number;
+  isRow: boolean;
+  isEnded: boolean;
+  /** The publisher, as long as it waits. */
+  safe: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | null;
+}
+
+/**
+ * The part of a group that is on disk: how much there is, how much there may be, and the way there and back.
+ * Nothing that was acknowledged is dropped: a group that is full refuses.
+ */
+export class Shelf {
+  readonly #host: GroupHost;
+  readonly #subject: string;
+  #name: string;
+  #size: number;
+  #oldestMs: number | null;
+
+  constructor(host: GroupHost, subject: string, name: string, found: { size: number; oldestMs: number | null }) {
+    this.#host = host;
+    this.#subject = subject;
+    this.#name = name;
+    this.#size = found.size;
+    this.#oldestMs = found.oldestMs;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The first group of a subject takes over what waited for it. */
+  rename(name: string): void {
+    this.#name = name;
+  }
+
+  newSlip({ id, packet }: Message): Slip {
+    const seq = this.#host.rows.newSeq();
+    const content: Content = { kind: "packet", packet };
+    return { seq, id, content, text: null, attempt: 0, isRow: false, isEnded: false, safe: null };
+  }
+
+  /** Why there is no room for one more; null when there is. */
+  refusal(): Error | null {
+    if (this.#name !== NO_GROUP) {
+      if (this.#size < ROWS_MAX) return null;
+      return new Error(
+        `\`${this.#subject}\` is full: ${this.#size} messages wait for \`${this.#name}\`: start its consumers`,
+      );
+    }
+    const ageMs = this.#oldestMs === null ? 0 : this.#host.clock.now() - this.#oldestMs;
+    if (this.#size < ORPHANS_MAX && ageMs <= ORPHAN_AGE_MS_MAX) return null;
+    return new Error(
+      `nobody consumes \`${this.#subject}\`: ${this.#size} messages wait, the oldest for ${Math.floor(ageMs / 1_000)} s: ` +
+        "start a consumer",
+    );
+  }
+
+  /** Writes down a message unless it was ended meanwhile. Its publisher is told. */
+  async store(slip: Slip): Promise<void> {
+    if (slip.isEnded || slip.isRow) return;
+    const nowMs = this.#host.clock.now();
+    const isWritten = await this.#write(slip, () => {
+      if (slip.isEnded) return false;
+      this.#put(slip, nowMs, nowMs);
+      return true;
+    });
+    if (isWritten) this.#stored(slip, nowMs);
+  }
+
+  /** Writes down when a message comes again. Its publisher is told; false when the disk refused. */
+  async delay(slip: Slip, visibleMs: number): Promise<boolean> {
+    const nowMs = this.#host.clock.now();
+    const isWritten = await this.#write(slip, () => {
+      this.#put(slip, visibleMs, nowMs);
+      return true;
+    });
+    if (isWritten) this.#stored(slip, nowMs);
+    return isWritten;
+  }
+
+  /** Counts a delivery before it begins; only a message on disk can be delivered by a later boot. */
+  begin({ isRow, seq, attempt }: Slip): Promise<void> | null {
+    return isRow ? this.#host.writer.change(() => this.#host.rows.begin(seq, attempt)) : null;
+  }
+
+  end(slip: Slip): void {
+    slip.isEnded = true;
+    tellSafe(slip);
+    this.#erase(slip);
+  }
+
+  /** Reads what is ready and not `held`; what is read is held from that moment. */
+  async load(limit: number, held: Set<number>): Promise<Loaded> {
+    const { clock, rows, writer } = this.#host;
+    const fresh: VisibleRow[] = [];
+    try {
+      const next = await writer.readLatest(() => {
+        const nowMs = clock.now();
+        const rowsMax = limit + held.size;
+        const found = rows.visible(this.#subject, this.#name, nowMs, rowsMax);
+        // Now, not when the promise resolves: by then some may have been ended and would look new.
+        for (const row of found) if (!held.has(row.seq)) fresh.push(row);
+        for (const row of fresh) held.add(row.seq);
+        if (found.length === rowsMax) return { hasMore: true, nextMs: null };
+        return { hasMore: false, nextMs: rows.nextVisibleMs(this.#subject, this.#name, nowMs) };
+      });
+      return { slips: fresh.map(slipOf), ...next };
+    } catch (error) {
+      for (const row of fresh) held.delete(row.seq);
+      throw error;
+    }
+  }
+
+  async #write(slip: Slip, write: () => boolean): Promise<boolean> {
+    try {
+      slip.text ??= textOf(slip.content);
+      return await this.#host.writer.change(write);
+    } catch (error) {
+      slip.safe?.reject(error);
+      slip.safe = null;
+      return false;
+    }
+  }
+
+  #put(slip: Slip, visibleMs: number, atMs: number): void {
+    const { seq, id, text, attempt } = slip;
+    const place = { subject: this.#subject, group: this.#name };
+    this.#host.rows.put({ ...place, seq, id, packet: text!, attempt, visibleMs: Math.min(visibleMs, NEVER_MS), atMs });
+  }
+
+  #stored(slip: Slip, nowMs: number): void {
+    if (!slip.isRow) {
+      slip.isRow = true;
+      this.#size += 1;
+      this.#oldestMs ??= nowMs;
+    }
+    tellSafe(slip);
+    if (slip.isEnded) this.#erase(slip);
+  }
+
+  #erase(slip: Slip): void {
+    if (!slip.isRow) return;
+    slip.isRow = false;
+    this.#size -= 1;
+    // A crash may forget it, and then the message comes once more: "at least once".
+    this.#host.writer.later(() => this.#host.rows.delete(slip.seq));
+  }
+}
+
+export interface Loaded {
+  readonly slips: readonly Slip[];
+  readonly hasMore: boolean;
+  /** When the next delayed one is due; null when there is none, or more to read first. */
+  readonly nextMs: number | null;
+}
+
+const ROWS_MAX = 1_000_000;
+/** What a subject keeps for a group that has not come yet. */
+const ORPHANS_MAX = 100_000;
+const ORPHAN_AGE_MS_MAX = 7 * 24 * 3_600_000;
+
+function tellSafe(slip: Slip): void {
+  slip.safe?.resolve();
+  slip.safe = null;
+}
+
+function slipOf({ seq, id, packet, attempt }: VisibleRow): Slip {
+  return { seq, id, content: contentOf(packet), text: packet, attempt, isRow: true, isEnded: false, safe: null };
+}
+
+function textOf(content: Content): string | Uint8Array {
+  return content.kind === "packet" ? JSON.stringify(content.packet) : content.bytes;
+}

@@ -1,0 +1,153 @@
+import type { Bus, BusOptions, Dispatched, Handler, Message, Stop } from "../ports/bus.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import type { Packet } from "../wire/packet.ts";
+import { LocalCalls } from "./local-calls.ts";
+import type { Database } from "./sqlite.ts";
+import { Group } from "./sqlite-bus-group.ts";
+import { MessageRows, NO_GROUP } from "./sqlite-bus-rows.ts";
+import type { GroupHost } from "./sqlite-bus-shelf.ts";
+import type { Writer } from "./sqlite-writer.ts";
+
+/**
+ * The bus of an embedded world: one process, messages on disk where they have to be.
+ *
+ * 1. A message that a handler ends within a few turns of the event loop is never written: what the handler did is on
+ *    disk already, and its publisher is told only then.
+ * 2. All else is written in the store's own transactions, and delivered again after a restart.
+ * 3. A group that subscribed once gets every message, running or not. A subject that nobody ever consumed keeps its
+ *    messages for the first group that does.
+ */
+export class SqliteBus implements Bus {
+  readonly #host: GroupHost;
+  readonly #subjects = new Map<string, Map<string, Group>>();
+  readonly #recent: RecentIds;
+  readonly #calls: LocalCalls;
+  /** Messages that are not safe yet, by the turn in which they came; the last is the youngest. */
+  #young: (() => void)[][] = [];
+  #isTurning = false;
+
+  constructor(db: Database, writer: Writer, clock: Clock, log: Log, options: BusOptions) {
+    const rows = new MessageRows(db);
+    this.#host = { clock, log, writer, rows, options, watch: (store) => this.#watch(store) };
+    this.#recent = new RecentIds(clock);
+    this.#calls = new LocalCalls(log);
+    for (const found of rows.known()) {
+      this.#groupsOf(found.subject).set(found.name, new Group(this.#host, found.subject, found.name, found));
+    }
+  }
+
+  publish(message: Message): Promise<void> {
+    return this.#recent.once(message.id, () => {
+      const groups = this.#groupsOf(message.subject);
+      if (groups.size === 0) groups.set(NO_GROUP, this.#newGroup(message.subject, NO_GROUP));
+      const offers = [...groups.values()].map((group) => group.offer(message));
+      return offers.length === 1 ? offers[0]! : Promise.all(offers).then(() => {});
+    });
+  }
+
+  async consume(subject: string, name: string, handler: Handler): Promise<Stop> {
+    const groups = this.#groupsOf(subject);
+    const orphans = groups.get(NO_GROUP);
+    if (orphans) {
+      groups.delete(NO_GROUP);
+      orphans.rename(name);
+    }
+    const group = groups.get(name) ?? orphans ?? this.#newGroup(subject, name);
+    groups.set(name, group);
+    const isFirst = groups.size === 1;
+    await this.#host.writer.change(() => this.#host.rows.subscribe(subject, name, isFirst));
+    return group.join(handler);
+  }
+
+  tell(subject: string, packet: Packet): void {
+    this.#calls.tell(subject, packet);
+  }
+
+  listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    return this.#calls.listen(subject, handler);
+  }
+
+  dispatch(subject: string, packet: Packet): Promise<Dispatched> {
+    return this.#calls.dispatch(subject, packet);
+  }
+
+  serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    return this.#calls.serve(subject, handler);
+  }
+
+  /** Hands the writer what only memory knows; the writer is closed after. */
+  close(): void {
+    for (const groups of this.#subjects.values()) for (const group of groups.values()) group.close();
+  }
+
+  #groupsOf(subject: string): Map<string, Group> {
+    let groups = this.#subjects.get(subject);
+    if (!groups) {
+      groups = new Map();
+      this.#subjects.set(subject, groups);
+    }
+    return groups;
+  }
+
+  #newGroup(subject: string, name: string): Group {
+    return new Group(this.#host, subject, name, { size: 0, oldestMs: null });
+  }
+
+  #watch(store: () => void): void {
+    if (this.#young.length === 0) this.#young.push([]);
+    this.#young.at(-1)!.push(store);
+    this.#turnSoon();
+  }
+
+  #turnSoon(): void {
+    if (this.#isTurning) return;
+    this.#isTurning = true;
+    setImmediate(() => {
+      this.#isTurning = false;
+      const old = this.#young.length >= GRACE_TURNS ? this.#young.shift()! : [];
+      for (const store of old) store();
+      if (this.#young.some((turn) => turn.length > 0)) {
+        this.#young.push([]);
+        this.#turnSoon();
+      } else {
+        this.#young = [];
+      }
+    });
+  }
+}
+
+/** Two messages with one id are one message, for a while. */
+class RecentIds {
+  readonly #clock: Clock;
+  readonly #known = new Map<string, { readonly published: Promise<void>; readonly untilMs: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  once(id: string, publish: () => Promise<void>): Promise<void> {
+    const nowMs = this.#clock.now();
+    const known = this.#known.get(id);
+    if (known && known.untilMs > nowMs) return known.published;
+    this.#forgetOld(nowMs);
+    const published = publish();
+    this.#known.delete(id);
+    this.#known.set(id, { published, untilMs: nowMs + RECENT_MS });
+    // A publish that failed may be tried again at once.
+    published.catch(() => this.#known.delete(id));
+    return published;
+  }
+
+  #forgetOld(nowMs: number): void {
+    for (const [id, { untilMs }] of this.#known) {
+      if (untilMs > nowMs && this.#known.size < RECENT_MAX) return;
+      this.#known.delete(id);
+    }
+  }
+}
+
+/** Enough for a handler that loads, takes a lock, and commits. */
+const GRACE_TURNS = 6;
+const RECENT_MS = 120_000;
+const RECENT_MAX = 100_000;

@@ -1,0 +1,160 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { RunningServer } from "../servers/server.ts";
+import { startRedis } from "../servers/start.ts";
+import { bundle } from "./bundle.ts";
+import type { Span } from "./fixtures/redis-lock-process.ts";
+
+/** Locks between real processes that die, or stand still, without a word. */
+describe("locks on redis, between processes", () => {
+  let server: RunningServer;
+  let script: string;
+  const children: Contender[] = [];
+
+  beforeAll(async () => {
+    script = await bundle("redis-lock-process.ts");
+  });
+  beforeEach(async () => {
+    server = await startRedis();
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) await child.kill();
+    await server.stop();
+  });
+
+  const start = async (): Promise<Contender> => {
+    const child = new Contender(script, server.url);
+    children.push(child);
+    await child.answer("ready");
+    return child;
+  };
+
+  it("100 contenders of 4 processes: never two inside, one attempt each, every fence once (L13, L14)", async () => {
+    const four = await Promise.all([start(), start(), start(), start()]);
+    for (const child of four) child.tell({ do: "contend", key: KEY, count: 25, holdMs: 3 });
+    const spans = (await Promise.all(four.map((child) => child.answer<Span[]>("spans")))).flat();
+    expect(spans).toHaveLength(100);
+    expect(spans.filter(({ inside }) => inside !== 1)).toEqual([]);
+    expect(new Set(spans.map(({ fence }) => fence)).size).toBe(100);
+    expect(spans.filter(({ attempts }) => attempts !== 1)).toEqual([]);
+  });
+
+  it("kill -9 of the holder: the lock is free when its TTL is over, and goes to the first who waits", async () => {
+    const [holder, first, second] = [await start(), await start(), await start()];
+    holder.tell({ do: "hold", key: KEY, ttlMs: 2_000 });
+    const fence = await holder.answer<number>("fence");
+    for (const child of [first, second]) {
+      child.tell({ do: "wait", key: KEY, ttlMs: 30_000 });
+      await child.answer("queued");
+    }
+    await holder.kill();
+    expect(await first.answer<number>("fence")).toBeGreaterThan(fence);
+    first.tell({ do: "release" });
+    expect(await first.answer("released")).toBe(true);
+    expect(await second.answer<number>("fence")).toBeGreaterThan(fence + 1);
+  });
+
+  it("kill -9 of the waiter at the head delays those behind it by its own short lease at most", async () => {
+    const [holder, dead, next] = [await start(), await start(), await start()];
+    // Far longer than the test may take: only the waiter's own lease can be what lets the next one in.
+    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
+    await holder.answer("fence");
+    for (const child of [dead, next]) {
+      child.tell({ do: "wait", key: KEY, ttlMs: 600_000 });
+      await child.answer("queued");
+    }
+    await dead.kill();
+    holder.tell({ do: "release" });
+    expect(await next.answer("fence")).toBeGreaterThan(0);
+  });
+
+  it("a waiter at the head that stands still gets the lock, does not take it up, and loses it to the next", async () => {
+    const [holder, still, next] = [await start(), await start(), await start()];
+    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
+    const fence = await holder.answer<number>("fence");
+    for (const child of [still, next]) {
+      child.tell({ do: "wait", key: KEY, ttlMs: 600_000 });
+      await child.answer("queued");
+    }
+    still.signal("SIGSTOP");
+    holder.tell({ do: "release" });
+    const nextFence = await next.answer<number>("fence");
+    expect(nextFence).toBeGreaterThan(fence);
+    // It wakes up, finds the message that it was its turn, and must not believe it.
+    still.signal("SIGCONT");
+    next.tell({ do: "release" });
+    await next.answer("released");
+    expect(await still.answer<number>("fence")).toBeGreaterThan(nextFence);
+  });
+
+  it("a holder that stands still beyond its TTL: its late write is refused, the new holder's is not (L14)", async () => {
+    const [old, next] = [await start(), await start()];
+    old.tell({ do: "hold", key: KEY, ttlMs: 1_500 });
+    const oldFence = await old.answer<number>("fence");
+    next.tell({ do: "wait", key: KEY, ttlMs: 30_000 });
+    await next.answer("queued");
+    old.signal("SIGSTOP");
+    const nextFence = await next.answer<number>("fence");
+    next.tell({ do: "write", id: "run-1", text: "new", fence: nextFence });
+    expect(await next.answer("outcome")).toBe("committed");
+    // Given while it stands still: it is the first thing it does when it goes on.
+    old.tell({ do: "write", id: "run-1", text: "old", fence: oldFence });
+    old.signal("SIGCONT");
+    expect(await old.answer("outcome")).toBe("refused");
+    expect(await old.answer("lost")).toBe(true);
+    next.tell({ do: "write", id: "run-1", text: "newer", fence: nextFence });
+    expect(await next.answer("outcome")).toBe("committed");
+  });
+});
+
+const KEY = "cordum:wf:run:lock:hot";
+
+/** A child process and what it has said. */
+class Contender {
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+  readonly #said: Record<string, unknown>[] = [];
+  #waiters: (() => void)[] = [];
+  #end: Error | null = null;
+
+  constructor(script: string, url: string) {
+    this.#child = spawn(process.execPath, [script, url], { stdio: ["pipe", "pipe", "inherit"] });
+    this.#exited = new Promise((resolve) => this.#child.once("exit", resolve));
+    createInterface({ input: this.#child.stdout! }).on("line", (line) => {
+      this.#said.push(JSON.parse(line) as Record<string, unknown>);
+      this.#wake();
+    });
+    void this.#exited.then((code) => {
+      this.#end = new Error(`the process has ended: ${String(code)}`);
+      this.#wake();
+    });
+  }
+
+  tell(command: object): void {
+    this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
+  }
+
+  /** Waits for an answer of this name, and takes it away. */
+  async answer<T = unknown>(name: string): Promise<T> {
+    for (;;) {
+      const at = this.#said.findIndex((said) => name in said);
+      if (at !== -1) return this.#said.splice(at, 1)[0]![name] as T;
+      if (this.#end !== null) throw this.#end;
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#exited;
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+}
