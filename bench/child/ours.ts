@@ -1,4 +1,4 @@
-import { defaultSettings, fixedSettings } from "../../src/config.ts";
+import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
 import { admit } from "../../src/flow/admit.ts";
 import { policyRequestOf } from "../../src/flow/check-safety.ts";
@@ -24,7 +24,7 @@ import type { Role } from "./task.ts";
 export async function openOurs(spec: OurSpec, role: Role, events: Events): Promise<Side> {
   const opened = await openWorld(spec);
   const world = role === "submitter" ? withoutKernel(opened.world) : opened.world;
-  const flow = openFlow(world, fixedSettings(defaultSettings()));
+  const flow = openFlow(world, { current: defaultSettings() });
   const stops: (() => Promise<void>)[] = [];
   if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : announcing(world));
   if (role === "submitter") stops.push(await hearEnds(world, events));

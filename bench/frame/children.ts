@@ -37,7 +37,6 @@ export class Children {
       platform: "node",
       target: "node20",
       packages: "external",
-      external: ["../../src/worlds/embedded.ts"],
       sourcemap: true,
       logLevel: "error",
     });

@@ -29,7 +29,7 @@ export class ChaosDriver {
     const { crashEveryMs, pauseEveryMs, cutEveryMs, kernelOutEveryMs } = this.#chaos;
     for (const host of this.#hosts) {
       this.#again(crashEveryMs, () => this.crash(host));
-      this.#again(pauseEveryMs, () => this.#pause(host));
+      this.#again(pauseEveryMs, () => this.pause(host, this.#random.between(10, this.#chaos.pauseMsMax)));
       this.#again(cutEveryMs, () => this.#cut(host, this.#random.chance(0.5) ? "bus" : "store"));
     }
     this.#again(kernelOutEveryMs, () => this.#kernelOut());
@@ -50,6 +50,18 @@ export class ChaosDriver {
     this.#net.timeline.post(this.#random.between(5, this.#chaos.downMsMax), () => this.#restart(host));
   }
 
+  /** SIGSTOP, then SIGCONT. */
+  pause(host: Host, ms: number): void {
+    const { process } = host;
+    if (process === null || this.#isOver) return;
+    this.#note(host.name, "pause");
+    process.pause();
+    this.#net.timeline.post(ms, () => {
+      this.#note(host.name, "resume");
+      process.resume();
+    });
+  }
+
   stop(): void {
     this.#isOver = true;
     this.#net.kernel.health = "up";
@@ -65,17 +77,6 @@ export class ChaosDriver {
     if (host.process !== null) return;
     this.#note(host.name, "start");
     host.start();
-  }
-
-  #pause(host: Host): void {
-    const { process } = host;
-    if (process === null) return;
-    this.#note(host.name, "pause");
-    process.pause();
-    this.#net.timeline.post(this.#random.between(10, this.#chaos.pauseMsMax), () => {
-      this.#note(host.name, "resume");
-      process.resume();
-    });
   }
 
   #cut(host: Host, peer: Peer): void {

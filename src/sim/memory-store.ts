@@ -18,13 +18,15 @@ import { Sorted } from "./sorted.ts";
 /**
  * The store as one server: the Store port's semantics, exactly, at once, in memory.
  *
- * Values are kept as they are handed in, never copied: the core treats them as readonly. `isFreezing` makes sure of it.
+ * Values are kept as they are handed in, never copied: the core treats them as readonly. `isFreezing` makes sure of it,
+ * and that they are documents.
  * Taps see every commit in the order of the writes, with what stood there before: the checkers live on that.
  */
 export class MemoryStore {
   readonly #shelves = new Map<string, Shelf>();
   readonly #due = new Sorted();
   readonly #counters = new Map<string, Map<string, number>>();
+  readonly #turns = new Map<string, number>();
   readonly #outbox = new Map<string, { readonly atMs: number; readonly message: Message }>();
   readonly #taps: Tap[] = [];
   readonly #isFreezing: boolean;
@@ -42,6 +44,8 @@ export class MemoryStore {
   }
 
   commit(change: Change): Committed {
+    // What is no document a real store could not write either.
+    if (this.#isFreezing) for (const { value } of change.puts) JSON.stringify(value);
     for (const { table, id, expect } of change.puts) {
       if (expect !== null && (this.#shelf(table).rows.get(id)?.record.version ?? 0) !== expect)
         return { kind: "stale", table, id };
@@ -101,7 +105,13 @@ export class MemoryStore {
   }
 
   counts(group: string, limit: number): ReadonlyMap<string, number> {
-    return new Map([...(this.#counters.get(group) ?? [])].slice(0, limit));
+    const counters = this.#counters.get(group);
+    if (counters === undefined || counters.size <= limit) return new Map(counters);
+    // More than were asked for: the next call goes on behind these, so that none is left out for ever.
+    const from = (this.#turns.get(group) ?? 0) % counters.size;
+    this.#turns.set(group, from + limit);
+    const all = [...counters];
+    return new Map([...all.slice(from), ...all.slice(0, from)].slice(0, limit));
   }
 
   unsent(untilMs: number, limit: number): readonly Message[] {
@@ -229,8 +239,10 @@ function removeFrom(sets: Map<string, Sorted>, entry: Entry, id: string): void {
 
 function readCursor(cursor: string | undefined): { score: number; id: string } | null {
   if (cursor === undefined) return null;
-  const cut = cursor.indexOf("/");
-  return { score: Number(cursor.slice(0, cut)), id: cursor.slice(cut + 1) };
+  const [, score, id] = /^(\d+)\/(.*)$/s.exec(cursor) ?? [];
+  if (score === undefined || id === undefined)
+    throw new Error(`\`${cursor}\` is no cursor of a list: begin without one`);
+  return { score: Number(score), id };
 }
 
 function deepFrozen(value: unknown): unknown {

@@ -4,6 +4,7 @@ import type { PolicyDocument } from "../policy/document.ts";
 import type { Settings } from "../settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "./faults.ts";
 import type { SeededRandom } from "./random.ts";
+import { TALLY_TTL_MS } from "./tally.ts";
 
 /**
  * What one seed makes: the system, what is asked of it, and what goes wrong. Plain data, drawn before anything runs, so
@@ -58,6 +59,8 @@ export interface TallyOrder {
   readonly atMs: number;
   readonly record: string;
   readonly thinkMs: number;
+  /** The process that is first to think about it stalls for so long; null for none. */
+  readonly stallMs: number | null;
   /** `flaky` fails in about half of its tries, `doomed` always, `refused` says never again. */
   readonly mood: "fine" | "flaky" | "doomed" | "refused";
 }
@@ -104,7 +107,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     controls,
     workers,
     orders: drawOrders(random.fork("orders"), jobs, safetyMs),
-    tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 4), safetyMs),
+    tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
   };
 }
@@ -136,17 +139,19 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
 function drawOrders(random: SeededRandom, count: number, safetyMs: number): Order[] {
   const burstMs = random.between(0, safetyMs / 2);
   return Array.from({ length: count }, (_, number) => {
-    // A quarter of all jobs is one org's burst on one topic: the others must get their turn all the same.
-    const isBurst = random.chance(0.25);
+    // Two fifths of all jobs are one org's burst on one topic; a few others come right after it, and must get their turn.
+    const isBurst = random.chance(0.4);
+    const isLate = !isBurst && random.chance(0.15);
     const by = random.pick(["key", "key", "key", "key", "id", "id", "none", "bus"] as const);
-    const topic = random.chance(0.08) ? DENIED_TOPIC : random.pick(TOPICS);
+    const topic = random.chance(0.12) ? DENIED_TOPIC : random.pick(TOPICS);
+    const atMs = random.between(0, safetyMs * 0.9);
     return {
       number,
-      atMs: isBurst ? burstMs + random.between(0, 500) : random.between(0, safetyMs * 0.9),
+      atMs: isBurst ? burstMs + random.between(0, 500) : isLate ? burstMs + random.between(200, 1_500) : atMs,
       by,
       submission: {
         org: isBurst ? NOISY_ORG : random.pick(ORGS),
-        topic: isBurst ? "work.alpha" : topic,
+        topic: isBurst || isLate ? "work.alpha" : topic,
         input: { number },
         jobId: by === "id" || by === "bus" ? `job-${number}` : null,
         priority: random.pick(["batch", "batch", "interactive", "critical"] as const),
@@ -172,12 +177,15 @@ function drawActs(random: SeededRandom): readonly Act[] {
   return [...Array.from({ length }, () => random.pick(ACTS)), "ok"];
 }
 
-function drawTallies(random: SeededRandom, count: number, safetyMs: number): TallyOrder[] {
+/** They come in a few bursts, so that their locks are contended. */
+function drawTallies(random: SeededRandom, count: number, safetyMs: number, isStalling: boolean): TallyOrder[] {
+  const bursts = Array.from({ length: 3 }, () => random.between(0, safetyMs * 0.8));
   return Array.from({ length: count }, (_, index) => ({
     id: `tally-${index}`,
-    atMs: random.between(0, safetyMs * 0.9),
+    atMs: random.pick(bursts) + random.between(0, 3_000),
     record: random.pick(["a", "b"]),
     thinkMs: random.logarithmic(1, 400),
+    stallMs: isStalling && random.chance(0.15) ? TALLY_TTL_MS * random.between(0.5, 3) : null,
     mood: random.pick(["fine", "fine", "fine", "fine", "fine", "fine", "flaky", "flaky", "doomed", "refused"] as const),
   }));
 }

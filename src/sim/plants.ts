@@ -9,7 +9,9 @@ import type { Patience } from "../retry/budget.ts";
 import { RETRY_CLASSES } from "../retry/classes.ts";
 import type { World } from "../world.ts";
 import type { Plant } from "./simulate.ts";
+import { TALLIES, tallyLock } from "./tally.ts";
 import type { Checker } from "./violations.ts";
+import type { SimNet } from "./world.ts";
 
 /**
  * Bugs to put in. A simulator that never caught one proves nothing: each of these takes away one promise of a port, or
@@ -178,7 +180,7 @@ export const PLANTS: readonly PlantedBug[] = [
           try {
             return await locks.acquire(request);
           } catch {
-            return { kind: "held", lease: madeUpLease(request.key, net.store.fenceOf("sim_tally", "a") + 1) };
+            return { kind: "held", lease: madeUpLease(request.key, fenceFor(net, request.key)) };
           }
         },
       }))(world),
@@ -266,6 +268,12 @@ function shared(spending: Spending | null): Spending | null {
   const largest = Object.values(spending.patience).reduce((a, b) => (a.count >= b.count ? a : b));
   const patience = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as Patience;
   return { ...spending, patience };
+}
+
+/** One that the store would take: the next after the last that was written. */
+function fenceFor(net: SimNet, key: string): number {
+  const records = ["a", "b"].filter((record) => tallyLock(record) === key);
+  return 1 + Math.max(0, ...records.map((record) => net.store.fenceOf(TALLIES.name, record)));
 }
 
 function madeUpLease(key: string, fence: number): Lease {

@@ -82,6 +82,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
       settings: (settings) => plant?.settings?.(settings) ?? settings,
     },
     crash: (host) => chaos.crash(host),
+    stall: (host, ms) => chaos.pause(host, ms),
   });
   const chaos = new ChaosDriver(net, plan.faults.chaos, system.hosts, random.fork("chaos"));
   net.onCommit = (process) => chaos.afterCommit(process);

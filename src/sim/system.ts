@@ -7,10 +7,10 @@ import { RESULT } from "../wire/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import type { World } from "../world.ts";
 import { LockWatch } from "./lock-watch.ts";
-import type { Act, ControlPlan, Plan, WorkerPlan } from "./plan.ts";
+import { type Act, type ControlPlan, DENIED_TOPIC, type Plan, type WorkerPlan } from "./plan.ts";
 import { Host, type Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
-import { startTally } from "./tally.ts";
+import { startTally, type TallyHooks } from "./tally.ts";
 import type { Violations } from "./violations.ts";
 import { type SimNet, simWorld } from "./world.ts";
 
@@ -41,15 +41,24 @@ export interface SystemOptions {
   /** A planted bug, or nothing. */
   readonly decorate: { world(world: World): World; settings(settings: Settings): Settings };
   crash(host: Host): void;
+  stall(host: Host, ms: number): void;
 }
 
 export function buildSystem(options: SystemOptions): System {
   const { net, plan } = options;
   const locks = new LockWatch(options.violations);
   const plainErrors = new Map<string, number>();
+  const stalls = new Map(plan.tallies.map(({ id, stallMs }) => [id, stallMs]));
   const floor: Floor = { ...options, isCalm: false, finishedWell: new Set() };
   const controls = plan.controls.map((control) =>
-    controlHost(options, control, locks, (id) => plainErrors.set(id, (plainErrors.get(id) ?? 0) + 1)),
+    controlHost(options, control, locks, (host) => ({
+      onPlainError: (id) => void plainErrors.set(id, (plainErrors.get(id) ?? 0) + 1),
+      onThink: (id) => {
+        const stallMs = stalls.get(id) ?? null;
+        stalls.delete(id);
+        if (stallMs !== null) options.stall(host, stallMs);
+      },
+    })),
   );
   const workers = plan.workers.map((worker) => workerHost(floor, worker));
   for (const { host } of controls) host.start();
@@ -72,18 +81,18 @@ function controlHost(
   { net, plan, random, decorate }: SystemOptions,
   control: ControlPlan,
   locks: LockWatch,
-  onPlainError: (id: string) => void,
+  hooks: (host: Host) => TallyHooks,
 ): ControlHost {
   const settings = { current: decorate.settings(plan.settings) };
   let flow: Flow | null = null;
-  const host = new Host(net.timeline, random, {
+  const host: Host = new Host(net.timeline, random, {
     name: control.name,
     skewMs: control.skewMs,
     boot: (process) => {
       const world = decorate.world(simWorld(net, process, { safety: control.safety }));
       flow = openFlow(locks.around(world, process), settings);
       void startControl(flow);
-      void startTally(flow, onPlainError);
+      void startTally(flow, hooks(host));
     },
   });
   return {
@@ -122,7 +131,7 @@ async function work(floor: Floor, host: Host, process: Process, world: World, it
   const { net, plan, violations } = floor;
   const { number } = item.input as { number: number };
   const job = net.store.load(JOBS, item.jobId)?.value;
-  if (job?.safety?.effect !== "allow") {
+  if (job?.safety?.effect !== "allow" || item.topic === DENIED_TOPIC) {
     violations.add("denied", item.jobId, `a worker got it, but the kernel said ${job?.safety?.effect ?? "nothing"}`);
   }
   const acts = plan.orders[number]?.acts ?? ["ok"];
@@ -143,7 +152,8 @@ async function work(floor: Floor, host: Host, process: Process, world: World, it
       throw permanent(new Error("it can never work"));
     case "die":
       floor.crash(host);
-      return null;
+      // Nobody dies any more once the faults have stopped: then it has worked like any other.
+      break;
     case "twice":
       await answerAsWell(world, item);
       break;

@@ -45,13 +45,15 @@ export class Group {
     return new Promise((resolve, reject) => {
       slip.safe = { resolve, reject };
       // Behind a backlog there is no overtaking: the newcomer goes to its end, which is on disk.
-      if (this.#members.length === 0 || this.#hasBacklog || this.#isLoading || this.#ready.length >= READY_MAX) {
+      if (this.#members.length === 0 || this.#hasBacklog || this.#ready.length >= READY_MAX) {
         void this.#shelve(slip);
         return;
       }
       this.#held.add(slip.seq);
       this.#ready.push(slip);
-      this.#host.watch(() => this.#shelf.store(slip));
+      this.#host.watch(() => {
+        if (!slip.isEnded) void this.#shelf.store(slip);
+      });
       this.#pumpSoon();
     });
   }

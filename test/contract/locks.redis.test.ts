@@ -8,8 +8,8 @@ import { wallClock } from "../../src/worlds/wall-clock.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { locksContract } from "./locks.contract.ts";
-import { quietLog } from "./quiet-log.ts";
 
+const QUIET = { write: () => undefined };
 let server: RunningServer;
 let subjects = 0;
 
@@ -25,7 +25,7 @@ locksContract("redis", async () => {
   const connections = new Map<Locks, RedisConnection>();
   return {
     open: async () => {
-      const connection = await connectRedis(server.url, { log: quietLog, prefix });
+      const connection = await connectRedis(server.url, { log: QUIET, prefix });
       const locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
       connections.set(locks, connection);
       return locks;

@@ -3,9 +3,9 @@ import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
 import { RedisStore } from "../../src/worlds/redis-store.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
-import { quietLog } from "./quiet-log.ts";
 import { type StoreSubject, storeContract } from "./store.contract.ts";
 
+const QUIET = { write: () => undefined };
 let server: RunningServer;
 let subjects = 0;
 
@@ -21,7 +21,7 @@ async function openSubject(): Promise<StoreSubject> {
   subjects += 1;
   const prefix = `test-${subjects}:`;
   const open = async (): Promise<{ store: RedisStore; connection: RedisConnection }> => {
-    const connection = await connectRedis(server.url, { log: quietLog, prefix });
+    const connection = await connectRedis(server.url, { log: QUIET, prefix });
     return { store: new RedisStore(connection.pipe, prefix), connection };
   };
   let opened = await open();

@@ -1,0 +1,90 @@
+import { hostname } from "node:os";
+import type { BusOptions } from "../ports/bus.ts";
+import type { Cancel, Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Random } from "../ports/random.ts";
+import type { Safety } from "../ports/safety.ts";
+import type { World } from "../world.ts";
+import { cryptoRandom } from "./crypto-random.ts";
+import { EmbeddedLocks } from "./embedded-locks.ts";
+import { openDataDirectory } from "./sqlite.ts";
+import { SqliteBlobs } from "./sqlite-blobs.ts";
+import { SqliteBus } from "./sqlite-bus.ts";
+import { Sequence } from "./sqlite-sequence.ts";
+import { type FencePlace, SqliteStore } from "./sqlite-store.ts";
+import { Writer } from "./sqlite-writer.ts";
+import { wallClock } from "./wall-clock.ts";
+
+export interface EmbeddedOptions {
+  /** Made if it is not there. It belongs to this process until `close`. */
+  readonly dir: string;
+  readonly name?: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly safety: Safety;
+  readonly bus: BusOptions;
+  readonly clock?: Clock;
+  readonly random?: Random;
+}
+
+export interface EmbeddedWorld {
+  readonly world: World;
+  /** Writes down what is under way and gives the directory free. Whoever consumes or serves should have stopped. */
+  close(): Promise<void>;
+}
+
+/** A world in one process and one data directory; everything that is awaited in it survives a power cut. */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWorld> {
+  const { log, metrics, safety, clock = wallClock } = options;
+  const random = options.random ?? cryptoRandom(clock);
+  const directory = await openDataDirectory(options.dir);
+  const { db } = directory;
+  const writer = new Writer(db, clock, log);
+  const store = new SqliteStore(db, writer);
+  const bus = new SqliteBus(db, writer, clock, log, options.bus);
+  const fences = new Sequence(db, writer, log, "fence");
+  const locks = new EmbeddedLocks(clock, random, () => fences.next());
+  const blobs = new SqliteBlobs(db, writer, clock);
+  const stopTidying = startTidying(clock, log, store, blobs);
+  const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
+  return {
+    world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },
+    close: async () => {
+      stopTidying();
+      locks.close();
+      bus.close();
+      writer.close();
+      directory.close();
+    },
+  };
+}
+
+/** Every minute a bounded step: expired blobs, fences of records that are long gone. */
+function startTidying(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteBlobs): Cancel {
+  let from: FencePlace | null = null;
+  let isStopped = false;
+  let cancel: Cancel = () => {};
+  const tidy = async () => {
+    try {
+      await blobs.removeExpired(TIDY_BLOBS_MAX);
+      from = await store.forgetFences(clock.now() - FENCE_KEPT_MS, from, TIDY_FENCES_MAX);
+    } catch (error) {
+      if (!isStopped) log.write("warn", "store.tidy_failed", { error: String(error) });
+    }
+    if (!isStopped) arm();
+  };
+  const arm = () => {
+    cancel = clock.after(TIDY_EVERY_MS, () => void tidy());
+  };
+  arm();
+  return () => {
+    isStopped = true;
+    cancel();
+  };
+}
+
+const TIDY_EVERY_MS = 60_000;
+const TIDY_BLOBS_MAX = 50;
+const TIDY_FENCES_MAX = 1_000;
+const FENCE_KEPT_MS = 7 * 24 * 3_600_000;
