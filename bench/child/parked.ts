@@ -77,7 +77,7 @@ class Scene implements Events {
     this.#tries.set(n, (this.#tries.get(n) ?? 0) + 1);
     if (attempt === 1) {
       const { delayMs, delayPct } = this.#task;
-      const chosenMs = delayMs * (1 - delayPct + 2 * delayPct * Math.random());
+      const chosenMs = Math.round(delayMs * (1 - delayPct + 2 * delayPct * Math.random()));
       throw retryAfter(new Error("come back later"), chosenMs, "unclassified");
     }
     this.ledger.work(n);

@@ -22,6 +22,7 @@ async function work(world: World, item: WorkItem): Promise<unknown> {
       if (item.attempt < 3) throw retryAfter(new Error(`attempt ${item.attempt} failed, as a demo should`), 300);
       return { attempts: item.attempt, input: item.input };
     case "demo.slow":
+      world.log.write("debug", "demo_slow_began", { job: item.jobId });
       await pause(world, SLOW_MS, item.signal);
       return { slept_ms: SLOW_MS, input: item.input };
     case "demo.broken":

@@ -4,6 +4,7 @@ import { DEFAULT_ORG } from "../model/submission.ts";
 import type { Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { put } from "../ports/store.ts";
 import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";
+import type { RetryClass } from "../retry/classes.ts";
 import { intentOf, toWire, type WireError } from "../retry/contract.ts";
 import { judgeFailure } from "../retry/failure.ts";
 import { actionFor, afterDeadLetter, afterPark, isDeliveryCapNear, type Outcome } from "../retry/outcome.ts";
@@ -13,7 +14,7 @@ import { encodePacket } from "../wire/codec.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply } from "./apply.ts";
 import { type Flow, given } from "./flow.ts";
-import { originalId, park } from "./park.ts";
+import { comebackId, originalId, park } from "./park.ts";
 
 /**
  * Between the bus and a station: whatever a station throws becomes the one action that its retry intent asks for.
@@ -22,7 +23,8 @@ import { originalId, park } from "./park.ts";
  * 2. Budgets are counted in the store, on an account of what the message is about; never by the broker's deliveries.
  * 3. `term` comes after the dead letter was written, `ack` of a parked message after it was parked; if the write fails
  *    the broker keeps the message.
- * 4. A store that is away cannot count: the message is retried by the policy of `store_unavailable` alone.
+ * 4. A store that is away cannot count: the message is retried by the policy of `store_unavailable` alone. Before the
+ *    broker would give up on it, it goes back as a new message.
  */
 export interface Station {
   readonly name: string;
@@ -76,35 +78,38 @@ async function judge(
   packet: Packet,
   error: unknown,
 ): Promise<Outcome> {
-  if (isStoreAway(error)) return waitForStore(flow, delivery);
+  if (isStoreAway(error)) return uncounted(flow, delivery, "store_unavailable");
   try {
     const { settings, nowMs, random } = given(flow);
     const id = station.about(packet) || originalId(delivery.id);
     const account = await flow.world.store.load(SPENDINGS, id);
-    const judgement = judgeFailure(error, {
+    const before = account?.value.patience ?? {};
+    const { outcome, patience } = judgeFailure(error, {
       settings: settings.retry,
-      patience: account?.value.patience ?? {},
+      patience: before,
       nowMs,
       deadlineMs: null,
       random,
       deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
     });
-    const spending: Spending = { patience: judgement.patience, dueMs: nowMs + DEADLINE_MS_DEFAULT };
-    // A stale version: two failures at once, of which one is counted. The budget ends one try later, at worst.
-    await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, spending)] });
-    return judgement.outcome;
-  } catch (storeError) {
-    if (isStoreAway(storeError)) return waitForStore(flow, delivery);
-    throw storeError;
+    if (patience !== before) {
+      const spending: Spending = { patience, dueMs: nowMs + DEADLINE_MS_DEFAULT };
+      // A stale version: two failures at once, of which one is counted. The budget ends one try later, at worst.
+      await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, spending)] });
+    }
+    return outcome;
+  } catch (accountError) {
+    return uncounted(flow, delivery, isStoreAway(accountError) ? "store_unavailable" : "unclassified");
   }
 }
 
-function waitForStore(flow: Flow, delivery: Delivery): Outcome {
+/** A failure that could not be counted is tried again by the policy of its class alone. */
+function uncounted(flow: Flow, delivery: Delivery, retryClass: RetryClass): Outcome {
   const { settings, random } = given(flow);
   return {
     kind: "retryable",
-    retryClass: "store_unavailable",
-    delayMs: nextDelay(settings.retry.store_unavailable.policy, delivery.attempt, random),
+    retryClass,
+    delayMs: nextDelay(settings.retry[retryClass].policy, delivery.attempt, random),
     spent: false,
     deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
   };
@@ -122,16 +127,38 @@ async function settleFailure(flow: Flow, delivery: Delivery, failure: Failure): 
       return action;
     case "park": {
       const written = await park(flow, delivery, failure.outcome, failure.error.message, action.delayMs);
-      return afterPark(written, action.delayMs);
+      return afterPark(written || (await renew(flow, delivery)), action.delayMs);
     }
     case "deadLetter": {
       const written = await writeLetter(flow, delivery, action.reason, failure.error);
-      return afterDeadLetter(written, poisonDelayMs);
+      return afterDeadLetter(written, isLate(flow, delivery) ? LATE_DELAY_MS : poisonDelayMs);
     }
     default:
       return action satisfies never;
   }
 }
+
+/**
+ * The store is away and the broker will soon give up on the message: it goes back as a new one, whose deliveries count
+ * from the beginning. True if the broker has it.
+ */
+async function renew(flow: Flow, delivery: Delivery): Promise<boolean> {
+  if (delivery.content.kind !== "packet" || !isLate(flow, delivery)) return false;
+  try {
+    const { subject, content } = delivery;
+    await flow.world.bus.publish({
+      id: comebackId(delivery.id, flow.world.clock.now()),
+      subject,
+      packet: content.packet,
+    });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const isLate = (flow: Flow, delivery: Delivery): boolean =>
+  isDeliveryCapNear(delivery.attempt, flow.settings.current.bus.deliverMax);
 
 /** True once the letter is in the store, whoever wrote it. */
 async function writeLetter(
@@ -173,3 +200,5 @@ function isStoreAway(error: unknown): boolean {
 
 const ACK: Settlement = { kind: "ack" };
 const POISON_MAX_DEFAULT = 3;
+/** The few deliveries that are left have to last until the store is back. */
+const LATE_DELAY_MS = 600_000;

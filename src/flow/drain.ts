@@ -45,12 +45,16 @@ async function sendShares(
   const { shares, last } = shareOut(waiting, room, flow.desk.turnOf(topic));
   flow.desk.giveTurn(topic, last);
   const nowMs = flow.world.clock.now();
-  const taken = await Promise.all(
+  const takes = await Promise.allSettled(
     [...shares].map(([org, limit]) =>
       flow.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
     ),
   );
-  const sent = await Promise.all(taken.flat().map((job) => sendOne(flow, job)));
+  // What was taken is sent even if another org's take failed: it would be hidden until its lease ends.
+  const taken = takes.flatMap((take) => (take.status === "fulfilled" ? take.value : []));
+  const sent = await Promise.all(taken.map((job) => sendOne(flow, job)));
+  const failed = takes.find((take) => take.status === "rejected");
+  if (failed) throw failed.reason;
   return sent.filter(Boolean).length;
 }
 

@@ -46,7 +46,7 @@ export async function park(
 export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void> {
   const { subject, messageId, base64, dueMs } = found.value;
   const message: Message = {
-    id: `${messageId}${COMEBACK}${dueMs}`,
+    id: comebackId(messageId, dueMs),
     subject,
     packet: decodePacket(fromBase64(base64)),
   };
@@ -55,5 +55,8 @@ export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void
 
 /** The id that a message had before it was parked for the first time. */
 export const originalId = (messageId: string): string => messageId.split(COMEBACK, 1)[0] ?? messageId;
+
+/** A message that comes back is a new one to the broker, or it would be dropped as known. */
+export const comebackId = (messageId: string, atMs: number): string => `${originalId(messageId)}${COMEBACK}${atMs}`;
 
 const COMEBACK = "~";

@@ -9,6 +9,8 @@ import type { Flow } from "./flow.ts";
  * 1. Still busy after the wait: `lock_busy`, with the delay of its policy. Jitter decides when contenders come back,
  *    never who may hold the lock.
  * 2. The work gets the lease: it stops when the signal aborts, and what it writes carries the fence.
+ *    A write that only the fence protects (no version) first raises the fence, then reads: else a holder that was thought
+ *    dead could still write between the reading and the writing of the next one.
  * 3. The lock is released whatever happens, and the caller does not wait for more than that.
  * 4. A backend error while locking is an error; there is no way on without the lock.
  */

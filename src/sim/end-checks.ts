@@ -63,7 +63,9 @@ function checkJob({ plan, system, violations }: Ended, job: Job): void {
 }
 
 function outcomeProblem(job: Job, order: Order, plan: Plan, isFinishedWell: boolean): string | null {
-  if ((job.state === "DENIED") !== (job.topic === DENIED_TOPIC)) return `${job.state} on ${job.topic}`;
+  // A kernel that is away for as long as the job lives leaves it to its deadline.
+  const isRefused = job.state === "DENIED" || (job.state === "TIMEOUT" && job.attempt === 0);
+  if (job.topic === DENIED_TOPIC ? !isRefused : job.state === "DENIED") return `${job.state} on ${job.topic}`;
   if (job.state === "SUCCEEDED" && !isFinishedWell) return "SUCCEEDED, but no worker finished it";
   if (job.state !== "FAILED" || order.acts.includes("fatal")) return null;
   const { budget } = plan.settings.retry.unclassified;

@@ -93,7 +93,7 @@ function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faul
       pauseMsMax: random.logarithmic(500, 15_000),
       cutEveryMs: every(4_000, 40_000),
       cutMsMax: random.logarithmic(500, 8_000),
-      kernelOutEveryMs: every(5_000, 40_000),
+      kernelOutEveryMs: every(4_000, 20_000),
       kernelOutMsMax: random.logarithmic(500, 15_000),
       skewMsMax: isOn() ? random.logarithmic(1, 300) : 0,
     },

@@ -1,5 +1,5 @@
 import { DEAD_LETTERS, type DeadLetter } from "../model/dead-letter.ts";
-import { isFinal, JOB_MOVES, JOBS, type Job, type JobState } from "../model/job.ts";
+import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf } from "../model/job.ts";
 import type { Change, Put, Versioned } from "../ports/store.ts";
 import { serverNow } from "./net.ts";
 import type { Plan } from "./plan.ts";
@@ -113,7 +113,10 @@ export class JobWatch {
     own.passedOver = 0;
     for (const [org, waiting] of orgs) {
       if (org === job.org) continue;
-      waiting.passedOver = waiting.jobs > 0 ? waiting.passedOver + 1 : 0;
+      if (waiting.jobs === 0) waiting.passedOver = 0;
+      // What a process holds that has just died is nobody's to take before its lease is over.
+      else if (this.#net.store.hasVisible(JOBS.name, queueOf(job.topic, org), serverNow(this.#net)))
+        waiting.passedOver += 1;
       if (waiting.passedOver <= PASSED_OVER_MAX) continue;
       this.#add(
         "fairness",
@@ -133,8 +136,8 @@ interface Waiting {
   passedOver: number;
 }
 
-/** With a fair turn it is at most the other orgs, times the processes that each keep a turn of their own. */
-const PASSED_OVER_MAX = 40;
+/** With a fair turn it is the other orgs, times the processes that each keep a turn of their own; and some bad luck. */
+const PASSED_OVER_MAX = 30;
 
 /** Admission, check and placement may be one commit. */
 const NEW_STATES: readonly JobState[] = ["PENDING", "SCHEDULED", "DISPATCHED", "DENIED"];

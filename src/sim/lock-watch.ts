@@ -29,7 +29,7 @@ export class LockWatch {
   #note(lease: Lease, process: Process): Lease {
     const held = this.#held.get(lease.key) ?? new Set();
     this.#held.set(lease.key, held);
-    for (const other of held) {
+    for (const other of lease.signal.aborted ? [] : held) {
       if (!other.process.isAlive || other.lease.signal.aborted) held.delete(other);
       else if (!other.process.isPaused) {
         this.#violations.add("two_holders", lease.key, `${process.name} and ${other.process.name} at the same time`);

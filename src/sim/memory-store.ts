@@ -126,6 +126,12 @@ export class MemoryStore {
     for (const id of messageIds) this.#outbox.delete(id);
   }
 
+  /** Whether anybody who asks at this time would get something from the queue. */
+  hasVisible(table: string, queue: string, nowMs: number): boolean {
+    for (const { hiddenUntilMs } of this.#shelf(table).queues.get(queue) ?? []) if (hiddenUntilMs <= nowMs) return true;
+    return false;
+  }
+
   count(group: string, name: string): number {
     return this.#counters.get(group)?.get(name) ?? 0;
   }

@@ -87,9 +87,11 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   const faults = drawFaults(profile, random.fork("faults"));
   const safetyMs = 40_000 + 200 * jobs;
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.chaos.skewMsMax);
-  const controls = ["control-1", "control-2", "control-3"].map((name, index) => ({
+  // In half of the histories some ask a kernel of their own and some the remote one; in the others all the remote one.
+  const localRate = random.chance(0.5) ? 0.5 : 0;
+  const controls = ["control-1", "control-2", "control-3"].map((name) => ({
     name,
-    safety: index === 0 || random.chance(0.3) ? ("local" as const) : ("remote" as const),
+    safety: random.chance(localRate) ? ("local" as const) : ("remote" as const),
     skewMs: skew(),
   }));
   const workers = ["worker-1", "worker-2", "worker-3", "worker-4"].map((name, index) => ({
@@ -143,7 +145,7 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
     const isBurst = random.chance(0.4);
     const isLate = !isBurst && random.chance(0.15);
     const by = random.pick(["key", "key", "key", "key", "id", "id", "none", "bus"] as const);
-    const topic = random.chance(0.12) ? DENIED_TOPIC : random.pick(TOPICS);
+    const topic = random.chance(0.2) ? DENIED_TOPIC : random.pick(TOPICS);
     const atMs = random.between(0, safetyMs * 0.9);
     return {
       number,
@@ -182,9 +184,9 @@ function drawTallies(random: SeededRandom, count: number, safetyMs: number, isSt
   const bursts = Array.from({ length: 3 }, () => random.between(0, safetyMs * 0.8));
   return Array.from({ length: count }, (_, index) => ({
     id: `tally-${index}`,
-    atMs: random.pick(bursts) + random.between(0, 3_000),
+    atMs: random.pick(bursts) + random.between(0, 1_500),
     record: random.pick(["a", "b"]),
-    thinkMs: random.logarithmic(1, 400),
+    thinkMs: random.logarithmic(2, 800),
     stallMs: isStalling && random.chance(0.15) ? TALLY_TTL_MS * random.between(0.5, 3) : null,
     mood: random.pick(["fine", "fine", "fine", "fine", "fine", "fine", "flaky", "flaky", "doomed", "refused"] as const),
   }));

@@ -265,7 +265,8 @@ function isNo(kind: string): (guard: { readonly kind: string }) => boolean {
 
 function shared(spending: Spending | null): Spending | null {
   if (spending === null) return null;
-  const largest = Object.values(spending.patience).reduce((a, b) => (a.count >= b.count ? a : b));
+  const [largest] = Object.values(spending.patience).sort((a, b) => b.count - a.count);
+  if (largest === undefined) return spending;
   const patience = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as Patience;
   return { ...spending, patience };
 }

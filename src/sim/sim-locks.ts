@@ -124,7 +124,9 @@ class SimLease implements Lease {
     this.waitedMs = facts.waitedMs;
     this.#ttlMs = facts.ttlMs;
     this.#renewLater(this.#ttlMs / 3);
-    this.#endAt(facts.sentMs + this.#ttlMs);
+    // The answer may have come to a process that was paused: then the time is over already.
+    if (facts.sentMs + this.#ttlMs <= net.timeline.nowMs) this.#lose("it was over before its holder knew of it");
+    else this.#endAt(facts.sentMs + this.#ttlMs);
   }
 
   get signal(): AbortSignal {

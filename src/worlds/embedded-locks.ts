@@ -27,9 +27,13 @@ export class EmbeddedLocks implements Locks {
     if (this.#isClosed) throw new Error("the locks are closed");
     const door = this.#doorOf(request.key);
     if (door.holder !== null && this.#clock.now() >= door.holder.expiresMs) this.#lose(door, door.holder);
-    if (door.holder === null) return { kind: "held", lease: this.#admit(door, request, 0) };
-    if (request.waitMs <= 0) return busy(door, 0);
-    return this.#wait(door, request);
+    if (door.holder !== null) return request.waitMs <= 0 ? busy(door, 0) : this.#wait(door, request);
+    try {
+      return { kind: "held", lease: this.#admit(door, request, 0) };
+    } catch (error) {
+      this.#doors.delete(request.key);
+      throw error;
+    }
   }
 
   async list(limit: number): Promise<readonly LockView[]> {

@@ -62,6 +62,8 @@ export class NatsBus implements Bus {
   readonly #work: NatsWork;
   readonly #stops = new Set<Stop>();
   readonly #warnings: string[];
+  /** Every group that this process knows of: a stream that has to be made anew is opened when all are there. */
+  readonly #groups = new Map<string, GroupPlan>();
 
   constructor(link: NatsLink, manager: JetStreamManager, options: NatsBusOptions) {
     this.#link = link;
@@ -92,10 +94,8 @@ export class NatsBus implements Bus {
   }
 
   async ensure(): Promise<void> {
-    await ensureStream(this.#manager, this.#streamPlan());
-    for (const { subject, group } of this.#options.groups ?? GROUPS) {
-      await ensureGroup(this.#manager, this.#groupPlan(subject, group));
-    }
+    for (const { subject, group } of this.#options.groups ?? GROUPS) this.#plan(subject, group);
+    await this.#ensureStream();
     await this.#warnOfWorkStreams();
     this.#watchDeliveryCap();
   }
@@ -106,7 +106,7 @@ export class NatsBus implements Bus {
 
   async consume(subject: string, group: string, handler: Handler): Promise<Stop> {
     if (!this.#link.isConnected) throw unavailable("not connected to nats");
-    const plan = this.#groupPlan(subject, group);
+    const plan = this.#plan(subject, group);
     await ensureGroup(this.#manager, plan);
     const member = new NatsMember(this.#link, this.#publisher, handler, {
       stream: plan.stream,
@@ -116,10 +116,7 @@ export class NatsBus implements Bus {
       log: this.#options.log,
       ackWaitMs: this.#options.ackWaitMs,
       inFlightMax: this.#options.inFlightMax,
-      ensure: async () => {
-        await ensureStream(this.#manager, this.#streamPlan());
-        await ensureGroup(this.#manager, plan);
-      },
+      ensure: () => this.#ensureStream(),
     });
     return this.#stoppable(member.stop);
   }
@@ -170,6 +167,16 @@ export class NatsBus implements Bus {
       messagesMax: streamMessagesMax ?? STREAM_MESSAGES_MAX,
       replicas: streamReplicas ?? 1,
     };
+  }
+
+  #ensureStream(): Promise<void> {
+    return ensureStream(this.#manager, this.#streamPlan(), [...this.#groups.values()]);
+  }
+
+  #plan(subject: string, group: string): GroupPlan {
+    const plan = this.#groupPlan(subject, group);
+    this.#groups.set(plan.consumer, plan);
+    return plan;
   }
 
   #groupPlan(subject: string, group: string): GroupPlan {

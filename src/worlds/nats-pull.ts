@@ -106,13 +106,14 @@ export class NatsPull {
     const { consumer, log, ensure } = this.#options;
     log.write("error", "bus_consumer_gone", { consumer, why });
     while (!this.#isStopped) {
+      // First a rest: the server is still removing the files of what it calls deleted, and trips over new ones.
+      await new Promise((resolve) => setTimeout(resolve, REST_MS).unref());
       try {
         await ensure();
         log.write("info", "bus_consumer_back", { consumer });
         break;
       } catch (error) {
         log.write("warn", "bus_consumer_not_made", { consumer, error: inWords(error) });
-        await new Promise((resolve) => setTimeout(resolve, REST_MS));
       }
     }
     this.#isReviving = false;

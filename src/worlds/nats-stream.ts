@@ -17,29 +17,33 @@ import { inWords, type NatsFailure, refused, unavailable } from "./nats-errors.t
  * The stream that holds the durable subjects, and the consumers that read it: made if they are not there, else
  * checked. What can be changed without losing a message is changed; anything else is an error that says what to do.
  * Why the stream is as it is: docs/decisions/0003-stream.md.
+ *
+ * The stream keeps only what somebody has to read, so a message that comes before its reader would be confirmed and
+ * dropped. Therefore it is made closed (it refuses every message as too large), and is opened when its consumers are
+ * there. Whoever finds it closed, after a crash in between, goes on from there.
  */
-export async function ensureStream(manager: JetStreamManager, plan: StreamPlan): Promise<void> {
-  const found = await orNull(manager.streams.info(plan.name));
-  if (found === null) {
-    try {
-      await manager.streams.add(streamConfig(plan));
-      return;
-    } catch (error) {
-      // Another process was faster; its stream is checked like any other.
-      if ((await orNull(manager.streams.info(plan.name))) === null) throw failureOf(error, `stream \`${plan.name}\``);
-    }
-  }
-  const { config } = (await orNull(manager.streams.info(plan.name))) ?? found!;
+export async function ensureStream(
+  manager: JetStreamManager,
+  plan: StreamPlan,
+  groups: readonly GroupPlan[],
+): Promise<void> {
+  const what = `stream \`${plan.name}\``;
+  const config = await foundOrMade(manager, plan);
   checkStream(config, plan);
-  const missing = plan.subjects.some((subject) => !config.subjects.includes(subject));
-  const differs = config.discard !== DiscardPolicy.New || config.duplicate_window !== DUPLICATE_WINDOW_NS;
-  if (!missing && !differs) return;
+  for (const group of groups) await ensureGroup(manager, group);
+  const isComplete =
+    plan.subjects.every((subject) => config.subjects.includes(subject)) &&
+    config.discard === DiscardPolicy.New &&
+    config.duplicate_window === DUPLICATE_WINDOW_NS &&
+    config.max_msg_size !== CLOSED;
+  if (isComplete) return;
   const update = {
     subjects: [...plan.subjects],
     discard: DiscardPolicy.New,
     duplicate_window: DUPLICATE_WINDOW_NS,
+    max_msg_size: config.max_msg_size === CLOSED ? OPEN : config.max_msg_size,
   };
-  await answered(manager.streams.update(plan.name, update), `stream \`${plan.name}\``);
+  await answered(manager.streams.update(plan.name, update), what);
 }
 
 export interface StreamPlan {
@@ -91,6 +95,23 @@ export const consumerName = (group: string, subject: string): string => `${group
 export const NANOS_PER_MS = 1_000_000;
 const DUPLICATE_WINDOW_NS = 2 * 60_000 * NANOS_PER_MS;
 
+/** The largest message in bytes: none is as small as the first, the second stands for "any". */
+const CLOSED = 1;
+const OPEN = -1;
+
+async function foundOrMade(manager: JetStreamManager, plan: StreamPlan): Promise<StreamConfig> {
+  const found = await orNull(manager.streams.info(plan.name));
+  if (found !== null) return found.config;
+  try {
+    return (await manager.streams.add(streamConfig(plan))).config;
+  } catch (error) {
+    // Another process was faster; its stream is checked like any other.
+    const made = await orNull(manager.streams.info(plan.name));
+    if (made !== null) return made.config;
+    throw failureOf(error, `stream \`${plan.name}\``);
+  }
+}
+
 function streamConfig(plan: StreamPlan): Partial<StreamConfig> & { name: string } {
   return {
     name: plan.name,
@@ -100,6 +121,7 @@ function streamConfig(plan: StreamPlan): Partial<StreamConfig> & { name: string 
     discard: DiscardPolicy.New,
     max_bytes: plan.bytesMax,
     max_msgs: plan.messagesMax,
+    max_msg_size: CLOSED,
     num_replicas: plan.replicas,
     duplicate_window: DUPLICATE_WINDOW_NS,
   };

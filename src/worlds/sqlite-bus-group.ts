@@ -51,9 +51,7 @@ export class Group {
       }
       this.#held.add(slip.seq);
       this.#ready.push(slip);
-      this.#host.watch(() => {
-        if (!slip.isEnded) void this.#shelf.store(slip);
-      });
+      this.#watchReady(slip);
       this.#pumpSoon();
     });
   }
@@ -75,6 +73,26 @@ export class Group {
     this.#isClosed = true;
     this.#wake?.cancel();
     for (const slip of [...this.#working, ...this.#ready]) void this.#shelf.store(slip);
+  }
+
+  /** A message does not wait for its handler for ever. */
+  #watchReady(slip: Slip): void {
+    let waits = 0;
+    this.#host.watch(() => {
+      if (slip.attempt > 0) return true;
+      waits += 1;
+      if (waits < READY_WAITS_MAX) return false;
+      void this.#shelf.store(slip);
+      return true;
+    });
+  }
+
+  /** A handler gets its few turns from when it begins. */
+  #watchBegun(slip: Slip): void {
+    this.#host.watch(() => {
+      if (!slip.isEnded) void this.#shelf.store(slip);
+      return true;
+    });
   }
 
   async #shelve(slip: Slip): Promise<void> {
@@ -119,6 +137,7 @@ export class Group {
     member.working += 1;
     this.#working.add(slip);
     slip.attempt += 1;
+    if (!slip.isRow) this.#watchBegun(slip);
     void this.#handle(member, slip, this.#shelf.begin(slip));
   }
 
@@ -166,7 +185,7 @@ export class Group {
     const isLast = slip.attempt >= options.deliverMax;
     if (isLast)
       log.write("error", "bus.delivery_limit", { subject: this.#subject, id: slip.id, attempt: slip.attempt });
-    const visibleMs = isLast ? NEVER_MS : clock.now() + delayMs;
+    const visibleMs = isLast ? NEVER_MS : Math.min(clock.now() + delayMs, NEVER_MS);
     if (await this.#shelf.delay(slip, visibleMs)) {
       this.#held.delete(slip.seq);
       this.#wakeAt(visibleMs);
@@ -241,5 +260,6 @@ interface Member {
 }
 
 const READY_MAX = 4_096;
+const READY_WAITS_MAX = 5;
 /** After a handler that threw, and after a disk that refused. */
 const FAILED_DELAY_MS = 1_000;

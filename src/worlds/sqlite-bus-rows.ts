@@ -1,9 +1,10 @@
 import type { Content } from "../ports/bus.ts";
 import type { Packet } from "../wire/packet.ts";
-import type { Database, Statement } from "./sqlite.ts";
+import type { Database, SqlValue, Statement } from "./sqlite.ts";
 
 /** The messages that had to be written down: one row for each message and group. All calls run inside a transaction. */
 export class MessageRows {
+  readonly #add: Statement;
   readonly #put: Statement;
   readonly #begin: Statement;
   readonly #delete: Statement;
@@ -16,9 +17,12 @@ export class MessageRows {
   #nextSeq: number;
 
   constructor(db: Database) {
+    const insert =
+      "into messages (seq, subject, grp, id, packet, attempt, visible_ms, at_ms) values (?, ?, ?, ?, ?, ?, ?, ?)";
+    this.#add = db.prepare(`insert or ignore ${insert}`);
     this.#put = db.prepare(
-      "insert into messages (seq, subject, grp, id, packet, attempt, visible_ms, at_ms) values (?, ?, ?, ?, ?, ?, ?, ?) " +
-        "on conflict do update set attempt = max(attempt, excluded.attempt), visible_ms = excluded.visible_ms",
+      `insert ${insert} on conflict do update ` +
+        "set attempt = max(attempt, excluded.attempt), visible_ms = excluded.visible_ms",
     );
     this.#begin = db.prepare("update messages set attempt = ? where seq = ?");
     this.#delete = db.prepare("delete from messages where seq = ?");
@@ -44,9 +48,13 @@ export class MessageRows {
     return this.#nextSeq++;
   }
 
+  /** Leaves a row that is there already as it is: it may have been given a delay since. */
+  add(row: MessageRow): void {
+    this.#add.run(...valuesOf(row));
+  }
+
   put(row: MessageRow): void {
-    const { seq, subject, group, id, packet, attempt, visibleMs, atMs } = row;
-    this.#put.run(seq, subject, group, id, packet, attempt, visibleMs, atMs);
+    this.#put.run(...valuesOf(row));
   }
 
   begin(seq: number, attempt: number): void {
@@ -111,6 +119,11 @@ export interface KnownGroup {
   readonly name: string;
   readonly size: number;
   readonly oldestMs: number | null;
+}
+
+function valuesOf(row: MessageRow): SqlValue[] {
+  const { seq, subject, group, id, packet, attempt, visibleMs, atMs } = row;
+  return [seq, subject, group, id, packet, attempt, visibleMs, atMs];
 }
 
 /** What a row says, or its bytes when it says nothing that can be read. */

@@ -1,7 +1,7 @@
 import type { BusOptions, Content, Message } from "../ports/bus.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import { contentOf, type MessageRows, NEVER_MS, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
+import { contentOf, type MessageRow, type MessageRows, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
 import type { Writer } from "./sqlite-writer.ts";
 
 /** What the groups of a bus share. */
@@ -11,8 +11,8 @@ export interface GroupHost {
   readonly writer: Writer;
   readonly rows: MessageRows;
   readonly options: BusOptions;
-  /** Calls `store` if it is still needed after a few turns of the event loop. */
-  watch(store: () => void): void;
+  /** Calls `look` after a few turns of the event loop, and again after as many until it answers true. */
+  watch(look: () => boolean): void;
 }
 
 /** A message on its way to one group. */
@@ -86,7 +86,7 @@ export class Shelf {
     const nowMs = this.#host.clock.now();
     const isWritten = await this.#write(slip, () => {
       if (slip.isEnded) return false;
-      this.#put(slip, nowMs, nowMs);
+      this.#host.rows.add(this.#rowOf(slip, nowMs, nowMs));
       return true;
     });
     if (isWritten) this.#stored(slip, nowMs);
@@ -96,7 +96,7 @@ export class Shelf {
   async delay(slip: Slip, visibleMs: number): Promise<boolean> {
     const nowMs = this.#host.clock.now();
     const isWritten = await this.#write(slip, () => {
-      this.#put(slip, visibleMs, nowMs);
+      this.#host.rows.put(this.#rowOf(slip, visibleMs, nowMs));
       return true;
     });
     if (isWritten) this.#stored(slip, nowMs);
@@ -147,10 +147,8 @@ export class Shelf {
     }
   }
 
-  #put(slip: Slip, visibleMs: number, atMs: number): void {
-    const { seq, id, text, attempt } = slip;
-    const place = { subject: this.#subject, group: this.#name };
-    this.#host.rows.put({ ...place, seq, id, packet: text!, attempt, visibleMs: Math.min(visibleMs, NEVER_MS), atMs });
+  #rowOf({ seq, id, text, attempt }: Slip, visibleMs: number, atMs: number): MessageRow {
+    return { seq, subject: this.#subject, group: this.#name, id, packet: text!, attempt, visibleMs, atMs };
   }
 
   #stored(slip: Slip, nowMs: number): void {

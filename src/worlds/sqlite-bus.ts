@@ -23,13 +23,13 @@ export class SqliteBus implements Bus {
   readonly #subjects = new Map<string, Map<string, Group>>();
   readonly #recent: RecentIds;
   readonly #calls: LocalCalls;
-  /** Messages that are not safe yet, by the turn in which they came; the last is the youngest. */
-  #young: (() => void)[][] = [];
+  /** Looks at messages that are not safe yet, by the turn in which they came; the last are the youngest. */
+  #young: (() => boolean)[][] = [];
   #isTurning = false;
 
   constructor(db: Database, writer: Writer, clock: Clock, log: Log, options: BusOptions) {
     const rows = new MessageRows(db);
-    this.#host = { clock, log, writer, rows, options, watch: (store) => this.#watch(store) };
+    this.#host = { clock, log, writer, rows, options, watch: (look) => this.#watch(look) };
     this.#recent = new RecentIds(clock);
     this.#calls = new LocalCalls(log);
     for (const found of rows.known()) {
@@ -94,9 +94,9 @@ export class SqliteBus implements Bus {
     return new Group(this.#host, subject, name, { size: 0, oldestMs: null });
   }
 
-  #watch(store: () => void): void {
+  #watch(look: () => boolean): void {
     if (this.#young.length === 0) this.#young.push([]);
-    this.#young.at(-1)!.push(store);
+    this.#young.at(-1)!.push(look);
     this.#turnSoon();
   }
 
@@ -106,13 +106,9 @@ export class SqliteBus implements Bus {
     setImmediate(() => {
       this.#isTurning = false;
       const old = this.#young.length >= GRACE_TURNS ? this.#young.shift()! : [];
-      for (const store of old) store();
-      if (this.#young.some((turn) => turn.length > 0)) {
-        this.#young.push([]);
-        this.#turnSoon();
-      } else {
-        this.#young = [];
-      }
+      this.#young.push(old.filter((look) => !look()));
+      if (this.#young.some((turn) => turn.length > 0)) this.#turnSoon();
+      else this.#young = [];
     });
   }
 }

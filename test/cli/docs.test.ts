@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { rangeOf, shown } from "../../src/cli/explain.ts";
 import { SETTINGS } from "../../src/config/table.ts";
 import { ERRORS } from "../../src/model/errors.ts";
+import { readPolicy } from "../../src/policy/document.ts";
 
 const FILE = new URL("../../docs/operations.md", import.meta.url);
 
@@ -11,6 +12,13 @@ test("docs/operations.md has the settings and the errors that there are", async 
   const written = readFileSync(FILE, "utf8");
   const fresh = withTable(withTable(written, "settings", settingsTable()), "errors", errorsTable());
   await expect(fresh).toMatchFileSnapshot("../../docs/operations.md");
+});
+
+test("the policy in the README is one that is taken", () => {
+  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const [, text = ""] = /```yaml\n(.*?)```/s.exec(readme) ?? [];
+  const read = readPolicy({ name: "README.md", text });
+  expect(read).toMatchObject({ kind: "ok", document: { rules: [{ decision: "deny" }, { decision: "allow" }] } });
 });
 
 function withTable(text: string, name: string, table: string): string {

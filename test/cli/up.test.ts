@@ -86,9 +86,9 @@ describe("cordum up --demo", () => {
   });
 
   test("the second signal ends it at once, though a job is in progress", async () => {
-    const process = up(["--demo"]);
-    const env = { CORDUM_URL: await process.url };
-    await cordum(["job", "submit", "demo.slow"], env);
+    const process = up(["--demo"], { CORDUM_LOG_LEVEL: "debug" });
+    await cordum(["job", "submit", "demo.slow"], { CORDUM_URL: await process.url });
+    await process.said("demo_slow_began");
     process.child.kill("SIGINT");
     await process.said("finishing what is in progress");
     process.child.kill("SIGINT");

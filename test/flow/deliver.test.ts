@@ -182,6 +182,27 @@ describe("what becomes of a delivery", () => {
     expect((await once(plant, broken, () => Promise.reject(retryAfter("later", 30_000)))).kind).toBe("nakDelay");
   });
 
+  test("L3: before the broker gives up on a message while the store is away, it goes back as a new one", async () => {
+    const plant = new Plant();
+    const flow = plant.flow("c");
+    const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
+    const store = new Proxy(flow.world.store, { get: () => away });
+    const cut: Flow = { ...flow, world: { ...flow.world, store } };
+    const back: string[] = [];
+    await plant.run(
+      flow.world.bus.consume(RESULT, "watch", async (delivery) => {
+        back.push(delivery.id);
+        return { kind: "ack" };
+      }),
+    );
+    expect((await once(plant, cut, away, 50)).kind).toBe("nakDelay");
+    expect(back).toEqual([]);
+    expect(await once(plant, cut, away, 95)).toEqual({ kind: "ack" });
+    await plant.pass(1_000);
+    expect(back.length).toBe(1);
+    expect(back[0]).toMatch(/^m1~/);
+  });
+
   test("L16: a store that is away is waited for by its own class, and counts against nothing", async () => {
     const plant = new Plant();
     const flow = plant.flow("c");

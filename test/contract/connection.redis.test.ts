@@ -1,0 +1,203 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Table } from "../../src/model/table.ts";
+import type { LogFields, LogLevel } from "../../src/ports/log.ts";
+import { NOWHERE, put } from "../../src/ports/store.ts";
+import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
+import { isUnavailable } from "../../src/worlds/redis-errors.ts";
+import { CHANGES_MAX, RedisStore } from "../../src/worlds/redis-store.ts";
+import type { RunningServer } from "../servers/server.ts";
+import { startRedis } from "../servers/start.ts";
+
+/** What the store on Redis does with the connection itself: round trips, scripts that are unknown, servers that are away. */
+describe("the connection to redis", () => {
+  let server: RunningServer;
+  let connection: RedisConnection;
+  let store: RedisStore;
+  const lines: { level: LogLevel; event: string; fields: LogFields | undefined }[] = [];
+  const log = {
+    write: (level: LogLevel, event: string, fields?: LogFields) => void lines.push({ level, event, fields }),
+  };
+  const connect = async (timeoutMs = 5_000): Promise<void> => {
+    connection = await connectRedis(server.url, { log, timeoutMs });
+    store = new RedisStore(connection.pipe, connection.prefix);
+  };
+
+  beforeEach(async () => {
+    lines.length = 0;
+    server = await startRedis();
+    await connect();
+  });
+  afterEach(async () => {
+    server.resume();
+    await connection.close();
+    await server.stop();
+  });
+
+  it("sends the calls of one tick together: few commands, whatever the number of calls", async () => {
+    await store.load(DOCS, "warm");
+    await store.commit(change("warm", 0));
+    await connection.client.config("RESETSTAT");
+    const commits = Array.from({ length: CHANGES_MAX }, (_, n) => store.commit(change(`d-${n}`, 0)));
+    const loads = Array.from({ length: 200 }, (_, n) => store.load(DOCS, `x-${n}`));
+    const sent = Array.from({ length: 3 }, (_, n) => store.sent([`m-${n}`]));
+    expect((await Promise.all(commits)).every(({ kind }) => kind === "committed")).toBe(true);
+    await Promise.all([...loads, ...sent]);
+    // One more batch than full ones, for what `sent` adds; one look-up for all loads.
+    expect(await callsOf("evalsha")).toBe(2);
+    expect(await callsOf("mget")).toBe(1);
+  });
+
+  it("no batch is larger than its limit in number or in size, and each call still gets its own answer", async () => {
+    const many = Array.from({ length: CHANGES_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % 200}`, 0)));
+    const kinds = (await Promise.all(many)).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === "committed")).toHaveLength(200);
+    expect(kinds.slice(200).every((kind) => kind === "stale")).toBe(true);
+    await connection.client.config("RESETSTAT");
+    const large = Array.from({ length: 6 }, (_, n) => store.commit(change(`l-${n}`, 0, "x".repeat(400_000))));
+    expect((await Promise.all(large)).every(({ kind }) => kind === "committed")).toBe(true);
+    expect(await callsOf("evalsha")).toBe(3);
+  });
+
+  it("a script that the server has forgotten is sent again, once", async () => {
+    expect((await store.commit(change("a", 0))).kind).toBe("committed");
+    await connection.client.script("FLUSH");
+    const [first, second] = await Promise.all([store.commit(change("b", 0)), store.commit(change("b", 0))]);
+    expect([first.kind, second.kind]).toEqual(["committed", "stale"]);
+    expect(await store.load(DOCS, "b")).toMatchObject({ version: 1 });
+  });
+
+  it("while the server is away calls fail at once, as unavailable; when it is back they work", async () => {
+    const lost = once("redis_connection_lost");
+    await server.kill();
+    await lost;
+    for (const call of [store.load(DOCS, "a"), store.commit(change("a", 0)), store.counts("g", 10)]) {
+      const error: unknown = await call.then(
+        () => null,
+        (thrown: unknown) => thrown,
+      );
+      expect(isUnavailable(error)).toBe(true);
+    }
+    const back = once("redis_connected");
+    await server.restart();
+    await back;
+    expect((await store.commit(change("a", 0))).kind).toBe("committed");
+  });
+
+  it("a server that stands still: calls fail after the time limit, and may have been carried out, once", async () => {
+    await connection.close();
+    await connect(250);
+    expect((await store.commit(change("a", 0))).kind).toBe("committed");
+    await server.pause();
+    await expect(store.commit(change("a", null))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    server.resume();
+    expect(await store.load(DOCS, "a")).toMatchObject({ version: 2 });
+  });
+
+  it("what was under way when the connection broke fails, and is not sent a second time", async () => {
+    expect((await store.commit(change("a", 0))).kind).toBe("committed");
+    await server.pause();
+    const underWay = store.commit(change("a", null));
+    // The end of the tick, when it is written to the connection.
+    await new Promise((resolve) => setImmediate(resolve));
+    connection.client.stream.destroy();
+    await expect(underWay).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    const back = once("redis_connected");
+    server.resume();
+    await back;
+    expect(await store.load(DOCS, "a")).toMatchObject({ version: 2 });
+  });
+
+  it("an error carries no payload", async () => {
+    const { client, prefix } = connection;
+    await client.hset(`${prefix}r:doc/broken`, "a", "b");
+    const error: unknown = await store.commit(change("broken", null, "secret")).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "STORE_REFUSED" });
+    expect(isUnavailable(error)).toBe(false);
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("secret");
+    expect(Object.keys((error as Error).cause as object)).not.toContain("command");
+  });
+
+  it("when all records are gone, so are their keys; a fence stays for a while (L14)", async () => {
+    const placed: Doc = { text: "x", isPlaced: true };
+    await store.commit({
+      ...change("a", 0),
+      puts: [put(DOCS, "a", null, placed)],
+      guards: [{ kind: "fence", table: "doc", id: "a", fence: 7 }],
+    });
+    await store.take(DOCS, { queue: "q", limit: 1, nowMs: 0, leaseMs: 1_000 });
+    await store.due({ nowMs: 0, untilMs: 10, leaseMs: 1_000, limit: 1 });
+    await store.commit({ ...change("a", 0), puts: [put(DOCS, "a", await store.load(DOCS, "a"), null)] });
+    expect(await connection.client.keys("*")).toEqual([`${connection.prefix}f:doc/a`]);
+    expect(await connection.client.pttl(`${connection.prefix}f:doc/a`)).toBeGreaterThan(0);
+  });
+
+  it("tells what the server is, and warns of what can lose jobs (L46, L47, L48)", async () => {
+    expect(connection.server).toMatchObject({ product: "redis", durability: "none", maxmemoryPolicy: "noeviction" });
+    expect(lines.map(({ event }) => event)).toContain("redis_may_lose");
+    expect(lines.map(({ event }) => event)).not.toContain("redis_may_evict");
+    await connection.close();
+    await server.stop();
+    server = await startRedis({ appendonly: true, appendfsync: "always" });
+    lines.length = 0;
+    await connect();
+    await connection.client.config("SET", "maxmemory-policy", "allkeys-lru");
+    await connection.close();
+    await connect();
+    expect(connection.server).toMatchObject({ durability: "always", maxmemoryPolicy: "allkeys-lru" });
+    expect(lines.map(({ event }) => event)).toContain("redis_may_evict");
+    expect(lines.map(({ event }) => event)).not.toContain("redis_may_lose");
+  });
+
+  it("nobody there is an error that says where, without the password", async () => {
+    await server.kill();
+    const url = server.url.replace("//", "//user:secret@");
+    const error = await connectRedis(url, { log }).catch((thrown: Error) => thrown);
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect((error as Error).message).toContain(`127.0.0.1:${server.port}`);
+    expect((error as Error).message).not.toContain("secret");
+  });
+
+  const callsOf = async (command: string): Promise<number> => {
+    const stats = await connection.client.info("commandstats");
+    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  };
+
+  /** Resolves when the event is logged next. */
+  const once = (event: string): Promise<void> =>
+    new Promise((resolve) => {
+      const before = lines.length;
+      const push = lines.push.bind(lines);
+      lines.push = (...added) => {
+        const length = push(...added);
+        if (lines.slice(before).some((line) => line.event === event)) resolve();
+        return length;
+      };
+    });
+});
+
+interface Doc {
+  readonly text: string;
+  readonly isPlaced?: boolean;
+}
+
+const DOCS: Table<Doc> = {
+  name: "doc",
+  placement: ({ isPlaced }) =>
+    isPlaced
+      ? {
+          lists: [{ name: "all", score: 1 }],
+          queue: { name: "q", score: 1 },
+          counters: [{ group: "g", name: "n" }],
+          dueMs: 5,
+        }
+      : NOWHERE,
+};
+
+const change = (id: string, expect: number | null, text = "text") => ({
+  org: "default",
+  atMs: 0,
+  puts: [{ table: "doc", id, value: { text }, expect, from: NOWHERE, to: NOWHERE }],
+  guards: [],
+  sends: [],
+  watch: [],
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+import { Timeline } from "../../src/sim/timeline.ts";
+
+describe("timeline", () => {
+  it("runs events by time, then by the order of asking", async () => {
+    const timeline = new Timeline();
+    const seen: string[] = [];
+    timeline.after(20, () => seen.push("c"));
+    timeline.after(10, () => seen.push("a"));
+    timeline.post(10, () => seen.push("b"));
+    timeline.postQuiet(30, () => seen.push("late"));
+    await timeline.runUntil(20);
+    expect(seen).toEqual(["a", "b", "c"]);
+    expect([timeline.nowMs, timeline.events]).toEqual([20, 3]);
+  });
+
+  it("keeps the order of thousands of events, however they were asked for", async () => {
+    const timeline = new Timeline();
+    const seen: number[] = [];
+    const delays = Array.from({ length: 5_000 }, (_, index) => (index * 7_919) % 977);
+    for (const delay of delays) timeline.after(delay, () => seen.push(delay));
+    await timeline.runUntil(1_000);
+    expect(seen).toEqual([...delays].sort((a, b) => a - b));
+  });
+
+  it("does not run, or count, what was cancelled, not even by an event before it", async () => {
+    const timeline = new Timeline();
+    const seen: string[] = [];
+    const cancel = timeline.after(2, () => seen.push("cancelled"));
+    timeline.after(1, cancel);
+    await timeline.runUntil(5);
+    expect([seen, timeline.events]).toEqual([[], 1]);
+  });
+
+  it("drains every microtask before the next event, however long the chain", async () => {
+    const timeline = new Timeline();
+    const seen: string[] = [];
+    const chain = async (name: string, length: number): Promise<void> => {
+      for (let step = 0; step < length; step += 1) await Promise.resolve();
+      seen.push(`${name} at ${timeline.nowMs}`);
+    };
+    timeline.after(1, () => void chain("long", 500));
+    timeline.after(1, () => void Promise.all([chain("short", 1), chain("longer", 900)]).then(() => chain("then", 50)));
+    timeline.after(2, () => seen.push("event at 2"));
+    await timeline.runUntil(2);
+    expect(seen).toEqual(["long at 1", "short at 1", "longer at 1", "then at 1", "event at 2"]);
+  });
+
+  it("runs what events ask for, and stops at the promise that was waited for", async () => {
+    const timeline = new Timeline();
+    const later = (ms: number): Promise<number> =>
+      new Promise((resolve) => void timeline.after(ms, () => resolve(timeline.nowMs)));
+    const twice = later(5).then(() => later(7));
+    timeline.after(1_000, () => expect.unreachable("nobody waits for this"));
+    expect(await timeline.runUntilSettled(twice)).toBe(12);
+    expect(timeline.nowMs).toBe(12);
+  });
+
+  it("says so when the promise cannot settle any more", async () => {
+    const timeline = new Timeline();
+    await expect(timeline.runUntilSettled(new Promise(() => undefined))).rejects.toThrow("did not settle");
+  });
+
+  it("refuses delays that are no time", () => {
+    expect(() => new Timeline().after(Number.NaN, () => undefined)).toThrow("finite");
+  });
+
+  it("gives up on an instant that never ends", async () => {
+    const timeline = new Timeline();
+    const again = (): void => timeline.postQuiet(0, again);
+    timeline.postQuiet(1, again);
+    await expect(timeline.runUntil(2)).rejects.toThrow("for ever");
+  });
+});

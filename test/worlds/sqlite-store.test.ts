@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { put } from "../../src/ports/store.ts";
+import type { FencePlace } from "../../src/worlds/sqlite-store.ts";
+import { at, changeOf, DOCS, names, StoreKit, T0 } from "../contract/store.subject.ts";
+import { numberOf, TestDirectory } from "./directory.ts";
+
+describe("the embedded store", () => {
+  let directory: TestDirectory;
+  beforeEach(() => {
+    directory = new TestDirectory();
+  });
+  afterEach(() => directory.close());
+
+  const openKit = async () => {
+    const opened = await directory.open();
+    const kit = new StoreKit({ store: opened.store, run: (promise) => promise, close: async () => {} });
+    return { ...opened, kit };
+  };
+
+  it("claims of an earlier boot are void at once", async () => {
+    const { kit } = await openKit();
+    await kit.create({ a: { text: "", queue: at("q", 1), dueMs: T0 } });
+    expect(await kit.take("q", 1, T0, 3_600_000)).toEqual(["a"]);
+    expect(await kit.due(T0, 1, T0, 3_600_000)).toEqual(["a"]);
+    directory.crash();
+    const again = await openKit();
+    expect(await again.kit.take("q", 1, T0)).toEqual(["a"]);
+    expect(await again.kit.due(T0)).toEqual(["a"]);
+  });
+
+  it("everything acknowledged is there after a crash, with its counters", async () => {
+    const { kit } = await openKit();
+    const counters = [{ group: "slots", name: "x" }];
+    await kit.commitTogether(names("d", 300).map((id) => changeOf([put(DOCS, id, null, { text: id, counters })])));
+    directory.crash();
+    const again = await openKit();
+    expect(await again.kit.counts()).toEqual({ x: 300 });
+    expect(numberOf(again.db, "select count(*) from records")).toBe(300);
+  });
+
+  it("fences of records that are long gone are forgotten, step by step; all others are kept", async () => {
+    const { kit, store, db } = await openKit();
+    const fence = (id: string) => ({ kind: "fence", table: "doc", id, fence: 5 }) as const;
+    const ids = names("d", 25);
+    for (const id of ids) await kit.set(id, { text: "" }, { guards: [fence(id)], atMs: T0 });
+    for (const id of ids.slice(5)) await kit.set(id, null);
+    await kit.commit([], { guards: [fence("young")], atMs: T0 + 1_000 });
+    let from: FencePlace | null = null;
+    const steps: (FencePlace | null)[] = [];
+    do {
+      from = await store.forgetFences(T0 + 500, from, 10);
+      steps.push(from);
+    } while (from !== null);
+    expect(steps).toHaveLength(3);
+    const left = db.prepare("select id from fences order by id").all() as { id: string }[];
+    expect(left.map(({ id }) => id)).toEqual([...ids.slice(0, 5), "young"]);
+  });
+
+  it("a score that is not an integer in range is refused, and so is a record put twice", async () => {
+    const { kit } = await openKit();
+    for (const score of [-1, 1.5, Number.NaN, 2 ** 53]) {
+      await expect(kit.commit([put(DOCS, "a", null, { text: "", lists: [at("all", score)] })])).rejects.toThrow(
+        "score",
+      );
+      await expect(kit.commit([put(DOCS, "a", null, { text: "", queue: at("q", score) })])).rejects.toThrow("score");
+    }
+    const twice = put(DOCS, "a", null, { text: "" });
+    await expect(kit.commit([twice, twice])).rejects.toThrow("once");
+    expect(await kit.load("a")).toBeNull();
+  });
+});
