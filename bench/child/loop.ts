@@ -18,7 +18,7 @@ export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigur
   if (task.prefilled) await side.fill(task.inFlight, () => loop.next());
   await side.start();
   loop.begin(side, task.prefilled ? 0 : task.inFlight);
-  const figures = await Promise.race([measure(task, loop.ledger), loop.failed]);
+  const figures = await Promise.race([measure(task, loop), loop.failed]);
   loop.end();
   if (!task.prefilled) {
     await Promise.race([loop.drained, loop.failed, delay(DRAIN_MS_MAX)]);
@@ -31,15 +31,21 @@ export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigur
 
 class Loop {
   readonly ledger = new Ledger();
+  /** Resolves when the first job has ended: a backlog that was there before its control plane waits for a sweep. */
+  readonly flowing: Promise<void>;
   /** Resolves when the last job has ended, after `end`. */
   readonly drained: Promise<void>;
   readonly failed: Promise<never>;
   #side: Side | null = null;
   #isRunning = false;
+  #flow: () => void = () => {};
   #drain: () => void = () => {};
   #fail: (error: unknown) => void = () => {};
 
   constructor() {
+    this.flowing = new Promise((resolve) => {
+      this.#flow = resolve;
+    });
     this.drained = new Promise((resolve) => {
       this.#drain = resolve;
     });
@@ -71,6 +77,7 @@ class Loop {
 
   ended(n: number): void {
     if (!this.ledger.end(n, performance.now())) return;
+    this.#flow();
     if (this.#isRunning) this.#launch();
     else if (this.ledger.open === 0) this.#drain();
   }
@@ -80,7 +87,8 @@ class Loop {
   }
 }
 
-async function measure(task: LoopTask, ledger: Ledger): Promise<Omit<LoopFigures, "submitted" | "faults">> {
+async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<LoopFigures, "submitted" | "faults">> {
+  await flowing;
   await delay(task.warmMs);
   const cpu = new CpuMeter(task.clientPids, task.serverPids);
   const beganMs = performance.now();

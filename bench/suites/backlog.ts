@@ -1,3 +1,4 @@
+import { defaultSettings } from "../../src/config.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
 import { onFreshGround, type System } from "../frame/servers.ts";
@@ -61,7 +62,8 @@ function measure({ children, isQuick }: Bench, system: System, length: number): 
       kind: "loop",
       side,
       role: "all",
-      inFlight: length,
+      // The window's worth of jobs is with the workers; the rest waits.
+      inFlight: length + defaultSettings().dispatch.windowMax,
       prefilled: true,
       serverPids,
       clientPids: [],

@@ -13,6 +13,7 @@ import { explainConfig } from "./explain.ts";
 import { type Io, printJson } from "./io.ts";
 import { getJob, type ListOptions, listJobs, type SubmitOptions, submitJob } from "./job.ts";
 import { loadConfig } from "./load-config.ts";
+import type { SimCommandOptions } from "./sim.ts";
 import { showStatus } from "./status.ts";
 import type { UpOptions } from "./up.ts";
 
@@ -136,7 +137,7 @@ function addSim(program: Command, io: Io, ended: Ended): void {
     .option("--runs <n>", "jobs per seed", whole)
     .addOption(new Option("--faults <faults>", "which faults").choices(["none", "lite", "swarm"]))
     .option("--plant <name>", "plant a known bug, which the checkers must catch")
-    .action(async (options) => {
+    .action(async (options: SimCommandOptions) => {
       const { runSim } = await import("./sim.ts");
       ended.exitCode = await runSim(options, (text: string) => io.out(text));
     });

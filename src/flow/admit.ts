@@ -1,7 +1,7 @@
-import { fingerprintOf, RESERVATIONS, reservationId } from "../model/idempotency.ts";
+import { fingerprintOf, RESERVATIONS, reservationId } from "../jobs/idempotency.ts";
+import { decideSafety, newJob } from "../jobs/life.ts";
+import type { Submission } from "../jobs/submission.ts";
 import { JOBS, type JobState, type Payload } from "../model/job.ts";
-import { decideSafety, newJob } from "../model/job-life.ts";
-import type { Submission } from "../model/submission.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { type Put, put } from "../ports/store.ts";
 import { permanent } from "../retry/contract.ts";

@@ -1,5 +1,5 @@
+import { decideSafety, waitForSafety } from "../jobs/life.ts";
 import { JOBS, type Job } from "../model/job.ts";
-import { decideSafety, waitForSafety } from "../model/job-life.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";

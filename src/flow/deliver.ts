@@ -1,6 +1,6 @@
+import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
-import { DEFAULT_ORG } from "../model/submission.ts";
 import type { Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { put } from "../ports/store.ts";
 import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";

@@ -1,5 +1,5 @@
+import { giveBack } from "../jobs/life.ts";
 import { JOBS, type Job } from "../model/job.ts";
-import { giveBack } from "../model/job-life.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { nextDelay } from "../retry/policies.ts";
 import { workSubject } from "../wire/subjects.ts";

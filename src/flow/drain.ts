@@ -1,6 +1,6 @@
+import { dispatchJob } from "../jobs/life.ts";
+import { shareOut } from "../jobs/share.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP, inFlightOf, JOBS, type Job, queueOf } from "../model/job.ts";
-import { dispatchJob } from "../model/job-life.ts";
-import { shareOut } from "../model/share.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";

@@ -1,6 +1,6 @@
+import { applyResult } from "../jobs/life.ts";
 import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
-import { applyResult } from "../model/job-life.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";

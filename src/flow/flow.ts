@@ -1,4 +1,4 @@
-import type { Given } from "../model/job-life.ts";
+import type { Given } from "../jobs/life.ts";
 import type { LiveSettings } from "../settings.ts";
 import type { World } from "../world.ts";
 import { Desk } from "./desk.ts";

@@ -1,6 +1,6 @@
+import type { Submission } from "../jobs/submission.ts";
+import { checkSubmission } from "../jobs/submission.ts";
 import type { Job, Payload } from "../model/job.ts";
-import type { Submission } from "../model/submission.ts";
-import { checkSubmission } from "../model/submission.ts";
 import type { Message } from "../ports/bus.ts";
 import { permanent } from "../retry/contract.ts";
 import type { JobRequest, JobResult, Packet, PacketBody } from "../wire/packet.ts";

@@ -1,5 +1,5 @@
+import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { PARKED, type Parked } from "../model/parked.ts";
-import { DEFAULT_ORG } from "../model/submission.ts";
 import type { Delivery, Message } from "../ports/bus.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import type { Outcome } from "../retry/outcome.ts";

@@ -1,5 +1,5 @@
+import { dispatchJob } from "../jobs/life.ts";
 import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
-import { dispatchJob } from "../model/job-life.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";

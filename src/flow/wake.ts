@@ -1,7 +1,7 @@
+import { RESERVATIONS } from "../jobs/idempotency.ts";
+import { passTime, resume } from "../jobs/life.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
-import { RESERVATIONS } from "../model/idempotency.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
-import { passTime, resume } from "../model/job-life.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
 import type { Table } from "../model/table.ts";
 import { type Due, put, type Versioned } from "../ports/store.ts";

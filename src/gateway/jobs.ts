@@ -1,7 +1,7 @@
 import { type Admitted, admit } from "../flow/admit.ts";
+import { checkSubmission, type Submission } from "../jobs/submission.ts";
 import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../model/job.ts";
 import { suggestion } from "../model/nearest.ts";
-import { checkSubmission, type Submission } from "../model/submission.ts";
 import { listPage, queryText } from "./page.ts";
 import { payloadValue } from "./payload.ts";
 import { Problem } from "./problem.ts";

@@ -6,7 +6,7 @@
  * 2. `stop` takes nothing new, lets requests in progress finish, then resolves.
  */
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { DEFAULT_ORG } from "../model/submission.ts";
+import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { DEAD_LETTER_ROUTES } from "./dead-letters.ts";
 import { HEALTH_ROUTES } from "./health.ts";
 import { JOB_ROUTES } from "./jobs.ts";

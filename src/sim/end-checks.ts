@@ -1,5 +1,5 @@
+import { RESERVATIONS } from "../jobs/idempotency.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
-import { RESERVATIONS } from "../model/idempotency.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
 import type { Table } from "../model/table.ts";

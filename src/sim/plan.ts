@@ -1,5 +1,5 @@
 import { configure } from "../config.ts";
-import type { Submission } from "../model/submission.ts";
+import type { Submission } from "../jobs/submission.ts";
 import type { PolicyDocument } from "../policy/document.ts";
 import type { Settings } from "../settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "./faults.ts";
@@ -126,6 +126,8 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       ...settings.bus,
       ackWaitMs: isPlain ? settings.bus.ackWaitMs : Math.round(random.logarithmic(2_000, 30_000)),
       ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
+      // One in three has a broker that soon gives up: long waits must have left it before that.
+      deliverMax: random.chance(0.33) ? 20 : settings.bus.deliverMax,
       // One in eight keeps every wait in the broker, as the founding profile does.
       parkAfterMs: random.chance(0.125) ? null : settings.bus.parkAfterMs,
     },

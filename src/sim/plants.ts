@@ -1,4 +1,4 @@
-import { RESERVATIONS } from "../model/idempotency.ts";
+import { RESERVATIONS } from "../jobs/idempotency.ts";
 import { JOBS } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
 import type { Bus, Handler } from "../ports/bus.ts";
@@ -196,6 +196,50 @@ export const PLANTS: readonly PlantedBug[] = [
         return { kind: "decided", decision: { effect: "allow", ruleId: null, reason: checked.reason, snapshot: "" } };
       },
     })),
+  },
+  {
+    name: "never-releases",
+    about: "locks are renewed, but never released",
+    caughtBy: ["quiet"],
+    world: withLease(() => ({ release: async () => true })),
+  },
+  {
+    name: "take-without-lease",
+    about: "what one process has taken from a queue is given to the next one as well",
+    caughtBy: ["claims"],
+    world: withStore((store) => ({ take: (table, query) => store.take(table, { ...query, leaseMs: 0 }) })),
+  },
+  {
+    name: "due-without-lease",
+    about: "every process wakes what is due",
+    caughtBy: ["claims"],
+    world: withStore((store) => ({ due: (query) => store.due({ ...query, leaseMs: 0 }) })),
+  },
+  {
+    name: "answer-before-commit",
+    about: "a change is called saved before it is",
+    caughtBy: ["acknowledged"],
+    world: withCommit(async (change, commit) => {
+      commit(change).catch(() => undefined);
+      return { kind: "committed", seen: change.watch.map(() => 0) };
+    }),
+  },
+  {
+    name: "failure-counts-as-success",
+    about: "whatever a worker answers is taken for success",
+    caughtBy: ["outcome"],
+    world: withHandler((handle) => (delivery) => {
+      const { content } = delivery;
+      if (content.kind !== "packet" || content.packet.body.kind !== "job_result") return handle(delivery);
+      const body = { ...content.packet.body, status: "succeeded" } as const;
+      return handle({ ...delivery, content: { kind: "packet", packet: { ...content.packet, body } } });
+    }),
+  },
+  {
+    name: "cap-not-watched",
+    about: "messages stay in the broker until it gives up on them",
+    caughtBy: ["exhausted"],
+    settings: (settings) => ({ ...settings, bus: { ...settings.bus, deliverMax: 1_000_000, parkAfterMs: null } }),
   },
   {
     name: "no-dispatch-deadline",

@@ -6,6 +6,7 @@ import type { Settings } from "../settings.ts";
 import { RESULT } from "../wire/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import type { World } from "../world.ts";
+import { ClaimWatch } from "./claim-watch.ts";
 import { LockWatch } from "./lock-watch.ts";
 import { type Act, type ControlPlan, DENIED_TOPIC, type Plan, type WorkerPlan } from "./plan.ts";
 import { Host, type Process } from "./process.ts";
@@ -47,11 +48,13 @@ export interface SystemOptions {
 export function buildSystem(options: SystemOptions): System {
   const { net, plan } = options;
   const locks = new LockWatch(options.violations);
+  const claims = new ClaimWatch(options.violations);
+  const look = (world: World, process: Process): World => claims.around(locks.around(world, process));
   const plainErrors = new Map<string, number>();
   const stalls = new Map(plan.tallies.map(({ id, stallMs }) => [id, stallMs]));
   const floor: Floor = { ...options, isCalm: false, finishedWell: new Set() };
   const controls = plan.controls.map((control) =>
-    controlHost(options, control, locks, (host) => ({
+    controlHost(options, control, look, (host) => ({
       onPlainError: (id) => void plainErrors.set(id, (plainErrors.get(id) ?? 0) + 1),
       onThink: (id) => {
         const stallMs = stalls.get(id) ?? null;
@@ -80,7 +83,7 @@ export function buildSystem(options: SystemOptions): System {
 function controlHost(
   { net, plan, random, decorate }: SystemOptions,
   control: ControlPlan,
-  locks: LockWatch,
+  look: (world: World, process: Process) => World,
   hooks: (host: Host) => TallyHooks,
 ): ControlHost {
   const settings = { current: decorate.settings(plan.settings) };
@@ -90,7 +93,7 @@ function controlHost(
     skewMs: control.skewMs,
     boot: (process) => {
       const world = decorate.world(simWorld(net, process, { safety: control.safety }));
-      flow = openFlow(locks.around(world, process), settings);
+      flow = openFlow(look(world, process), settings);
       void startControl(flow);
       void startTally(flow, hooks(host));
     },

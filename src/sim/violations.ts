@@ -33,6 +33,7 @@ export const CHECKERS = {
   quiet: "when the faults have stopped, the bus falls silent and no lock is held",
   lost_update: "no change made under a lock is undone by another",
   fence: "the fences on a record never go back",
+  claims: "what one process was handed, no other is given before its lease is over",
   two_holders: "a lock has one holder",
 } as const;
 

@@ -96,7 +96,9 @@ export class NatsPull {
   }
 
   #lookAfter(): void {
-    if (this.#asked > 0 && performance.now() - this.#heardMs > SILENCE_MS_MAX) this.#again();
+    const isSilent = this.#asked > 0 && performance.now() - this.#heardMs > SILENCE_MS_MAX;
+    // A consumer that was deleted while it was asked may swallow requests without a word: so look whether it is there.
+    if (isSilent && this.#link.isConnected) void this.#revive("no sign of life");
     else this.ask();
   }
 
@@ -104,7 +106,7 @@ export class NatsPull {
     if (this.#isReviving || this.#isStopped) return;
     this.#isReviving = true;
     const { consumer, log, ensure } = this.#options;
-    log.write("error", "bus_consumer_gone", { consumer, why });
+    log.write("warn", "bus_consumer_gone", { consumer, why });
     while (!this.#isStopped) {
       // First a rest: the server is still removing the files of what it calls deleted, and trips over new ones.
       await new Promise((resolve) => setTimeout(resolve, REST_MS).unref());
@@ -140,6 +142,6 @@ const NO_RESPONDERS = 503;
 
 const ASK_MAX = 1_024;
 const EXPIRES_MS = 30_000;
-const HEARTBEAT_MS = 5_000;
+const HEARTBEAT_MS = 2_000;
 const SILENCE_MS_MAX = HEARTBEAT_MS * 2.5;
 const REST_MS = 1_000;

@@ -23,7 +23,8 @@ export class RedisLease implements Lease {
   #validUntilMs: number;
   #cancelRenewal: Cancel = () => undefined;
   #cancelEnd: Cancel = () => undefined;
-  #released: Promise<boolean> | null = null;
+  #isReleased = false;
+  #release: Promise<boolean> | null = null;
 
   constructor(facts: LeaseFacts) {
     this.#facts = facts;
@@ -43,27 +44,23 @@ export class RedisLease implements Lease {
   }
 
   get isOver(): boolean {
-    return this.#released !== null || this.signal.aborted;
+    return this.#isReleased || this.signal.aborted;
   }
 
-  /** A release that failed can be tried again; one that succeeded is not repeated. */
+  /** Once; but a release that failed can be asked for again, and is tried again meanwhile. */
   release(): Promise<boolean> {
-    if (this.#released === null) {
-      this.#stop();
-      const released = releaseLock(this.#facts);
-      released.catch(() => {
-        this.#failed = true;
+    this.#isReleased = true;
+    this.#stop();
+    if (this.#release === null) {
+      const release = releaseLock(this.#facts);
+      this.#release = release;
+      release.catch(() => {
+        this.#release = null;
+        leaveNothing(this.#facts, WAITER_LEASE_MS);
       });
-      this.#released = released;
-    } else if (this.#failed) {
-      this.#failed = false;
-      this.#released = null;
-      return this.release();
     }
-    return this.#released;
+    return this.#release;
   }
-
-  #failed = false;
 
   async #renew(): Promise<void> {
     const { pipe, lock, token, ttlMs } = this.#facts;
@@ -105,15 +102,19 @@ export class RedisLease implements Lease {
   }
 }
 
-export interface LeaseFacts {
+/** What a token may have on the server: a lock, or a place in its queue. */
+export interface Claim {
   readonly pipe: RedisPipe;
   readonly clock: Clock;
-  readonly key: string;
-  /** The key that Redis knows it by. */
+  /** The key that Redis knows the lock by. */
   readonly lock: string;
   readonly token: string;
-  readonly fence: number;
   readonly ttlMs: number;
+}
+
+export interface LeaseFacts extends Claim {
+  readonly key: string;
+  readonly fence: number;
   readonly waitedMs: number;
   readonly attempts: number;
   /** On the clock of `monotonicMs`. */
@@ -123,8 +124,20 @@ export interface LeaseFacts {
 }
 
 /** Frees the lock if the token has it, else the token's place in the queue. */
-export async function releaseLock(facts: Pick<LeaseFacts, "pipe" | "lock" | "token">): Promise<boolean> {
-  return (await facts.pipe.run(RELEASE, [facts.lock, facts.token, String(WAITER_LEASE_MS)])) === 1;
+export async function releaseLock({ pipe, lock, token }: Claim): Promise<boolean> {
+  return (await pipe.run(RELEASE, [lock, token, String(WAITER_LEASE_MS)])) === 1;
+}
+
+/** Frees what the token may still have; as long as the server would keep it anyway, it is tried again and again. */
+export function leaveNothing(claim: Claim, delayMs = 0): void {
+  const untilMs = monotonicMs() + claim.ttlMs;
+  const attempt = (): void => {
+    releaseLock(claim).catch(() => {
+      if (monotonicMs() < untilMs) claim.clock.after(WAITER_LEASE_MS, attempt);
+    });
+  };
+  if (delayMs === 0) attempt();
+  else claim.clock.after(delayMs, attempt);
 }
 
 /** Durations only: the wall clock may be set back while a lock is held. */

@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../ports/locks.ts";
-import { monotonicMs, RedisLease, releaseLock } from "./redis-lease.ts";
+import { type Claim, leaveNothing, monotonicMs, RedisLease } from "./redis-lease.ts";
 import type { RedisPipe } from "./redis-pipe.ts";
 import { ASK, LEAVE, RENEW } from "./redis-scripts/locks.ts";
 
@@ -13,14 +13,14 @@ import { ASK, LEAVE, RENEW } from "./redis-scripts/locks.ts";
  *    Only asking for a lock that was free counts as an attempt.
  * 3. What was handed over is ours for a waiter's lease from then on. "Then" was after the last request that was
  *    answered with "not yet" had been sent, if its fence is larger than the last one of that answer: if that is recent
- *    enough nothing need be asked, else a renewal decides. An older fence is of a turn that we missed.
+ *    enough nothing need be asked, else a renewal decides. An older fence is of a turn that was missed.
  * 4. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
  */
 export class RedisWaiter {
   readonly token: string;
   readonly #context: WaiterContext;
   readonly #request: LockRequest;
-  readonly #lock: string;
+  readonly #claim: Claim;
   readonly #startMs = monotonicMs();
   #settle: Settle | null = null;
   #lease: RedisLease | null = null;
@@ -36,8 +36,9 @@ export class RedisWaiter {
   constructor(context: WaiterContext, request: LockRequest, lock: string, token: string) {
     this.#context = context;
     this.#request = request;
-    this.#lock = lock;
     this.token = token;
+    const { pipe, clock } = context;
+    this.#claim = { pipe, clock, lock, token, ttlMs: Math.ceil(request.ttlMs) };
   }
 
   acquire(): Promise<Acquired> {
@@ -53,24 +54,23 @@ export class RedisWaiter {
   /** The message that it is our turn. */
   wake(fence: number): void {
     if (this.#settle === null || fence <= this.#notYetFence) return;
-    const validUntilMs = this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#request.ttlMs);
-    if (validUntilMs - monotonicMs() > MARGIN_MS) this.#hold(fence, validUntilMs, false);
-    else void this.#confirm();
+    this.#granted(fence, this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#claim.ttlMs), false);
   }
 
   fail(error: unknown): void {
     const settle = this.#end();
     if (settle === null) return;
     settle.reject(error);
-    this.#abandon();
+    leaveNothing(this.#claim);
   }
 
   async #ask(): Promise<void> {
-    const { key: _, org, ttlMs, owner, waitMs } = this.#request;
+    const { org, owner, waitMs } = this.#request;
+    const { lock, ttlMs } = this.#claim;
     const { pipe, processId } = this.#context;
     const isFirst = this.#number === "";
     const isQueueing = waitMs > 0 ? "1" : "0";
-    const args = [this.#lock, this.token, String(ttlMs), owner, org, processId, String(WAITER_LEASE_MS)];
+    const args = [lock, this.token, String(ttlMs), owner, org, processId, String(WAITER_LEASE_MS)];
     const sentMs = monotonicMs();
     try {
       const [isHeld, ...rest] = (await pipe.run(ASK, [...args, isQueueing, this.#number])) as AskReply;
@@ -79,7 +79,7 @@ export class RedisWaiter {
       } else if (isHeld === 1) {
         const [fence, isTaken] = rest as [number, number];
         if (!isFirst) this.#attempts += isTaken;
-        this.#hold(fence, sentMs + ttlMs, true);
+        this.#granted(fence, sentMs + ttlMs, true);
       } else {
         this.#waitOn(isFirst, sentMs, rest as NotYet);
       }
@@ -106,14 +106,20 @@ export class RedisWaiter {
     this.#cancelAsk = this.#context.clock.after(delayMs, () => void this.#ask());
   }
 
-  /** A message that came late: the lock may have gone to the next one already. */
+  /** News that comes late may be old: the lock may have gone to the next one already. */
+  #granted(fence: number, validUntilMs: number, isConfirmed: boolean): void {
+    const marginMs = Math.min(MARGIN_MS, this.#claim.ttlMs / 4);
+    if (validUntilMs - monotonicMs() > marginMs) this.#hold(fence, validUntilMs, isConfirmed);
+    else void this.#confirm();
+  }
+
   async #confirm(): Promise<void> {
     const sentMs = monotonicMs();
-    const { ttlMs } = this.#request;
+    const { lock, ttlMs } = this.#claim;
     try {
-      const fence = (await this.#context.pipe.run(RENEW, [this.#lock, this.token, String(ttlMs)])) as number;
+      const fence = (await this.#context.pipe.run(RENEW, [lock, this.token, String(ttlMs)])) as number;
       if (this.#settle === null) this.#leaveNothing();
-      else if (fence > 0) this.#hold(fence, sentMs + ttlMs, true);
+      else if (fence > 0) this.#granted(fence, sentMs + ttlMs, true);
       else this.#askAfter(0);
     } catch (error) {
       this.fail(error);
@@ -122,12 +128,12 @@ export class RedisWaiter {
 
   async #leave(): Promise<void> {
     const sentMs = monotonicMs();
-    const { ttlMs } = this.#request;
+    const { lock, ttlMs } = this.#claim;
     this.#cancelAsk();
     try {
-      const reply = (await this.#context.pipe.run(LEAVE, [this.#lock, this.token, String(ttlMs)])) as LeaveReply;
+      const reply = (await this.#context.pipe.run(LEAVE, [lock, this.token, String(ttlMs)])) as LeaveReply;
       if (this.#settle === null) return;
-      if (reply[0] === 1) this.#hold(reply[1], sentMs + ttlMs, true);
+      if (reply[0] === 1) this.#granted(reply[1], sentMs + ttlMs, true);
       else this.#busy(reply[1]);
     } catch (error) {
       this.fail(error);
@@ -135,16 +141,11 @@ export class RedisWaiter {
   }
 
   #hold(fence: number, validUntilMs: number, isConfirmed: boolean): void {
-    const { pipe, clock } = this.#context;
     const settle = this.#end();
     this.#lease = new RedisLease({
-      pipe,
-      clock,
+      ...this.#claim,
       key: this.#request.key,
-      lock: this.#lock,
-      token: this.token,
       fence,
-      ttlMs: this.#request.ttlMs,
       waitedMs: this.#waitedMs,
       attempts: this.#attempts,
       validUntilMs,
@@ -174,19 +175,7 @@ export class RedisWaiter {
 
   /** For an answer that came when all was over: what it was about may have left something behind. */
   #leaveNothing(): void {
-    if (this.#lease === null || this.#lease.isOver) this.#abandon();
-  }
-
-  /** What may be left behind goes away by itself after a TTL at most; until then it is tried again and again. */
-  #abandon(): void {
-    const facts = { pipe: this.#context.pipe, lock: this.#lock, token: this.token };
-    const untilMs = monotonicMs() + this.#request.ttlMs;
-    const attempt = (): void => {
-      releaseLock(facts).catch(() => {
-        if (monotonicMs() < untilMs) this.#context.clock.after(WAITER_LEASE_MS, attempt);
-      });
-    };
-    attempt();
+    if (this.#lease === null || this.#lease.isOver) leaveNothing(this.#claim);
   }
 
   get #waitedMs(): number {
@@ -202,7 +191,7 @@ export interface WaiterContext {
   forget(waiter: RedisWaiter): void;
 }
 
-/** A lock that was handed over is used without asking back if it is ours for this long at least. */
+/** A lock is used without asking back if it is ours for this long at least. */
 const MARGIN_MS = WAITER_LEASE_MS / 4;
 
 interface Settle {

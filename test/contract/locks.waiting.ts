@@ -59,15 +59,17 @@ export function waitCases(test: LocksCase): void {
     expect(await kit.run(waiting.lease)).toMatchObject({ attempts: 1 });
   });
 
-  test("a lock that was handed over is kept beyond a waiter's lease and beyond its TTL", async (kit) => {
+  test("a lock that was handed over is its holder's own for the whole TTL, and beyond", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
-    const waiting = await kit.queue(there, "b");
+    // So long that whoever only renews at a third of it loses what was handed over for a waiter's lease.
+    const waiting = await kit.queue(there, "b", { ttlMs: WAITER_LEASE_MS * 4 });
     await kit.release(lease);
     const next = await kit.run(waiting.lease);
-    await kit.pass(Math.max(WAITER_LEASE_MS, TTL_MS) * 2);
+    await kit.pass(WAITER_LEASE_MS * 2);
     expect(await kit.ask(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
     expect(next.signal.aborted).toBe(false);
+    expect(await kit.release(next)).toBe(true);
   });
 
   test("whoever waited long enough is told who holds it, leaves the queue and blocks nobody", async (kit) => {

@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Delivery } from "../../src/ports/bus.ts";
 import { HEARTBEAT, SUBMIT, workSubject } from "../../src/wire/subjects.ts";
@@ -76,6 +78,59 @@ describe("while the server is away", () => {
     // Nobody knows which of them arrived: the caller tries again, and each id is there at last.
     await Promise.all(names("job", 300).map((id) => bus.publish(submit(id))));
     await seen.until((all) => new Set(all.map(({ id }) => id)).size === 300);
+  });
+
+  it("what was confirmed is delivered, through deaths of the server and failing handlers", async () => {
+    const buses = [await space.enter(), await space.enter()];
+    const [publisher] = buses;
+    const confirmed = new Set<string>();
+    const done = new Recorder<string>();
+    for (const bus of buses) {
+      await bus.consume(SUBMIT, "g", async ({ id, attempt }) => {
+        if (attempt === 1 && Number(id.slice(-2)) % 10 === 0) return { kind: "nakDelay", delayMs: 20 };
+        done.add(id);
+        return ACK;
+      });
+    }
+    for (let death = 0; death < 3; death++) {
+      const waves = names(`wave-${death}`, 2_000);
+      const sent = Promise.all(
+        waves.map(async (id) => {
+          // Spread over many ticks, and so over the death of the server.
+          if (Number(id.slice(-4)) % 50 === 49) await bench.raw.flush().catch(() => undefined);
+          await publisher!.publish(submit(id)).then(
+            () => confirmed.add(id),
+            (error: unknown) => expect(isUnavailable(error)).toBe(true),
+          );
+        }),
+      );
+      const back = space.log.next("nats_connected");
+      await done.until((seen) => seen.length > 100 * (death + 1));
+      await bench.server.restart();
+      await Promise.all([sent, back]);
+    }
+    const isAllDone = (seen: readonly string[]) => {
+      const ids = new Set(seen);
+      return [...confirmed].every((id) => ids.has(id));
+    };
+    await done.until(isAllDone);
+    expect(confirmed.size).toBeGreaterThan(300);
+  });
+
+  it("a server that comes back without its data gets the stream again, and goes on", async () => {
+    const bus = await space.enter();
+    const seen = new Recorder<Delivery>();
+    await bus.consume(SUBMIT, "g", async (delivery) => {
+      seen.add(delivery);
+      return ACK;
+    });
+    const back = space.log.next("bus_consumer_back");
+    await bench.server.kill();
+    await rm(join(bench.server.dir, "jetstream"), { recursive: true });
+    await bench.server.restart();
+    await back;
+    await bus.publish(submit("job-1"));
+    await seen.count(1);
   });
 
   it("a member that stops does not wait for it", async () => {

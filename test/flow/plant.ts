@@ -3,7 +3,7 @@ import { type Control, startControl } from "../../src/control.ts";
 import { type Admitted, admit } from "../../src/flow/admit.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
-import { checkSubmission } from "../../src/model/submission.ts";
+import { checkSubmission } from "../../src/jobs/submission.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Settings } from "../../src/settings.ts";
 import type { Kernel } from "../../src/sim/sim-safety.ts";

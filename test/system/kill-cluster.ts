@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import { admit } from "../../src/flow/admit.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
 import { isFinal, JOBS } from "../../src/model/job.ts";
-import { checkSubmission } from "../../src/model/submission.ts";
+import { checkSubmission } from "../../src/jobs/submission.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import { startWorker } from "../../src/worker/worker.ts";
 import type { RunningServer } from "../servers/server.ts";

@@ -103,8 +103,12 @@ describe("locks on redis, between processes", () => {
     old.signal("SIGCONT");
     expect(await old.answer("outcome")).toBe("refused");
     expect(await old.answer("lost")).toBe(true);
+    old.tell({ do: "release" });
+    expect(await old.answer("released")).toBe(false);
     next.tell({ do: "write", id: "run-1", text: "newer", fence: nextFence });
     expect(await next.answer("outcome")).toBe("committed");
+    next.tell({ do: "release" });
+    expect(await next.answer("released")).toBe(true);
   });
 });
 

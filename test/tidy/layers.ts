@@ -1,14 +1,16 @@
-// Who may import whom. Imports point inward: `main, cli, lab → gateway → flow → retry, policy, workflow, rollout →
-// model`, and `worlds → ports ← flow`. A row is a folder of src/ or a file directly in it; the row lists what it may
+// Who may import whom. Imports point inward: `main, cli, lab → gateway → flow → jobs, retry, policy, workflow,
+// rollout → model`, and `worlds → ports ← flow`. A row is a folder of src/ or a file directly in it; the row lists what it may
 // import. `type x` means types only: they vanish at run time. `*` means anything.
 
 import { type Source, targetOf, type Violation } from "./source.ts";
 
-const DECISIONS = ["model", "retry", "policy", "workflow", "rollout"];
+const DECISIONS = ["model", "jobs", "retry", "policy", "workflow", "rollout"];
 const INNER = [...DECISIONS, "wire", "ports", "world", "config", "settings"];
 
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
-  model: ["model", "type retry"],
+  // What stands on a record is described where it is decided: as types only, so that nouns decide nothing.
+  model: ["model", "type retry", "type policy", "type wire"],
+  jobs: ["jobs", "model", "retry", "wire", "type policy", "type settings"],
   retry: ["retry"],
   policy: ["policy", "model"],
   workflow: ["workflow", "model", "retry"],
@@ -23,7 +25,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   worker: ["worker", "ports", "model", "retry", "wire", "world"],
   worlds: ["worlds", "worker", ...INNER],
   sim: ["sim", "control", "flow", "worker", ...INNER],
-  gateway: ["gateway", "flow", "ports", "model", "retry", "config", "settings", "world"],
+  gateway: ["gateway", "flow", "ports", "model", "jobs", "retry", "config", "settings", "world"],
   client: ["client", "model"],
   lab: ["lab", "sim", "worlds", "gateway", "control", "flow", "worker", "client", ...INNER],
   cli: ["*"],

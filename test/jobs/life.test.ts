@@ -1,8 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
-import { letterOf } from "../../src/model/dead-letter.ts";
-import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../src/model/job.ts";
 import {
   applyResult,
   decideSafety,
@@ -13,8 +11,10 @@ import {
   passTime,
   resume,
   waitForSafety,
-} from "../../src/model/job-life.ts";
-import { checkSubmission, type Submission } from "../../src/model/submission.ts";
+} from "../../src/jobs/life.ts";
+import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
+import { letterOf } from "../../src/model/dead-letter.ts";
+import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../src/model/job.ts";
 import type { JobResult } from "../../src/wire/packet.ts";
 
 const settings = defaultSettings();

@@ -1,3 +1,4 @@
+import { type Attempt, isFinal, type Job, moveJob, type Payload, remember } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { isSpent, spend } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
@@ -6,7 +7,6 @@ import { delayFor } from "../retry/failure.ts";
 import { formatPolicy } from "../retry/policies.ts";
 import type { Settings } from "../settings.ts";
 import type { JobResult } from "../wire/packet.ts";
-import { type Attempt, isFinal, type Job, moveJob, type Payload, remember } from "./job.ts";
 import type { Submission } from "./submission.ts";
 
 /**

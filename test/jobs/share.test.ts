@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { shareOut } from "../../src/model/share.ts";
+import { shareOut } from "../../src/jobs/share.ts";
 
 const orgs = fc.dictionary(fc.stringMatching(/^[a-z]{1,3}$/), fc.integer({ min: 1, max: 50 }), { maxKeys: 8 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fingerprintOf, reservationId } from "../../src/model/idempotency.ts";
-import { checkSubmission, type Submission } from "../../src/model/submission.ts";
+import { fingerprintOf, reservationId } from "../../src/jobs/idempotency.ts";
+import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
 
 const good = (raw: Record<string, unknown>): Submission => {
   const checked = checkSubmission(raw);

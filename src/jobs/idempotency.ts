@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import type { Placement, Table } from "../model/table.ts";
 import type { Submission } from "./submission.ts";
-import type { Placement, Table } from "./table.ts";
 
 /** A client's key, bound to the job that it made: written in the commit that makes the job, never before. */
 export interface Reservation {

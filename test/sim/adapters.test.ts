@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest";
+import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
+import type { Lease } from "../../src/ports/locks.ts";
+import { CALM } from "../../src/sim/faults.ts";
+import type { NetFaults } from "../../src/sim/net.ts";
+import { NOTES, note } from "./documents.ts";
+import { type Bench, openBench } from "./harness.ts";
+
+/** What the contract suites cannot show, because they run without faults: that the faults are what they say. */
+
+describe("simulated store", () => {
+  it("refuses before the write: nothing is there", async () => {
+    const bench = openBench({ faults: withStore({ errorBeforeRate: 1 }) });
+    const { store } = bench.enter("p").world;
+    await expect(bench.run(store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(bench.net.store.load(NOTES, "a")).toBeNull();
+  });
+
+  it("fails after the write: it is there, and nobody knows", async () => {
+    const bench = openBench({ faults: withStore({ errorAfterRate: 1 }) });
+    const { store } = bench.enter("p").world;
+    await expect(bench.run(store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(bench.net.store.load(NOTES, "a")?.value).toEqual({ value: 1 });
+  });
+
+  it("does not answer who is cut off; the error comes after its timeout, and nothing is written", async () => {
+    const bench = openBench();
+    const { process, world } = bench.enter("p");
+    process.cut("store");
+    await expect(bench.run(world.store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(bench.net.timeline.nowMs).toBeGreaterThanOrEqual(CALM.store.timeoutMs);
+    expect(bench.net.store.load(NOTES, "a")).toBeNull();
+  });
+});
+
+describe("simulated bus", () => {
+  it("redelivers after the ack wait when the ack is lost, and counts up", async () => {
+    const bench = openBench({ faults: withBus({ ackLossRate: 1 }), bus: { ...BUS, ackWaitMs: 1_000 } });
+    const seen = await consume(bench, "p", () => ACK);
+    await publish(bench, "m");
+    await bench.pass(900);
+    expect(attempts(seen)).toEqual([1]);
+    await bench.pass(2_000);
+    expect(attempts(seen)).toEqual([1, 2, 3]);
+    bench.net.faults = CALM;
+    await bench.pass(10_000);
+    expect([...bench.net.bus.open()]).toEqual([]);
+  });
+
+  it("L3: gives up on a nak of the last delivery without a word, and remembers it for the checkers", async () => {
+    const bench = openBench({ bus: { ...BUS, deliverMax: 3 } });
+    const seen = await consume(bench, "p", () => ({ kind: "nak" }));
+    await publish(bench, "m");
+    await bench.pass(60_000);
+    expect(attempts(seen)).toEqual([1, 2, 3]);
+    expect(bench.net.bus.exhausted.map(({ id }) => id)).toEqual(["m"]);
+    expect([...bench.net.bus.open()]).toEqual([]);
+  });
+
+  it("keeps a message with a handler that works, as long as its process shows signs of life", async () => {
+    const bench = openBench({ bus: { ...BUS, ackWaitMs: 1_000 } });
+    const seen = await consume(bench, "p", () => new Promise(() => undefined));
+    await publish(bench, "m");
+    await bench.pass(30_000);
+    expect(attempts(seen)).toEqual([1]);
+  });
+
+  it("takes it from a paused process, which may work on it all the same when it wakes up", async () => {
+    const bench = openBench({ bus: { ...BUS, ackWaitMs: 1_000 } });
+    const sleepy = bench.enter("sleepy");
+    const first: Delivery[] = [];
+    await bench.run(
+      sleepy.world.bus.consume("sys.job.submit", "g", async (delivery) => {
+        first.push(delivery);
+        return ACK;
+      }),
+    );
+    sleepy.process.pause();
+    await publish(bench, "m");
+    await bench.pass(10);
+    const second = await consume(bench, "awake", () => ACK);
+    await bench.pass(1_500);
+    expect([first, attempts(second)]).toEqual([[], [2]]);
+    sleepy.process.resume();
+    await bench.pass(10);
+    expect(attempts(first)).toEqual([1]);
+  });
+
+  it("stores a publish whose answer is an error", async () => {
+    const bench = openBench({ faults: withBus({ errorAfterRate: 1 }) });
+    const seen = await consume(bench, "p", () => ACK);
+    await expect(publish(bench, "m")).rejects.toMatchObject({ code: "BUS_UNAVAILABLE" });
+    await bench.pass(100);
+    expect(attempts(seen)).toEqual([1]);
+  });
+
+  it("doubles messages and loses what is best effort", async () => {
+    const bench = openBench({ faults: withBus({ duplicateRate: 1, tellLossRate: 1, dispatchLossRate: 1 }) });
+    const seen = await consume(bench, "p", () => ACK);
+    const { bus } = bench.enter("q").world;
+    const heard: unknown[] = [];
+    await bench.run(bus.listen("sys.heartbeat", (packet) => heard.push(packet)));
+    await bench.run(bus.serve("job.echo", (packet) => heard.push(packet)));
+    await publish(bench, "m");
+    bus.tell("sys.heartbeat", MESSAGE.packet);
+    expect(await bench.run(bus.dispatch("job.echo", MESSAGE.packet))).toBe("sent");
+    await bench.pass(1_000);
+    expect([seen.length, heard.length]).toEqual([2, 0]);
+  });
+});
+
+describe("simulated locks", () => {
+  it("L14: a holder that sleeps beyond its TTL has lost the lock when it wakes up, and its fence is stale", async () => {
+    const bench = openBench();
+    const [sleepy, other] = [bench.enter("sleepy"), bench.enter("other")];
+    const old = await hold(bench, sleepy.world.locks.acquire(REQUEST));
+    sleepy.process.pause();
+    await bench.pass(REQUEST.ttlMs + 10);
+    const fresh = await hold(bench, other.world.locks.acquire(REQUEST));
+    expect(fresh.fence).toBeGreaterThan(old.fence);
+    expect(old.signal.aborted).toBe(false);
+    sleepy.process.resume();
+    await bench.pass(1);
+    expect(old.signal.aborted).toBe(true);
+    expect(await bench.run(old.release())).toBe(false);
+    expect(fresh.signal.aborted).toBe(false);
+  });
+
+  it("frees a lock whose acquisition was answered with an error", async () => {
+    const bench = openBench({ faults: withStore({ errorAfterRate: 1 }) });
+    const { locks } = bench.enter("p").world;
+    await expect(bench.run(locks.acquire(REQUEST))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await bench.pass(100);
+    expect(bench.net.locks.list(1)).toEqual([]);
+  });
+
+  it("tells a holder whose answer came too late that the lock is lost already", async () => {
+    const bench = openBench();
+    const { process, world } = bench.enter("p");
+    const acquired = world.locks.acquire(REQUEST);
+    process.pause();
+    await bench.pass(REQUEST.ttlMs * 2);
+    process.resume();
+    expect((await hold(bench, acquired)).signal.aborted).toBe(true);
+  });
+});
+
+const ACK: Settlement = { kind: "ack" };
+const BUS = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 8 };
+const REQUEST = { key: "k", org: "default", ttlMs: 1_500, waitMs: 0, owner: "test" };
+const MESSAGE: Message = {
+  id: "m",
+  subject: "sys.job.submit",
+  packet: { traceId: "t", senderId: "s", createdAtMs: 0, body: { kind: "heartbeat", workerId: "w" } },
+};
+
+const withStore = (faults: Partial<NetFaults["store"]>): NetFaults => ({
+  ...CALM,
+  store: { ...CALM.store, ...faults },
+});
+const withBus = (faults: Partial<NetFaults["bus"]>): NetFaults => ({ ...CALM, bus: { ...CALM.bus, ...faults } });
+const attempts = (seen: readonly Delivery[]): number[] => seen.map(({ attempt }) => attempt);
+
+function publish(bench: Bench, id: string): Promise<void> {
+  return bench.run(bench.enter(`publisher of ${id}`).world.bus.publish({ ...MESSAGE, id }));
+}
+
+async function consume(
+  bench: Bench,
+  name: string,
+  answer: () => Settlement | Promise<Settlement>,
+): Promise<readonly Delivery[]> {
+  const seen: Delivery[] = [];
+  const handler = async (delivery: Delivery): Promise<Settlement> => {
+    seen.push(delivery);
+    return answer();
+  };
+  await bench.run(bench.enter(name).world.bus.consume(MESSAGE.subject, "g", handler));
+  return seen;
+}
+
+async function hold(bench: Bench, acquiring: ReturnType<typeof acquireOf>): Promise<Lease> {
+  const acquired = await bench.run(acquiring);
+  if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "nobody"}`);
+  return acquired.lease;
+}
+
+const acquireOf = (bench: Bench) => bench.enter("p").world.locks.acquire(REQUEST);

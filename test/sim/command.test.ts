@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { runSim, type SimCommandOptions } from "../../src/cli/sim.ts";
+
+async function run(options: SimCommandOptions): Promise<{ readonly code: number; readonly text: string }> {
+  let text = "";
+  const code = await runSim(options, (part) => {
+    text += part;
+  });
+  return { code, text };
+}
+
+describe("cordum sim", () => {
+  it("says in words what happened, and ends well", async () => {
+    const { code, text } = await run({ seeds: 2, runs: 30 });
+    expect(code).toBe(0);
+    expect(text).toMatch(/^seeds +1 to 2\n/);
+    expect(text).toMatch(/\nviolations +0\n$/);
+  });
+
+  it("prints one document for one seed", async () => {
+    const { code, text } = await run({ seed: 5, runs: 30, json: true });
+    expect(code).toBe(0);
+    expect(JSON.parse(text)).toEqual({
+      seed: 5,
+      hash: expect.stringMatching(/^[0-9a-f]{16}$/),
+      events: expect.any(Number),
+      cpu_ms: expect.any(Number),
+      violations: [],
+    });
+  });
+
+  it("prints one document for several seeds", async () => {
+    const { text } = await run({ seed: 5, seeds: 2, runs: 30, json: true });
+    expect(JSON.parse(text)).toEqual({
+      seeds: 2,
+      events: expect.any(Number),
+      cpu_ms: expect.any(Number),
+      violations: [],
+    });
+  });
+
+  it("ends with 1 on a violation, and names the command that repeats it", async () => {
+    const bug = { seed: 2, runs: 40, faults: "lite", plant: "no-due-sweep" } as const;
+    const words = await run(bug);
+    expect(words.code).toBe(1);
+    expect(words.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --plant no-due-sweep\n");
+    const { code, text } = await run({ ...bug, json: true });
+    expect(code).toBe(1);
+    const { violations } = JSON.parse(text) as { violations: Record<string, unknown>[] };
+    expect(violations[0]).toMatchObject({ seed: 2, checker: "stuck", repeat: expect.stringContaining("--seed 2") });
+  });
+
+  it("refuses names that it does not know, and says which there are", async () => {
+    await expect(run({ plant: "nonsense" })).rejects.toThrow("no-outbox-sweep");
+    await expect(run({ faults: "nonsense" })).rejects.toMatchObject({
+      exitCode: 2,
+      next: expect.stringContaining("swarm"),
+    });
+  });
+});

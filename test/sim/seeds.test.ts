@@ -1,0 +1,53 @@
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { simulate } from "../../src/sim/simulate.ts";
+
+const SWARM = { runs: 150, faults: "swarm" } as const;
+
+describe("seeds", () => {
+  it.each(Array.from({ length: 25 }, (_, index) => index + 1))("%i is clean in a swarm of faults", async (seed) => {
+    const report = await simulate({ ...SWARM, seed, isFreezing: true });
+    expect(report.violations).toEqual([]);
+    expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
+  });
+
+  it.each([1, 2, 3])("%i is clean with few faults, and with none", async (seed) => {
+    expect((await simulate({ seed, runs: 100, faults: "lite" })).violations).toEqual([]);
+    const calm = await simulate({ seed, runs: 100, faults: "none" });
+    expect(calm.violations).toEqual([]);
+  });
+
+  it("the same seed gives the same history, event by event", async () => {
+    const [first, second] = [await simulate(KEPT), await simulate(KEPT)];
+    expect(second.trace).toEqual(first.trace);
+    expect(second).toEqual(first);
+    expect(first.trace.length).toBeGreaterThan(1_000);
+  });
+
+  it("the same seed gives the same history in another process", async () => {
+    const script = fileURLToPath(new URL("hash-of-seed.ts", import.meta.url));
+    const hash = execFileSync(process.execPath, ["--import", "tsx", script, "9"], { encoding: "utf8" });
+    expect(hash).toBe((await simulate({ seed: 9, runs: 60, faults: "swarm" })).hash);
+  });
+
+  it("other seeds, other sizes and other faults give other histories", async () => {
+    const reports = [
+      await simulate({ seed: 1, runs: 40, faults: "swarm" }),
+      await simulate({ seed: 2, runs: 40, faults: "swarm" }),
+      await simulate({ seed: 1, runs: 41, faults: "swarm" }),
+      await simulate({ seed: 1, runs: 40, faults: "lite" }),
+    ];
+    expect(new Set(reports.map(({ hash }) => hash)).size).toBe(reports.length);
+  });
+
+  it("the swarm does strike: processes die, jobs fail, are denied and succeed", async () => {
+    const reports = await Promise.all([11, 12, 13, 14].map((seed) => simulate({ ...SWARM, seed })));
+    expect(reports.reduce((sum, { crashes }) => sum + crashes, 0)).toBeGreaterThan(20);
+    for (const state of ["SUCCEEDED", "FAILED", "DENIED"]) {
+      expect(reports.reduce((sum, { jobs }) => sum + (jobs[state] ?? 0), 0)).toBeGreaterThan(0);
+    }
+  });
+});
+
+const KEPT = { seed: 4, runs: 80, faults: "swarm", keepsTrace: true } as const;
