@@ -26,12 +26,15 @@ export class ChaosDriver {
   }
 
   start(): void {
-    const { crashEveryMs, pauseEveryMs, cutEveryMs, kernelOutEveryMs } = this.#chaos;
+    const { crashEveryMs, pauseEveryMs, cutEveryMs, outageEveryMs, kernelOutEveryMs } = this.#chaos;
     for (const host of this.#hosts) {
-      this.#again(crashEveryMs, () => this.crash(host));
+      this.#again(crashEveryMs, () => this.#end(host));
       this.#again(pauseEveryMs, () => this.pause(host, this.#random.between(10, this.#chaos.pauseMsMax)));
-      this.#again(cutEveryMs, () => this.#cut(host, this.#random.chance(0.5) ? "bus" : "store"));
+      this.#again(cutEveryMs, () => {
+        this.#cut(host, this.#random.chance(0.5) ? "bus" : "store", this.#random.between(10, this.#chaos.cutMsMax));
+      });
     }
+    this.#again(outageEveryMs, () => this.#outage(this.#random.chance(0.5) ? "bus" : "store"));
     this.#again(kernelOutEveryMs, () => this.#kernelOut());
   }
 
@@ -43,10 +46,32 @@ export class ChaosDriver {
   }
 
   crash(host: Host): void {
-    if (host.process === null || this.#isOver) return;
+    if (!this.#isOver) this.#kill(host);
+  }
+
+  #kill(host: Host): void {
+    if (host.process === null) return;
     this.#crashes += 1;
     this.#note(host.name, "crash");
     host.crash();
+    this.#restartLater(host);
+  }
+
+  /** A crash, or an orderly stop; who does not stop in time is killed. */
+  #end(host: Host): void {
+    const { process } = host;
+    const isAsked = this.#random.chance(this.#chaos.stopRate) && host.stop(() => this.#restartLater(host));
+    if (!isAsked) {
+      this.#kill(host);
+      return;
+    }
+    this.#note(host.name, "stop");
+    this.#net.timeline.post(STOP_MS_MAX, () => {
+      if (host.process === process) this.#kill(host);
+    });
+  }
+
+  #restartLater(host: Host): void {
     this.#net.timeline.post(this.#random.between(5, this.#chaos.downMsMax), () => this.#restart(host));
   }
 
@@ -79,12 +104,17 @@ export class ChaosDriver {
     host.start();
   }
 
-  #cut(host: Host, peer: Peer): void {
+  #outage(peer: Peer): void {
+    const ms = this.#random.between(10, this.#chaos.outageMsMax);
+    for (const host of this.#hosts) this.#cut(host, peer, ms);
+  }
+
+  #cut(host: Host, peer: Peer, ms: number): void {
     const { process } = host;
     if (process === null) return;
     this.#note(host.name, `cut ${peer}`);
     process.cut(peer);
-    this.#net.timeline.post(this.#random.between(10, this.#chaos.cutMsMax), () => {
+    this.#net.timeline.post(ms, () => {
       this.#note(host.name, `heal ${peer}`);
       process.heal(peer);
     });
@@ -113,3 +143,5 @@ export class ChaosDriver {
     this.#net.trace.note(this.#net.timeline.nowMs, who, what, "");
   }
 }
+
+const STOP_MS_MAX = 10_000;

@@ -3,7 +3,7 @@ import type { World } from "../world.ts";
 import type { Violations } from "./violations.ts";
 
 /**
- * Looks at what processes are handed from queues and due lists: the same version of a record goes to one of them at a
+ * Looks at what processes are handed from queues and due lists: what was written once goes to one of them at a
  * time, until its lease is over. Versions would make a second taker harmless; but it works for nothing.
  */
 export class ClaimWatch {
@@ -16,10 +16,16 @@ export class ClaimWatch {
 
   around(world: World): World {
     const { store } = world;
-    const watched: Partial<Store> = {
+    const watched: Store = {
+      load: (table, id) => store.load(table, id),
+      commit: (change) => store.commit(change),
+      list: (table, query) => store.list(table, query),
+      counts: (group, limit) => store.counts(group, limit),
+      unsent: (untilMs, limit) => store.unsent(untilMs, limit),
+      sent: (messageIds) => store.sent(messageIds),
       take: async (table, query) => {
         const taken = await store.take(table, query);
-        for (const { id, version } of taken) this.#note(`take ${table.name}/${id}`, version, query, world.name);
+        for (const { id, value } of taken) this.#note(`take ${table.name}/${id}`, value, query, world.name);
         return taken;
       },
       untake: (table, queue, ids) => {
@@ -28,30 +34,26 @@ export class ClaimWatch {
       },
       due: async (query) => {
         const due = await store.due(query);
-        for (const { table, id, version } of due) this.#note(`due ${table}/${id}`, version, query, world.name);
+        for (const { table, id, value } of due) this.#note(`due ${table}/${id}`, value, query, world.name);
         return due;
       },
     };
-    return { ...world, store: new Proxy(store, { get: (target, key) => method(watched, key) ?? method(target, key) }) };
+    return { ...world, store: watched };
   }
 
-  #note(key: string, version: number, { nowMs, leaseMs }: { nowMs: number; leaseMs: number }, by: string): void {
+  #note(key: string, value: unknown, { nowMs, leaseMs }: { nowMs: number; leaseMs: number }, by: string): void {
     const other = this.#claims.get(key);
     // By what the store was told: it knows no other time. An answer that comes late may be the older claim.
-    if (other?.version === version && Math.abs(nowMs - other.nowMs) < leaseMs) {
+    if (other !== undefined && other.value === value && Math.abs(nowMs - other.nowMs) < leaseMs) {
       this.#violations.add("claims", key, `${by} was given what ${other.by} held`);
     }
-    this.#claims.set(key, { version, nowMs, by });
+    this.#claims.set(key, { value, nowMs, by });
   }
 }
 
 interface Claim {
-  readonly version: number;
+  /** The very object that was written: each write has its own, also where versions begin anew. */
+  readonly value: unknown;
   readonly nowMs: number;
   readonly by: string;
-}
-
-function method(owner: object, key: PropertyKey): unknown {
-  const value: unknown = Reflect.get(owner, key);
-  return typeof value === "function" ? value.bind(owner) : value;
 }

@@ -98,8 +98,8 @@ export class Clients {
 
   /** A CAP client: the job is in the message, and the message is published until that is certain. */
   #publish(order: Order): void {
-    const { org, topic, input, jobId, priority } = order.submission;
-    const body = { kind: "job_request", jobId: jobId ?? "", topic, tenantId: org, priority, input } as const;
+    const { org, topic, input, jobId, priority, labels } = order.submission;
+    const body = { kind: "job_request", jobId: jobId ?? "", topic, tenantId: org, priority, labels, input } as const;
     const packet = { traceId: `trace-${order.number}`, senderId: "cap-client", createdAtMs: 0, body };
     this.#send({ id: `client:${order.number}`, subject: SUBMIT, packet }, () => {
       this.told.set(order.number, jobId ?? "");

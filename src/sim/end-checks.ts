@@ -6,6 +6,7 @@ import type { Table } from "../model/table.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { SUBMIT } from "../wire/subjects.ts";
 import { type Clients, garbageBytes } from "./clients.ts";
+import { serverNow } from "./net.ts";
 import { DENIED_TOPIC, type Order, type Plan } from "./plan.ts";
 import type { System } from "./system.ts";
 import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
@@ -35,7 +36,7 @@ export function checkEnd(ended: Ended): void {
   for (const { value } of ended.net.store.rows(JOBS)) checkJob(ended, value);
   checkMessages(ended);
   checkLeftovers(ended);
-  checkDerived(ended, JOBS, PARKED, DEAD_LETTERS, SPENDINGS, RESERVATIONS);
+  checkDerived(ended);
 }
 
 function checkClients({ net, plan, clients, violations }: Ended): void {
@@ -56,7 +57,7 @@ function checkJob({ plan, system, violations }: Ended, job: Job): void {
     violations.add("stuck", job.id, `still ${job.state}, attempt ${job.attempt}, due ${job.dueMs}, topic ${job.topic}`);
     return;
   }
-  const order = job.input.kind === "inline" ? plan.orders[(job.input.value as { number: number }).number] : undefined;
+  const order = plan.orders[Number(job.labels.order)];
   if (order === undefined) return;
   const problem = outcomeProblem(job, order, plan, system.finishedWell.has(order.number));
   if (problem !== null) violations.add("outcome", job.id, problem);
@@ -89,7 +90,8 @@ function checkMessages({ net, plan, system, clients, violations }: Ended): void 
     }
     const { budget } = plan.settings.retry.unclassified;
     const failures = system.plainErrors.get(id) ?? 0;
-    if (letter?.reason === "budget" && budget.kind === "count" && failures < budget.max) {
+    const isPlain = letter?.reason === "budget" && letter.error.retryClass === undefined;
+    if (isPlain && budget.kind === "count" && failures < budget.max) {
       violations.add("budget", id, `given up after ${failures} failures; others had used up its patience`);
     }
   }
@@ -115,10 +117,29 @@ function checkLeftovers({ net, violations }: Ended): void {
     violations.add("stuck", id, `parked until ${value.dueMs}, still there`);
 }
 
+/** When every retention has passed: nothing is left, neither records nor what was derived from them. */
+export function checkRetention({ net, violations }: Ended): void {
+  for (const table of TABLES) {
+    for (const { id } of net.store.rows(table)) violations.add("retention", `${table.name}/${id}`, "still there");
+    for (const kind of ["lists", "queues"] as const) {
+      for (const { name, id } of net.store.entries(table.name, kind))
+        violations.add("retention", id, `still in ${name}`);
+    }
+  }
+  for (const { group, name, count } of net.store.allCounts()) {
+    violations.add("retention", `${group} ${name}`, `still counts ${count}`);
+  }
+  for (const [key, { expiresAtMs }] of net.blobs) {
+    if (expiresAtMs > serverNow(net)) violations.add("retention", key, "a blob that is still kept");
+  }
+}
+
+const TABLES: readonly Table<never>[] = [JOBS, PARKED, DEAD_LETTERS, SPENDINGS, RESERVATIONS];
+
 /** Counters, lists and queues against what the records say. */
-function checkDerived({ net, violations }: Ended, ...tables: readonly Table<never>[]): void {
+function checkDerived({ net, violations }: Ended): void {
   const counts = new Map<string, number>();
-  for (const table of tables) {
+  for (const table of TABLES) {
     const expected = { lists: new Set<string>(), queues: new Set<string>() };
     for (const { id, value } of net.store.rows(table)) {
       const { counters, lists, queue } = table.placement(value);

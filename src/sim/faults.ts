@@ -18,6 +18,8 @@ export interface Faults {
 /** What happens to processes and to the kernel. `null` means never. */
 export interface Chaos {
   readonly crashEveryMs: number | null;
+  /** The share of crashes that are an orderly stop instead, as in a rolling restart. */
+  readonly stopRate: number;
   /** The share of commits after which the process dies at once, before it knows. */
   readonly crashOnCommitRate: number;
   readonly downMsMax: number;
@@ -25,6 +27,9 @@ export interface Chaos {
   readonly pauseMsMax: number;
   readonly cutEveryMs: number | null;
   readonly cutMsMax: number;
+  /** The store or the bus is away for everybody at once. */
+  readonly outageEveryMs: number | null;
+  readonly outageMsMax: number;
   readonly kernelOutEveryMs: number | null;
   readonly kernelOutMsMax: number;
   /** How far the clocks of processes are apart. */
@@ -42,8 +47,16 @@ export const CALM: NetFaults = {
 };
 
 export const PEACE: Chaos = {
-  ...{ crashEveryMs: null, crashOnCommitRate: 0, downMsMax: 0, pauseEveryMs: null, pauseMsMax: 0 },
-  ...{ cutEveryMs: null, cutMsMax: 0, kernelOutEveryMs: null, kernelOutMsMax: 0, skewMsMax: 0 },
+  ...{ crashEveryMs: null, stopRate: 0, crashOnCommitRate: 0, downMsMax: 0, pauseEveryMs: null, pauseMsMax: 0 },
+  ...{
+    cutEveryMs: null,
+    cutMsMax: 0,
+    outageEveryMs: null,
+    outageMsMax: 0,
+    kernelOutEveryMs: null,
+    kernelOutMsMax: 0,
+    skewMsMax: 0,
+  },
 };
 
 export function drawFaults(profile: FaultProfile, random: SeededRandom): Faults {
@@ -87,12 +100,15 @@ function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faul
     },
     chaos: {
       crashEveryMs: every(3_000, 40_000),
+      stopRate: isOn() ? 0.3 : 0,
       crashOnCommitRate: rate(0.001, 0.02),
       downMsMax: random.logarithmic(50, 8_000),
       pauseEveryMs: every(4_000, 40_000),
       pauseMsMax: random.logarithmic(500, 15_000),
       cutEveryMs: every(4_000, 40_000),
       cutMsMax: random.logarithmic(500, 8_000),
+      outageEveryMs: every(10_000, 60_000),
+      outageMsMax: random.logarithmic(300, 15_000),
       kernelOutEveryMs: every(4_000, 20_000),
       kernelOutMsMax: random.logarithmic(500, 15_000),
       skewMsMax: isOn() ? random.logarithmic(1, 300) : 0,

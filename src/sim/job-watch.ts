@@ -44,7 +44,7 @@ export class JobWatch {
 
   #checkNew(job: Job): void {
     if (!NEW_STATES.includes(job.state)) this.#add("moves", job.id, `began as ${job.state}`);
-    const { number } = job.input.kind === "inline" ? (job.input.value as { number: number }) : { number: -1 };
+    const number = Number(job.labels.order);
     const known = this.#jobOfOrder.get(number);
     if (known !== undefined && this.#plan.orders[number]?.by !== "none") {
       this.#add("idempotency", job.id, `order ${number} had made job ${known} already`);

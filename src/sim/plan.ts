@@ -15,6 +15,8 @@ export interface Plan {
   readonly faults: Faults;
   /** Faults end after this; then everything must end. */
   readonly safetyMs: number;
+  /** Whether time goes on at the end until everything has been removed. */
+  readonly seesRetention: boolean;
   readonly controls: readonly ControlPlan[];
   readonly workers: readonly WorkerPlan[];
   readonly orders: readonly Order[];
@@ -89,8 +91,8 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.chaos.skewMsMax);
   // In half of the histories some ask a kernel of their own and some the remote one; in the others all the remote one.
   const localRate = random.chance(0.5) ? 0.5 : 0;
-  const controls = ["control-1", "control-2", "control-3"].map((name) => ({
-    name,
+  const controls = Array.from({ length: random.pick([1, 2, 3, 3, 3, 4]) }, (_, index) => ({
+    name: `control-${index + 1}`,
     safety: random.chance(localRate) ? ("local" as const) : ("remote" as const),
     skewMs: skew(),
   }));
@@ -106,6 +108,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     settings: drawSettings(random.fork("settings"), profile),
     faults,
     safetyMs,
+    seesRetention: random.chance(0.2),
     controls,
     workers,
     orders: drawOrders(random.fork("orders"), jobs, safetyMs),
@@ -132,6 +135,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       parkAfterMs: random.chance(0.125) ? null : settings.bus.parkAfterMs,
     },
     dispatch: { windowMax: 2 + random.below(8), deadlineMs: Math.round(random.logarithmic(4_000, 15_000)) },
+    limits: { ...settings.limits, inlineBytesMax: random.chance(0.25) ? 256 : settings.limits.inlineBytesMax },
     job: {
       // Seldom short: a job that merely times out hides that nobody came for it.
       deadlineMs: random.chance(0.1) ? 40_000 : settings.job.deadlineMs,
@@ -156,10 +160,11 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
       submission: {
         org: isBurst ? NOISY_ORG : random.pick(ORGS),
         topic: isBurst || isLate ? "work.alpha" : topic,
-        input: { number },
+        // Some are too large for a record, where records are small.
+        input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
         jobId: by === "id" || by === "bus" ? `job-${number}` : null,
         priority: random.pick(["batch", "batch", "interactive", "critical"] as const),
-        labels: {},
+        labels: { order: String(number) },
         riskTags: [],
         requires: [],
         capability: null,

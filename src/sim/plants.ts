@@ -1,13 +1,19 @@
 import { RESERVATIONS } from "../jobs/idempotency.ts";
-import { JOBS } from "../model/job.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
-import type { Bus, Handler } from "../ports/bus.ts";
-import type { Lease, Locks } from "../ports/locks.ts";
-import type { Safety } from "../ports/safety.ts";
-import type { Change, Put, Store } from "../ports/store.ts";
+import type { Lease } from "../ports/locks.ts";
 import type { Patience } from "../retry/budget.ts";
 import { RETRY_CLASSES } from "../retry/classes.ts";
-import type { World } from "../world.ts";
+import {
+  withCommit,
+  withDispatch,
+  withHandler,
+  withLease,
+  withLocks,
+  withPuts,
+  withSafety,
+  withStore,
+} from "./decorators.ts";
 import type { Plant } from "./simulate.ts";
 import { TALLIES, tallyLock } from "./tally.ts";
 import type { Checker } from "./violations.ts";
@@ -236,10 +242,41 @@ export const PLANTS: readonly PlantedBug[] = [
     }),
   },
   {
-    name: "cap-not-watched",
-    about: "messages stay in the broker until it gives up on them",
+    name: "budget-beyond-the-cap",
+    about: "what fails is tried in the broker until the broker gives up on it",
     caughtBy: ["exhausted"],
-    settings: (settings) => ({ ...settings, bus: { ...settings.bus, deliverMax: 1_000_000, parkAfterMs: null } }),
+    settings: (settings) => ({
+      ...settings,
+      bus: { ...settings.bus, deliverMax: 1_000_000, parkAfterMs: null },
+      retry: {
+        ...settings.retry,
+        unclassified: { policy: { kind: "fixed", delayMs: 50 }, budget: { kind: "count", max: 10_000 } },
+      },
+    }),
+  },
+  {
+    name: "mixed-up-inputs",
+    about: "a worker gets the input of the job before",
+    caughtBy: ["payload"],
+    world: (world) => {
+      let before: unknown = null;
+      return withDispatch((subject, packet, dispatch) => {
+        if (packet.body.kind !== "job_request") return dispatch(subject, packet);
+        const input = before;
+        before = packet.body.input;
+        return dispatch(subject, { ...packet, body: { ...packet.body, input } });
+      })(world);
+    },
+  },
+  {
+    name: "keeps-for-ever",
+    about: "nobody ever looks again at a job that has ended",
+    caughtBy: ["retention"],
+    world: withPuts((put) =>
+      put.table === JOBS.name && put.value !== null && isFinal((put.value as Job).state)
+        ? { ...put, to: { ...put.to, dueMs: null } }
+        : put,
+    ),
   },
   {
     name: "no-dispatch-deadline",
@@ -251,56 +288,6 @@ export const PLANTS: readonly PlantedBug[] = [
 
 export function plantNamed(name: string): PlantedBug | undefined {
   return PLANTS.find((plant) => plant.name === name);
-}
-
-type Decorator = (world: World) => World;
-
-/** Replaces some methods of one port; the others are passed on, bound to what they belong to. */
-function withStore(change: (store: Store) => Partial<Store>): Decorator {
-  return (world) => ({ ...world, store: around(world.store, change(world.store)) });
-}
-
-function withLocks(change: (locks: Locks) => Partial<Locks>): Decorator {
-  return (world) => ({ ...world, locks: around(world.locks, change(world.locks)) });
-}
-
-function withSafety(change: (safety: Safety) => Partial<Safety>): Decorator {
-  return (world) => ({ ...world, safety: around(world.safety, change(world.safety)) });
-}
-
-function withCommit(change: (change: Change, commit: Store["commit"]) => ReturnType<Store["commit"]>): Decorator {
-  return withStore((store) => ({ commit: (wanted) => change(wanted, (changed) => store.commit(changed)) }));
-}
-
-function withPuts(change: (put: Put) => Put): Decorator {
-  return withCommit((wanted, commit) => commit({ ...wanted, puts: wanted.puts.map(change) }));
-}
-
-function withHandler(change: (handle: Handler) => Handler): Decorator {
-  return (world) => {
-    const { bus } = world;
-    const consume: Bus["consume"] = (subject, group, handle) => bus.consume(subject, group, change(handle));
-    return { ...world, bus: around(bus, { consume }) };
-  };
-}
-
-function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
-  return withLocks((locks) => ({
-    acquire: async (request) => {
-      const acquired = await locks.acquire(request);
-      if (acquired.kind === "busy") return acquired;
-      return { kind: "held", lease: around(acquired.lease, change(acquired.lease)) };
-    },
-  }));
-}
-
-function around<T extends object>(inner: T, replaced: Partial<T>): T {
-  return new Proxy(inner, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(Object.hasOwn(replaced, key) ? replaced : target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
 }
 
 function isNo(kind: string): (guard: { readonly kind: string }) => boolean {

@@ -121,26 +121,27 @@ export type Peer = "bus" | "store";
 /** The virtual epoch: any fixed day will do. */
 export const EPOCH_MS = 1_700_000_000_000;
 
+export interface HostOptions {
+  readonly name: string;
+  readonly skewMs?: number;
+  boot(process: Process): void;
+  shutdown?(process: Process): Promise<void>;
+}
+
 /** A place where processes live one after another: each boot runs the same function with nothing remembered. */
 export class Host {
   readonly name: string;
   readonly #timeline: Timeline;
   readonly #random: SeededRandom;
-  readonly #boot: (process: Process) => void;
-  readonly #skewMs: number;
+  readonly #options: HostOptions;
   #lives = 0;
   #process: Process | null = null;
 
-  constructor(
-    timeline: Timeline,
-    random: SeededRandom,
-    options: { readonly name: string; readonly skewMs?: number; boot(process: Process): void },
-  ) {
+  constructor(timeline: Timeline, random: SeededRandom, options: HostOptions) {
     this.name = options.name;
     this.#timeline = timeline;
     this.#random = random.fork(options.name);
-    this.#boot = options.boot;
-    this.#skewMs = options.skewMs ?? 0;
+    this.#options = options;
   }
 
   /** The process that lives here now; null while it is down. */
@@ -156,8 +157,23 @@ export class Host {
     if (this.#process !== null) return;
     this.#lives += 1;
     const life = this.#random.fork(String(this.#lives));
-    this.#process = new Process(this.#timeline, this.name, life, this.#skewMs);
-    this.#boot(this.#process);
+    this.#process = new Process(this.#timeline, this.name, life, this.#options.skewMs ?? 0);
+    this.#options.boot(this.#process);
+  }
+
+  /** Asks the process to finish what it does; it is gone when it has. False if it does not know how to stop. */
+  stop(onGone: () => void): boolean {
+    const process = this.#process;
+    const { shutdown } = this.#options;
+    if (process === null || shutdown === undefined) return false;
+    process.enter(() => {
+      shutdown(process).then(() => {
+        if (this.#process !== process) return;
+        this.crash();
+        onGone();
+      });
+    });
+    return true;
   }
 
   crash(): void {

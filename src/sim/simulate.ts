@@ -5,7 +5,7 @@ import type { Settings } from "../settings.ts";
 import type { World } from "../world.ts";
 import { ChaosDriver } from "./chaos.ts";
 import { Clients } from "./clients.ts";
-import { checkEnd, type Ended, isQuiet } from "./end-checks.ts";
+import { checkEnd, checkRetention, type Ended, isQuiet } from "./end-checks.ts";
 import { CALM, type FaultProfile } from "./faults.ts";
 import { drawPlan, POLICY } from "./plan.ts";
 import { SeededRandom } from "./random.ts";
@@ -72,15 +72,14 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const violations = new Violations(net.timeline);
   watch(net, plan, violations);
   const { plant } = options;
+  const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
     net,
     plan,
     random: random.fork("hosts"),
     violations,
-    decorate: {
-      world: (world) => plant?.world?.(world, net) ?? world,
-      settings: (settings) => plant?.settings?.(settings) ?? settings,
-    },
+    settings,
+    decorate: (world) => plant?.world?.(world, net) ?? world,
     crash: (host) => chaos.crash(host),
     stall: (host, ms) => chaos.pause(host, ms),
   });
@@ -97,6 +96,12 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const ended: Ended = { net, plan, system, clients, violations };
   await settle(ended);
   checkEnd(ended);
+  if (plan.seesRetention && violations.found.length === 0) {
+    // Seldom, so that days go by in a moment.
+    settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
+    await net.timeline.runUntil(net.timeline.nowMs + 2 * settings.current.retention.jobsMs);
+    checkRetention(ended);
+  }
   return {
     seed: options.seed,
     hash: net.trace.hash(),

@@ -1,8 +1,9 @@
-import { startControl } from "../control.ts";
+import { type Control, startControl } from "../control.ts";
 import { type Flow, openFlow } from "../flow/flow.ts";
 import { JOBS } from "../model/job.ts";
+import type { Stop } from "../ports/bus.ts";
 import { permanent, retryAfter } from "../retry/contract.ts";
-import type { Settings } from "../settings.ts";
+import type { LiveSettings } from "../settings.ts";
 import { RESULT } from "../wire/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import type { World } from "../world.ts";
@@ -39,8 +40,9 @@ export interface SystemOptions {
   readonly plan: Plan;
   readonly random: SeededRandom;
   readonly violations: Violations;
+  readonly settings: LiveSettings;
   /** A planted bug, or nothing. */
-  readonly decorate: { world(world: World): World; settings(settings: Settings): Settings };
+  decorate(world: World): World;
   crash(host: Host): void;
   stall(host: Host, ms: number): void;
 }
@@ -81,21 +83,24 @@ export function buildSystem(options: SystemOptions): System {
 }
 
 function controlHost(
-  { net, plan, random, decorate }: SystemOptions,
+  { net, random, decorate, settings }: SystemOptions,
   control: ControlPlan,
   look: (world: World, process: Process) => World,
   hooks: (host: Host) => TallyHooks,
 ): ControlHost {
-  const settings = { current: decorate.settings(plan.settings) };
   let flow: Flow | null = null;
+  let starting: Promise<[Control, Stop]> = new Promise(() => undefined);
   const host: Host = new Host(net.timeline, random, {
     name: control.name,
     skewMs: control.skewMs,
     boot: (process) => {
-      const world = decorate.world(simWorld(net, process, { safety: control.safety }));
+      const world = decorate(simWorld(net, process, { safety: control.safety }));
       flow = openFlow(look(world, process), settings);
-      void startControl(flow);
-      void startTally(flow, hooks(host));
+      starting = Promise.all([startControl(flow), startTally(flow, hooks(host))]);
+    },
+    shutdown: async () => {
+      const [control, stopTally] = await starting;
+      await Promise.all([control.stop(), stopTally()]);
     },
   });
   return {
@@ -132,7 +137,10 @@ function workerHost(floor: Floor, worker: WorkerPlan): Host {
 /** What a worker does with a job: as the order says, attempt by attempt. */
 async function work(floor: Floor, host: Host, process: Process, world: World, item: WorkItem): Promise<unknown> {
   const { net, plan, violations } = floor;
-  const { number } = item.input as { number: number };
+  const number = Number(item.labels.order);
+  if ((item.input as { number?: number } | null)?.number !== number) {
+    violations.add("payload", item.jobId, `a worker got the input of another order than ${number}`);
+  }
   const job = net.store.load(JOBS, item.jobId)?.value;
   if (job?.safety?.effect !== "allow" || item.topic === DENIED_TOPIC) {
     violations.add("denied", item.jobId, `a worker got it, but the kernel said ${job?.safety?.effect ?? "nothing"}`);

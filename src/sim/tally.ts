@@ -2,7 +2,7 @@ import { deliver, type Station } from "../flow/deliver.ts";
 import type { Flow } from "../flow/flow.ts";
 import { withLock } from "../flow/with-lock.ts";
 import type { Placement, Table } from "../model/table.ts";
-import type { Message } from "../ports/bus.ts";
+import type { Message, Stop } from "../ports/bus.ts";
 import { NOWHERE, type Put } from "../ports/store.ts";
 import { permanent, retryAfter } from "../retry/contract.ts";
 import type { Packet } from "../wire/packet.ts";
@@ -53,13 +53,13 @@ export interface TallyHooks {
   onThink(id: string): void;
 }
 
-export async function startTally(flow: Flow, hooks: TallyHooks): Promise<void> {
+export function startTally(flow: Flow, hooks: TallyHooks): Promise<Stop> {
   const station: Station = {
     name: "tally",
     about: () => "",
     handle: (at, packet) => countUnderLock(at, packet, hooks),
   };
-  await flow.world.bus.consume(TALLY_SUBJECT, TALLY_GROUP, deliver(flow, station));
+  return flow.world.bus.consume(TALLY_SUBJECT, TALLY_GROUP, deliver(flow, station));
 }
 
 async function countUnderLock(flow: Flow, packet: Packet, hooks: TallyHooks): Promise<void> {

@@ -18,6 +18,7 @@ export const CHECKERS = {
   stuck: "when the faults have stopped, every job ends and every parked message comes back",
   outcome: "a job ends as what was done to it says",
   denied: "what the kernel did not allow never reaches a worker",
+  payload: "a worker gets the input that the client gave",
   window: "no more jobs of a topic are out than its window",
   counters: "counters are what a recount of the records gives",
   index: "lists and queues name the records that belong there, and no others",
@@ -34,6 +35,7 @@ export const CHECKERS = {
   lost_update: "no change made under a lock is undone by another",
   fence: "the fences on a record never go back",
   claims: "what one process was handed, no other is given before its lease is over",
+  retention: "after their time, records leave with everything that belonged to them",
   two_holders: "a lock has one holder",
 } as const;
 

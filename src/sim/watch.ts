@@ -1,3 +1,4 @@
+import { originalId } from "../flow/park.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { JOBS, type Job } from "../model/job.ts";
 import { PARKED, type Parked, SPENDINGS, type Spending } from "../model/parked.ts";
@@ -15,13 +16,17 @@ import type { SimNet } from "./world.ts";
 export function watch(net: SimNet, plan: Plan, violations: Violations): void {
   new JobWatch(net, plan, violations);
   const saved = new Set<string>();
+  const stored = new Set<string>();
   net.store.tap((change, before) => {
     for (const message of change.sends) saved.add(message.id);
     for (const [index, put] of change.puts.entries()) see(net, plan, violations, change, put, before[index] ?? null);
   });
   net.bus.tap({
     stored: (_subject, id) => {
-      if (OURS.test(id) && !saved.has(id)) violations.add("unsaved", id, "on the bus, but in no commit before");
+      // A message that goes back to the broker as a new one was there before; all others of ours come from an outbox.
+      const isKnown = saved.has(id) || (id.includes("~") && stored.has(originalId(id)));
+      if (OURS.test(id) && !isKnown) violations.add("unsaved", id, "on the bus, but in no commit before");
+      stored.add(id);
     },
     answered: (_process, delivery, settlement) => {
       const id = letterId(delivery.subject, delivery.id);
@@ -37,7 +42,7 @@ const OURS = /^submit:|^dlq:|~/;
 
 /** How the flow names the dead letter of a message. */
 export function letterId(subject: string, messageId: string): string {
-  return `${subject}/${messageId.split("~", 1)[0]}`;
+  return `${subject}/${originalId(messageId)}`;
 }
 
 function see(

@@ -33,7 +33,7 @@ export class NatsPull {
     this.#options = options;
     this.#subscription = link.connection.subscribe(this.#inbox, { callback: (_, message) => this.#arrived(message) });
     this.#watchdog = setInterval(() => this.#lookAfter(), HEARTBEAT_MS).unref();
-    this.#endBack = link.onBack(() => this.#again());
+    this.#endBack = link.onBack(() => void this.#makeSure());
   }
 
   /** To be called whenever there may be room. */
@@ -90,11 +90,6 @@ export class NatsPull {
     }, REST_MS);
   }
 
-  #again(): void {
-    this.#asked = 0;
-    this.ask();
-  }
-
   #lookAfter(): void {
     const isSilent = this.#asked > 0 && performance.now() - this.#heardMs > SILENCE_MS_MAX;
     // A consumer that was deleted while it was asked may swallow requests without a word: so look whether it is there.
@@ -104,24 +99,43 @@ export class NatsPull {
 
   async #revive(why: string): Promise<void> {
     if (this.#isReviving || this.#isStopped) return;
+    const { consumer, log } = this.#options;
+    log.write("warn", "bus_consumer_gone", { consumer, why });
+    this.#isReviving = true;
+    // The server is still removing the files of what it calls deleted, and trips over new ones.
+    await rest();
+    this.#isReviving = false;
+    await this.#makeSure();
+    log.write("info", "bus_consumer_back", { consumer });
+  }
+
+  /**
+   * A server that was away may have come back without its data, and one that has no such consumer does not say so when
+   * it is asked for messages. So the consumer is looked for, and made if need be, before it is asked again.
+   */
+  async #makeSure(): Promise<void> {
+    if (this.#isReviving) return;
     this.#isReviving = true;
     const { consumer, log, ensure } = this.#options;
-    log.write("warn", "bus_consumer_gone", { consumer, why });
     while (!this.#isStopped) {
-      // First a rest: the server is still removing the files of what it calls deleted, and trips over new ones.
-      await new Promise((resolve) => setTimeout(resolve, REST_MS).unref());
       try {
         await ensure();
-        log.write("info", "bus_consumer_back", { consumer });
         break;
       } catch (error) {
         log.write("warn", "bus_consumer_not_made", { consumer, error: inWords(error) });
+        await rest();
       }
     }
     this.#isReviving = false;
-    this.#again();
+    this.#asked = 0;
+    this.ask();
   }
 }
+
+const rest = (): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, REST_MS).unref();
+  });
 
 export interface PullOptions {
   readonly stream: string;

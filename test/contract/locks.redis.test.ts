@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Locks } from "../../src/ports/locks.ts";
 import { cryptoRandom } from "../../src/worlds/crypto-random.ts";
 import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
@@ -8,6 +8,7 @@ import { wallClock } from "../../src/worlds/wall-clock.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { locksContract } from "./locks.contract.ts";
+import { leaseOf } from "./locks.subject.ts";
 
 const QUIET = { write: () => undefined };
 let server: RunningServer;
@@ -39,4 +40,90 @@ locksContract("redis", async () => {
       for (const connection of connections.values()) await connection.close();
     },
   };
+});
+
+describe("locks on redis", () => {
+  let connection: RedisConnection;
+  let locks: RedisLocks;
+
+  beforeEach(async () => {
+    connection = await connectRedis(server.url, { log: QUIET });
+    await connection.client.flushall();
+    locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
+  });
+  afterEach(() => connection.close());
+
+  const request = (waitMs: number, key = "cordum:wf:run:lock:r-1") => ({
+    key,
+    org: "acme",
+    ttlMs: 60_000,
+    waitMs,
+    owner: "test",
+  });
+
+  it("stand under the very keys asked for, and leave nothing behind but counters", async () => {
+    const first = leaseOf(await locks.acquire(request(0)));
+    expect(await connection.client.pttl("cordum:wf:run:lock:r-1")).toBeGreaterThan(30_000);
+    const waiting = locks.acquire(request(60_000));
+    await locks.acquire(request(1));
+    await first.release();
+    await leaseOf(await waiting).release();
+    expect((await connection.client.keys("*")).sort()).toEqual(["cordum:lock:arrivals", "cordum:lock:fence:acme"]);
+  });
+
+  it("a key that says not whose it is cannot meet one that does", async () => {
+    const lease = leaseOf(await locks.acquire(request(0, "wf:run:lock:r-1")));
+    await leaseOf(await locks.acquire(request(0))).release();
+    expect((await locks.list(10)).map(({ key }) => key)).toEqual(["wf:run:lock:r-1"]);
+    await lease.release();
+  });
+
+  it("a message that got lost is made up for by the next sign of life: still one attempt", async () => {
+    const first = leaseOf(await locks.acquire(request(0)));
+    const waiting = locks.acquire(request(60_000));
+    await connection.pipe.command("ping", []);
+    // Nobody listens at the moment of the hand-over.
+    const killed = connection.client.call("client", "kill", "type", "pubsub");
+    await Promise.all([killed, first.release()]);
+    expect(leaseOf(await waiting).attempts).toBe(1);
+    // And the connection for messages is back afterwards.
+    const next = locks.acquire(request(60_000));
+    await connection.pipe.command("ping", []);
+    await leaseOf(await waiting).release();
+    expect(leaseOf(await next).attempts).toBe(1);
+  });
+
+  it("a server that has forgotten the scripts, or everything, is coped with: a lock it does not know is lost", async () => {
+    const kept = leaseOf(await locks.acquire(request(0)));
+    await connection.client.script("FLUSH");
+    expect(await kept.release()).toBe(true);
+    const lost = leaseOf(await locks.acquire({ ...request(0), ttlMs: 600 }));
+    const aborted = new Promise((resolve) => lost.signal.addEventListener("abort", resolve));
+    await connection.client.flushall();
+    await aborted;
+    expect(await lost.release()).toBe(false);
+  });
+
+  it("dead entries do not fill the list of locks for ever", async () => {
+    await connection.client.zadd("cordum:lock:index", 0, "cordum:dead-1");
+    await connection.client.zadd("cordum:lock:index", 7, "cordum:dead-2");
+    const lease = leaseOf(await locks.acquire(request(0)));
+    expect((await locks.list(10)).map(({ key }) => key)).toEqual([lease.key]);
+    expect(await connection.client.zcard("cordum:lock:index")).toBe(1);
+    await connection.client.zadd("cordum:lock:index", 0, "cordum:dead-3");
+    for (let n = 0; n < 256; n += 1) await leaseOf(await locks.acquire(request(0, `cordum:k-${n}`))).release();
+    expect(await connection.client.zrange("cordum:lock:index", 0, -1)).toEqual([lease.key]);
+  });
+
+  it("closing ends all waiting at once, and frees the places", async () => {
+    await locks.acquire(request(0));
+    const waiting = locks.acquire(request(60_000));
+    await connection.pipe.command("ping", []);
+    const closed = locks.close();
+    await expect(waiting).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await closed;
+    await connection.pipe.command("ping", []);
+    expect(await connection.client.exists("cordum:lock:queue:cordum:wf:run:lock:r-1")).toBe(0);
+    await expect(locks.acquire(request(0))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  });
 });

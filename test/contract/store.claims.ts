@@ -93,6 +93,13 @@ function leaseCases(test: StoreCase): void {
     expect(await kit.take("q", 9, T0 + 1, 10_000)).toEqual(["a", "k", "o"]);
   });
 
+  test("a newcomer of the same score and a smaller id is given while those behind it are out", async (kit) => {
+    await kit.create({ m: queued(50), n: queued(50) });
+    expect(await kit.take("q", 2, T0, 10_000)).toEqual(["m", "n"]);
+    await kit.create({ k: queued(50), x: queued(50) });
+    expect(await kit.take("q", 9, T0 + 1, 10_000)).toEqual(["k", "x"]);
+  });
+
   test("what is given back is there at once, in its place; nothing else is", async (kit) => {
     await kit.create({ a: queued(1), b: queued(2), c: queued(3), d: queued(4) });
     expect(await kit.take("q", 3, T0, 10_000)).toEqual(["a", "b", "c"]);

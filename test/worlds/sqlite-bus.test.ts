@@ -125,12 +125,16 @@ describe("messages on disk", () => {
     expect(inbox.list()).toEqual(["m#2"]);
   });
 
-  it("writing a message down late does not undo the delay that it was given meanwhile", async () => {
+  const openShelf = async () => {
     const { db, writer } = await directory.open();
     const rows = new MessageRows(db);
     const options = { ackWaitMs: 1, deliverMax: 1, inFlightMax: 1 };
     const host = { clock: directory.clock, log: directory.log, writer, rows, options, watch: () => {} };
-    const shelf = new Shelf(host, SUBMIT, GROUP, { size: 0, oldestMs: null });
+    return { db, writer, shelf: new Shelf(host, SUBMIT, GROUP, { size: 0, oldestMs: null }) };
+  };
+
+  it("writing a message down late does not undo the delay that it was given meanwhile", async () => {
+    const { db, shelf } = await openShelf();
     for (const order of ["delay first", "store first"]) {
       const slip = shelf.newSlip(submit(order));
       const calls = [() => shelf.delay(slip, 9_999), () => shelf.store(slip)];
@@ -138,6 +142,25 @@ describe("messages on disk", () => {
     }
     expect(numberOf(db, "select count(*) from messages where visible_ms = 9999")).toBe(2);
     expect(shelf.size).toBe(2);
+  });
+
+  it("a message that is ended before its row is written gets none", async () => {
+    const { db, shelf } = await openShelf();
+    const slip = shelf.newSlip(submit("m"));
+    const stored = shelf.store(slip);
+    shelf.end(slip);
+    await stored;
+    expect([numberOf(db, ROWS), shelf.size]).toEqual([0, 0]);
+  });
+
+  it("a message that is ended while its row is being written loses it", async () => {
+    const { db, shelf, writer } = await openShelf();
+    const slip = shelf.newSlip(submit("m"));
+    const ended = writer.change(() => {}).then(() => shelf.end(slip));
+    await shelf.store(slip);
+    await ended;
+    await directory.clock.pass(20);
+    expect([numberOf(db, ROWS), shelf.size]).toEqual([0, 0]);
   });
 
   it("closing writes down what is under way", async () => {

@@ -38,6 +38,14 @@ describe("the embedded store", () => {
     expect(numberOf(again.db, "select count(*) from records")).toBe(300);
   });
 
+  it("a counter at zero leaves nothing behind", async () => {
+    const { kit, db } = await openKit();
+    await kit.set("a", { text: "", counters: [{ group: "slots", name: "x" }] });
+    expect(numberOf(db, "select count(*) from counters")).toBe(1);
+    await kit.set("a", null);
+    expect(numberOf(db, "select count(*) from counters")).toBe(0);
+  });
+
   it("fences of records that are long gone are forgotten, step by step; all others are kept", async () => {
     const { kit, store, db } = await openKit();
     const fence = (id: string) => ({ kind: "fence", table: "doc", id, fence: 5 }) as const;
