@@ -11,11 +11,14 @@ export class JobWatch {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
+  readonly #failures: ReadonlySet<string>;
   readonly #inFlight = new Map<string, number>();
   readonly #jobOfOrder = new Map<number, string>();
   readonly #waiting = new Map<string, Map<string, Waiting>>();
 
-  constructor(net: SimNet, plan: Plan, violations: Violations) {
+  /** `failures`: `job@attempt` of every attempt that a worker has called failed. */
+  constructor(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>) {
+    this.#failures = failures;
     this.#net = net;
     this.#plan = plan;
     this.#violations = violations;
@@ -67,8 +70,25 @@ export class JobWatch {
       const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
       if (earlyMs > 1) this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before its time`);
     }
+    if (before.state === "DISPATCHED" && (after.state === "RETRYING" || after.state === "FAILED")) {
+      this.#checkFailure(before, after);
+    }
     if (after.state === "TIMEOUT" && !mayTimeOut(before, after, this.#plan)) {
       this.#add("outcome", after.id, "TIMEOUT before its deadline, and with attempts left");
+    }
+  }
+
+  /** A failure speaks for the attempt that is out, and an attempt is lost only after its deadline. */
+  #checkFailure(before: Job, after: Job): void {
+    const isLost = after.history.at(-1)?.outcome === "lost";
+    const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+    if (isLost && earlyMs > 1) {
+      this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
+    }
+    // An input or output that the worker could not fetch or put is no failure of its own.
+    const isOwn = after.wait?.retryClass !== "store_unavailable" && before.input.kind === "inline";
+    if (!isLost && isOwn && !this.#failures.has(`${before.id}@${before.attempt}`)) {
+      this.#add("outcome", before.id, `attempt ${before.attempt} failed, but no worker said so`);
     }
   }
 

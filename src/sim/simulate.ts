@@ -70,7 +70,8 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     ...(onLog && { onLog: (level, event, fields) => onLog(level, event, fields, net.timeline.nowMs) }),
   });
   const violations = new Violations(net.timeline);
-  watch(net, plan, violations);
+  const failures = new Set<string>();
+  watch(net, plan, violations, failures);
   const { plant } = options;
   const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -78,6 +79,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     plan,
     random: random.fork("hosts"),
     violations,
+    failures,
     settings,
     decorate: (world) => plant?.world?.(world, net) ?? world,
     crash: (host) => chaos.crash(host),
@@ -96,19 +98,15 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const ended: Ended = { net, plan, system, clients, violations };
   await settle(ended);
   checkEnd(ended);
-  if (plan.seesRetention && violations.found.length === 0) {
-    // Seldom, so that days go by in a moment.
-    settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
-    await net.timeline.runUntil(net.timeline.nowMs + 2 * settings.current.retention.jobsMs);
-    checkRetention(ended);
-  }
+  const jobs = countJobs(net);
+  if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
   return {
     seed: options.seed,
     hash: net.trace.hash(),
     events: net.timeline.events,
     virtualMs: net.timeline.nowMs,
     crashes: chaos.crashes,
-    jobs: countJobs(net),
+    jobs,
     violations: violations.found,
     trace: net.trace.lines,
   };
@@ -122,6 +120,14 @@ async function settle(ended: Ended): Promise<void> {
     await timeline.runUntil(timeline.nowMs + LIVENESS_STEP_MS);
     if (isQuiet(ended)) return;
   }
+}
+
+/** Lets every retention pass. The sweeps become rare, so that days go by in a moment. */
+async function seeRetention(ended: Ended, settings: { current: Settings }): Promise<void> {
+  const { timeline } = ended.net;
+  settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
+  await timeline.runUntil(timeline.nowMs + 2 * settings.current.retention.jobsMs);
+  checkRetention(ended);
 }
 
 function countJobs(net: SimNet): Record<string, number> {

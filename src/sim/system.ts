@@ -40,6 +40,8 @@ export interface SystemOptions {
   readonly plan: Plan;
   readonly random: SeededRandom;
   readonly violations: Violations;
+  /** `job@attempt` of every attempt that a worker has called failed. */
+  readonly failures: Set<string>;
   readonly settings: LiveSettings;
   /** A planted bug, or nothing. */
   decorate(world: World): World;
@@ -149,6 +151,7 @@ async function work(floor: Floor, host: Host, process: Process, world: World, it
   const planned = acts[Math.min(item.attempt, acts.length) - 1] ?? "ok";
   const act: Act = floor.isCalm && (planned === "hang" || planned === "die" || planned === "late") ? "ok" : planned;
   net.trace.note(net.timeline.nowMs, process.name, act, item.jobId);
+  if (act !== "ok" && act !== "late") floor.failures.add(`${item.jobId}@${item.attempt}`);
   await sleep(world, WORK_MS[act]?.(plan.settings.dispatch.deadlineMs) ?? process.random.exponential(40));
   switch (act) {
     case "ok":

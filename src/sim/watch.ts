@@ -13,8 +13,8 @@ import type { Violations } from "./violations.ts";
 import type { SimNet } from "./world.ts";
 
 /** Looks at every write and at every answer to the broker while the system runs; see `CHECKERS` for what it looks for. */
-export function watch(net: SimNet, plan: Plan, violations: Violations): void {
-  new JobWatch(net, plan, violations);
+export function watch(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>): void {
+  new JobWatch(net, plan, violations, failures);
   const saved = new Set<string>();
   const stored = new Set<string>();
   net.store.tap((change, before) => {

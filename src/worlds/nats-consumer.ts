@@ -71,7 +71,7 @@ export class NatsMember {
   #room(asked: number): number {
     const { inFlightMax } = this.#options;
     const free = inFlightMax - this.#active - this.#waiting.length;
-    const wanted = Math.ceil(free / this.#packetsPerMessage) - asked;
+    const wanted = Math.min(Math.ceil(free / this.#packetsPerMessage), ASKED_MAX) - asked;
     return free > 0 && (asked === 0 || wanted >= asked) ? wanted : 0;
   }
 
@@ -227,6 +227,8 @@ interface Item {
 }
 
 const THROWN_DELAY_MS = 1_000;
+/** Any of them may turn out to be a frame of half a megabyte. */
+const ASKED_MAX = 64;
 
 const ACK = "+ACK";
 const NAK = "-NAK";

@@ -39,7 +39,7 @@ export class NatsPull {
   /** To be called whenever there may be room. */
   ask(): void {
     if (this.#isStopped || this.#isReviving || this.#pause !== null || !this.#link.isConnected) return;
-    const count = Math.min(this.#options.room(this.#asked), ASK_MAX);
+    const count = this.#options.room(this.#asked);
     if (count <= 0) return;
     if (this.#asked === 0) this.#heardMs = performance.now();
     this.#asked += count;
@@ -154,7 +154,6 @@ const NO_MESSAGES = 404;
 const REQUEST_ENDED = 408;
 const NO_RESPONDERS = 503;
 
-const ASK_MAX = 1_024;
 const EXPIRES_MS = 30_000;
 const HEARTBEAT_MS = 2_000;
 const SILENCE_MS_MAX = HEARTBEAT_MS * 2.5;

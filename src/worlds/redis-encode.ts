@@ -4,9 +4,9 @@ import { type Change, deltasOf, type Guard, movesOf, type Put } from "../ports/s
 /**
  * Changes and records as Redis is told them.
  *
- * A change becomes text in the server's own protocol at once, without a list of arguments in between: that costs the
- * client half of what handing thousands of arguments to a driver does. Lengths are counted in characters first; only a
- * text that turns out not to be plain ASCII is encoded again with lengths in bytes.
+ * A change becomes text in the server's own protocol at once, without a list of arguments in between: a batch has
+ * thousands of them, and a driver looks at each several times. Lengths are counted in characters first; only a text
+ * that turns out not to be plain ASCII is encoded again with lengths in bytes.
  *
  * A record is "version due score\njson": its version, its time and its score in a queue ("-" for none).
  */

@@ -74,7 +74,11 @@ export class RedisPipe {
     // There is no stream before the first connection; commands then fail by themselves.
     const stream: Redis["stream"] | undefined = commands.length > 1 ? this.#client.stream : undefined;
     stream?.cork();
-    for (const command of commands) this.#client.sendCommand(command);
+    for (const command of commands) {
+      // Where commands are traced this is a promise of its own; whoever asked waits for the command's.
+      const sent = this.#client.sendCommand(command) as Promise<unknown>;
+      sent.catch(() => undefined);
+    }
     stream?.uncork();
   }
 }

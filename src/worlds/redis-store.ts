@@ -20,8 +20,8 @@ import { COUNTS, LIST, UNSENT } from "./redis-scripts/pages.ts";
 /**
  * The store on Redis 7 or Valkey.
  *
- * 1. Every call is one atomic script. The changes of one tick are one script call (`COMMIT`), its loads one MGET: a
- *    tenth of the commands, and half the CPU on both sides, of one call each.
+ * 1. Every call is one atomic script. The changes of one tick are one script call (`COMMIT`), its loads one MGET:
+ *    most of what a small command costs, on both sides, is that it is a command.
  * 2. A script call carries at most `CHANGES_MAX` changes or about `TEXT_MAX` characters, so that it never keeps the
  *    server from others for long.
  * 3. A lost connection or a late answer is thrown as `STORE_UNAVAILABLE`, and nothing is sent a second time by itself.

@@ -64,7 +64,10 @@ export interface RedisServer {
   readonly durability: RedisDurability;
 }
 
-/** `always`: what was acknowledged survives a power cut. `everysec`: but for the last second. `none`: not even a restart. */
+/**
+ * `always`: what was acknowledged survives a power cut. `everysec`, `os`: but for the last seconds, and some of it may be
+ * lost when the server is killed, because it answers before it writes while the disk is busy. `none`: not even a restart.
+ */
 export type RedisDurability = "always" | "everysec" | "os" | "none" | "unknown";
 
 const TIMEOUT_MS = 5_000;

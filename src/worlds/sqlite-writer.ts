@@ -200,5 +200,5 @@ function settle(call: Call, failure: Failure | null): void {
 }
 
 /** Bounds how long one transaction keeps the event loop: some tens of milliseconds. */
-const BATCH_MAX = 1_000;
+const BATCH_MAX = 500;
 const LATER_MS = 20;

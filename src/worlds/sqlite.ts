@@ -13,11 +13,11 @@ import { MIGRATIONS } from "./sqlite-schema.ts";
 export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   const path = resolve(dir);
   makeDurably(path);
-  const { DatabaseSync } = await sqliteModule();
-  const lock = lockDirectory(path, new DatabaseSync(join(path, LOCK_FILE)));
+  const sqlite = await sqliteModule();
+  const lock = lockDirectory(path, openFile(sqlite, join(path, LOCK_FILE)));
   let db: Database | null = null;
   try {
-    db = new DatabaseSync(join(path, DATA_FILE));
+    db = openFile(sqlite, join(path, DATA_FILE));
     db.exec(PRAGMAS);
     migrate(db, MIGRATIONS, path);
   } catch (error) {
@@ -113,6 +113,14 @@ async function sqliteModule(): Promise<SqliteModule> {
   // Not an import: runtimes without it would fail to load this file, and bundlers would try to resolve it.
   const builtin = process.getBuiltinModule("node:sqlite") as SqliteModule | undefined;
   return builtin ?? ((await import("@photostructure/sqlite")) as unknown as SqliteModule);
+}
+
+function openFile({ DatabaseSync }: SqliteModule, file: string): Database {
+  try {
+    return new DatabaseSync(file);
+  } catch (error) {
+    throw new Error(`\`${file}\` cannot be opened: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** Holds an exclusive transaction on a file of its own for as long as the process lives. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, it, type TestContext } from "vitest";
 import type { BusOptions } from "../../src/ports/bus.ts";
 import { durableCases } from "./bus.durable.ts";
+import { livenessCases } from "./bus.liveness.ts";
 import { type BusSubject, type CaseMaker, CONTRACT_OPTIONS } from "./bus.subject.ts";
 import { workCases } from "./bus.work.ts";
 
@@ -32,6 +33,7 @@ export function busContract(name: string, open: (options: BusOptions) => Promise
         CASE_MS_MAX,
       );
     durableCases(test);
+    livenessCases(test);
     workCases(test);
   });
 }

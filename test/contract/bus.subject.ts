@@ -131,3 +131,14 @@ export const publishTogether = (subject: BusSubject, ids: readonly string[]): Pr
 
 export const names = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, "0")}`);
+
+export const later = (delayMs: number): Settlement => ({ kind: "nakDelay", delayMs });
+
+/** Resolves when two recorders together have seen `count`. */
+export function both(a: Deliveries, b: Deliveries, count: number): Promise<void> {
+  const enough = () => a.seen.length + b.seen.length >= count;
+  return Promise.race([a.until(enough), b.until(enough)]);
+}
+
+/** Long enough for a message that was not ended to come again. */
+export const QUIET_MS = CONTRACT_OPTIONS.ackWaitMs * 2;

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -25,6 +25,13 @@ describe("the data directory", () => {
     ]);
     directory.close();
     directory.close();
+  });
+
+  it("says which file it cannot open", async () => {
+    mkdirSync(join(dir, "cordum.db"));
+    await expect(openDataDirectory(dir)).rejects.toThrow(`\`${join(dir, "cordum.db")}\` cannot be opened`);
+    rmSync(join(dir, "cordum.db"), { recursive: true });
+    (await openDataDirectory(dir)).close();
   });
 
   it("belongs to one: the second is told who has it, and gets it once that one is gone", async () => {

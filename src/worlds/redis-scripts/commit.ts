@@ -23,7 +23,7 @@ import { script } from "../redis-script.ts";
  *
  * Changes are decided one after another on tables that lie over the data (`versions`, `fences`, `counters`), so that
  * each sees those before it. Only when all are decided is anything written, each kind in as few commands as possible:
- * that halves what the server has to do, and nothing can fail between two halves of a change.
+ * that spares the server most of its calls, and nothing can fail between two halves of a change.
  */
 export const COMMIT = script(`
 local P, A, call = KEYS[1], ARGV, redis.call
