@@ -1,3 +1,4 @@
+import { originalId } from "../flow/park.ts";
 import { RESERVATIONS } from "../jobs/idempotency.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
@@ -11,7 +12,7 @@ import { DENIED_TOPIC, type Order, type Plan } from "./plan.ts";
 import type { System } from "./system.ts";
 import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
 import type { Violations } from "./violations.ts";
-import { letterId } from "./watch.ts";
+import { letterId, type Seen } from "./watch.ts";
 import type { SimNet } from "./world.ts";
 
 /** What is looked at when the faults have stopped and the system has had its time. */
@@ -21,6 +22,7 @@ export interface Ended {
   readonly system: System;
   readonly clients: Clients;
   readonly violations: Violations;
+  readonly seen: Seen;
 }
 
 /** Whether nothing is left to be done: the moment to look. */
@@ -35,6 +37,7 @@ export function checkEnd(ended: Ended): void {
   checkClients(ended);
   for (const { value } of ended.net.store.rows(JOBS)) checkJob(ended, value);
   checkMessages(ended);
+  checkLetters(ended);
   checkLeftovers(ended);
   checkDerived(ended);
 }
@@ -52,10 +55,13 @@ function checkClients({ net, plan, clients, violations }: Ended): void {
   }
 }
 
-function checkJob({ plan, system, violations }: Ended, job: Job): void {
+function checkJob({ plan, system, violations, seen }: Ended, job: Job): void {
   if (!isFinal(job.state)) {
     violations.add("stuck", job.id, `still ${job.state}, attempt ${job.attempt}, due ${job.dueMs}, topic ${job.topic}`);
     return;
+  }
+  if ((job.state === "FAILED" || job.state === "TIMEOUT") && !seen.stored.has(`dlq:${job.id}@${job.attempt}`)) {
+    violations.add("letter", job.id, `${job.state}, and nobody was told on the bus`);
   }
   const order = plan.orders[Number(job.labels.order)];
   if (order === undefined) return;
@@ -102,6 +108,18 @@ function checkMessages({ net, plan, system, clients, violations }: Ended): void 
     else if (kind === "bytes" && source.base64 !== toBase64(garbageBytes(id))) {
       violations.add("swallowed", id, "the dead letter does not have the raw bytes");
     }
+  }
+}
+
+/** A message that nothing is wrong with is not given up on. */
+function checkLetters({ net, plan, violations }: Ended): void {
+  const moods = new Map(plan.tallies.map(({ id, mood }) => [id, mood]));
+  const garbage = new Set(plan.garbage.map(({ id }) => id));
+  for (const { id, value } of net.store.rows(DEAD_LETTERS)) {
+    if (value.source.kind !== "message") continue;
+    const messageId = originalId(value.source.messageId);
+    if (garbage.has(messageId) || (moods.get(messageId) ?? "fine") !== "fine") continue;
+    violations.add("letter", id, `nothing was wrong with this message: ${value.error.message}`);
   }
 }
 

@@ -131,6 +131,9 @@ export class JobWatch {
     own.jobs += delta;
     if (after?.state !== "DISPATCHED") return;
     own.passedOver = 0;
+    if (before?.state !== "SCHEDULED" && own.jobs > 0) {
+      this.#add("fairness", job.id, `sent at once, past ${own.jobs} jobs of ${job.org} that wait on ${job.topic}`);
+    }
     for (const [org, waiting] of orgs) {
       if (org === job.org) continue;
       if (waiting.jobs === 0) waiting.passedOver = 0;

@@ -71,7 +71,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   });
   const violations = new Violations(net.timeline);
   const failures = new Set<string>();
-  watch(net, plan, violations, failures);
+  const seen = watch(net, plan, violations, failures);
   const { plant } = options;
   const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -90,13 +90,12 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const clients = new Clients(net, system, random.fork("clients"), violations);
   clients.start(plan);
   chaos.start();
-  await net.timeline.runUntil(plan.safetyMs);
-
+  const ended: Ended = { net, plan, system, clients, violations, seen };
+  await pass(ended, plan.safetyMs, () => false);
   chaos.stop();
   system.calm();
   net.faults = CALM;
-  const ended: Ended = { net, plan, system, clients, violations };
-  await settle(ended);
+  await pass(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isQuiet(ended));
   checkEnd(ended);
   const jobs = countJobs(net);
   if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
@@ -112,13 +111,15 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   };
 }
 
-/** Lets time pass until nothing is left to be done, or until it should have been done long ago. */
-async function settle(ended: Ended): Promise<void> {
-  const { timeline } = ended.net;
-  const lastMs = timeline.nowMs + LIVENESS_MS_MAX;
-  while (timeline.nowMs < lastMs) {
-    await timeline.runUntil(timeline.nowMs + LIVENESS_STEP_MS);
-    if (isQuiet(ended)) return;
+/** Lets time pass until then, or until it is done, or until far more has happened than anybody asked for. */
+async function pass({ net, plan, violations }: Ended, untilMs: number, isDone: () => boolean): Promise<void> {
+  const { timeline } = net;
+  const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * plan.orders.length;
+  while (timeline.nowMs < untilMs && !isDone()) {
+    await timeline.runUntil(Math.min(untilMs, timeline.nowMs + STEP_MS));
+    if (timeline.events < eventsMax) continue;
+    violations.add("endless", "events", `${timeline.events} events for ${plan.orders.length} jobs, and no end`);
+    return;
   }
 }
 
@@ -137,4 +138,6 @@ function countJobs(net: SimNet): Record<string, number> {
 }
 
 const LIVENESS_MS_MAX = 30 * 60_000;
-const LIVENESS_STEP_MS = 5_000;
+const STEP_MS = 2_500;
+const EVENTS_MAX_BASE = 500_000;
+const EVENTS_MAX_PER_JOB = 1_000;

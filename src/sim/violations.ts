@@ -22,9 +22,11 @@ export const CHECKERS = {
   window: "no more jobs of a topic are out than its window",
   counters: "counters are what a recount of the records gives",
   index: "lists and queues name the records that belong there, and no others",
-  letter: "a job that failed has its dead letter from the same commit, with payload and history",
+  letter:
+    "a job that failed has its dead letter from the same commit, with payload and history; what was fine has none",
   swallowed: "a message that failed is never acknowledged as done: it is done, parked, or a dead letter",
   early_term: "nothing is ended before its dead letter is in the store",
+  endless: "the system comes to rest; it does not go round in circles",
   exhausted: "the broker's delivery cap is never reached",
   early: "a retry does not come before its time",
   budget: "waiting for one thing uses up the patience for that thing alone",

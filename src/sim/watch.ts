@@ -1,7 +1,8 @@
 import { originalId } from "../flow/park.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
-import { JOBS, type Job } from "../model/job.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, type Parked, SPENDINGS, type Spending } from "../model/parked.ts";
+import type { Delivery } from "../ports/bus.ts";
 import type { Change, Put, Versioned } from "../ports/store.ts";
 import type { Patience } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
@@ -13,12 +14,17 @@ import type { Violations } from "./violations.ts";
 import type { SimNet } from "./world.ts";
 
 /** Looks at every write and at every answer to the broker while the system runs; see `CHECKERS` for what it looks for. */
-export function watch(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>): void {
+export function watch(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>): Seen {
   new JobWatch(net, plan, violations, failures);
   const saved = new Set<string>();
   const stored = new Set<string>();
+  /** Messages that have come back, or will, as new ones. */
+  const comebacks = new Set<string>();
   net.store.tap((change, before) => {
-    for (const message of change.sends) saved.add(message.id);
+    for (const { id } of change.sends) {
+      saved.add(id);
+      if (id.includes("~")) comebacks.add(originalId(id));
+    }
     for (const [index, put] of change.puts.entries()) see(net, plan, violations, change, put, before[index] ?? null);
   });
   net.bus.tap({
@@ -27,14 +33,37 @@ export function watch(net: SimNet, plan: Plan, violations: Violations, failures:
       const isKnown = saved.has(id) || (id.includes("~") && stored.has(originalId(id)));
       if (OURS.test(id) && !isKnown) violations.add("unsaved", id, "on the bus, but in no commit before");
       stored.add(id);
+      if (id.includes("~")) comebacks.add(originalId(id));
     },
     answered: (_process, delivery, settlement) => {
       const id = letterId(delivery.subject, delivery.id);
+      const isElsewhere = comebacks.has(originalId(delivery.id)) || isParked(net, delivery);
+      if (settlement.kind === "ack" && !isElsewhere) seeResult(net, violations, delivery);
       if (settlement.kind === "term" && net.store.load(DEAD_LETTERS, id) === null) {
         violations.add("early_term", delivery.id, `ended on delivery ${delivery.attempt}, not in the dead letters yet`);
       }
     },
   });
+  return { stored };
+}
+
+/** What has been on the bus. */
+export interface Seen {
+  readonly stored: ReadonlySet<string>;
+}
+
+function isParked(net: SimNet, { subject, id }: Delivery): boolean {
+  return net.store.load(PARKED, `${subject}/${id}`) !== null;
+}
+
+/** A success ends its job, whatever else has become of it: whoever has acknowledged one has seen to that. */
+function seeResult(net: SimNet, violations: Violations, { id, content }: Delivery): void {
+  if (content.kind !== "packet" || content.packet.body.kind !== "job_result") return;
+  const { jobId, status } = content.packet.body;
+  const job = net.store.load(JOBS, jobId)?.value;
+  if (status === "succeeded" && job && !isFinal(job.state)) {
+    violations.add("swallowed", id, `a success was acknowledged, and its job ${jobId} is still ${job.state}`);
+  }
 }
 
 /** What the control plane sends by way of its outbox: announcements, notices of dead letters, parked messages. */

@@ -87,4 +87,5 @@ function startTidying(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteB
 const TIDY_EVERY_MS = 60_000;
 const TIDY_BLOBS_MAX = 50;
 const TIDY_FENCES_MAX = 1_000;
+/** Far longer than anybody can have held a lock. */
 const FENCE_KEPT_MS = 7 * 24 * 3_600_000;

@@ -107,8 +107,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Forgets fences whose record is gone and that nobody has used for a day, far longer than any lock is held. Looks at
-   * some rows beginning after `from`, and says where to go on; null after the last.
+   * Forgets fences whose record is gone and that were last used at or before `untilMs`. Looks at some rows beginning
+   * after `from`, and says where to go on; null after the last.
    */
   forgetFences(untilMs: number, from: FencePlace | null, limit: number): Promise<FencePlace | null> {
     return this.#writer.change(() => {
