@@ -23,6 +23,7 @@ export async function runLocks(task: LockTask, ready: () => void): Promise<LockF
   const go = new Promise<void>((resolve) => ear.once("message", () => resolve()));
   ready();
   await go;
+  const requests = countRequests();
   const holdsMs: (readonly [number, number])[] = [];
   let attempts = 0;
   const contend = async () => {
@@ -34,9 +35,21 @@ export async function runLocks(task: LockTask, ready: () => void): Promise<LockF
     await lock.release();
   };
   await Promise.all(Array.from({ length: task.contenders }, contend));
+  const sent = requests();
   await close();
   ear.disconnect();
-  return { holdsMs, attempts };
+  return { holdsMs, attempts, requests: sent };
+}
+
+/** What the process asks of Redis from now on, whoever asks: signs of life and releases are requests too. */
+function countRequests(): () => number {
+  const { sendCommand } = Redis.prototype;
+  let requests = 0;
+  Redis.prototype.sendCommand = function (...args) {
+    requests++;
+    return sendCommand.apply(this, args);
+  };
+  return () => requests;
 }
 
 async function hold(ms: number): Promise<void> {

@@ -81,7 +81,10 @@ export interface ServeFigures {
 export interface LockFigures {
   /** From holding to just before the release, by the machine's monotonic clock. */
   readonly holdsMs: readonly (readonly [number, number])[];
+  /** As the lock counts them. */
   readonly attempts: number;
+  /** What the process sent to Redis meanwhile, to acquire, to wait and to release. */
+  readonly requests: number;
 }
 
 export interface ParkedFigures {

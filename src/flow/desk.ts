@@ -1,3 +1,6 @@
+import type { Job } from "../model/job.ts";
+import type { Versioned } from "../ports/store.ts";
+
 /**
  * What one process remembers between two messages: hints only. Everything here may be wrong or lost at any moment; the
  * store is asked before anything is decided by it.
@@ -7,6 +10,7 @@ export class Desk {
   readonly #drains = new Map<string, Drain>();
   readonly #turns = new Map<string, string>();
   readonly #full = new Set<string>();
+  readonly #sent = new Map<string, Versioned<Job>>();
   /** Sends in progress after their commit; bounded, because the sweeper sends whatever is left out. */
   sending = 0;
 
@@ -45,6 +49,24 @@ export class Desk {
     this.#full.delete(topic);
   }
 
+  /** The record as this process has just committed it: its result will probably come here, and save a load. */
+  rememberSent(sent: Versioned<Job>): void {
+    if (this.#sent.size >= SENT_MAX) {
+      for (const oldest of this.#sent.keys()) {
+        this.#sent.delete(oldest);
+        break;
+      }
+    }
+    this.#sent.set(sent.id, sent);
+  }
+
+  /** Once only: if it proves to be old, the store is asked. */
+  recallSent(jobId: string): Versioned<Job> | null {
+    const sent = this.#sent.get(jobId) ?? null;
+    if (sent) this.#sent.delete(jobId);
+    return sent;
+  }
+
   /** The org that was served last: the next turn begins after it. */
   turnOf(topic: string): string {
     return this.#turns.get(topic) ?? "";
@@ -81,6 +103,7 @@ export class Desk {
 }
 
 const TOPICS_MAX = 10_000;
+const SENT_MAX = 1_024;
 
 interface IdleTopic {
   readonly untilMs: number;

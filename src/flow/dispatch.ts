@@ -19,6 +19,7 @@ import { workPacket } from "./packets.ts";
 export async function dispatch(flow: Flow, sent: Versioned<Job>): Promise<void> {
   const { bus, log, name } = flow.world;
   const job = sent.value;
+  flow.desk.rememberSent(sent);
   try {
     const answer = await bus.dispatch(workSubject(job.topic), workPacket(name, job));
     if (answer === "no_responders") await takeBack(flow, sent);

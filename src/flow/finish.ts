@@ -12,10 +12,11 @@ import { deadLetterMessage, outputOf, resultIn } from "./packets.ts";
 export async function finish(flow: Flow, packet: Packet): Promise<void> {
   const result = resultIn(packet);
   await untilFresh(`job \`${result.jobId}\``, async () => {
-    const found = await flow.world.store.load(JOBS, result.jobId);
+    const recalled = flow.desk.recallSent(result.jobId);
+    const found = recalled ?? (await flow.world.store.load(JOBS, result.jobId));
     if (!found) return; // Removed after its retention, or never ours: nothing can follow from it.
     const next = applyResult(found.value, result, outputOf(result), given(flow));
-    if (!next) return;
+    if (!next) return recalled ? "stale" : undefined; // Memory may decide what the commit confirms, never that nothing is to be done.
     if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
       const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
       flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));

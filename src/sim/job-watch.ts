@@ -160,7 +160,7 @@ interface Waiting {
 }
 
 /** With a fair turn it is the other orgs, times the processes that each keep a turn of their own; and some bad luck. */
-const PASSED_OVER_MAX = 30;
+const PASSED_OVER_MAX = 40;
 
 /** Admission, check and placement may be one commit. */
 const NEW_STATES: readonly JobState[] = ["PENDING", "SCHEDULED", "DISPATCHED", "DENIED"];

@@ -129,10 +129,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       ...settings.bus,
       ackWaitMs: isPlain ? settings.bus.ackWaitMs : Math.round(random.logarithmic(2_000, 30_000)),
       ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
-      // One in three has a broker that soon gives up: long waits must have left it before that.
-      deliverMax: random.chance(0.33) ? 20 : settings.bus.deliverMax,
-      // One in eight keeps every wait in the broker, as the founding profile does.
-      parkAfterMs: random.chance(0.125) ? null : settings.bus.parkAfterMs,
+      ...drawWaiting(random, settings),
     },
     dispatch: { windowMax: 2 + random.below(8), deadlineMs: Math.round(random.logarithmic(4_000, 15_000)) },
     limits: { ...settings.limits, inlineBytesMax: random.chance(0.25) ? 256 : settings.limits.inlineBytesMax },
@@ -142,6 +139,15 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       lockTtlMs: Math.round(random.logarithmic(1_500, 20_000)),
     },
   };
+}
+
+/**
+ * One in eight keeps every wait in the broker, as the founding profile does. Of the others one in three has a broker that
+ * soon gives up: long waits must have left it before that.
+ */
+function drawWaiting(random: SeededRandom, { bus }: Settings): Pick<Settings["bus"], "parkAfterMs" | "deliverMax"> {
+  if (random.chance(0.125)) return { parkAfterMs: null, deliverMax: bus.deliverMax };
+  return { parkAfterMs: bus.parkAfterMs, deliverMax: random.chance(0.33) ? 20 : bus.deliverMax };
 }
 
 function drawOrders(random: SeededRandom, count: number, safetyMs: number): Order[] {

@@ -15,6 +15,12 @@ export const STORE_PLANTS: readonly PlantedBug[] = [
     world: withStore(() => ({ unsent: async () => [] })),
   },
   {
+    name: "outbox-never-struck-off",
+    about: "what was sent stays in the outbox, and is sent again and again",
+    caughtBy: ["endless"],
+    world: withStore(() => ({ sent: async () => undefined })),
+  },
+  {
     name: "publish-before-commit",
     about: "messages are sent before the change that they tell of is saved",
     caughtBy: ["unsaved"],

@@ -1,4 +1,5 @@
 import type { Stop } from "../ports/bus.ts";
+import type { Cancel, Clock } from "../ports/clock.ts";
 import { intentOf, toWire } from "../retry/contract.ts";
 import { nextDelay, parsePolicy } from "../retry/policies.ts";
 import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
@@ -123,14 +124,7 @@ class Workbench {
   }
 
   async #attempt(request: JobRequest): Promise<Outcome> {
-    const { clock } = this.#world;
-    const abort = new AbortController();
-    const cancel =
-      request.deadlineMs === undefined
-        ? () => {}
-        : clock.after(request.deadlineMs - clock.now(), () =>
-            abort.abort(new Error("the attempt's deadline has passed")),
-          );
+    const deadline = new Deadline(this.#world.clock, request.deadlineMs);
     try {
       const output = await this.#options.handle({
         jobId: request.jobId,
@@ -139,13 +133,15 @@ class Workbench {
         attempt: request.attempt ?? 1,
         input: await this.#inputOf(request),
         labels: request.labels ?? {},
-        signal: abort.signal,
+        get signal() {
+          return deadline.signal;
+        },
       });
       return await this.#outputOf(request.jobId, output ?? null);
     } catch (error) {
       return failureOf(error);
     } finally {
-      cancel();
+      deadline.over();
     }
   }
 
@@ -164,6 +160,34 @@ class Workbench {
     const resultPtr = `res:${jobId}`;
     await this.#world.blobs.put(resultPtr, bytes, this.#world.clock.now() + OUTPUT_KEPT_MS);
     return { status: "succeeded", resultPtr };
+  }
+}
+
+/** The end of an attempt as a signal, made for those who look at it: most work is done long before. */
+class Deadline {
+  readonly #clock: Clock;
+  readonly #atMs: number | undefined;
+  #abort: AbortController | null = null;
+  #cancel: Cancel = () => {};
+
+  constructor(clock: Clock, atMs: number | undefined) {
+    this.#clock = clock;
+    this.#atMs = atMs;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort) return this.#abort.signal;
+    const abort = new AbortController();
+    this.#abort = abort;
+    if (this.#atMs !== undefined) {
+      const passed = () => abort.abort(new Error("the attempt's deadline has passed"));
+      this.#cancel = this.#clock.after(this.#atMs - this.#clock.now(), passed);
+    }
+    return abort.signal;
+  }
+
+  over(): void {
+    this.#cancel();
   }
 }
 

@@ -8,8 +8,9 @@ import { RELEASE, RENEW } from "./redis-scripts/locks.ts";
  *
  * 1. It is believed to be ours only as long as the server certainly keeps it: a time limit counts from before the
  *    request was sent, on a clock that does not jump.
- * 2. It is renewed at a third of its time, and at once when it was handed over, because until then it is ours for a
- *    waiter's lease only. "Not owned" ends it at once; a renewal without an answer is tried again until time is up.
+ * 2. It is renewed at a third of its time, and very soon when it was handed over, because until then it is ours for a
+ *    waiter's lease only; most are released before that. "Not owned" ends it at once; a renewal without an answer is
+ *    tried again until time is up.
  * 3. After `release` nothing aborts any more.
  */
 export class RedisLease implements Lease {
@@ -19,7 +20,9 @@ export class RedisLease implements Lease {
   readonly waitedMs: number;
   readonly attempts: number;
   readonly #facts: LeaseFacts;
-  readonly #abort = new AbortController();
+  /** Made when somebody looks at it: most leases end before anybody does. */
+  #abort: AbortController | null = null;
+  #isLost = false;
   #validUntilMs: number;
   #cancelRenewal: Cancel = () => undefined;
   #cancelEnd: Cancel = () => undefined;
@@ -34,17 +37,17 @@ export class RedisLease implements Lease {
     this.waitedMs = facts.waitedMs;
     this.attempts = facts.attempts;
     this.#validUntilMs = facts.validUntilMs;
-    if (facts.isConfirmed) this.#renewAfter(facts.ttlMs / 3);
-    else void this.#renew();
+    this.#renewAfter(facts.isConfirmed ? facts.ttlMs / 3 : Math.min(CONFIRM_AFTER_MS, facts.ttlMs / 12));
     this.#watchEnd();
   }
 
   get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
     return this.#abort.signal;
   }
 
   get isOver(): boolean {
-    return this.#isReleased || this.signal.aborted;
+    return this.#isReleased || this.#isLost;
   }
 
   /** Once; but a release that failed can be asked for again, and is tried again meanwhile. */
@@ -93,6 +96,8 @@ export class RedisLease implements Lease {
 
   #lose(why: string): void {
     this.#stop();
+    this.#isLost = true;
+    this.#abort ??= new AbortController();
     this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${why}`));
   }
 
@@ -101,6 +106,9 @@ export class RedisLease implements Lease {
     this.#cancelEnd();
   }
 }
+
+/** Much shorter than what is left of a waiter's lease when a lock is taken up. */
+const CONFIRM_AFTER_MS = WAITER_LEASE_MS / 20;
 
 /** What a token may have on the server: a lock, or a place in its queue. */
 export interface Claim {

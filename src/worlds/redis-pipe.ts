@@ -44,11 +44,11 @@ export class RedisPipe {
 
   async runEncoded(script: Script, args: readonly Encoded[]): Promise<unknown> {
     try {
-      return await this.#send("evalsha", [encodeArgs([script.sha]), this.#prefix, ...args]);
+      return await this.#send("evalsha", [script.sha, this.#prefix, ...args]);
     } catch (error) {
       if (!isScriptUnknown(error)) throw failureOf(error);
     }
-    return this.command("eval", [encodeArgs([script.source]), this.#prefix, ...args]);
+    return this.command("eval", [script.source, this.#prefix, ...args]);
   }
 
   async command(name: string, args: readonly Encoded[]): Promise<unknown> {

@@ -297,3 +297,39 @@ test("the founding profile runs the same flow with the founding delays", async (
   expect((await plant.job(id)).wait?.setBy).toBe("fixed:5s");
   expect(defaultSettings().bus.parkAfterMs).toBe(2_000);
 });
+
+describe("what a process remembers of a job it has sent", () => {
+  test("is not believed when the store knows better", async () => {
+    const plant = new Plant();
+    const { flow: first } = await plant.control("c1");
+    await plant.control("c2");
+    let attempts = 0;
+    await plant.worker("w1", ["t"], () => {
+      attempts++;
+      return attempts === 1 ? new Promise(() => {}) : Promise.reject(new Error(`attempt ${attempts}`));
+    });
+    const id = idOf(await plant.admit(first, { topic: "t" }));
+    // The first attempt is lost, the second fails: whichever process takes that result, it must count.
+    await plant.pass(600_000);
+    const { state, history } = await plant.job(id);
+    expect(state).toBe("FAILED");
+    // A failure that was acknowledged without being counted would be found as lost, a minute later.
+    expect(history.map(({ outcome }) => outcome)).toEqual(["lost", ...Array.from({ length: 7 }, () => "failed")]);
+  });
+
+  test("the signal of an attempt aborts at its deadline", async () => {
+    const plant = new Plant();
+    const { flow } = await plant.control("c1");
+    const aborted: number[] = [];
+    const begun = flow.world.clock.now();
+    await plant.worker("w1", ["t"], (item) => {
+      item.signal.addEventListener("abort", () => aborted.push(flow.world.clock.now() - begun));
+      return new Promise(() => {});
+    });
+    await plant.admit(flow, { topic: "t" });
+    await plant.pass(59_000);
+    expect(aborted).toEqual([]);
+    await plant.pass(2_000);
+    expect(aborted.length).toBe(1);
+  });
+});
