@@ -90,7 +90,7 @@ async function judge(
       nowMs,
       deadlineMs: null,
       random,
-      deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
+      deliveryCapNear: isLate(flow, delivery),
     });
     if (patience !== before) {
       const spending: Spending = { patience, dueMs: nowMs + DEADLINE_MS_DEFAULT };
@@ -111,7 +111,7 @@ function uncounted(flow: Flow, delivery: Delivery, retryClass: RetryClass): Outc
     retryClass,
     delayMs: nextDelay(settings.retry[retryClass].policy, delivery.attempt, random),
     spent: false,
-    deliveryCapNear: isDeliveryCapNear(delivery.attempt, settings.bus.deliverMax),
+    deliveryCapNear: isLate(flow, delivery),
   };
 }
 
@@ -157,8 +157,10 @@ async function renew(flow: Flow, delivery: Delivery): Promise<boolean> {
   }
 }
 
-const isLate = (flow: Flow, delivery: Delivery): boolean =>
-  isDeliveryCapNear(delivery.attempt, flow.settings.current.bus.deliverMax);
+function isLate(flow: Flow, delivery: Delivery): boolean {
+  const { deliverMax, parkAfterMs } = flow.settings.current.bus;
+  return isDeliveryCapNear(delivery.attempt, deliverMax, parkAfterMs !== null);
+}
 
 /** True once the letter is in the store, whoever wrote it. */
 async function writeLetter(

@@ -67,9 +67,9 @@ export class Desk {
     return sent;
   }
 
-  /** The org that was served last: the next turn begins after it. */
-  turnOf(topic: string): string {
-    return this.#turns.get(topic) ?? "";
+  /** The org that was served last: the next turn begins after it. Undefined where nobody was served yet. */
+  turnOf(topic: string): string | undefined {
+    return this.#turns.get(topic);
   }
 
   giveTurn(topic: string, org: string): void {

@@ -42,7 +42,7 @@ async function sendShares(
   waiting: ReadonlyMap<string, number>,
   room: number,
 ): Promise<number> {
-  const { shares, last } = shareOut(waiting, room, flow.desk.turnOf(topic));
+  const { shares, last } = shareOut(waiting, room, flow.desk.turnOf(topic) ?? anyOf(waiting, flow));
   flow.desk.giveTurn(topic, last);
   const nowMs = flow.world.clock.now();
   const takes = await Promise.allSettled(
@@ -56,6 +56,11 @@ async function sendShares(
   const failed = takes.find((take) => take.status === "rejected");
   if (failed) throw failed.reason;
   return sent.filter(Boolean).length;
+}
+
+/** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
+function anyOf(waiting: ReadonlyMap<string, number>, flow: Flow): string {
+  return [...waiting.keys()][Math.floor(flow.world.random.next() * waiting.size)] ?? "";
 }
 
 async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {

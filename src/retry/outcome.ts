@@ -85,12 +85,13 @@ export function afterDeadLetter(
 }
 
 /**
- * Whether the broker will soon give up on this message. A nak on its last delivery does nothing and the message is
- * gone without a word; so from nine tenths of the cap on (the rest is for writes that fail) it is parked instead, and
- * comes back as a new message. `deliverMax` below 1 means that the broker never gives up.
+ * Whether the broker will soon give up on this message. A nak on its last delivery does nothing and the message is gone
+ * without a word; and so it is when nobody lives to answer the last few. So from half the cap on it is parked, and comes
+ * back as a new message. Where nothing is parked it becomes a dead letter, at nine tenths: the founding system used its
+ * cap almost up. `deliverMax` below 1 means that the broker never gives up.
  */
-export function isDeliveryCapNear(delivery: number, deliverMax: number): boolean {
-  return deliverMax >= 1 && delivery >= Math.floor(deliverMax * 0.9);
+export function isDeliveryCapNear(delivery: number, deliverMax: number, canPark: boolean): boolean {
+  return deliverMax >= 1 && delivery >= Math.floor(deliverMax * (canPark ? 0.5 : 0.9));
 }
 
 /** A store that just failed is not asked again at once, whatever delay the message had. */

@@ -1,6 +1,6 @@
 import type { Stop } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
-import { intentOf, toWire } from "../retry/contract.ts";
+import { intentOf, retryAfter, toWire } from "../retry/contract.ts";
 import { nextDelay, parsePolicy } from "../retry/policies.ts";
 import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
 import { HANDSHAKE, RESULT, workSubject } from "../wire/subjects.ts";
@@ -90,7 +90,7 @@ class Workbench {
 
   async #work(packet: Packet): Promise<void> {
     const request = packet.body as JobRequest;
-    const { clock, random, bus } = this.#world;
+    const { clock, bus } = this.#world;
     const startedMs = clock.now();
     const outcome = await this.#attempt(request);
     const attempt = request.attempt ?? 1;
@@ -111,13 +111,21 @@ class Workbench {
         body: { kind: "job_result", ...result } as const,
       },
     };
+    await this.#persist(request, () => bus.publish(message));
+  }
+
+  /** Tries again while somebody waits for this attempt: the work was done, and should not be done again for a hiccup. */
+  async #persist<T>(request: JobRequest, call: () => Promise<T>): Promise<T> {
+    const { clock, random } = this.#world;
+    const untilMs = request.deadlineMs ?? clock.now() + PERSIST_MS_MAX;
     for (let tries = 1; ; tries++) {
       try {
-        return await bus.publish(message);
+        return await call();
       } catch (error) {
-        const given = request.deadlineMs ?? startedMs + PUBLISH_MS_MAX;
-        if (tries >= PUBLISH_TRIES_MAX || clock.now() >= given) throw error;
-        const delayMs = nextDelay(PUBLISH_POLICY, tries, () => random.next());
+        const delayMs = nextDelay(PERSIST_POLICY, tries, () => random.next());
+        // Waiting for a store is not a failure of the work: it has a class, and a budget, of its own.
+        if (tries >= PERSIST_TRIES_MAX || clock.now() + delayMs >= untilMs)
+          throw retryAfter(error, delayMs, "store_unavailable");
         await new Promise<void>((resolve) => clock.after(delayMs, resolve));
       }
     }
@@ -137,7 +145,7 @@ class Workbench {
           return deadline.signal;
         },
       });
-      return await this.#outputOf(request.jobId, output ?? null);
+      return await this.#outputOf(request, output ?? null);
     } catch (error) {
       return failureOf(error);
     } finally {
@@ -147,18 +155,20 @@ class Workbench {
 
   async #inputOf(request: JobRequest): Promise<unknown> {
     if (request.contextPtr === undefined) return request.input ?? null;
-    const bytes = await this.#world.blobs.get(request.contextPtr);
-    if (!bytes) throw new Error(`the input \`${request.contextPtr}\` is not in the blob store`);
+    const { contextPtr } = request;
+    const bytes = await this.#persist(request, () => this.#world.blobs.get(contextPtr));
+    if (!bytes) throw new Error(`the input \`${contextPtr}\` is not in the blob store`);
     return JSON.parse(new TextDecoder().decode(bytes));
   }
 
-  async #outputOf(jobId: string, output: unknown): Promise<Outcome> {
+  async #outputOf(request: JobRequest, output: unknown): Promise<Outcome> {
     const text = JSON.stringify(output);
     if (text.length * 3 <= INLINE_BYTES_MAX) return { status: "succeeded", output };
     const bytes = new TextEncoder().encode(text);
     if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output };
-    const resultPtr = `res:${jobId}`;
-    await this.#world.blobs.put(resultPtr, bytes, this.#world.clock.now() + OUTPUT_KEPT_MS);
+    const resultPtr = `res:${request.jobId}`;
+    const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
+    await this.#persist(request, () => this.#world.blobs.put(resultPtr, bytes, expiresMs));
     return { status: "succeeded", resultPtr };
   }
 }
@@ -210,8 +220,8 @@ function failureOf(thrown: unknown): Outcome {
 }
 
 const WAITING_MAX = 10_000;
-const PUBLISH_TRIES_MAX = 100;
-const PUBLISH_MS_MAX = 600_000;
-const PUBLISH_POLICY = parsePolicy("full:200ms:5s");
+const PERSIST_TRIES_MAX = 100;
+const PERSIST_MS_MAX = 600_000;
+const PERSIST_POLICY = parsePolicy("full:200ms:5s");
 const INLINE_BYTES_MAX = 256 * 1024;
 const OUTPUT_KEPT_MS = 7 * 24 * 3_600_000;

@@ -159,11 +159,11 @@ describe("what becomes of a delivery", () => {
   test("L4: waiting long for a lock does not use up the patience for anything else", async () => {
     const plant = new Plant();
     const flow = plant.flow("c");
-    for (let attempt = 1; attempt <= 60; attempt++) {
+    for (let attempt = 1; attempt <= 45; attempt++) {
       const settlement = await once(plant, flow, () => Promise.reject(retryAfter("busy", 500, "lock_busy")), attempt);
       expect(settlement).toEqual({ kind: "nakDelay", delayMs: 500 });
     }
-    expect((await once(plant, flow, () => Promise.reject("x"), 61)).kind).not.toBe("term");
+    expect((await once(plant, flow, () => Promise.reject("x"), 46)).kind).not.toBe("term");
   });
 
   test("nothing is ended when its dead letter cannot be written", async () => {
@@ -195,7 +195,7 @@ describe("what becomes of a delivery", () => {
         return { kind: "ack" };
       }),
     );
-    expect((await once(plant, cut, away, 50)).kind).toBe("nakDelay");
+    expect((await once(plant, cut, away, 45)).kind).toBe("nakDelay");
     expect(back).toEqual([]);
     expect(await once(plant, cut, away, 95)).toEqual({ kind: "ack" });
     await plant.pass(1_000);

@@ -120,7 +120,7 @@ describe("L3: a lock that stays busy until its budget ends", () => {
         settings,
         patience,
         nowMs,
-        deliveryCapNear: isDeliveryCapNear(delivery, DELIVER_MAX),
+        deliveryCapNear: isDeliveryCapNear(delivery, DELIVER_MAX, limits.parkAfterMs !== null),
       });
       const delayMs = delayFor("lock_busy", circumstances);
       const judged = judgeFailure(retryAfter("run lock busy", delayMs, "lock_busy"), circumstances);

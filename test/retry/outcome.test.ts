@@ -141,22 +141,25 @@ describe("after the write", () => {
 
 describe("the broker's own cap", () => {
   test.each([
-    [89, 100, false],
-    [90, 100, true],
-    [100, 100, true],
-    [3, 5, false],
-    [4, 5, true],
-    [1, 1, true],
-    [1_000_000, -1, false],
-    [1, 0, false],
-  ])("delivery %d of %d is near: %s", (delivery, deliverMax, near) => {
-    expect(isDeliveryCapNear(delivery, deliverMax)).toBe(near);
+    [49, 100, true, false],
+    [50, 100, true, true],
+    [100, 100, true, true],
+    [89, 100, false, false],
+    [90, 100, false, true],
+    [1, 5, true, false],
+    [3, 5, false, false],
+    [4, 5, false, true],
+    [1, 1, true, true],
+    [1_000_000, -1, true, false],
+    [1, 0, false, false],
+  ])("delivery %d of %d is near (can be parked: %s): %s", (delivery, deliverMax, canPark, near) => {
+    expect(isDeliveryCapNear(delivery, deliverMax, canPark)).toBe(near);
   });
 
   test("L3: the last delivery is always near it", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 1e6 }), (deliverMax) => {
-        expect(isDeliveryCapNear(deliverMax, deliverMax)).toBe(true);
+      fc.property(fc.integer({ min: 1, max: 1e6 }), fc.boolean(), (deliverMax, canPark) => {
+        expect(isDeliveryCapNear(deliverMax, deliverMax, canPark)).toBe(true);
       }),
     );
   });
