@@ -4,7 +4,20 @@
 import { ensureInstalled } from "./install.mjs";
 import { Parts } from "./parts.mjs";
 
-const TESTS = ["retry", "model", "policy", "wire", "flow", "config", "tidy", "contract", "sim"];
+const TESTS = [
+  "retry",
+  "model",
+  "jobs",
+  "docs",
+  "policy",
+  "wire",
+  "flow",
+  "config",
+  "tidy",
+  "contract",
+  "worlds",
+  "sim",
+];
 const SIM_SEEDS = "25";
 
 const parts = new Parts();

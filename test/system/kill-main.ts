@@ -47,7 +47,9 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(suites)) {
   if (!suite) throw new Error(`unknown victim \`${name}\`; one of ${Object.keys(suites).join(", ")}`);
   say(`${name}:`);
   const { killed, acknowledged, lost, endedTwice, unhappy } = await suite();
-  say(`  ${killed} killed, ${acknowledged} acknowledged, ${lost.length} lost, ${endedTwice.length} ended twice, ${unhappy.length} ended badly`);
+  say(
+    `  ${killed} killed, ${acknowledged} acknowledged, ${lost.length} lost, ${endedTwice.length} ended twice, ${unhappy.length} ended badly`,
+  );
   failures += lost.length + endedTwice.length + unhappy.length;
 }
 process.exit(failures === 0 ? 0 : 1);
