@@ -33,7 +33,7 @@ async function main(args: readonly string[]): Promise<void> {
     return;
   }
   const machine = describeMachine();
-  if (!options.isJson) printHeader(machine);
+  if (!options.isJson) printHeader(machine, options.isQuick);
   const outcomes = await measureAll(options);
   const document = toJson(machine, options.rounds, outcomes);
   if (options.isJson) console.log(JSON.stringify(document, null, 2));

@@ -3,12 +3,13 @@ import { type Cell, spreadsOf } from "./series.ts";
 import type { Column, Suite, SuiteOutcome } from "./suite.ts";
 
 /** The figures for people: a header, a table for each suite, the targets. */
-export function printHeader(machine: Machine): void {
+export function printHeader(machine: Machine, isQuick: boolean): void {
   const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
   console.log(`commit ${machine.commit}, ${machine.date}`);
   console.log(`${machine.cores} × ${machine.cpu}, ${machine.memory_gb} GB, ${machine.os}`);
   console.log(versions.join(", "));
   console.log(`load before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`);
+  if (isQuick) console.log("QUICK: short, hardly warm, fewer parked retries, no backlog of a million; not for figures");
 }
 
 export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
