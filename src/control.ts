@@ -21,6 +21,7 @@ export async function startControl(flow: Flow): Promise<Control> {
     sweptMs: () => sweeper.sweptMs,
     async stop() {
       await Promise.all([...stops.map((stop) => stop()), sweeper.stop()]);
+      await flow.desk.close();
     },
   };
 }
@@ -44,6 +45,6 @@ function jobIn({ body }: Packet): string {
 function welcome(flow: Flow, packet: Packet): void {
   if (packet.body.kind !== "handshake" || packet.body.role !== "worker") return;
   for (const topic of packet.body.readyTopics ?? []) {
-    if (flow.desk.markServed(topic)) void drain(flow, topic);
+    if (flow.desk.markServed(topic)) drain(flow, topic);
   }
 }

@@ -45,6 +45,8 @@ export class Children {
   }
 
   async close(): Promise<void> {
+    // A profile points into the bundle, and is read with its source map beside it.
+    if (this.#execArgv.length > 0) return;
     await rm(this.#dir, { recursive: true, force: true });
   }
 

@@ -1,10 +1,11 @@
 import { fingerprintOf, RESERVATIONS, reservationId } from "../jobs/idempotency.ts";
 import { decideSafety, newJob } from "../jobs/life.ts";
 import type { Submission } from "../jobs/submission.ts";
-import { JOBS, type JobState, type Payload } from "../model/job.ts";
+import { JOBS, type Job, type JobState, type Payload } from "../model/job.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { type Put, put } from "../ports/store.ts";
 import { permanent } from "../retry/contract.ts";
+import { inputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { type Flow, given } from "./flow.ts";
@@ -33,7 +34,7 @@ export async function admit(flow: Flow, submission: Submission): Promise<Admitte
   const moment = given(flow);
   const jobId = submission.jobId ?? random.id();
   const traceId = submission.traceId ?? jobId;
-  const input = await storeInput(flow, jobId, submission.input);
+  const input = await storeInput(flow, submission, jobId);
   const job = newJob(submission, { jobId, traceId }, input, moment);
   const reservation = reserve(flow, submission, jobId, traceId);
 
@@ -67,16 +68,24 @@ async function replay(flow: Flow, submission: Submission, jobId: string): Promis
     return { kind: "conflict", jobId: reserved.value.jobId };
   }
   const found = await store.load(JOBS, reserved?.value.jobId ?? jobId);
-  if (found && found.value.org === submission.org) {
+  if (found && found.value.org === submission.org && (reserved || isSameWish(found.value, submission))) {
     return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
   }
   if (found) return { kind: "conflict", jobId };
   throw new Error(`job \`${jobId}\` was refused as known, but is not in the store`);
 }
 
-async function storeInput(flow: Flow, jobId: string, value: unknown): Promise<Payload> {
+/** Without a key only the id says "the same again": then the body must be the same as far as it can be seen. */
+function isSameWish(job: Job, submission: Submission): boolean {
+  if (job.topic !== submission.topic) return false;
+  return job.input.kind !== "inline" || JSON.stringify(job.input.value) === JSON.stringify(submission.input);
+}
+
+async function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> {
+  if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
+  const value = submission.input;
   const text = JSON.stringify(value);
-  // A string never has fewer bytes than characters: most inputs are known to be small without being encoded.
+  // A character has at most three bytes: most inputs are known to be small without being encoded.
   const { inlineBytesMax } = flow.settings.current.limits;
   if (text.length * 3 <= inlineBytesMax) return { kind: "inline", value };
   const bytes = new TextEncoder().encode(text);
@@ -84,7 +93,9 @@ async function storeInput(flow: Flow, jobId: string, value: unknown): Promise<Pa
   if (bytes.length > BLOB_BYTES_MAX) {
     throw permanent(new Error(`the input has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
   }
-  const ptr = `ctx:${jobId}`;
-  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + flow.settings.current.retention.jobsMs);
+  // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
+  const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${flow.world.random.id()}`;
+  const { job, retention } = flow.settings.current;
+  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + job.deadlineMs + retention.jobsMs);
   return { kind: "pointer", ptr, bytes: bytes.length };
 }

@@ -17,17 +17,22 @@ export async function apply(flow: Flow, wanted: Partial<Change> & Pick<Change, "
 }
 
 /** Publishes messages of the outbox and strikes them off. Never throws: what fails here is sent by the sweeper. */
-export function sendCommitted(flow: Flow, messages: readonly Message[]): void {
+function sendCommitted(flow: Flow, messages: readonly Message[]): void {
   if (flow.desk.sending >= SENDING_MAX) return;
   flow.desk.sending++;
-  publishAll(flow, messages)
+  const sending = publishAll(flow, messages)
     .catch((error: unknown) => flow.world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
     .finally(() => flow.desk.sending--);
+  flow.desk.track(sending);
 }
 
+/** Strikes off what went, whatever became of the others; then says that some did not go. */
 export async function publishAll(flow: Flow, messages: readonly Message[]): Promise<void> {
-  await Promise.all(messages.map((message) => flow.world.bus.publish(message)));
-  await flow.world.store.sent(messages.map((message) => message.id));
+  const sends = await Promise.allSettled(messages.map((message) => flow.world.bus.publish(message)));
+  const went = messages.filter((_, at) => sends[at]?.status === "fulfilled");
+  if (went.length > 0) await flow.world.store.sent(went.map((message) => message.id));
+  const failed = sends.find((send) => send.status === "rejected");
+  if (failed) throw failed.reason;
 }
 
 /**

@@ -6,6 +6,7 @@ import { type Guard, put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";
 import { type Flow, given } from "./flow.ts";
 import { place } from "./place.ts";
+import { remind } from "./wake.ts";
 import { withLock } from "./with-lock.ts";
 
 /**
@@ -41,8 +42,10 @@ async function askKernel(flow: Flow, found: Versioned<Job>, lease: Lease): Promi
     case "unavailable": {
       flow.world.metrics.add("cordum_scheduler_safety_unavailable_total");
       const waiting = waitForSafety(found.value, `safety unavailable: ${checked.reason}`, given(flow));
+      const puts = [put(JOBS, found.id, found, waiting)];
+      const committed = await apply(flow, { org: waiting.org, puts, guards: [fence] });
       // Stale or refused: somebody else moved the job on, which is all that was wanted.
-      await apply(flow, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards: [fence] });
+      if (committed.kind === "committed") remind(flow, { id: found.id, version: found.version + 1, value: waiting });
       return;
     }
     default:

@@ -1,7 +1,8 @@
 import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
+import { JOBS } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
-import type { Delivery, Handler, Settlement } from "../ports/bus.ts";
+import type { Content, Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { put } from "../ports/store.ts";
 import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
@@ -59,6 +60,9 @@ async function attempt(flow: Flow, station: Station, delivery: Delivery): Promis
   }
   try {
     await station.handle(flow, content.packet);
+    if (delivery.attempt > 1 || delivery.id !== originalId(delivery.id)) {
+      await closeAccount(flow, station.about(content.packet) || originalId(delivery.id));
+    }
     return null;
   } catch (error) {
     const wire = toWire(error);
@@ -100,6 +104,16 @@ async function judge(
     return outcome;
   } catch (accountError) {
     return uncounted(flow, delivery, isStoreAway(accountError) ? "store_unavailable" : "unclassified");
+  }
+}
+
+/** What was waited for has come: the next wait is counted from its own beginning. */
+async function closeAccount(flow: Flow, id: string): Promise<void> {
+  try {
+    const account = await flow.world.store.load(SPENDINGS, id);
+    if (account) await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, null)] });
+  } catch (error) {
+    flow.world.log.write("debug", "account_left_to_expire", { id, error: String(error) });
   }
 }
 
@@ -173,17 +187,17 @@ async function writeLetter(
   const nowMs = flow.world.clock.now();
   const bytes = content.kind === "packet" ? encodePacket(content.packet) : content.bytes;
   const id = `${subject}/${originalId(delivery.id)}`;
-  const letter = {
-    id,
-    org: DEFAULT_ORG,
-    createdMs: nowMs,
-    dueMs: nowMs + flow.settings.current.retention.jobsMs,
-    reason,
-    error,
-    source: { kind: "message", subject, messageId: delivery.id, deliveries, base64: toBase64(bytes) } as const,
-    history: [],
-  };
   try {
+    const letter = {
+      id,
+      org: await orgOf(flow, content),
+      createdMs: nowMs,
+      dueMs: nowMs + flow.settings.current.retention.jobsMs,
+      reason,
+      error,
+      source: { kind: "message", subject, messageId: delivery.id, deliveries, base64: toBase64(bytes) } as const,
+      history: [],
+    };
     const committed = await apply(flow, { org: letter.org, puts: [put(DEAD_LETTERS, id, null, letter)] });
     if (committed.kind === "committed") flow.world.metrics.add("cordum_dead_letters_total", { reason });
     return true;
@@ -191,6 +205,16 @@ async function writeLetter(
     flow.world.log.write("error", "dead_letter_not_written", { id, error: String(writeError) });
     return false;
   }
+}
+
+/** Whose message it was. What cannot be read, or is about no job that is known, is the operator's. */
+async function orgOf(flow: Flow, content: Content): Promise<string> {
+  if (content.kind === "undecodable") return DEFAULT_ORG;
+  const { body } = content.packet;
+  if (body.kind === "job_request") return body.tenantId || DEFAULT_ORG;
+  if (body.kind !== "job_result") return DEFAULT_ORG;
+  const found = await flow.world.store.load(JOBS, body.jobId);
+  return found?.value.org ?? DEFAULT_ORG;
 }
 
 /** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */

@@ -1,4 +1,5 @@
 import type { Job } from "../model/job.ts";
+import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Versioned } from "../ports/store.ts";
 
 /**
@@ -11,8 +12,39 @@ export class Desk {
   readonly #turns = new Map<string, string>();
   readonly #full = new Set<string>();
   readonly #sent = new Map<string, Versioned<Job>>();
+  readonly #pending = new Set<Promise<unknown>>();
+  readonly #timers = new Set<Cancel>();
+  #isClosed = false;
   /** Sends in progress after their commit; bounded, because the sweeper sends whatever is left out. */
   sending = 0;
+
+  /** Work that nobody waits for now, but a stop does. Its promise never rejects. */
+  track(work: Promise<unknown>): void {
+    this.#pending.add(work);
+    void work.finally(() => this.#pending.delete(work));
+  }
+
+  /** Calls back later, unless this process has been stopped by then. */
+  later(clock: Clock, delayMs: number, fn: () => void): void {
+    if (this.#isClosed || this.#timers.size >= TIMERS_MAX) return;
+    const cancel = clock.after(delayMs, () => {
+      this.#timers.delete(cancel);
+      fn();
+    });
+    this.#timers.add(cancel);
+  }
+
+  /** Starts nothing new, and waits for what is under way: a job that was committed as sent is sent. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
 
   /** Whether nobody served the topic lately, so that sending to it is not worth a try yet. */
   isIdle(topic: string, nowMs: number): boolean {
@@ -78,32 +110,29 @@ export class Desk {
   }
 
   /** Runs at most one drain of a topic at a time; a wish during a drain makes one more round. */
-  drainOnce(topic: string, drain: () => Promise<void>): Promise<void> {
+  drainOnce(topic: string, drain: () => Promise<void>): void {
     const running = this.#drains.get(topic);
     if (running) {
       running.again = true;
-      return running.done;
+      return;
     }
-    const entry: Drain = { again: false, done: Promise.resolve() };
-    entry.done = this.#rounds(topic, entry, drain);
+    const entry: Drain = { again: false };
     this.#drains.set(topic, entry);
-    return entry.done;
+    this.track(this.#rounds(topic, entry, drain));
   }
 
   async #rounds(topic: string, entry: Drain, drain: () => Promise<void>): Promise<void> {
-    try {
-      do {
-        entry.again = false;
-        await drain();
-      } while (entry.again);
-    } finally {
-      this.#drains.delete(topic);
-    }
+    do {
+      entry.again = false;
+      await drain();
+    } while (entry.again && !this.#isClosed);
+    this.#drains.delete(topic);
   }
 }
 
 const TOPICS_MAX = 10_000;
 const SENT_MAX = 1_024;
+const TIMERS_MAX = 10_000;
 
 interface IdleTopic {
   readonly untilMs: number;
@@ -112,5 +141,4 @@ interface IdleTopic {
 
 interface Drain {
   again: boolean;
-  done: Promise<void>;
 }

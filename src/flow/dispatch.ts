@@ -16,7 +16,11 @@ import { workPacket } from "./packets.ts";
  *    delay of `no_worker`. A hundred thousand waiting jobs cost one try, not a hundred thousand.
  * 3. Never throws: nobody waits for it.
  */
-export async function dispatch(flow: Flow, sent: Versioned<Job>): Promise<void> {
+export function dispatch(flow: Flow, sent: Versioned<Job>): void {
+  flow.desk.track(send(flow, sent));
+}
+
+async function send(flow: Flow, sent: Versioned<Job>): Promise<void> {
   const { bus, log, name } = flow.world;
   const job = sent.value;
   flow.desk.rememberSent(sent);
@@ -42,5 +46,5 @@ function restTopic(flow: Flow, topic: string): void {
   const policy = flow.settings.current.retry.no_worker.policy;
   const delayMs = nextDelay(policy, flow.desk.idleCount(topic) + 1, () => random.next());
   flow.desk.markIdle(topic, clock.now() + delayMs);
-  clock.after(delayMs, () => void drain(flow, topic));
+  flow.desk.later(clock, delayMs, () => drain(flow, topic));
 }

@@ -11,19 +11,22 @@ import { type Flow, given } from "./flow.ts";
  *
  * 1. A job is taken under a short lease: two processes do not work on the same head, and a dead one loses nothing.
  * 2. The window is a guard of each commit; the count read before only says how many are worth taking.
- * 3. Never throws: it is called after a commit by whoever made room, and by the sweeper for those who died.
+ * 3. Nobody waits for it: it is asked for after a commit by whoever made room, and by the sweeper for those who died.
  */
-export async function drain(flow: Flow, topic: string): Promise<void> {
-  try {
-    await flow.desk.drainOnce(topic, () => drainRounds(flow, topic));
-  } catch (error) {
-    flow.world.log.write("warn", "drain_left_to_sweeper", { topic, error: String(error) });
-  }
+export function drain(flow: Flow, topic: string): void {
+  if (flow.desk.isClosed) return;
+  flow.desk.drainOnce(topic, async () => {
+    try {
+      await drainRounds(flow, topic);
+    } catch (error) {
+      flow.world.log.write("warn", "drain_left_to_sweeper", { topic, error: String(error) });
+    }
+  });
 }
 
 async function drainRounds(flow: Flow, topic: string): Promise<void> {
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    if (flow.desk.isIdle(topic, flow.world.clock.now())) return;
+    if (flow.desk.isClosed || flow.desk.isIdle(topic, flow.world.clock.now())) return;
     const { store } = flow.world;
     const [inFlight, waiting] = await Promise.all([
       store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
@@ -71,7 +74,7 @@ async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {
     guards: [{ kind: "counter", counter: inFlightOf(job.topic), max: flow.settings.current.dispatch.windowMax }],
   });
   if (committed.kind === "committed") {
-    void dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
+    dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
     return true;
   }
   // The room went to another process. Whoever makes room next must see this job at its place.

@@ -7,8 +7,9 @@ import { apply, untilFresh } from "./apply.ts";
 import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
 import { deadLetterMessage, outputOf, resultIn } from "./packets.ts";
+import { remind } from "./wake.ts";
 
-/** Station 6: a result. The job ends or waits for its next attempt, in one commit with its dead letter. */
+/** Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter. */
 export async function finish(flow: Flow, packet: Packet): Promise<void> {
   const result = resultIn(packet);
   await untilFresh(`job \`${result.jobId}\``, async () => {
@@ -39,6 +40,7 @@ export async function settle(flow: Flow, found: Versioned<Job>, next: Job): Prom
   if (committed.kind !== "committed") return false;
   if (isFinal(next.state)) flow.world.metrics.add("cordum_jobs_total", { state: next.state });
   if (letter) flow.world.metrics.add("cordum_dead_letters_total", { reason: letter.reason });
-  if ((committed.seen[0] ?? 0) > 0) void drain(flow, next.topic);
+  if ((committed.seen[0] ?? 0) > 0) drain(flow, next.topic);
+  if (next.state === "RETRYING") remind(flow, { id: found.id, version: found.version + 1, value: next });
   return true;
 }

@@ -4,6 +4,7 @@ import type { Job, Payload } from "../model/job.ts";
 import type { Message } from "../ports/bus.ts";
 import { permanent } from "../retry/contract.ts";
 import type { JobRequest, JobResult, Packet, PacketBody } from "../wire/packet.ts";
+import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { DLQ, SUBMIT } from "../wire/subjects.ts";
 
 /** Jobs as packets, and packets as jobs. */
@@ -36,7 +37,7 @@ export function workPacket(sender: string, job: Job): Packet {
     labels: job.labels,
     attempt: job.attempt,
     deadlineMs: job.dueMs,
-    ...(job.input.kind === "inline" ? { input: job.input.value } : { contextPtr: job.input.ptr }),
+    ...(job.input.kind === "inline" ? { input: job.input.value } : { contextPtr: toPointer(job.input.ptr) }),
   });
 }
 
@@ -76,6 +77,7 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     org: request.tenantId,
     topic: request.topic,
     input: request.input,
+    inputPtr: request.contextPtr === undefined ? undefined : keyIn(request.contextPtr),
     jobId: request.jobId,
     priority: request.priority,
     labels: request.labels,
@@ -90,8 +92,17 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
   throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
 }
 
-/** Where the output of a result stands, as far as the result says. */
+/** Where the output of a result stands, as far as the result says. A worker may point at its own result only. */
 export function outputOf(result: JobResult): Payload | null {
   if (result.output !== undefined) return { kind: "inline", value: result.output };
-  return result.resultPtr ? { kind: "pointer", ptr: result.resultPtr, bytes: 0 } : null;
+  if (!result.resultPtr) return null;
+  const key = keyIn(result.resultPtr);
+  if (key !== outputKey(result.jobId)) {
+    throw permanent(
+      new Error(
+        `the result of job \`${result.jobId}\` points at \`${key}\`; it must be \`${outputKey(result.jobId)}\``,
+      ),
+    );
+  }
+  return { kind: "pointer", ptr: key, bytes: 0 };
 }

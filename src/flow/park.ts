@@ -54,9 +54,10 @@ export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void
 }
 
 /** The id that a message had before it was parked for the first time. */
-export const originalId = (messageId: string): string => messageId.split(COMEBACK, 1)[0] ?? messageId;
+export const originalId = (messageId: string): string => messageId.replace(COMEBACK, "");
 
 /** A message that comes back is a new one to the broker, or it would be dropped as known. */
-export const comebackId = (messageId: string, atMs: number): string => `${originalId(messageId)}${COMEBACK}${atMs}`;
+export const comebackId = (messageId: string, atMs: number): string => `${originalId(messageId)}~back${atMs}`;
 
-const COMEBACK = "~";
+/** A suffix that only we write: ids of others may have anything in them. */
+const COMEBACK = /~back\d+$/;

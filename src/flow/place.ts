@@ -30,7 +30,7 @@ export async function place(
     });
     switch (committed.kind) {
       case "committed":
-        void dispatch(flow, { id: job.id, version: (before?.version ?? 0) + 1, value: sent });
+        dispatch(flow, { id: job.id, version: (before?.version ?? 0) + 1, value: sent });
         return sent.state;
       case "stale":
         return "stale";
@@ -62,7 +62,7 @@ async function settleInStore(
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) flow.world.metrics.add("cordum_jobs_total", { state: job.state });
   // Everything in flight may have finished between the refusal and now: then nobody else would come for this job.
-  else if ((committed.seen[0] ?? 0) < flow.settings.current.dispatch.windowMax) void drain(flow, job.topic);
+  else if ((committed.seen[0] ?? 0) < flow.settings.current.dispatch.windowMax) drain(flow, job.topic);
   return job.state;
 }
 

@@ -1,4 +1,6 @@
+import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { JOBS } from "../model/job.ts";
+import { permanent } from "../retry/contract.ts";
 import type { Packet } from "../wire/packet.ts";
 import { admit } from "./admit.ts";
 import { checkSafety } from "./check-safety.ts";
@@ -9,10 +11,15 @@ import { carriesJob, requestIn, submissionIn } from "./packets.ts";
 export async function schedule(flow: Flow, packet: Packet): Promise<void> {
   const request = requestIn(packet);
   const found = await flow.world.store.load(JOBS, request.jobId);
-  if (found) {
+  if (found && !(carriesJob(request) && found.value.org !== (request.tenantId || DEFAULT_ORG))) {
     if (found.value.state === "PENDING" && found.value.wait === null) await checkSafety(flow, found);
     return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
   }
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
-  await admit(flow, submissionIn(packet, request));
+  const admitted = await admit(flow, submissionIn(packet, request));
+  if (admitted.kind === "conflict") {
+    throw permanent(
+      new Error(`job \`${request.jobId}\` is known with another body; use an id of its own for each job`),
+    );
+  }
 }

@@ -23,6 +23,8 @@ export class Sweeper {
   readonly #waking = new Set<Promise<void>>();
   /** Called when few enough are at work for the next batch. */
   #onCalm = (): void => {};
+  /** The topics whose lag was shown last: one that is gone has to be set to 0. */
+  #lags: ReadonlyMap<string, number> = new Map();
   #next: Cancel = () => {};
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -91,6 +93,7 @@ export class Sweeper {
       if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
       const nowMs = clock.now();
       const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit: batchMax });
+      if (this.#stopped) return;
       for (const item of items) {
         if (item.dueMs > nowMs) this.#arm(item);
         else this.#wake(item);
@@ -134,11 +137,17 @@ export class Sweeper {
     for (const retryClass of RETRY_CLASSES) {
       metrics.set("cordum_parked_retries", parked.get(retryClass) ?? 0, { class: retryClass });
     }
+    const lags = new Map<string, number>();
     for (const [topic, length] of await backlogTopics(this.#flow)) {
-      metrics.set("cordum_queue_lag", length, { subject: topic });
-      if (!this.#stopped) await drain(this.#flow, topic);
+      if (lags.size < TOPICS_SHOWN_MAX) lags.set(topic, length);
+      drain(this.#flow, topic);
     }
+    for (const topic of this.#lags.keys()) if (!lags.has(topic)) metrics.set("cordum_queue_lag", 0, { subject: topic });
+    for (const [topic, length] of lags) metrics.set("cordum_queue_lag", length, { subject: topic });
+    this.#lags = lags;
   }
 }
 
 const TIMERS_MAX = 100_000;
+/** Topics are named by clients; their number as labels is not. */
+const TOPICS_SHOWN_MAX = 200;

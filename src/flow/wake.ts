@@ -19,6 +19,23 @@ export async function wake(flow: Flow, due: Due): Promise<void> {
   await waker(flow, due);
 }
 
+/**
+ * A job whose time comes before the next sweep would be late, and all such jobs late together: this process wakes it by
+ * itself. If it dies, the sweeper does.
+ */
+export function remind(flow: Flow, waiting: Versioned<Job>): void {
+  const { clock, log } = flow.world;
+  const delayMs = waiting.value.dueMs - clock.now();
+  if (delayMs > flow.settings.current.sweep.everyMs) return;
+  const due: Due = { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs };
+  flow.desk.later(clock, Math.max(0, delayMs), () => {
+    const woken = wake(flow, due).catch((error: unknown) => {
+      log.write("warn", "wake_left_to_sweeper", { id: due.id, error: String(error) });
+    });
+    flow.desk.track(woken);
+  });
+}
+
 const WAKERS: Readonly<Record<string, (flow: Flow, due: Due) => Promise<void>>> = {
   [JOBS.name]: (flow, due) => wakeJob(flow, as(due)),
   [PARKED.name]: (flow, due) => unpark(flow, as(due)),

@@ -103,16 +103,22 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   if (job.state !== "DISPATCHED" || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const named = { ...job, workerId: result.workerId };
-  if (result.status === "failed_fatal") {
-    return end(
-      named,
-      "FAILED",
-      { error, history: remember(job, line(job, "failed", error.message, given.nowMs)) },
-      given,
-    );
+  if (FATAL.has(result.status)) {
+    const history = remember(job, line(job, "failed", error.message, given.nowMs));
+    return end(named, "FAILED", { error: { ...error, retryNever: true }, history }, given);
   }
-  return retryOrEnd(named, "failed", error, result.retryClass ?? "unclassified", result.retryAfterMs, given);
+  const retryClass = result.retryClass ?? "unclassified";
+  return retryOrEnd(named, OUTCOME_OF[retryClass] ?? "failed", error, retryClass, result.retryAfterMs, given);
 }
+
+/** What was waited for is no failure of the work. */
+const OUTCOME_OF: Readonly<Partial<Record<RetryClass, Attempt["outcome"]>>> = {
+  no_worker: "no_worker",
+  store_unavailable: "unavailable",
+};
+
+/** The worker's last word: no attempt follows. */
+const FATAL: ReadonlySet<JobResult["status"]> = new Set(["failed_fatal", "cancelled", "denied"]);
 
 /** Time has passed. `null` when there is nothing to do but what the state itself asks for (see `wake`). */
 export function passTime(job: Job, given: Given): Job | null {
@@ -142,7 +148,7 @@ function retryOrEnd(
   const spent = facts.patience[retryClass];
   if (spent && isSpent(given.settings.retry[retryClass].budget, spent, given.nowMs, job.deadlineMs)) {
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
-    return end(job, outcome === "lost" ? "TIMEOUT" : "FAILED", { error, history }, given);
+    return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, history }, given);
   }
   return moveJob(job, "RETRYING", given.nowMs, facts);
 }

@@ -1,4 +1,5 @@
 import type { JobPriority } from "../wire/packet.ts";
+import { inputKey } from "../wire/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../wire/subjects.ts";
 
 /** What a client asks for, checked. */
@@ -6,6 +7,8 @@ export interface Submission {
   readonly org: string;
   readonly topic: string;
   readonly input: unknown;
+  /** The key of an input that the client has put into the blob store itself. */
+  readonly inputPtr: string | null;
   readonly jobId: string | null;
   readonly priority: JobPriority;
   readonly labels: Readonly<Record<string, string>>;
@@ -55,6 +58,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
     topic,
     input: raw.input ?? null,
+    inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
     jobId: name("jobId", raw.jobId, null),
     priority: priority ?? "batch",
     labels: checkLabels(raw.labels, problems),
@@ -78,6 +82,14 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
   }
   problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
   return {};
+}
+
+/** Only the job's own input may be pointed at: any other key belongs to somebody else. */
+function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof jobId === "string" && value === inputKey(jobId)) return value;
+  problems.push("the context pointer must be `ctx:` and the job's own id");
+  return null;
 }
 
 function checkKey(value: unknown, problems: string[]): string | null {

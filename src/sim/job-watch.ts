@@ -80,14 +80,14 @@ export class JobWatch {
 
   /** A failure speaks for the attempt that is out, and an attempt is lost only after its deadline. */
   #checkFailure(before: Job, after: Job): void {
-    const isLost = after.history.at(-1)?.outcome === "lost";
+    const outcome = after.history.at(-1)?.outcome;
+    const isLost = outcome === "lost";
     const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
     if (isLost && earlyMs > 1) {
       this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
     }
-    // An input or output that the worker could not fetch or put is no failure of its own.
-    const isOwn = after.wait?.retryClass !== "store_unavailable" && before.input.kind === "inline";
-    if (!isLost && isOwn && !this.#failures.has(`${before.id}@${before.attempt}`)) {
+    // No free place, or a payload that the worker could not fetch or put, is no failure of its own.
+    if (outcome === "failed" && !this.#failures.has(`${before.id}@${before.attempt}`)) {
       this.#add("outcome", before.id, `attempt ${before.attempt} failed, but no worker said so`);
     }
   }

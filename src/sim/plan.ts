@@ -167,6 +167,7 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
         org: isBurst ? NOISY_ORG : random.pick(ORGS),
         topic: isBurst || isLate ? "work.alpha" : topic,
         // Some are too large for a record, where records are small.
+        inputPtr: null,
         input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
         jobId: by === "id" || by === "bus" ? `job-${number}` : null,
         priority: random.pick(["batch", "batch", "interactive", "critical"] as const),

@@ -1,3 +1,4 @@
+import { fromBase64, toBase64 } from "./base64.ts";
 import { MalformedError, Reader, Writer } from "./bytes.ts";
 import { type CompiledField, mapField, type PlainMessage, repeatedField, singleField } from "./fields.ts";
 import { camelCase, type Field, type Schema } from "./schema.ts";
@@ -138,8 +139,7 @@ class CompiledMessage {
     // First, so that a property set since then wins over an older value that was kept raw.
     const unknown = message.unknown;
     if (unknown !== undefined) {
-      if (!(unknown instanceof Uint8Array)) throw new MalformedError(`\`unknown\` of ${this.#name} must be bytes`);
-      writer.raw(unknown);
+      writer.raw(rawOf(unknown, this.#name));
     }
     const fields = this.fields;
     for (let index = 0; index < fields.length; index++) {
@@ -175,7 +175,20 @@ class CompiledMessage {
 function keepUnknown(message: PlainMessage, parts: Uint8Array[]): void {
   if (message.unknown !== undefined) parts.unshift(message.unknown);
   // A plain copy: the input may be large, and is not kept alive by it.
-  message.unknown = new Uint8Array(Buffer.concat(parts));
+  message.unknown = new RawFields(Buffer.concat(parts));
+}
+
+/** Bytes that survive JSON: packets stand in outboxes between decoding and encoding. */
+class RawFields extends Uint8Array {
+  toJSON(): string {
+    return toBase64(this);
+  }
+}
+
+function rawOf(unknown: unknown, name: string): Uint8Array {
+  if (unknown instanceof Uint8Array) return unknown;
+  if (typeof unknown === "string") return fromBase64(unknown);
+  throw new MalformedError(`\`unknown\` of ${name} must be bytes, or base64 where it came through JSON`);
 }
 
 const rivals = (field: Field, siblings: readonly Field[]): string[] =>

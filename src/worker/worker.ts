@@ -1,16 +1,19 @@
+import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Stop } from "../ports/bus.ts";
-import type { Cancel, Clock } from "../ports/clock.ts";
-import { intentOf, retryAfter, toWire } from "../retry/contract.ts";
+import type { Cancel } from "../ports/clock.ts";
+import { intentOf, permanent, retryAfter, toWire } from "../retry/contract.ts";
 import { nextDelay, parsePolicy } from "../retry/policies.ts";
 import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
+import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { HANDSHAKE, RESULT, workSubject } from "../wire/subjects.ts";
 import type { World } from "../world.ts";
+import { Deadline } from "./deadline.ts";
 
 /**
  * For those who do the work.
  *
- * 1. At most `concurrency` jobs are worked on; a bounded number waits behind them; what comes beyond is left to the
- *    control plane's deadline.
+ * 1. At most `concurrency` jobs are worked on; a bounded number waits behind them. What comes beyond, and what has waited
+ *    for half its time, is handed back: it waits for a worker again and has lost no attempt.
  * 2. The result is published durably and tried again until it is, or until nobody waits for it any more.
  * 3. A plain error is retried within its budget; `retryAfter` says when, `permanent` says never.
  */
@@ -54,7 +57,8 @@ export async function startWorker(world: WorkerWorld, options: WorkerOptions): P
 class Workbench {
   readonly #world: WorkerWorld;
   readonly #options: WorkerOptions;
-  readonly #waiting: Packet[] = [];
+  readonly #waiting: { readonly packet: Packet; readonly tiredMs: number }[] = [];
+  #cancelLook: Cancel = () => {};
   #active = 0;
   #idle: (() => void)[] = [];
 
@@ -65,34 +69,62 @@ class Workbench {
 
   accept(packet: Packet): void {
     if (packet.body.kind !== "job_request") return;
-    if (this.#active < this.#options.concurrency) this.#begin(packet);
-    else if (this.#waiting.length < WAITING_MAX) this.#waiting.push(packet);
-    else this.#world.log.write("warn", "worker_overflow", { job: packet.body.jobId });
+    if (this.#active < this.#options.concurrency) this.#begin(packet, () => this.#attempt(packet.body as JobRequest));
+    else if (this.#waiting.length < WAITING_MAX) this.#queue(packet, packet.body.deadlineMs);
+    else this.#handBack(packet);
   }
 
-  /** Resolves when nothing is being worked on. */
+  /** Hands back what was not begun, and resolves when nothing is being worked on. */
   async finished(): Promise<void> {
-    this.#waiting.length = 0;
+    this.#cancelLook();
+    for (const { packet } of this.#waiting.splice(0)) this.#handBack(packet);
     if (this.#active > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  #begin(packet: Packet): void {
+  #queue(packet: Packet, deadlineMs: number | undefined): void {
+    const { clock } = this.#world;
+    const nowMs = clock.now();
+    // After half its time somebody else may have better luck with it; waiting longer would count as a lost attempt.
+    const tiredMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + (deadlineMs - nowMs) / 2;
+    this.#waiting.push({ packet, tiredMs });
+    if (this.#waiting.length === 1) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
+  }
+
+  /** Those that wait are in the order in which they came, and so nearly in that of their patience. */
+  #look(): void {
+    const { clock } = this.#world;
+    while ((this.#waiting[0]?.tiredMs ?? Number.POSITIVE_INFINITY) <= clock.now()) {
+      const tired = this.#waiting.shift();
+      if (tired) this.#handBack(tired.packet);
+    }
+    if (this.#waiting.length > 0) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
+  }
+
+  /** Not begun and not a failure: the job waits for a worker again, which uses up no attempt of its budget. */
+  #handBack(packet: Packet): void {
+    const delayMs = nextDelay(HAND_BACK_POLICY, 1, () => this.#world.random.next());
+    this.#begin(packet, async () =>
+      failureOf(retryAfter(new Error("all places of the worker are taken"), delayMs, "no_worker")),
+    );
+  }
+
+  #begin(packet: Packet, attempt: () => Promise<Outcome>): void {
     this.#active++;
-    this.#work(packet)
+    this.#work(packet, attempt)
       .catch((error: unknown) => this.#world.log.write("error", "result_not_sent", { error: String(error) }))
       .finally(() => {
         this.#active--;
-        const next = this.#waiting.shift();
-        if (next) this.#begin(next);
+        const next = this.#active < this.#options.concurrency ? this.#waiting.shift() : undefined;
+        if (next) this.#begin(next.packet, () => this.#attempt(next.packet.body as JobRequest));
         else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
       });
   }
 
-  async #work(packet: Packet): Promise<void> {
+  async #work(packet: Packet, work: () => Promise<Outcome>): Promise<void> {
     const request = packet.body as JobRequest;
     const { clock, bus } = this.#world;
     const startedMs = clock.now();
-    const outcome = await this.#attempt(request);
+    const outcome = await work();
     const attempt = request.attempt ?? 1;
     const result: JobResult = {
       jobId: request.jobId,
@@ -122,6 +154,7 @@ class Workbench {
       try {
         return await call();
       } catch (error) {
+        if (!isAway(error)) throw error;
         const delayMs = nextDelay(PERSIST_POLICY, tries, () => random.next());
         // Waiting for a store is not a failure of the work: it has a class, and a budget, of its own.
         if (tries >= PERSIST_TRIES_MAX || clock.now() + delayMs >= untilMs)
@@ -155,53 +188,35 @@ class Workbench {
 
   async #inputOf(request: JobRequest): Promise<unknown> {
     if (request.contextPtr === undefined) return request.input ?? null;
-    const { contextPtr } = request;
-    const bytes = await this.#persist(request, () => this.#world.blobs.get(contextPtr));
-    if (!bytes) throw new Error(`the input \`${contextPtr}\` is not in the blob store`);
+    const key = keyIn(request.contextPtr);
+    const bytes = await this.#persist(request, () => this.#world.blobs.get(key));
+    if (!bytes) throw new Error(`the input \`${key}\` is not in the blob store`);
     return JSON.parse(new TextDecoder().decode(bytes));
   }
 
   async #outputOf(request: JobRequest, output: unknown): Promise<Outcome> {
     const text = JSON.stringify(output);
-    if (text.length * 3 <= INLINE_BYTES_MAX) return { status: "succeeded", output };
+    // A copy: what the handler does with its object afterwards is its own business.
+    if (text.length * 3 <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
     const bytes = new TextEncoder().encode(text);
-    if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output };
-    const resultPtr = `res:${request.jobId}`;
-    const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
-    await this.#persist(request, () => this.#world.blobs.put(resultPtr, bytes, expiresMs));
-    return { status: "succeeded", resultPtr };
-  }
-}
-
-/** The end of an attempt as a signal, made for those who look at it: most work is done long before. */
-class Deadline {
-  readonly #clock: Clock;
-  readonly #atMs: number | undefined;
-  #abort: AbortController | null = null;
-  #cancel: Cancel = () => {};
-
-  constructor(clock: Clock, atMs: number | undefined) {
-    this.#clock = clock;
-    this.#atMs = atMs;
-  }
-
-  get signal(): AbortSignal {
-    if (this.#abort) return this.#abort.signal;
-    const abort = new AbortController();
-    this.#abort = abort;
-    if (this.#atMs !== undefined) {
-      const passed = () => abort.abort(new Error("the attempt's deadline has passed"));
-      this.#cancel = this.#clock.after(this.#atMs - this.#clock.now(), passed);
+    if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
+    if (bytes.length > BLOB_BYTES_MAX) {
+      throw permanent(new Error(`the output has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
     }
-    return abort.signal;
-  }
-
-  over(): void {
-    this.#cancel();
+    const key = outputKey(request.jobId);
+    const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
+    await this.#persist(request, () => this.#world.blobs.put(key, bytes, expiresMs));
+    return { status: "succeeded", resultPtr: toPointer(key) };
   }
 }
 
 type Outcome = Omit<JobResult, "jobId" | "workerId">;
+
+/** By shape: an adapter says so with a code. Anything else does not get better by being tried again. */
+function isAway(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
+}
 
 function failureOf(thrown: unknown): Outcome {
   const intent = intentOf(thrown);
@@ -220,8 +235,11 @@ function failureOf(thrown: unknown): Outcome {
 }
 
 const WAITING_MAX = 10_000;
+const LOOK_EVERY_MS = 1_000;
+const HAND_BACK_POLICY = parsePolicy("full:1s:30s");
 const PERSIST_TRIES_MAX = 100;
 const PERSIST_MS_MAX = 600_000;
 const PERSIST_POLICY = parsePolicy("full:200ms:5s");
 const INLINE_BYTES_MAX = 256 * 1024;
-const OUTPUT_KEPT_MS = 7 * 24 * 3_600_000;
+/** A net only: a result leaves with its job. */
+const OUTPUT_KEPT_MS = 60 * 24 * 3_600_000;

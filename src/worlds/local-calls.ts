@@ -34,7 +34,7 @@ export class LocalCalls {
   async dispatch(subject: string, packet: Packet): Promise<Dispatched> {
     const servers = this.#servers.get(subject);
     if (!servers) return "no_responders";
-    this.#callSoon(servers[this.#turn++ % servers.length]!, packet);
+    this.#callSoon(servers[this.#turn++ % servers.length]!, copyOf(packet));
     return "sent";
   }
 
@@ -69,4 +69,11 @@ export class LocalCalls {
 interface Ear {
   readonly subject: string;
   readonly handler: (packet: Packet) => void;
+}
+
+/** What is sent is a copy, as on any other bus: a worker that changes its input must not change the sender's record. */
+function copyOf(packet: Packet): Packet {
+  const { body } = packet;
+  if (body.kind !== "job_request" || typeof body.input !== "object" || body.input === null) return packet;
+  return { ...packet, body: { ...body, input: JSON.parse(JSON.stringify(body.input)) } };
 }

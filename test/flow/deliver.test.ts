@@ -200,7 +200,7 @@ describe("what becomes of a delivery", () => {
     expect(await once(plant, cut, away, 95)).toEqual({ kind: "ack" });
     await plant.pass(1_000);
     expect(back.length).toBe(1);
-    expect(back[0]).toMatch(/^m1~/);
+    expect(back[0]).toMatch(/^m1~back/);
   });
 
   test("L16: a store that is away is waited for by its own class, and counts against nothing", async () => {

@@ -68,6 +68,17 @@ export class Plant {
   readonly #processes = new Map<string, { crash(): void }>();
 }
 
+/** A port with some of its methods replaced; the others keep their own `this`. */
+export function around<T extends object>(port: T, methods: { readonly [K in keyof T]?: unknown }): T {
+  return new Proxy(port, {
+    get: (target, name) => {
+      if (name in methods) return methods[name as keyof T];
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
 export const idOf = (admitted: Admitted): string => admitted.jobId;
 
 function decide(request: PolicyRequest) {

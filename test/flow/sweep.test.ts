@@ -6,7 +6,7 @@ import { put } from "../../src/ports/store.ts";
 import { toBase64 } from "../../src/wire/base64.ts";
 import { encodePacket } from "../../src/wire/codec.ts";
 import { RESULT } from "../../src/wire/subjects.ts";
-import { Plant } from "./plant.ts";
+import { around, Plant } from "./plant.ts";
 
 const base64 = toBase64(
   encodePacket({ traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "info", message: "m" } }),
@@ -50,7 +50,7 @@ test("L20: health is progress: a sweep that fails does not count as one", async 
   await plant.pass(5_000);
   const broken = {
     ...flow,
-    world: { ...flow.world, store: { ...flow.world.store, counts: () => Promise.reject("away") } },
+    world: { ...flow.world, store: around(flow.world.store, { counts: () => Promise.reject("away") }) },
   };
   const failing = new Sweeper(broken as never);
   await plant.run(failing.sweep());
@@ -80,7 +80,7 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   const { store } = flow.world;
   const away = {
     ...flow,
-    world: { ...flow.world, store: Object.assign(Object.create(store), { commit: () => Promise.reject("away") }) },
+    world: { ...flow.world, store: around(store, { commit: () => Promise.reject("away") }) },
   };
   const failing = new Sweeper(away as never);
   await plant.run(failing.sweep().then(() => failing.settled()));
@@ -89,4 +89,42 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   const sweeper = new Sweeper(flow);
   await plant.run(sweeper.sweep().then(() => sweeper.settled()));
   expect((await plant.run(store.counts(PARKED_GROUP, 9))).size).toBe(0);
+});
+
+test("L20: a sweep ends while a topic drains without pause", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const { store } = flow.world;
+  flow.desk.drainOnce("t", () => new Promise(() => {}));
+  const busy = {
+    ...flow,
+    world: { ...flow.world, store: around(store, { counts: async () => new Map([["t", 1]]) }) },
+  };
+  const sweeper = new Sweeper(busy as never);
+  await plant.pass(100);
+  const before = sweeper.sweptMs;
+  await plant.pass(100);
+  await plant.run(sweeper.sweep());
+  expect(sweeper.sweptMs).toBeGreaterThan(before);
+});
+
+test("L40: one message that cannot be sent does not keep the others in the outbox", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const nowMs = flow.world.clock.now();
+  const packet = {
+    traceId: "t",
+    senderId: "s",
+    createdAtMs: 1,
+    body: { kind: "alert", level: "l", message: "m" },
+  } as const;
+  const sends = ["bad", "good"].map((id) => ({ id, subject: RESULT, packet }));
+  plant.bench.net.store.commit({ org: "o", atMs: nowMs - 60_000, puts: [], guards: [], sends, watch: [] });
+  const { bus } = flow.world;
+  const publish = (message: { id: string }) =>
+    message.id === "bad" ? Promise.reject(new Error("unreadable")) : bus.publish(message as never);
+  const picky = { ...flow, world: { ...flow.world, bus: around(bus, { publish }) } };
+  await plant.run(new Sweeper(picky as never).sweep());
+  const left = await plant.run(flow.world.store.unsent(nowMs, 10));
+  expect(left.map(({ id }) => id)).toEqual(["bad"]);
 });
