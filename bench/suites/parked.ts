@@ -8,7 +8,7 @@ import { CLUSTER, EMBEDDED } from "./jobs.ts";
 export const PARKED_SUITE: Suite = {
   title: `parked: 500 healthy jobs/s beside 10,000 retries that wait for ~30 s`,
   notes: [
-    "p95 of the healthy jobs with none parked, with all parked, and while they come back",
+    "p95 of the healthy jobs with none parked (the better of before and after), with all parked, and while they come back",
     "peak:mean of the returns in bins of 50 ms, as measured at the worker and as the records meant them (ideal)",
   ],
   columns: [
