@@ -226,7 +226,12 @@ function failureOf(thrown: unknown): Outcome {
     case "permanent":
       return { status: "failed_fatal", ...facts };
     case "retry":
-      return { status: "failed_retryable", ...facts, retryAfterMs: intent.delayMs, retryClass: intent.retryClass };
+      return {
+        status: "failed_retryable",
+        ...facts,
+        retryAfterMs: Math.ceil(intent.delayMs),
+        retryClass: intent.retryClass,
+      };
     case "unclassified":
       return { status: "failed_retryable", ...facts };
     default:

@@ -3,6 +3,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { Packet } from "../wire/packet.ts";
 import { LocalCalls } from "./local-calls.ts";
+import { RecentIds } from "./recent-ids.ts";
 import type { Database } from "./sqlite.ts";
 import { Group } from "./sqlite-bus-group.ts";
 import { MessageRows, NO_GROUP } from "./sqlite-bus-rows.ts";
@@ -21,7 +22,7 @@ import type { Writer } from "./sqlite-writer.ts";
 export class SqliteBus implements Bus {
   readonly #host: GroupHost;
   readonly #subjects = new Map<string, Map<string, Group>>();
-  readonly #recent: RecentIds;
+  readonly #recent: OncePerId;
   readonly #calls: LocalCalls;
   /** Looks at messages that are not safe yet, by the turn in which they came; the last are the youngest. */
   #young: (() => boolean)[][] = [];
@@ -30,7 +31,7 @@ export class SqliteBus implements Bus {
   constructor(db: Database, writer: Writer, clock: Clock, log: Log, options: BusOptions) {
     const rows = new MessageRows(db);
     this.#host = { clock, log, writer, rows, options, watch: (look) => this.#watch(look) };
-    this.#recent = new RecentIds(clock);
+    this.#recent = new OncePerId(clock);
     this.#calls = new LocalCalls(log);
     for (const found of rows.known()) {
       this.#groupsOf(found.subject).set(found.name, new Group(this.#host, found.subject, found.name, found));
@@ -113,37 +114,38 @@ export class SqliteBus implements Bus {
   }
 }
 
-/** Two messages with one id are one message, for a while. */
-class RecentIds {
+/** Two messages with one id are one message: while it is being published, and for a while after. */
+class OncePerId {
   readonly #clock: Clock;
-  readonly #known = new Map<string, { readonly published: Promise<void>; readonly untilMs: number }>();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #published = new RecentIds(RECENT_MS, RECENT_MAX);
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   once(id: string, publish: () => Promise<void>): Promise<void> {
-    const nowMs = this.#clock.now();
-    const known = this.#known.get(id);
-    if (known && known.untilMs > nowMs) return known.published;
-    this.#forgetOld(nowMs);
-    const published = publish();
-    this.#known.delete(id);
-    this.#known.set(id, { published, untilMs: nowMs + RECENT_MS });
-    // A publish that failed may be tried again at once.
-    published.catch(() => this.#known.delete(id));
+    const running = this.#running.get(id);
+    if (running) return running;
+    if (this.#published.has(id, this.#clock.now())) return Promise.resolve();
+    const published = publish().then(
+      () => {
+        this.#running.delete(id);
+        this.#published.add(id, this.#clock.now());
+      },
+      (error: unknown) => {
+        // A publish that failed may be tried again at once.
+        this.#running.delete(id);
+        throw error;
+      },
+    );
+    this.#running.set(id, published);
     return published;
-  }
-
-  #forgetOld(nowMs: number): void {
-    for (const [id, { untilMs }] of this.#known) {
-      if (untilMs > nowMs && this.#known.size < RECENT_MAX) return;
-      this.#known.delete(id);
-    }
   }
 }
 
 /** Enough for a handler that loads, takes a lock, and commits. */
 const GRACE_TURNS = 6;
-const RECENT_MS = 120_000;
-const RECENT_MAX = 100_000;
+/** An id is remembered for half of this at least. */
+const RECENT_MS = 240_000;
+const RECENT_MAX = 200_000;

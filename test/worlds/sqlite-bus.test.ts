@@ -357,7 +357,7 @@ describe("answers", () => {
     expect(inbox.list()).toEqual(["m#1", "m#2"]);
   });
 
-  it("ids are remembered for two minutes, not for ever", async () => {
+  it("ids are remembered for two minutes at least, not for ever", async () => {
     const { bus } = await directory.open();
     const inbox = new Inbox();
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -365,7 +365,7 @@ describe("answers", () => {
     await directory.clock.pass(119_999);
     await bus.publish(submit("m"));
     expect(inbox.list()).toEqual(["m#1"]);
-    await directory.clock.pass(1);
+    await directory.clock.pass(240_000);
     await bus.publish(submit("m"));
     expect(inbox.list()).toEqual(["m#1", "m#1"]);
   });
