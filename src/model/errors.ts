@@ -32,7 +32,3 @@ export const ERRORS = {
 } as const satisfies Record<string, ErrorSpec>;
 
 export type ErrorCode = keyof typeof ERRORS;
-
-export function isErrorCode(text: unknown): text is ErrorCode {
-  return typeof text === "string" && Object.hasOwn(ERRORS, text);
-}

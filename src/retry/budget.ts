@@ -46,12 +46,6 @@ export function spend(patience: Patience, retryClass: RetryClass, nowMs: number,
   return { ...patience, [retryClass]: spent };
 }
 
-/** Empties the account of one class: what was waited for has come. */
-export function refill(patience: Patience, retryClass: RetryClass): Patience {
-  const { [retryClass]: _, ...others } = patience;
-  return others;
-}
-
 /**
  * Whether one more try is not allowed. To be asked after the failed try was booked with `spend`:
  *

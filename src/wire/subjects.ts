@@ -4,7 +4,6 @@ export const RESULT = "sys.job.result";
 export const DLQ = "sys.job.dlq";
 export const HEARTBEAT = "sys.heartbeat";
 export const HANDSHAKE = "sys.handshake";
-export const ALERT = "sys.alert";
 
 export const STREAM = "CORDUM_SYS";
 export const DURABLE_SUBJECTS = [SUBMIT, RESULT, DLQ] as const;

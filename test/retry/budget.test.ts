@@ -7,7 +7,6 @@ import {
   isSpent,
   type Patience,
   parseBudget,
-  refill,
   spend,
 } from "../../src/retry/budget.ts";
 import { RETRY_CLASSES } from "../../src/retry/classes.ts";
@@ -15,7 +14,7 @@ import { anyClass } from "./arbitraries.ts";
 
 const anyFailures = fc.array(fc.record({ retryClass: anyClass, afterMs: fc.nat(10_000), delayMs: fc.nat(30_000) }));
 
-describe("spend and refill", () => {
+describe("spend", () => {
   test("count the failures, keep the first time and the last delay", () => {
     const once = spend({}, "lock_busy", 1_000, 500);
     expect(once).toEqual({ lock_busy: { count: 1, sinceMs: 1_000, lastDelayMs: 500 } });
@@ -24,12 +23,6 @@ describe("spend and refill", () => {
 
   test("the first failure may be at time 0", () => {
     expect(spend(spend({}, "poison", 0, 1), "poison", 9, 1).poison?.sinceMs).toBe(0);
-  });
-
-  test("what was waited for came: the account starts anew, the others stay", () => {
-    const both = spend(spend({}, "lock_busy", 1, 1), "no_worker", 2, 2);
-    expect(refill(both, "lock_busy")).toEqual({ no_worker: { count: 1, sinceMs: 2, lastDelayMs: 2 } });
-    expect(refill({}, "lock_busy")).toEqual({});
   });
 
   test("L4: no sequence of failures touches the account of another class", () => {
@@ -47,11 +40,9 @@ describe("spend and refill", () => {
     fc.assert(
       fc.property(anyFailures, anyClass, (failures, retryClass) => {
         const before = deepFreeze(failuresIn(failures));
-        const after = [spend(before, retryClass, 1e9, 5), refill(before, retryClass)];
-        for (const patience of after) {
-          for (const other of RETRY_CLASSES) {
-            if (other !== retryClass) expect(patience[other]).toBe(before[other]);
-          }
+        const after = spend(before, retryClass, 1e9, 5);
+        for (const other of RETRY_CLASSES) {
+          if (other !== retryClass) expect(after[other]).toBe(before[other]);
         }
       }),
     );
