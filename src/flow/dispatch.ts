@@ -13,7 +13,7 @@ import { workPacket } from "./packets.ts";
  *
  * 1. It needs no outbox: if the process dies here, or the message is lost, the job's deadline sends the next attempt.
  * 2. Nobody there: the job goes back to its place, and the topic is left alone until a worker is heard of, or for the
- *    delay of `no_worker`. A hundred thousand waiting jobs cost one try, not a hundred thousand.
+ *    delay of `no_worker`. A hundred thousand waiting jobs cost a batch of tries, not all of them.
  * 3. Never throws: nobody waits for it.
  */
 export function dispatch(flow: Flow, sent: Versioned<Job>): void {

@@ -132,7 +132,7 @@ describe("no worker", () => {
     for (const id of ids) expect((await plant.job(id)).state).toBe("SUCCEEDED");
   });
 
-  test("a thousand waiting jobs cost a try now and then, not a thousand tries", async () => {
+  test("a thousand waiting jobs cost a batch of tries now and then, not a try each at its own pace", async () => {
     const plant = new Plant();
     const { flow } = await plant.control("c1");
     let tries = 0;
