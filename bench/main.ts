@@ -11,6 +11,7 @@ import { BACKLOG_SUITE } from "./suites/backlog.ts";
 import { JOBS_SUITE } from "./suites/jobs.ts";
 import { LOCK_SUITE } from "./suites/lock.ts";
 import { PARKED_SUITE } from "./suites/parked.ts";
+import { POLICY_SUITE } from "./suites/policy.ts";
 import { PROCESSES_SUITE } from "./suites/processes.ts";
 
 const SUITES: Readonly<Record<SuiteName, Suite>> = {
@@ -19,6 +20,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   lock: LOCK_SUITE,
   backlog: BACKLOG_SUITE,
   parked: PARKED_SUITE,
+  policy: POLICY_SUITE,
 };
 
 await main(process.argv.slice(2));

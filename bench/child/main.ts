@@ -3,6 +3,7 @@
 import { runLocks } from "./locks.ts";
 import { runLoop } from "./loop.ts";
 import { runParked } from "./parked.ts";
+import { runPolicy } from "./policy.ts";
 import { serve } from "./serve.ts";
 import { openSide } from "./sides.ts";
 import type { FromChild, Task, ToChild } from "./task.ts";
@@ -38,6 +39,8 @@ function figuresOf(task: Task): Promise<unknown> {
       return runLocks(task, ready);
     case "parked":
       return runParked(task, openSide);
+    case "policy":
+      return runPolicy(task);
     default:
       return task satisfies never;
   }

@@ -1,5 +1,5 @@
 /** What a measuring process is told to do, and what it answers. Plain data: it crosses processes as JSON. */
-export type Task = LoopTask | ServeTask | LockTask | ParkedTask;
+export type Task = LoopTask | ServeTask | LockTask | ParkedTask | PolicyTask;
 
 export type SideSpec =
   | { readonly kind: "bullmq"; readonly redisUrl: string; readonly concurrency: number }
@@ -59,6 +59,16 @@ export interface ParkedTask extends Times {
   readonly delayPct: number;
 }
 
+/** Checks of a policy, one after another. */
+export interface PolicyTask extends Times {
+  readonly kind: "policy";
+  readonly peer: PolicyPeer;
+  readonly rules: number;
+}
+
+export const POLICY_PEERS = ["cordum", "cedar"] as const;
+export type PolicyPeer = (typeof POLICY_PEERS)[number];
+
 export interface LoopFigures {
   readonly jobs: number;
   readonly seconds: number;
@@ -95,6 +105,14 @@ export interface ParkedFigures {
   readonly peakToMeanIdeal: number;
   readonly lateP95Ms: number;
   readonly faults: readonly string[];
+}
+
+export interface PolicyFigures {
+  readonly checks: number;
+  readonly seconds: number;
+  readonly cpuUs: number;
+  /** To each of the requests, in order: whoever measures a wrong answer measures nothing. */
+  readonly answers: readonly ("allow" | "deny")[];
 }
 
 export type ToChild = { readonly kind: "task"; readonly task: Task } | { readonly kind: "stop" };

@@ -30,8 +30,10 @@ export class Children {
     const entry = join(dir, "child.mjs");
     await build({
       absWorkingDir: ROOT,
-      entryPoints: ["bench/child/main.ts"],
-      outfile: entry,
+      // The embedded world starts its thread from a file beside its own.
+      entryPoints: { child: "bench/child/main.ts", "sqlite-thread": "src/worlds/sqlite-thread.ts" },
+      outdir: dir,
+      outExtension: { ".js": ".mjs" },
       bundle: true,
       format: "esm",
       platform: "node",

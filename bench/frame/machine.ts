@@ -61,4 +61,11 @@ function command(file: string, args: readonly string[]): string {
 }
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PACKAGES = ["bullmq", "ioredis", "redlock", "redis-semaphore", "@nats-io/transport-node"];
+const PACKAGES = [
+  "bullmq",
+  "ioredis",
+  "redlock",
+  "redis-semaphore",
+  "@nats-io/transport-node",
+  "@cedar-policy/cedar-wasm",
+];

@@ -10,7 +10,7 @@ export interface Options {
   readonly profileDir: string | null;
 }
 
-export const SUITE_NAMES = ["jobs", "processes", "lock", "backlog", "parked"] as const;
+export const SUITE_NAMES = ["jobs", "processes", "lock", "backlog", "parked", "policy"] as const;
 export type SuiteName = (typeof SUITE_NAMES)[number];
 
 export const USAGE = `usage: npm run bench -- [--json] [--rounds N] [--only ${SUITE_NAMES.join(",")}] [--quick] [--save] [--profile DIR]

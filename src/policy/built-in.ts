@@ -15,7 +15,7 @@ export const DEFAULT_POLICY: PolicyDocument = {
   ],
 };
 
-/** For `--demo`: one topic is forbidden, so that a denial can be seen. */
+/** For `--demo`: a topic for every decision that can be seen. */
 export const DEMO_POLICY: PolicyDocument = {
   version: "built-in-demo",
   defaultDecision: "deny",
@@ -25,6 +25,21 @@ export const DEMO_POLICY: PolicyDocument = {
       match: { topics: ["demo.forbidden"] },
       decision: "deny",
       reason: "the demo policy forbids this topic, to show what a denial looks like",
+    },
+    {
+      id: "approve-demo-approve",
+      match: { topics: ["demo.approve"] },
+      decision: "require_approval",
+      reason: "the demo policy asks for approval of this topic, to show how one is given",
+      // On one machine without keys whoever submits is also whoever approves.
+      approval: { expiresMs: null, bySubmitter: true },
+    },
+    {
+      id: "limit-demo-limited",
+      match: { topics: ["demo.limited"] },
+      decision: "allow_with_constraints",
+      reason: "the demo policy limits this topic, to show what constraints look like",
+      constraints: { budgets: { maxRuntimeMs: 10_000, maxRetries: 1 } },
     },
     { id: "allow-the-rest", match: {}, decision: "allow", reason: "the demo policy allows everything else" },
   ],

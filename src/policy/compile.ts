@@ -1,137 +1,130 @@
 /**
- * From a policy to an index, so that a check looks at the rules that can match and at no others.
+ * From a policy to a snapshot that is quick to ask.
  *
- * 1. The index only leaves out rules that cannot match the request's tenant and topic. Which of the rest matches, and
- *    in which order they are asked, is as in the document.
- * 2. A snapshot never changes, and its hash is that of the whole document: equal hashes, equal decisions.
+ * 1. A snapshot never changes, and its hash is that of the whole document: equal hashes, equal decisions.
+ * 2. The index only leaves out rules that cannot match. Which of the rest matches, and in which order they are asked, is
+ *    as in the document.
  */
 import { createHash } from "node:crypto";
-import type { Decision } from "./decision.ts";
-import type { Match, PolicyDocument, Rule } from "./document.ts";
-import { tokensOfPattern } from "./pattern.ts";
+import { canonicalText } from "./canonical.ts";
+import { type Condition, Conditions } from "./condition.ts";
+import type { ActorType, ApprovalTerms, Decision } from "./decision.ts";
+import type { McpMatch, PolicyDocument, Rule } from "./document.ts";
+import { bareTopic, NamePatterns, parsePattern, type TopicPattern } from "./pattern.ts";
+import { MCP_LABELS } from "./request-view.ts";
+import { RuleIndex } from "./rule-index.ts";
 
 export interface Snapshot {
   readonly hash: string;
   readonly document: PolicyDocument;
   readonly rules: readonly CompiledRule[];
-  /** Rules for any tenant, and those for one, by topic. */
-  readonly anyTenant: TopicNode;
-  readonly byTenant: ReadonlyMap<string, TopicNode>;
+  readonly index: RuleIndex;
+  readonly conditions: Conditions;
   readonly otherwise: Decision;
 }
 
+/** A rule as it is asked; null where there is nothing of that kind to ask. */
 export interface CompiledRule {
+  readonly rule: Rule;
   readonly decision: Decision;
-  /** What the index does not answer; null where there is nothing of that kind to ask. */
+  readonly tenants: ReadonlySet<string> | null;
+  readonly topics: TopicPatterns | null;
   readonly capabilities: ReadonlySet<string> | null;
   readonly riskTags: ReadonlySet<string> | null;
+  readonly requires: ReadonlySet<string> | null;
   readonly actorIds: ReadonlySet<string> | null;
+  readonly actorTypes: ReadonlySet<ActorType> | null;
+  readonly packIds: ReadonlySet<string> | null;
   readonly labels: readonly (readonly [string, string])[];
+  /** The part of `match.mcp`, its label, and the names. */
+  readonly mcp: readonly (readonly [keyof McpMatch, string, NamePatterns])[];
+  readonly when: Condition | null;
 }
 
-/** A place in the tree of topic tokens. Positions are those of the rules in the document, ascending. */
-export interface TopicNode {
-  readonly exact: Map<string, TopicNode>;
-  one: TopicNode | null;
-  /** Rules whose pattern ends exactly here. */
-  readonly here: number[];
-  /** Rules whose pattern goes on with one or more tokens of any kind. */
-  readonly rest: number[];
+/** One topic is enough. */
+export interface TopicPatterns {
+  readonly exact: ReadonlySet<string>;
+  readonly open: readonly TopicPattern[];
 }
 
+/** Throws when a condition cannot be read: `readPolicy` has checked those of a file. */
 export function compile(document: PolicyDocument): Snapshot {
   const hash = hashOf(document);
-  const anyTenant = emptyNode();
-  const byTenant = new Map<string, TopicNode>();
-  for (const [position, { match }] of document.rules.entries()) {
-    for (const root of rootsOf(match, anyTenant, byTenant)) {
-      for (const pattern of match.topics ?? [">"]) insert(root, pattern, position);
-    }
-  }
-  const otherwise: Decision = Object.freeze({
-    effect: document.defaultDecision,
-    ruleId: null,
-    reason: `no rule matches, and the policy's default is ${document.defaultDecision}`,
-    snapshot: hash,
-  });
+  const conditions = new Conditions();
+  const rules = document.rules.map((rule) => compileRule(rule, hash, conditions));
   return {
     hash,
     document,
-    rules: document.rules.map((rule) => compileRule(rule, hash)),
-    anyTenant,
-    byTenant,
-    otherwise,
+    rules,
+    index: new RuleIndex(rules),
+    conditions,
+    otherwise: Object.freeze({
+      effect: document.defaultDecision,
+      ruleId: null,
+      reason: `no rule matches, and the policy's default is ${document.defaultDecision}`,
+      snapshot: hash,
+      ...(document.defaultDecision === "require_approval" ? { approval: APPROVAL } : {}),
+    }),
   };
 }
 
-function compileRule({ id, match, decision, reason }: Rule, snapshot: string): CompiledRule {
+const APPROVAL: ApprovalTerms = Object.freeze({ expiresMs: null, bySubmitter: false });
+
+function compileRule(rule: Rule, snapshot: string, conditions: Conditions): CompiledRule {
+  const { match } = rule;
   return {
-    decision: Object.freeze({ effect: decision, ruleId: id, reason, snapshot }),
+    rule,
+    decision: decisionOf(rule, snapshot),
+    tenants: setOf(match.tenants),
+    topics: match.topics === undefined ? null : compileTopics(match.topics),
     capabilities: setOf(match.capabilities),
     riskTags: setOf(match.riskTags),
+    requires: setOf(match.requires),
     actorIds: setOf(match.actorIds),
+    actorTypes: setOf(match.actorTypes),
+    packIds: setOf(match.packIds),
     labels: Object.entries(match.labels ?? {}),
+    mcp: MCP_PARTS.flatMap((part) => {
+      const patterns = match.mcp?.[part];
+      return patterns === undefined ? [] : [[part, MCP_LABELS[part], new NamePatterns(patterns)] as const];
+    }),
+    when: match.when === undefined ? null : compileWhen(rule.id, match.when, conditions),
   };
 }
 
-function rootsOf(match: Match, anyTenant: TopicNode, byTenant: Map<string, TopicNode>): readonly TopicNode[] {
-  if (match.tenants === undefined) return [anyTenant];
-  return [...new Set(match.tenants)].map((tenant) => {
-    const root = byTenant.get(tenant) ?? emptyNode();
-    byTenant.set(tenant, root);
-    return root;
+const MCP_PARTS = ["servers", "tools", "resources", "actions"] as const;
+
+function decisionOf(rule: Rule, snapshot: string): Decision {
+  const { id, decision, reason, constraints, remediations, approval } = rule;
+  return Object.freeze({
+    effect: decision,
+    ruleId: id,
+    reason,
+    snapshot,
+    ...(constraints === undefined ? {} : { constraints }),
+    ...(remediations === undefined ? {} : { remediations }),
+    ...(decision === "require_approval" ? { approval: approval ?? APPROVAL } : {}),
   });
 }
 
-function insert(root: TopicNode, pattern: string, position: number): void {
-  let node = root;
-  for (const token of tokensOfPattern(pattern)) {
-    switch (token.kind) {
-      case "rest":
-        pushOnce(node.rest, position);
-        return;
-      case "one":
-        node.one ??= emptyNode();
-        node = node.one;
-        break;
-      case "exact": {
-        const next = node.exact.get(token.text) ?? emptyNode();
-        node.exact.set(token.text, next);
-        node = next;
-        break;
-      }
-      default:
-        token satisfies never;
-    }
-  }
-  pushOnce(node.here, position);
+function compileTopics(topics: readonly string[]): TopicPatterns {
+  const isOpen = (topic: string) => /[*>]/.test(topic);
+  return {
+    exact: new Set(topics.filter((topic) => !isOpen(topic)).map(bareTopic)),
+    open: topics.filter(isOpen).map(parsePattern),
+  };
 }
 
-/** One rule may name a topic twice. Positions come in ascending order, so an equal one can only be the last. */
-function pushOnce(positions: number[], position: number): void {
-  if (positions.at(-1) !== position) positions.push(position);
+function compileWhen(id: string, text: string, conditions: Conditions): Condition {
+  const compiled = conditions.compile(text);
+  if (compiled.kind === "ok") return compiled.condition;
+  throw new Error(`rule \`${id}\`: \`when\` ${compiled.problem}`);
 }
 
-function emptyNode(): TopicNode {
-  return { exact: new Map(), one: null, here: [], rest: [] };
-}
-
-function setOf(names: readonly string[] | undefined): ReadonlySet<string> | null {
+function setOf<T>(names: readonly T[] | undefined): ReadonlySet<T> | null {
   return names === undefined ? null : new Set(names);
 }
 
 function hashOf(document: PolicyDocument): string {
-  return createHash("sha256")
-    .update(JSON.stringify(canonical(document)))
-    .digest("hex")
-    .slice(0, 32);
-}
-
-/** Keys sorted, lists as they are: the order of rules means something, the order of keys does not. */
-function canonical(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(canonical);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.entries(value)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, entry]) => [key, canonical(entry)]);
+  return createHash("sha256").update(canonicalText(document)).digest("hex").slice(0, 32);
 }

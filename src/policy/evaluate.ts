@@ -1,63 +1,104 @@
-import type { CompiledRule, Snapshot, TopicNode } from "./compile.ts";
+/**
+ * The safety kernel: the first rule that matches decides; if none does, the policy's default.
+ *
+ * 1. Same snapshot and request, same decision.
+ * 2. A condition that cannot be answered never makes the outcome milder. A rule that denies, throttles or asks for
+ *    approval counts as matching; one that allows counts as not matching; one that allows with constraints denies, because
+ *    a later rule might allow the same without them. The reason says so.
+ * 3. Conditions are asked only where everything else matches and no earlier rule decides.
+ */
+import type { CompiledRule, Snapshot } from "./compile.ts";
+import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
-import { tokensOfTopic } from "./pattern.ts";
+import { matches } from "./matching.ts";
+import type { Bucket } from "./rule-index.ts";
+import { Topic } from "./topic.ts";
 
-/** The first rule that matches decides; if none does, the policy's default. Same snapshot and request, same decision. */
 export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
-  const tokens = tokensOfTopic(request.topic);
-  const found: (readonly number[])[] = [];
-  collect(snapshot.anyTenant, tokens, 0, found);
-  const ofTenant = snapshot.byTenant.get(request.org);
-  if (ofTenant !== undefined) collect(ofTenant, tokens, 0, found);
-  return firstMatch(snapshot, found, request)?.decision ?? snapshot.otherwise;
+  const topic = new Topic(request.topic);
+  const found: Bucket[] = [];
+  snapshot.index.find(request, topic, found);
+  const first = firstPlain(snapshot.rules, found, request, topic);
+  const asked = conditionalBefore(first, snapshot.rules, found, request, topic);
+  const decision = asked === null ? null : askInOrder(snapshot, asked, request);
+  return decision ?? snapshot.rules[first]?.decision ?? snapshot.otherwise;
 }
 
-/** The lists of rules whose topic patterns match. */
-function collect(node: TopicNode, tokens: readonly string[], depth: number, found: (readonly number[])[]): void {
-  const token = tokens[depth];
-  if (token === undefined) {
-    if (node.here.length > 0) found.push(node.here);
-    return;
-  }
-  if (node.rest.length > 0) found.push(node.rest);
-  const exact = node.exact.get(token);
-  if (exact !== undefined) collect(exact, tokens, depth + 1, found);
-  if (node.one !== null) collect(node.one, tokens, depth + 1, found);
-}
-
-/** Walks several ascending lists of positions as one, in the order of the document, until a rule matches. */
-function firstMatch(
-  snapshot: Snapshot,
-  lists: readonly (readonly number[])[],
-  request: PolicyRequest,
-): CompiledRule | undefined {
-  const next = lists.map(() => 0);
-  for (;;) {
-    let lowest = Number.POSITIVE_INFINITY;
-    let from = -1;
-    for (let index = 0; index < lists.length; index += 1) {
-      const position = lists[index]?.[next[index] ?? 0];
-      if (position !== undefined && position < lowest) {
-        lowest = position;
-        from = index;
-      }
+/** What a rule decides whose other parts match, given the answer to its condition; null when it does not decide. */
+export function decisionAfter({ decision }: CompiledRule, outcome: Outcome): Decision | null {
+  if (outcome === true) return decision;
+  if (outcome === false) return null;
+  const because = `the rule's \`when\` cannot be answered: ${outcome}`;
+  switch (decision.effect) {
+    case "allow":
+      return null;
+    case "allow_with_constraints": {
+      const { constraints: _, ...rest } = decision;
+      return { ...rest, effect: "deny", reason: `denied, because ${because}` };
     }
-    if (from < 0) return undefined;
-    next[from] = (next[from] ?? 0) + 1;
-    const rule = snapshot.rules[lowest];
-    if (rule !== undefined && matches(rule, request)) return rule;
+    case "deny":
+    case "require_approval":
+    case "throttle":
+      return { ...decision, reason: `${decision.reason} (taken as matching, because ${because})` };
+    default:
+      return decision.effect satisfies never;
   }
 }
 
-function matches(rule: CompiledRule, request: PolicyRequest): boolean {
-  return (
-    (rule.capabilities === null || (request.capability !== null && rule.capabilities.has(request.capability))) &&
-    (rule.actorIds === null || (request.actorId !== null && rule.actorIds.has(request.actorId))) &&
-    (rule.riskTags === null || request.riskTags.some((tag) => rule.riskTags?.has(tag))) &&
-    (rule.labels.length === 0 || rule.labels.every(([key, value]) => hasLabel(request.labels, key, value)))
-  );
+/** The position of the first rule without a condition that matches; the number of rules when there is none. */
+function firstPlain(
+  rules: readonly CompiledRule[],
+  found: readonly Bucket[],
+  request: PolicyRequest,
+  topic: Topic,
+): number {
+  let first = rules.length;
+  for (const { plain } of found) {
+    for (const position of plain) {
+      if (position >= first) break;
+      const rule = rules[position];
+      if (rule !== undefined && matches(rule, request, topic)) first = position;
+    }
+  }
+  return first;
 }
 
-function hasLabel(labels: PolicyRequest["labels"], key: string, value: string): boolean {
-  return Object.hasOwn(labels, key) && (value === "*" || labels[key] === value);
+/** The positions of the rules before `first` that wait for their condition only; null when there are none. */
+function conditionalBefore(
+  first: number,
+  rules: readonly CompiledRule[],
+  found: readonly Bucket[],
+  request: PolicyRequest,
+  topic: Topic,
+): number[] | null {
+  let positions: number[] | null = null;
+  for (const { conditional } of found) {
+    for (const position of conditional) {
+      if (position >= first) break;
+      const rule = rules[position];
+      if (rule === undefined || !matches(rule, request, topic)) continue;
+      positions ??= [];
+      positions.push(position);
+    }
+  }
+  return positions;
+}
+
+function askInOrder({ rules, conditions }: Snapshot, positions: number[], request: PolicyRequest): Decision | null {
+  if (positions.length > 1) positions.sort((a, b) => a - b);
+  conditions.open(request);
+  try {
+    let previous = -1;
+    for (const position of positions) {
+      const rule = rules[position];
+      // A rule may stand under several keys that the request has.
+      if (position === previous || rule === undefined || rule.when === null) continue;
+      previous = position;
+      const decision = decisionAfter(rule, conditions.ask(rule.when));
+      if (decision !== null) return decision;
+    }
+    return null;
+  } finally {
+    conditions.close();
+  }
 }

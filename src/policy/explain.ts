@@ -1,0 +1,118 @@
+import type { CompiledRule, Snapshot } from "./compile.ts";
+import type { Outcome } from "./condition.ts";
+import type { Decision, PolicyRequest } from "./decision.ts";
+import { decisionAfter } from "./evaluate.ts";
+import { hasAny, hasLabel, hasName, hasPattern, hasTopic } from "./matching.ts";
+import { labelOf } from "./request-view.ts";
+import { Topic } from "./topic.ts";
+
+/** A decision, and why no earlier rule made it. */
+export interface Explanation {
+  readonly decision: Decision;
+  /** The rules before the one that decided, in the order of the document; the first `TRIED_MAX` of them. */
+  readonly tried: readonly TriedRule[];
+  /** How many more there were. */
+  readonly omitted: number;
+}
+
+export interface TriedRule {
+  readonly ruleId: string;
+  /** The parts of `match` that do not match, in words. */
+  readonly mismatches: readonly Mismatch[];
+}
+
+export interface Mismatch {
+  readonly part: string;
+  readonly text: string;
+}
+
+export const TRIED_MAX = 100;
+
+/** Reads the rules from the first to the one that decides, without the index; decides as `evaluate` does. */
+export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation {
+  const topic = new Topic(request.topic);
+  const tried: TriedRule[] = [];
+  let count = 0;
+  snapshot.conditions.open(request);
+  try {
+    for (const rule of snapshot.rules) {
+      const mismatches = mismatchesOf(rule, request, topic);
+      const outcome = mismatches.length > 0 ? false : rule.when === null || snapshot.conditions.ask(rule.when);
+      const decision = decisionAfter(rule, outcome);
+      if (decision !== null) return { decision, tried, omitted: count - tried.length };
+      count += 1;
+      if (mismatches.length === 0) mismatches.push(unanswered(rule, outcome));
+      if (tried.length < TRIED_MAX) tried.push({ ruleId: rule.rule.id, mismatches });
+    }
+  } finally {
+    snapshot.conditions.close();
+  }
+  return { decision: snapshot.otherwise, tried, omitted: count - tried.length };
+}
+
+function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic): Mismatch[] {
+  const { match } = rule.rule;
+  const found: Mismatch[] = [];
+  const check = (isMatch: boolean, part: string, wanted: readonly string[] | undefined, has: string) => {
+    if (!isMatch) found.push({ part, text: `${has}; the rule asks for ${listed(wanted ?? [], "or")}` });
+  };
+  const name = (what: string, value: string | null) =>
+    value === null ? `the request has no ${what}` : `the request's ${what} is ${quoted(value)}`;
+  const names = (what: string, values: readonly string[]) =>
+    values.length === 0 ? `the request has no ${what}` : `the request's ${what} are ${listed(values, "and")}`;
+  check(hasName(rule.tenants, request.org), "tenants", match.tenants, name("tenant", request.org));
+  check(hasTopic(rule.topics, topic), "topics", match.topics, name("topic", request.topic));
+  check(
+    hasName(rule.capabilities, request.capability),
+    "capabilities",
+    match.capabilities,
+    name("capability", request.capability),
+  );
+  check(hasAny(rule.riskTags, request.riskTags), "risk_tags", match.riskTags, names("risk tags", request.riskTags));
+  check(hasAny(rule.requires, request.requires), "requires", match.requires, names("requirements", request.requires));
+  check(hasName(rule.actorIds, request.actorId), "actor_ids", match.actorIds, name("actor", request.actorId));
+  check(
+    hasName(rule.actorTypes, request.actorType),
+    "actor_types",
+    match.actorTypes,
+    name("actor type", request.actorType),
+  );
+  check(hasName(rule.packIds, request.packId), "pack_ids", match.packIds, name("pack", request.packId));
+  for (const [key, value] of rule.labels) {
+    const wanted = value === "*" ? "any value" : quoted(value);
+    if (!hasLabel(request.labels, key, value)) {
+      found.push({
+        part: `labels.${key}`,
+        text: `${name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null)}; the rule asks for ${wanted}`,
+      });
+    }
+  }
+  for (const [part, key, patterns] of rule.mcp) {
+    const has = name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null);
+    check(hasPattern(request.labels, key, patterns), `mcp.${part}`, match.mcp?.[part], has);
+  }
+  return found;
+}
+
+function unanswered({ rule }: CompiledRule, outcome: Outcome): Mismatch {
+  const text =
+    outcome === false
+      ? `is false: ${quoted(rule.match.when ?? "")}`
+      : `cannot be answered, so the rule does not allow: ${outcome}`;
+  return { part: "when", text };
+}
+
+/** A few of them; a rule may name a thousand. */
+function listed(names: readonly string[], joint: "and" | "or"): string {
+  const shown = names.slice(0, LISTED_MAX).map(quoted);
+  const more = names.length - shown.length;
+  if (more > 0) return `${shown.join(", ")} ${joint} ${more} more`;
+  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} ${joint} ${shown.at(-1)}`;
+}
+
+function quoted(text: string): string {
+  return `\`${text.length > TEXT_MAX ? `${text.slice(0, TEXT_MAX)}…` : text}\``;
+}
+
+const LISTED_MAX = 5;
+const TEXT_MAX = 80;
