@@ -32,10 +32,54 @@ export interface Settings {
     readonly outboxAgeMs: number;
   };
   readonly retention: { readonly jobsMs: number; readonly idempotencyMs: number };
-  readonly limits: { readonly inlineBytesMax: number };
+  readonly limits: {
+    readonly inlineBytesMax: number;
+    /** Jobs of one org that may be with workers at the same time; null for any number. */
+    readonly concurrentJobsMax: number | null;
+  };
+  /** What differs for an org, by its id. */
+  readonly orgs: Readonly<Record<string, OrgSettings>>;
+  readonly approval: { readonly expiresMs: number };
+  readonly safety: {
+    readonly timeoutMs: number;
+    readonly breaker: BreakerSettings;
+  };
+  readonly worker: {
+    /** A worker that was not heard of for so long is taken for gone. */
+    readonly silentMs: number;
+  };
+  /** Who serves what. Empty: every topic is taken, and waits until somebody serves it. */
+  readonly pools: Readonly<Record<string, PoolSettings>>;
+  /** The tenants for which a client of the bus may speak without a signature. */
+  readonly unsignedTenants: readonly string[];
+  /** Places in payloads that are never shown: see `model/redact.ts`. */
+  readonly redaction: { readonly paths: readonly string[] };
 }
 
 /** Settings that can be replaced while running: the holder is shared, the value is frozen. */
 export interface LiveSettings {
   readonly current: Settings;
+}
+
+export interface OrgSettings {
+  readonly limits?: { readonly concurrentJobsMax?: number };
+  /** Its share of turns beside the others; 1 when not said. */
+  readonly weight?: number;
+}
+
+export interface PoolSettings {
+  /** Topic patterns, as in a policy. */
+  readonly topics: readonly string[];
+  /** What its workers can do: a job that requires something else is not for them. */
+  readonly requires: readonly string[];
+}
+
+/** When to stop asking a safety kernel that does not answer, and how to find out that it is back. */
+export interface BreakerSettings {
+  /** So many failures in a row open it. */
+  readonly failures: number;
+  /** How long it stays open before probes; spread by a half either way, so that replicas do not probe in step. */
+  readonly openMs: number;
+  /** Calls that may be under way at once while it is half open, over all processes. */
+  readonly probes: number;
 }

@@ -18,14 +18,30 @@ export const RESERVATIONS: Table<Reservation> = {
 /** Scoped by org: one tenant can never be handed another's job. */
 export const reservationId = (org: string, key: string): string => `${org}/${key}`;
 
-/** What makes two submissions the same; the key, the trace and the job's id are not part of it. */
+/** What makes two submissions the same; the key, the trace, who sent it, when, and the job's id are not part of it. */
 export function fingerprintOf(submission: Submission): string {
-  const { idempotencyKey: _key, traceId: _trace, jobId: _id, ...body } = submission;
-  return createHash("sha256").update(canonical(body)).digest("base64url");
+  const { idempotencyKey: _k, traceId: _t, traceparent: _p, submittedBy: _s, jobId: _i, ...rest } = submission;
+  const { isStamped, ...body } = rest;
+  const input = isStamped ? unstamped(body.input) : body.input;
+  return createHash("sha256")
+    .update(canonical({ ...body, input }))
+    .digest("base64url");
+}
+
+/** Whether a job's input is the one that the submission brings. */
+export function isSameInput(input: unknown, submission: Submission): boolean {
+  const same = submission.isStamped ? unstamped : (value: unknown) => value;
+  return canonical(same(input)) === canonical(same(submission.input));
+}
+
+function unstamped(input: unknown): unknown {
+  if (typeof input !== "object" || input === null) return input;
+  const { created_at: _, ...rest } = input as Readonly<Record<string, unknown>>;
+  return rest;
 }
 
 /** JSON with sorted keys, so that the order in which a client writes its fields does not matter. */
-function canonical(value: unknown): string {
+export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value !== null && typeof value === "object") {
     const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -1,27 +1,17 @@
-import { type Attempt, isFinal, type Job, moveJob, type Payload, remember } from "../model/job.ts";
+import { isFinal, type Job, moveJob, type Payload, REVIVABLE, remember } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
-import { isSpent, spend } from "../retry/budget.ts";
-import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/contract.ts";
-import { delayFor } from "../retry/failure.ts";
-import { formatPolicy } from "../retry/policies.ts";
-import type { Settings } from "../settings.ts";
-import type { JobResult } from "../wire/packet.ts";
+import { requestApproval } from "./approval.ts";
+import { chooseDelay, end, type Given, line, waiting } from "./moves.ts";
 import type { Submission } from "./submission.ts";
 
 /**
- * What becomes of a job: every decision of its life, as plain functions of the job, the news, and the time.
+ * What becomes of a job before and beside its attempts (those are in `attempt.ts`), as plain functions of the job, the
+ * news, and the time.
  *
  * 1. Waiting for one thing never uses up the patience for another: a move forward clears the patience of its class.
- * 2. The first valid result ends a job, whichever attempt it is from; a second one changes nothing.
- * 3. A job that ends unhappily has its last error on it; the flow writes the dead letter in the same commit.
+ * 2. A verdict once given stands on the job; one that was done without is marked on it for good.
  */
-export interface Given {
-  readonly nowMs: number;
-  readonly settings: Settings;
-  readonly random: () => number;
-}
-
 export function newJob(
   submission: Submission,
   ids: { jobId: string; traceId: string },
@@ -55,16 +45,47 @@ export function newJob(
     patience: {},
     error: null,
     history: [],
+    ...(submission.submittedBy === null ? {} : { submittedBy: submission.submittedBy }),
+    ...(submission.actorType === null ? {} : { actorType: submission.actorType }),
+    ...(submission.packId === null ? {} : { packId: submission.packId }),
+    ...(submission.traceparent === null ? {} : { traceparent: submission.traceparent }),
   };
 }
 
-/** The kernel has spoken: into the backlog, or denied for good. */
+/** The kernel has spoken: into the backlog, to a human, later, or denied for good. */
 export function decideSafety(job: Job, safety: Decision, given: Given): Job {
+  switch (safety.effect) {
+    case "allow":
+    case "allow_with_constraints":
+      return moveJob(job, "SCHEDULED", given.nowMs, { safety, patience: {}, dueMs: job.deadlineMs });
+    case "require_approval":
+      return requestApproval(job, safety, given);
+    case "throttle": {
+      const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given);
+      return { ...job, safety, ...waiting(job, "throttled", "throttled", safety.reason, delayMs, setBy, given) };
+    }
+    case "deny": {
+      const error: WireError = { name: "Denied", message: safety.reason };
+      const history = remember(job, line(job, "denied", safety.reason, given.nowMs));
+      return end(job, "DENIED", { safety, error, history }, given);
+    }
+    default:
+      return safety.effect satisfies never;
+  }
+}
+
+/** No verdict, but a lease that lets it go all the same: that is said on the job for good. */
+export function bypassSafety(job: Job, lease: { readonly id: string }, why: string, given: Given): Job {
   const { nowMs } = given;
-  if (safety.effect === "allow")
-    return moveJob(job, "SCHEDULED", nowMs, { safety, patience: {}, dueMs: job.deadlineMs });
-  const error: WireError = { name: "Denied", message: safety.reason };
-  return end(job, "DENIED", { safety, error }, given);
+  const reason = `fail-open: safety unavailable -- ${why}`;
+  return moveJob(job, "SCHEDULED", nowMs, {
+    safety: { effect: "allow", ruleId: null, reason, snapshot: "" },
+    bypass: { leaseId: lease.id, reason, atMs: nowMs },
+    labels: { ...job.labels, safety_bypassed: "true", safety_bypass_reason: reason.slice(0, LABEL_LENGTH_MAX) },
+    patience: {},
+    dueMs: job.deadlineMs,
+    history: remember(job, { ...line(job, "bypassed", reason, nowMs), who: `lease ${lease.id}` }),
+  });
 }
 
 /** The kernel did not answer: wait, and say until when. */
@@ -73,121 +94,31 @@ export function waitForSafety(job: Job, reason: string, given: Given): Job {
   return { ...job, ...waiting(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, given) };
 }
 
-export function dispatchJob(job: Job, given: Given): Job {
-  const { nowMs, settings } = given;
-  return moveJob(job, "DISPATCHED", nowMs, {
-    attempt: job.attempt + 1,
-    dispatchedMs: nowMs,
-    dueMs: Math.min(nowMs + settings.dispatch.deadlineMs, job.deadlineMs),
-  });
-}
-
-/** Nobody serves the topic: back to its place in the backlog. It counts as no failure of the job. */
-export function giveBack(job: Job, given: Given): Job {
-  return moveJob(job, "SCHEDULED", given.nowMs, { dueMs: job.deadlineMs });
-}
-
-/** A retry is due: the job joins the backlog again, at the place that its age gives it. */
-export function resume(job: Job, given: Given): Job {
-  return moveJob(job, "SCHEDULED", given.nowMs, { dueMs: job.deadlineMs });
-}
-
-/** A worker has answered. `null` when the answer changes nothing. */
-export function applyResult(job: Job, result: JobResult, output: Payload | null, given: Given): Job | null {
-  if (isFinal(job.state) || job.state === "PENDING") return null;
-  if (result.status === "succeeded") {
-    const history = remember(job, line(job, "succeeded", null, given.nowMs));
-    return end(job, "SUCCEEDED", { output, error: null, workerId: result.workerId, history }, given);
-  }
-  // A failure only speaks for the attempt that is out now.
-  if (job.state !== "DISPATCHED" || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
-  const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
-  const named = { ...job, workerId: result.workerId };
-  if (FATAL.has(result.status)) {
-    const history = remember(job, line(job, "failed", error.message, given.nowMs));
-    return end(named, "FAILED", { error: { ...error, retryNever: true }, history }, given);
-  }
-  const retryClass = result.retryClass ?? "unclassified";
-  return retryOrEnd(named, OUTCOME_OF[retryClass] ?? "failed", error, retryClass, result.retryAfterMs, given);
-}
-
-/** What was waited for is no failure of the work. */
-const OUTCOME_OF: Readonly<Partial<Record<RetryClass, Attempt["outcome"]>>> = {
-  no_worker: "no_worker",
-  store_unavailable: "unavailable",
-};
-
-/** The worker's last word: no attempt follows. */
-const FATAL: ReadonlySet<JobResult["status"]> = new Set(["failed_fatal", "cancelled", "denied"]);
-
-/** Time has passed. `null` when there is nothing to do but what the state itself asks for (see `wake`). */
-export function passTime(job: Job, given: Given): Job | null {
+/** Somebody does not want it any more. `null` when it has ended already. */
+export function cancelJob(job: Job, who: string, why: string, given: Given): Job | null {
   if (isFinal(job.state)) return null;
-  if (given.nowMs >= job.deadlineMs) {
-    const error = job.error ?? {
-      name: "DeadlineExceeded",
-      message: `not finished within its own deadline, last ${job.state}`,
-    };
-    return end(job, "TIMEOUT", { error }, given);
-  }
-  if (job.state !== "DISPATCHED" || given.nowMs < job.dueMs) return null;
-  const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
-  return retryOrEnd(job, "lost", error, "unclassified", undefined, given);
+  const history = remember(job, { ...line(job, "cancelled", why, given.nowMs), who });
+  return end(job, "CANCELLED", { error: { name: "Cancelled", message: why }, history }, given);
 }
 
-function retryOrEnd(
-  job: Job,
-  outcome: Attempt["outcome"],
-  error: WireError,
-  retryClass: RetryClass,
-  askedMs: number | undefined,
-  given: Given,
-): Job {
-  const { delayMs, setBy } = chooseDelay(job, retryClass, askedMs, given);
-  const facts = { error, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
-  const spent = facts.patience[retryClass];
-  if (spent && isSpent(given.settings.retry[retryClass].budget, spent, given.nowMs, job.deadlineMs)) {
-    const history = remember(job, line(job, outcome, error.message, given.nowMs));
-    return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, history }, given);
-  }
-  return moveJob(job, "RETRYING", given.nowMs, facts);
-}
-
-function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, given: Given) {
-  if (askedMs !== undefined) return { delayMs: askedMs, setBy: "worker" };
-  const { retry } = given.settings;
-  const delayMs = delayFor(retryClass, { settings: retry, patience: job.patience, random: given.random });
-  return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
-}
-
-function waiting(
-  job: Job,
-  retryClass: RetryClass,
-  outcome: Attempt["outcome"],
-  reason: string,
-  delayMs: number,
-  setBy: string,
-  given: Given,
-) {
-  const untilMs = Math.ceil(given.nowMs + delayMs);
+/** A second life for a job that ended in the dead letters: it is checked and tried as if it were new. */
+export function reviveJob(job: Job, who: string, given: Given): Job | null {
+  if (!REVIVABLE.includes(job.state)) return null;
+  const { nowMs, settings } = given;
+  const { leaseId: _, progress: __, approval: ___, ...kept } = job;
   return {
-    patience: spend(job.patience, retryClass, given.nowMs, delayMs),
-    wait: { retryClass, reason, untilMs, setBy },
-    dueMs: Math.min(untilMs, job.deadlineMs),
-    updatedMs: given.nowMs,
-    history: remember(job, { ...line(job, outcome, reason, given.nowMs), retryClass, delayMs, setBy }),
+    ...kept,
+    state: "PENDING",
+    safety: null,
+    error: null,
+    wait: null,
+    patience: {},
+    updatedMs: nowMs,
+    deadlineMs: nowMs + settings.job.deadlineMs,
+    dueMs: nowMs + Math.min(settings.job.deadlineMs, settings.dispatch.deadlineMs),
+    history: remember(job, { ...line(job, "revived", undefined, nowMs), who }),
   };
 }
 
-function line(job: Job, outcome: Attempt["outcome"], error: string | null, atMs: number): Attempt {
-  return { attempt: job.attempt, atMs, outcome, error, retryClass: null, delayMs: null, setBy: null };
-}
-
-/** A final state: kept for the retention time, then removed. */
-function end(job: Job, state: "SUCCEEDED" | "FAILED" | "TIMEOUT" | "DENIED", facts: Partial<Job>, given: Given): Job {
-  return moveJob(job, state, given.nowMs, {
-    patience: {},
-    ...facts,
-    dueMs: given.nowMs + given.settings.retention.jobsMs,
-  });
-}
+/** Labels are bounded for everybody. */
+const LABEL_LENGTH_MAX = 256;

@@ -1,3 +1,4 @@
+import type { ActorType } from "../policy/decision.ts";
 import type { JobPriority } from "../wire/packet.ts";
 import { inputKey } from "../wire/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../wire/subjects.ts";
@@ -7,6 +8,8 @@ export interface Submission {
   readonly org: string;
   readonly topic: string;
   readonly input: unknown;
+  /** The time of the submission stands in the input, as `created_at`: two that differ in that alone are the same. */
+  readonly isStamped: boolean;
   /** The key of an input that the client has put into the blob store itself. */
   readonly inputPtr: string | null;
   readonly jobId: string | null;
@@ -18,6 +21,11 @@ export interface Submission {
   readonly actorId: string | null;
   readonly idempotencyKey: string | null;
   readonly traceId: string | null;
+  readonly actorType: ActorType | null;
+  readonly packId: string | null;
+  /** Who sent it, as far as that was proved. */
+  readonly submittedBy: string | null;
+  readonly traceparent: string | null;
 }
 
 export type CheckedSubmission =
@@ -28,6 +36,8 @@ export const DEFAULT_ORG = "default";
 export const LABELS_MAX = 64;
 export const TEXT_LENGTH_MAX = 256;
 const PRIORITIES: readonly JobPriority[] = ["interactive", "batch", "critical"];
+/** W3C trace context, version 00. One that is not is left out: a broken trace is no reason to refuse work. */
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const NAME = /^[A-Za-z0-9_.:@-]+$/;
 
 /** Says everything that is wrong with a submission at once, in words that tell what to change. */
@@ -58,6 +68,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
     topic,
     input: raw.input ?? null,
+    isStamped: raw.isStamped === true,
     inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
     jobId: name("jobId", raw.jobId, null),
     priority: priority ?? "batch",
@@ -68,14 +79,30 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     actorId: name("actorId", raw.actorId, null),
     idempotencyKey: checkKey(raw.idempotencyKey, problems),
     traceId: name("traceId", raw.traceId, null),
+    actorType: checkActorType(raw.actorType, problems),
+    packId: name("packId", raw.packId, null),
+    submittedBy: name("submittedBy", raw.submittedBy, null),
+    traceparent: typeof raw.traceparent === "string" && TRACEPARENT.test(raw.traceparent) ? raw.traceparent : null,
   };
   return problems.length === 0 ? { kind: "ok", submission } : { kind: "bad", problems };
+}
+
+function checkActorType(value: unknown, problems: string[]): ActorType | null {
+  if (value === undefined || value === null) return null;
+  if (value === "human" || value === "service") return value;
+  problems.push("`actorType` must be `human` or `service`");
+  return null;
 }
 
 function checkLabels(value: unknown, problems: string[]): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {};
   if (typeof value === "object" && !Array.isArray(value)) {
     const entries = Object.entries(value);
+    const ours = entries.find(([key]) => OUR_LABELS.includes(key));
+    if (ours) {
+      problems.push(`the label \`${ours[0]}\` is written by the control plane alone; leave it out`);
+      return {};
+    }
     if (entries.length <= LABELS_MAX && entries.every(([key, text]) => isText(key) && isText(text))) {
       return value as Readonly<Record<string, string>>;
     }
@@ -83,6 +110,9 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
   problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
   return {};
 }
+
+/** What they say is believed: a client that writes them would pass off its job as sent out unchecked. */
+const OUR_LABELS: readonly string[] = ["safety_bypassed", "safety_bypass_reason"];
 
 /** Only the job's own input may be pointed at: any other key belongs to somebody else. */
 function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {

@@ -1,5 +1,5 @@
 import type { WireError } from "../retry/contract.ts";
-import type { Attempt, Job, Payload } from "./job.ts";
+import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";
 
 /**
@@ -14,7 +14,7 @@ export interface DeadLetter {
   readonly reason: DeadLetterReason;
   readonly error: WireError;
   readonly source: DeadLetterSource;
-  readonly history: readonly Attempt[];
+  readonly history: readonly HistoryLine[];
 }
 
 export type DeadLetterReason = "permanent" | "undecodable" | "budget" | "timeout";

@@ -20,17 +20,24 @@ function isPartOf(wrong: string, name: string): boolean {
   return wrong.length >= 4 && (name.endsWith(`.${wrong}`) || name === `${wrong}_ms` || name.endsWith(`.${wrong}_ms`));
 }
 
-/** Levenshtein's distance, one row at a time; long names are cut so that a hostile one costs nothing. */
+/**
+ * Letters to add, leave out or replace, and neighbours to swap; one row at a time. Long names are cut so that a hostile one
+ * costs nothing.
+ */
 function editDistance(left: string, right: string): number {
   const a = left.slice(0, LENGTH_MAX);
   const b = right.slice(0, LENGTH_MAX);
   let above = Array.from({ length: b.length + 1 }, (_, index) => index);
+  let twoAbove: number[] = [];
   for (let i = 1; i <= a.length; i += 1) {
     const row = [i];
     for (let j = 1; j <= b.length; j += 1) {
       const replace = (above[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(replace, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swap = isSwapped ? (twoAbove[j - 2] ?? 0) + 1 : replace;
+      row.push(Math.min(replace, swap, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
     }
+    twoAbove = above;
     above = row;
   }
   return above[b.length] ?? 0;

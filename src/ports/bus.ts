@@ -22,6 +22,8 @@ import type { Packet } from "../wire/packet.ts";
  * await them together.
  */
 export interface Bus {
+  readonly workers: WorkersBehind;
+
   publish(message: Message): Promise<void>;
   consume(subject: string, group: string, handler: Handler): Promise<Stop>;
 
@@ -30,6 +32,16 @@ export interface Bus {
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched>;
   serve(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
+}
+
+/** Who can serve work on this bus: a difference between worlds as data, with its reason. */
+export interface WorkersBehind {
+  /**
+   * Workers that others wrote, who say nothing of themselves and read their input at the pointer of the wire protocol.
+   * Where there may be some, the input stands there before the work is sent, unless all who are known take it otherwise.
+   */
+  readonly mayBeOthers: boolean;
+  readonly why: string;
 }
 
 export interface Message {

@@ -1,6 +1,7 @@
 /**
  * What dashboards read. Every metric is declared once, by name, in `METRICS`; adapters register the table and refuse
- * any other name at compile time. Label values come from closed sets or are bounded by the caller.
+ * any other name at compile time. Label values come from closed sets or are bounded by the caller; tenants are bounded by
+ * the adapter: those beyond the first hundred are `other`.
  */
 export interface Metrics {
   /** Adds to a counter. */
@@ -22,7 +23,11 @@ export const METRICS = {
   },
   cordum_bus_redeliveries_total: { type: "counter", labels: ["subject"], help: "Deliveries after the first." },
   cordum_dead_letters_total: { type: "counter", labels: ["reason"], help: "Dead letters written." },
-  cordum_lock_busy_retries_total: { type: "counter", labels: ["path"], help: "Retries because a lock was held." },
+  cordum_lock_busy_retries_total: {
+    type: "counter",
+    labels: ["path", "policy"],
+    help: "Retries because a lock was held.",
+  },
   cordum_lock_first_retry_success_total: {
     type: "counter",
     labels: ["path"],
@@ -33,16 +38,51 @@ export const METRICS = {
     labels: [],
     help: "Safety checks that got no answer.",
   },
+  cordum_scheduler_input_fail_open_total: {
+    type: "counter",
+    labels: [],
+    help: "Jobs sent out without a verdict, under a fail-open lease.",
+  },
   cordum_outbox_repairs_total: {
     type: "counter",
     labels: [],
     help: "Messages that the sweeper sent for a dead process.",
   },
+  cordum_notices_left_out_total: {
+    type: "counter",
+    labels: [],
+    help: "Changes of jobs that other processes were not told of because too many came at once.",
+  },
+  cordum_safety_breaker_state: {
+    type: "gauge",
+    labels: [],
+    help: "The circuit breaker before the safety kernel: 0 closed, 1 half open, 2 open.",
+  },
   cordum_queue_lag: { type: "gauge", labels: ["subject"], help: "Jobs that wait in the backlog of a topic." },
+  cordum_queue_oldest_seconds: {
+    type: "gauge",
+    labels: ["subject"],
+    help: "Age of the oldest job that waits in the backlog of a topic.",
+  },
+  cordum_retry_arrivals_peak_to_mean: {
+    type: "gauge",
+    labels: ["class"],
+    help: "Retries that came back in the fullest 50 ms of the last minute, over the mean; 0 for fewer than 20.",
+  },
+  cordum_admission_rejected_total: {
+    type: "counter",
+    labels: ["reason"],
+    help: "Submissions that were not taken: rate_limited, conflict, invalid, unavailable.",
+  },
+  cordum_admission_wait_seconds: {
+    type: "histogram",
+    labels: ["tenant", "endpoint"],
+    help: "Time from a submission to its answer.",
+  },
   cordum_parked_retries: { type: "gauge", labels: ["class"], help: "Messages parked in the store until their time." },
   cordum_lock_busy_retry_delay_seconds: {
     type: "histogram",
-    labels: ["policy"],
+    labels: ["path", "policy"],
     help: "Delays given to lock-busy retries.",
   },
   cordum_run_lock_wait_seconds: {

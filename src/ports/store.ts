@@ -48,6 +48,9 @@ export interface Store {
   /** Messages committed at or before `untilMs` and not yet confirmed as sent, oldest first. */
   unsent(untilMs: number, limit: number): Promise<readonly Message[]>;
   sent(messageIds: readonly string[]): Promise<void>;
+
+  /** A total that was added up by commits; 0 when nothing was added. */
+  total(name: string): Promise<number>;
 }
 
 export interface Versioned<T> {
@@ -66,6 +69,14 @@ export interface Change {
   readonly sends: readonly Message[];
   /** Counters whose value after the commit the caller wants to know, answered in this order as `seen`. */
   readonly watch: readonly CounterName[];
+  /** Added up in the same commit: figures that follow from no record and outlive all of them. */
+  readonly totals?: readonly Total[];
+}
+
+export interface Total {
+  /** Such as `scheduler:input_fail_open_total`. */
+  readonly name: string;
+  readonly delta: number;
 }
 
 export interface Put {

@@ -17,6 +17,8 @@ export const RETRY_CLASSES = [
   "safety_unavailable",
   /** Nobody serves the topic. */
   "no_worker",
+  /** The policy says: later. */
+  "throttled",
 ] as const;
 
 export type RetryClass = (typeof RETRY_CLASSES)[number];

@@ -31,6 +31,7 @@ export const DEFAULT_RETRY: RetrySettings = Object.freeze({
   store_unavailable: rule("full:1s:30s", "deadline"),
   safety_unavailable: rule("full:1s:30s", "deadline"),
   no_worker: rule("full:1s:30s", "deadline"),
+  throttled: rule("full:1s:30s", "deadline"),
 });
 
 export const FOUNDING_RETRY: RetrySettings = Object.freeze({
@@ -40,6 +41,7 @@ export const FOUNDING_RETRY: RetrySettings = Object.freeze({
   store_unavailable: rule("capped_exponential:1s:30s:500ms", "deadline"),
   safety_unavailable: rule("fixed:5s", "deadline"),
   no_worker: rule("capped_exponential:1s:30s:500ms", "deadline"),
+  throttled: rule("fixed:5s", "deadline"),
 });
 
 /** How often the polled admission lock is asked. */

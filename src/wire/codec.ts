@@ -25,9 +25,12 @@ export function encodePacket(packet: Packet): Uint8Array {
     protocolVersion: PROTOCOL_VERSION,
     jobRequest: body.kind === "job_request" ? body : undefined,
     jobResult: body.kind === "job_result" ? body : undefined,
+    jobProgress: body.kind === "job_progress" ? body : undefined,
+    jobCancel: body.kind === "job_cancel" ? body : undefined,
     heartbeat: body.kind === "heartbeat" ? body : undefined,
     handshake: body.kind === "handshake" ? body : undefined,
     alert: body.kind === "alert" ? body : undefined,
+    traceparent: packet.traceparent,
   });
 }
 
@@ -39,6 +42,7 @@ export function decodePacket(bytes: Uint8Array): Packet {
     createdAtMs: (message.createdAt as number | undefined) ?? 0,
     body: bodyOf(message),
   };
+  if (message.traceparent !== undefined) packet.traceparent = message.traceparent as string;
   if (message.unknown !== undefined) packet.unknown = message.unknown;
   return packet;
 }
@@ -57,9 +61,12 @@ const NAMED = {
     "protocol_version",
     "job_request",
     "job_result",
+    "job_progress",
+    "job_cancel",
     "heartbeat",
     "handshake",
     "alert",
+    "traceparent",
   ],
   JobRequest: [
     "job_id",
@@ -74,8 +81,21 @@ const NAMED = {
     "attempt",
     "input",
     "deadline_ms",
+    "constraints",
   ],
-  JobMetadata: ["tenant_id", "actor_id", "idempotency_key", "capability", "risk_tags", "requires", "labels"],
+  JobMetadata: [
+    "tenant_id",
+    "actor_id",
+    "actor_type",
+    "idempotency_key",
+    "capability",
+    "risk_tags",
+    "requires",
+    "pack_id",
+    "labels",
+  ],
+  JobProgress: ["job_id", "percent", "message", "attempt", "extend_ms"],
+  JobCancel: ["job_id", "reason", "requested_by"],
   JobResult: [
     "job_id",
     "status",
@@ -90,8 +110,17 @@ const NAMED = {
     "retry_class",
     "error",
   ],
-  Heartbeat: ["worker_id", "active_jobs", "max_parallel_jobs", "pool", "capabilities", "labels"],
-  Handshake: ["component_id", "role", "ready_topics", "sdk_version"],
+  Heartbeat: [
+    "worker_id",
+    "active_jobs",
+    "max_parallel_jobs",
+    "pool",
+    "capabilities",
+    "labels",
+    "topics",
+    "is_leaving",
+  ],
+  Handshake: ["component_id", "role", "ready_topics", "sdk_version", "capabilities"],
   SystemAlert: ["level", "message", "component", "code", "details"],
 } as const;
 
@@ -100,6 +129,8 @@ const codec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, NAMED);
 const PAYLOAD_KEYS = {
   job_request: "jobRequest",
   job_result: "jobResult",
+  job_progress: "jobProgress",
+  job_cancel: "jobCancel",
   heartbeat: "heartbeat",
   handshake: "handshake",
   alert: "alert",
@@ -147,6 +178,13 @@ const CHECKS: Readonly<Record<PacketBody["kind"], (body: PlainMessage) => void>>
     // A class of a later version is left out: the retry itself still counts.
     if (body.retryClass !== undefined && !isRetryClass(body.retryClass)) delete body.retryClass;
     if (body.error !== undefined) body.error = toWire(body.error);
+  },
+  job_progress(body) {
+    needText(body, "jobId");
+    needNumber(body, "extendMs");
+  },
+  job_cancel(body) {
+    needText(body, "jobId");
   },
   heartbeat(body) {
     needText(body, "workerId");

@@ -13,12 +13,16 @@ export interface Packet {
   readonly senderId: string;
   readonly createdAtMs: number;
   readonly body: PacketBody;
+  /** Ours: the W3C trace context of whoever asked for the work. Also a header of the same name, for workers of others. */
+  readonly traceparent?: string;
   readonly unknown?: Uint8Array;
 }
 
 export type PacketBody =
   | ({ readonly kind: "job_request" } & JobRequest)
   | ({ readonly kind: "job_result" } & JobResult)
+  | ({ readonly kind: "job_progress" } & JobProgress)
+  | ({ readonly kind: "job_cancel" } & JobCancel)
   | ({ readonly kind: "heartbeat" } & Heartbeat)
   | ({ readonly kind: "handshake" } & Handshake)
   | ({ readonly kind: "alert" } & SystemAlert);
@@ -41,12 +45,16 @@ export interface JobRequest {
   readonly input?: unknown;
   /** Ours: when the control plane stops waiting for this attempt. */
   readonly deadlineMs?: number;
+  /** Ours: what the work must keep to, in the names of the wire (snake case). */
+  readonly constraints?: unknown;
   readonly unknown?: Uint8Array;
 }
 
 export interface JobMetadata {
   readonly tenantId?: string;
   readonly actorId?: string;
+  readonly actorType?: "human" | "service";
+  readonly packId?: string;
   readonly idempotencyKey?: string;
   readonly capability?: string;
   readonly riskTags?: readonly string[];
@@ -84,6 +92,25 @@ export interface JobResult {
   readonly unknown?: Uint8Array;
 }
 
+/** A worker is still at it. From workers of others it says only that. */
+export interface JobProgress {
+  readonly jobId: string;
+  readonly percent?: number;
+  readonly message?: string;
+  /** Ours: the attempt that is being worked on. */
+  readonly attempt?: number;
+  /** Ours: how much longer the worker asks for. */
+  readonly extendMs?: number;
+  readonly unknown?: Uint8Array;
+}
+
+export interface JobCancel {
+  readonly jobId: string;
+  readonly reason?: string;
+  readonly requestedBy?: string;
+  readonly unknown?: Uint8Array;
+}
+
 export interface Heartbeat {
   readonly workerId: string;
   readonly activeJobs?: number;
@@ -91,6 +118,10 @@ export interface Heartbeat {
   readonly pool?: string;
   readonly capabilities?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
+  /** Ours: what it serves; workers of others say so once, in their handshake, or never. */
+  readonly topics?: readonly string[];
+  /** Ours: it takes no more work and will be gone. */
+  readonly isLeaving?: boolean;
   readonly unknown?: Uint8Array;
 }
 
@@ -99,6 +130,8 @@ export interface Handshake {
   readonly role: "worker" | "scheduler" | "gateway";
   readonly readyTopics?: readonly string[];
   readonly sdkVersion?: string;
+  /** Such as `direct`: it listens on a subject of its own as well. */
+  readonly capabilities?: Readonly<Record<string, boolean>>;
   readonly unknown?: Uint8Array;
 }
 

@@ -42,20 +42,20 @@ export const PROTO_PACKAGE = "cordum.agent.v1";
 /** Numbers that were given once and taken back: never to be used again. */
 export const RESERVED: Readonly<Record<string, readonly [from: number, to: number]>> = { Heartbeat: [8, 10] };
 
-const scalar = (kind: ScalarType) => (name: string, number: number) =>
+export const scalar = (kind: ScalarType) => (name: string, number: number) =>
   field(name, number, { kind: "scalar", scalar: kind });
-const text = scalar("string");
-const bytes = scalar("bytes");
-const bool = scalar("bool");
-const int32 = scalar("int32");
-const int64 = scalar("int64");
+export const text = scalar("string");
+export const bytes = scalar("bytes");
+export const bool = scalar("bool");
+export const int32 = scalar("int32");
+export const int64 = scalar("int64");
 const float = scalar("float");
 const timestamp = (name: string, number: number) => field(name, number, { kind: "timestamp" });
-const json = (name: string, number: number) => field(name, number, { kind: "json" });
-const oneOf = (name: string, number: number, of: string) => field(name, number, { kind: "enum", of });
-const message = (name: string, number: number, of: string) => field(name, number, { kind: "message", of });
-const repeated = (of: Field): Field => ({ ...of, shape: "repeated" });
-const map = (of: Field): Field => ({ ...of, shape: "map" });
+export const json = (name: string, number: number) => field(name, number, { kind: "json" });
+export const oneOf = (name: string, number: number, of: string) => field(name, number, { kind: "enum", of });
+export const message = (name: string, number: number, of: string) => field(name, number, { kind: "message", of });
+export const repeated = (of: Field): Field => ({ ...of, shape: "repeated" });
+export const map = (of: Field): Field => ({ ...of, shape: "map" });
 const payload = (name: string, number: number, of: string): Field => ({
   ...message(name, number, of),
   oneof: "payload",
@@ -75,6 +75,7 @@ const BUS_PACKET = [
   payload("handshake", 17, "Handshake"),
   bytes("signature", 14),
   text("auth_token", 18),
+  text("traceparent", OURS_FROM),
 ];
 
 const JOB_REQUEST = [
@@ -98,6 +99,7 @@ const JOB_REQUEST = [
   int32("attempt", OURS_FROM),
   json("input", OURS_FROM + 1),
   int64("deadline_ms", OURS_FROM + 2),
+  json("constraints", OURS_FROM + 3),
 ];
 
 const JOB_RESULT = [
@@ -133,6 +135,8 @@ const HEARTBEAT = [
   text("last_memo", 16),
   text("auth_token", 18),
   text("agent_name", 19),
+  repeated(text("topics", OURS_FROM)),
+  bool("is_leaving", OURS_FROM + 1),
 ];
 
 const COMPENSATION = [
@@ -163,6 +167,8 @@ export const CAP = {
       text("result_ptr", 5),
       repeated(text("artifact_ptrs", 6)),
       oneOf("status", 7, "JobStatus"),
+      int32("attempt", OURS_FROM),
+      int64("extend_ms", OURS_FROM + 1),
     ],
     JobCancel: [text("job_id", 1), text("reason", 2), text("requested_by", 3)],
     Heartbeat: HEARTBEAT,

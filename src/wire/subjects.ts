@@ -4,6 +4,15 @@ export const RESULT = "sys.job.result";
 export const DLQ = "sys.job.dlq";
 export const HEARTBEAT = "sys.heartbeat";
 export const HANDSHAKE = "sys.handshake";
+export const PROGRESS = "sys.job.progress";
+export const CANCEL = "sys.job.cancel";
+export const ALERT = "sys.alert";
+/** What happened to jobs, for whoever watches: see `flow/notices.ts`. */
+export const EVENTS = "sys.workflow.event";
+/** Something that processes keep a copy of has changed in the store: the policy in force, a lease, the breaker. */
+export const CHANGED = "sys.config.changed";
+/** Work for one worker alone; only for those that said in their handshake that they listen there. */
+export const directSubject = (workerId: string): string => `worker.${workerId}.jobs`;
 
 export const STREAM = "CORDUM_SYS";
 export const DURABLE_SUBJECTS = [SUBMIT, RESULT, DLQ] as const;

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { isFinal, JOB_MOVES, JOB_STATES } from "../../src/model/job.ts";
+import { isFinal, JOB_MOVES, JOB_STATES, REVIVABLE } from "../../src/model/job.ts";
 
 /** The diagram is made from the table of legal moves; `npx vitest run test/docs -u` writes it anew. */
 test("docs/states.md is what the table of legal moves says", async () => {
   const arrows = JOB_STATES.flatMap((from) => JOB_MOVES[from].map((to) => `  ${from} --> ${to}`));
+  const revivals = REVIVABLE.map((from) => `  ${from} --> PENDING: revived by an operator`);
   const ends = JOB_STATES.filter(isFinal).map((state) => `  ${state} --> [*]`);
   const rows = JOB_STATES.map(
     (state) => `| ${state} | ${isFinal(state) ? "final" : JOB_MOVES[state].join(", ")} | ${WAITS_FOR[state]} |`,
@@ -17,6 +18,7 @@ test("docs/states.md is what the table of legal moves says", async () => {
     "stateDiagram-v2",
     "  [*] --> PENDING",
     ...arrows,
+    ...revivals,
     ...ends,
     "```",
     "",
@@ -30,11 +32,14 @@ test("docs/states.md is what the table of legal moves says", async () => {
 
 const WAITS_FOR: Readonly<Record<(typeof JOB_STATES)[number], string>> = {
   PENDING: "the safety kernel's verdict; the sweeper asks again at the time that stands on the job",
+  APPROVAL_REQUIRED: "a human's decision; when the approval expires it ends as TIMEOUT, with a dead letter",
   SCHEDULED: "room in its topic's window, in turn between the orgs; the sweeper drains what nobody drained",
   DISPATCHED: "a result; at the attempt's deadline it counts as lost",
+  RUNNING: "a result; each sign of life from the worker moves the attempt's deadline on",
   RETRYING: "the time of its next attempt, set by the policy of its class or by the worker",
   SUCCEEDED: "its retention to end",
   FAILED: "its retention to end; a dead letter was written in the same commit",
+  CANCELLED: "its retention to end",
   TIMEOUT: "its retention to end; a dead letter was written in the same commit",
   DENIED: "its retention to end",
 };

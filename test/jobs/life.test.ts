@@ -1,17 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
-import {
-  applyResult,
-  decideSafety,
-  dispatchJob,
-  type Given,
-  giveBack,
-  newJob,
-  passTime,
-  resume,
-  waitForSafety,
-} from "../../src/jobs/life.ts";
+import { applyResult, dispatchJob, giveBack, passTime, resume } from "../../src/jobs/attempt.ts";
+import { decideSafety, newJob, reviveJob, waitForSafety } from "../../src/jobs/life.ts";
+import type { Given } from "../../src/jobs/moves.ts";
 import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
 import { letterOf } from "../../src/model/dead-letter.ts";
 import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../src/model/job.ts";
@@ -41,7 +33,7 @@ describe("the table of legal moves", () => {
     for (const _ of JOB_STATES)
       for (const state of reached) for (const to of JOB_MOVES[state as Job["state"]]) reached.add(to);
     expect([...reached].sort()).toEqual([...JOB_STATES].sort());
-    expect(JOB_STATES.filter(isFinal)).toEqual(["SUCCEEDED", "FAILED", "TIMEOUT", "DENIED"]);
+    expect(JOB_STATES.filter(isFinal)).toEqual(["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT", "DENIED"]);
   });
 
   test("L2: an illegal move is refused by name", () => {
@@ -67,7 +59,10 @@ describe("where a job stands", () => {
       { group: "backlog/demo.echo", name: "default" },
     ]);
     expect(JOBS.placement(dispatched()).queue).toBeNull();
-    expect(JOBS.placement(dispatched()).counters).toEqual([{ group: "inflight", name: "demo.echo" }]);
+    expect(JOBS.placement(dispatched()).counters).toEqual([
+      { group: "inflight", name: "demo.echo" },
+      { group: "running", name: "default" },
+    ]);
     expect(JOBS.placement(moveJob(dispatched(), "SUCCEEDED", 3)).counters).toEqual([]);
   });
 
@@ -104,7 +99,7 @@ describe("results", () => {
     expect(retrying.state).toBe("RETRYING");
     expect(retrying.wait).toMatchObject({ retryClass: "unclassified", reason: "boom", setBy: "full:1s:30s" });
     expect(retrying.dueMs).toBe(retrying.wait?.untilMs);
-    expect(retrying.history.at(-1)).toMatchObject({ attempt: 1, outcome: "failed", error: "boom" });
+    expect(retrying.history.at(-1)).toMatchObject({ attempt: 1, event: "failed", why: "boom" });
   });
 
   test("the worker's own retry intent is obeyed to the millisecond", () => {
@@ -130,6 +125,25 @@ describe("results", () => {
       source: { input: { value: { a: 1 } } },
     });
     expect(letter?.history.length).toBe(8);
+  });
+
+  test("a rule's own number of retries ends a job before its budget does, and counts anew in another life", () => {
+    const constraints = { budgets: { maxRetries: 1 } };
+    const few = { ...allow, effect: "allow_with_constraints", constraints } as const;
+    const live = (job: Job, fromMs: number): Job => {
+      let now = fromMs;
+      let next = dispatchJob(decideSafety(job, few, at(now)), at(now));
+      while (!isFinal(next.state)) {
+        now += 60_000;
+        const answered = applyResult(next, failed, null, at(now)) as Job;
+        next = answered.state === "RETRYING" ? dispatchJob(resume(answered, at(now)), at(now)) : answered;
+      }
+      return next;
+    };
+    const first = live(fresh(), 1);
+    expect(first).toMatchObject({ state: "FAILED", attempt: 2 });
+    const second = live(reviveJob(first, "alice", at(1_000_000)) as Job, 1_000_000);
+    expect(second).toMatchObject({ state: "FAILED", attempt: 4 });
   });
 
   test("L2: a permanent failure ends at once, with a dead letter", () => {
@@ -170,7 +184,7 @@ describe("time", () => {
   test("a job that nobody could take goes back to its old place", () => {
     const back = giveBack(dispatched(), at(9));
     expect(JOBS.placement(back).queue).toEqual(JOBS.placement(scheduled()).queue);
-    expect(back.patience).toEqual({});
+    expect(back).toMatchObject({ patience: {}, attempt: 0 });
   });
 
   test("whatever happens in whatever order, only legal moves are made and a final state stays", () => {

@@ -31,6 +31,13 @@ describe("a submission", () => {
   });
 });
 
+test("nobody but the control plane can say that a job went out unchecked", () => {
+  for (const label of ["safety_bypassed", "safety_bypass_reason"]) {
+    const checked = checkSubmission({ topic: "a", labels: { [label]: "false" } });
+    expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining(label)] });
+  }
+});
+
 describe("the fingerprint of a submission", () => {
   const one = good({ topic: "a", input: { x: 1, y: [1, { b: 2, a: 1 }] }, idempotencyKey: "k", traceId: "t1" });
 

@@ -9,6 +9,7 @@ test("the classes are these, spelled so", () => {
     "store_unavailable",
     "safety_unavailable",
     "no_worker",
+    "throttled",
   ]);
 });
 

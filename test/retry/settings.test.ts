@@ -20,6 +20,7 @@ test("the default numbers", () => {
     store_unavailable: "full:1s:30s, deadline",
     safety_unavailable: "full:1s:30s, deadline",
     no_worker: "full:1s:30s, deadline",
+    throttled: "full:1s:30s, deadline",
   });
   expect(formatPolicy(DEFAULT_ADMISSION_POLL)).toBe("bounded:10ms:0.5");
   expect(DEFAULT_BUS_LIMITS).toEqual({ parkAfterMs: 2_000, poisonMax: 3, poisonDelayMs: 5_000 });
@@ -33,6 +34,7 @@ test("the founding numbers", () => {
     store_unavailable: "capped_exponential:1s:30s:500ms, deadline",
     safety_unavailable: "fixed:5s, deadline",
     no_worker: "capped_exponential:1s:30s:500ms, deadline",
+    throttled: "fixed:5s, deadline",
   });
   expect(formatPolicy(FOUNDING_ADMISSION_POLL)).toBe("fixed:10ms");
   expect(FOUNDING_BUS_LIMITS).toEqual({ parkAfterMs: null, poisonMax: 3, poisonDelayMs: 5_000 });

@@ -80,7 +80,8 @@ describe("packets", () => {
 
   it.each([
     ["no payload", {}, /no payload/],
-    ["a payload not carried here", { jobProgress: { jobId: "j" } }, /no payload/],
+    ["progress of no job", { jobProgress: { percent: 5 } }, /`jobId`/],
+    ["a cancel of no job", { jobCancel: { reason: "r" } }, /`jobId`/],
     ["a request without a job", { jobRequest: { topic: "x" } }, /`jobId`/],
     ["a request without a topic", { jobRequest: { jobId: "j" } }, /`topic`/],
     ["a result without a job", { jobResult: { status: 5, workerId: "w" } }, /`jobId`/],

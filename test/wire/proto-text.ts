@@ -1,19 +1,34 @@
+import { SAFETY, SAFETY_SERVICE } from "../../src/wire/safety-schema.ts";
 import { CAP, type EnumTable, type Field, OURS_FROM, PROTO_PACKAGE, RESERVED } from "../../src/wire/schema.ts";
 
 /** The schema tables as a `.proto` file, for those who generate code from it. `docs/cap.proto` is its output: `npx vitest run test/wire -u`. */
 export function protoText(): string {
   return [
-    "// CAP, the Cordum Agent Protocol, wire version 1: what travels on the bus.",
-    "// Generated from src/wire/schema.ts by `npx vitest run test/wire -u`. Append only: numbers never change meaning.",
+    "// CAP, the Cordum Agent Protocol, wire version 1: what travels on the bus, and the safety kernel.",
+    "// Generated from src/wire/schema.ts and safety-schema.ts by `npx vitest run test/wire -u`. Append only: numbers never change meaning.",
     'syntax = "proto3";',
     "",
     `package ${PROTO_PACKAGE};`,
     "",
     'import "google/protobuf/timestamp.proto";',
-    ...Object.entries(CAP.messages).flatMap(([name, fields]) => ["", ...messageText(name, fields)]),
-    ...Object.entries(CAP.enums).flatMap(([name, table]) => ["", ...enumText(name, table)]),
+    ...Object.entries({ ...CAP.messages, ...SAFETY.messages }).flatMap(([name, fields]) => [
+      "",
+      ...messageText(name, fields),
+    ]),
+    ...Object.entries({ ...CAP.enums, ...SAFETY.enums }).flatMap(([name, table]) => ["", ...enumText(name, table)]),
+    "",
+    ...serviceText(),
     "",
   ].join("\n");
+}
+
+function serviceText(): string[] {
+  const methods = Object.entries(SAFETY_SERVICE.methods);
+  return [
+    `service ${SAFETY_SERVICE.name.slice(PROTO_PACKAGE.length + 1)} {`,
+    ...methods.map(([name, [takes, gives]]) => `  rpc ${name}(${takes}) returns (${gives});`),
+    "}",
+  ];
 }
 
 function messageText(name: string, fields: readonly Field[]): string[] {

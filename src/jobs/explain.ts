@@ -1,0 +1,294 @@
+import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
+import type { RetryClass } from "../retry/classes.ts";
+
+/**
+ * Why a job does not move, since when, until when, and what unblocks it: for whoever is called at night.
+ *
+ * 1. Every state that is not final has a reason: the table below does not compile without.
+ * 2. It is read off the job and what stands around it; nothing is guessed. Where two things are in the way, the one is
+ *    named that has to go first.
+ */
+export type WaitReason =
+  /** It was just submitted, and is looked at next. */
+  | "safety_check"
+  | "safety_unavailable"
+  /** The policy says: later. */
+  | "throttled"
+  | "approval"
+  /** It is in the backlog, and nothing is in its way but those before it. */
+  | "turn"
+  | "window_full"
+  | "tenant_limit"
+  | "rule_limit"
+  | "no_worker"
+  /** Those who serve its topic may not have it: they cannot do what it requires, or their pool is being drained. */
+  | "no_fit_worker"
+  /** Sent to a worker that has not said anything yet. */
+  | "dispatched"
+  | "running"
+  /** An attempt failed or was lost: the next one has its time. */
+  | "retry"
+  | "store_unavailable"
+  | "lock_busy";
+
+export interface Use {
+  readonly used: number;
+  readonly max: number;
+}
+
+/** What stands around a job. */
+export interface Surroundings {
+  readonly nowMs: number;
+  /** Jobs of its topic that are with workers. */
+  readonly window: Use;
+  /** Jobs of its tenant that are; null where there is no limit. */
+  readonly tenant: Use | null;
+  /** Jobs that the same rule let run. */
+  readonly rule: Use | null;
+  readonly backlog: { readonly topic: number; readonly tenant: number };
+  /** Workers that were heard of and serve the topic, and how many of them have a place free. */
+  readonly workers: { readonly serving: number; readonly free: number };
+  /** Why none of them may have it now; null when one may. */
+  readonly unfit: string | null;
+  /** Nobody was there when a job of the topic was last sent. */
+  readonly isIdle: boolean;
+  /** Of the circuit breaker before the kernel: why nobody is asked now. */
+  readonly breaker: string | null;
+  /** A fail-open lease that covers the tenant. */
+  readonly failOpen: { readonly id: string; readonly endsMs: number } | null;
+}
+
+export interface Explanation {
+  /** Null for a job that has ended. */
+  readonly wait: {
+    readonly reason: WaitReason;
+    readonly sinceMs: number;
+    readonly untilMs: number;
+    readonly retryClass: RetryClass | null;
+    /** Who chose the time: a policy in config syntax, a rule, a setting, or the worker. */
+    readonly setBy: string | null;
+  } | null;
+  readonly sentence: string;
+  readonly unblocks: readonly Unblock[];
+}
+
+export interface Unblock {
+  readonly what: string;
+  readonly command: string | null;
+}
+
+export function explainJob(job: Job, around: Surroundings): Explanation {
+  if (isFinal(job.state)) return explainEnd(job);
+  const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = OPEN[job.state as OpenState](job, around);
+  return {
+    wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
+    sentence,
+    unblocks: [...unblocks, { what: "give it up", command: `cordum job cancel ${job.id}` }],
+  };
+}
+
+/** As far as the job alone says, for lists: a job in the backlog waits for its turn, whatever is in the way there. */
+export function waitReasonOf(job: Job): WaitReason | null {
+  return isFinal(job.state) ? null : REASONS[job.state as OpenState](job);
+}
+
+const REASONS: Readonly<Record<OpenState, (job: Job) => WaitReason>> = {
+  PENDING: (job) => (job.wait ? REASON_OF_CLASS[job.wait.retryClass] : "safety_check"),
+  APPROVAL_REQUIRED: () => "approval",
+  SCHEDULED: () => "turn",
+  DISPATCHED: () => "dispatched",
+  RUNNING: () => "running",
+  RETRYING(job) {
+    const retryClass = job.wait?.retryClass ?? "unclassified";
+    return retryClass === "throttled" && limitOfRule(job) !== null ? "rule_limit" : REASON_OF_CLASS[retryClass];
+  },
+};
+
+const REASON_OF_CLASS: Readonly<Record<RetryClass, WaitReason>> = {
+  poison: "retry",
+  unclassified: "retry",
+  lock_busy: "lock_busy",
+  store_unavailable: "store_unavailable",
+  safety_unavailable: "safety_unavailable",
+  no_worker: "no_worker",
+  throttled: "throttled",
+};
+
+interface Blocked {
+  readonly reason: WaitReason;
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  readonly setBy: string | null;
+  readonly sentence: string;
+  readonly unblocks: readonly Unblock[];
+}
+
+const OPEN: Readonly<Record<OpenState, (job: Job, around: Surroundings) => Blocked>> = {
+  PENDING: explainPending,
+  APPROVAL_REQUIRED: explainApproval,
+  SCHEDULED: explainBacklog,
+  DISPATCHED: explainSent,
+  RUNNING: explainSent,
+  RETRYING: explainRetry,
+};
+
+function explainPending(job: Job, around: Surroundings): Blocked {
+  if (job.wait) return explainRetry(job, around);
+  return {
+    reason: "safety_check",
+    sinceMs: job.updatedMs,
+    untilMs: job.dueMs,
+    setBy: null,
+    sentence: "it has just come in and is about to be checked by the safety kernel",
+    unblocks: [{ what: "see whether the control plane makes progress", command: "cordum status" }],
+  };
+}
+
+function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
+  const { requestedMs = job.updatedMs, expiresMs = job.dueMs, ruleId = null } = job.approval ?? {};
+  const rule = ruleId === null ? "the policy's default" : `rule \`${ruleId}\``;
+  const own = job.approval?.bySubmitter === false ? "; whoever submitted it may not" : "";
+  return {
+    reason: "approval",
+    sinceMs: requestedMs,
+    untilMs: expiresMs,
+    setBy: rule,
+    sentence:
+      `${rule} wants a human to decide: ${job.safety?.reason ?? "no reason given"}; ` +
+      `it has waited ${span(nowMs - requestedMs)} and ends as TIMEOUT in ${span(expiresMs - nowMs)}${own}`,
+    unblocks: [
+      { what: "let it run", command: `cordum approval approve ${job.id}` },
+      { what: "refuse it", command: `cordum approval reject ${job.id} --reason "..."` },
+    ],
+  };
+}
+
+function explainBacklog(job: Job, around: Surroundings): Blocked {
+  const { nowMs, window, tenant, rule, backlog } = around;
+  const ahead = `${backlog.topic} of \`${job.topic}\` wait, ${backlog.tenant} of them of tenant \`${job.org}\``;
+  const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
+  const since = `for ${span(nowMs - job.updatedMs)}`;
+  const { workers } = around;
+  if (workers.serving === 0 && (around.isIdle || window.used === 0)) {
+    const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
+    return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
+  }
+  if (around.unfit !== null) {
+    const sentence = `${around.unfit}; it has waited ${since}; ${ahead}`;
+    return { ...at, reason: "no_fit_worker", sentence, unblocks: [SEE_WORKERS, SEE_POOLS] };
+  }
+  if (tenant && tenant.used >= tenant.max) {
+    const sentence = `tenant \`${job.org}\` has ${tenant.used} jobs with workers and may have ${tenant.max}; ${ahead}`;
+    const what = `raise \`orgs.${job.org}.limits.max_concurrent_jobs\``;
+    return { ...at, reason: "tenant_limit", sentence, unblocks: [{ what, command: "cordum config explain" }] };
+  }
+  if (window.used >= window.max) {
+    const sentence = `${window.used} jobs of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
+    return { ...at, reason: "window_full", sentence, unblocks: [SEE_WORKERS, MORE_WINDOW] };
+  }
+  if (rule && rule.used >= rule.max) {
+    const sentence = `rule \`${job.safety?.ruleId}\` lets ${rule.max} of its jobs run at once, and ${rule.used} do`;
+    return { ...at, reason: "rule_limit", sentence, unblocks: [SEE_RULES] };
+  }
+  const free = workers.free === 0 && workers.serving > 0 ? "; no worker that was heard of has a place free" : "";
+  const sentence = `it waits for its turn ${since}: ${ahead}; ${window.used} of ${window.max} are with workers${free}`;
+  return { ...at, reason: "turn", sentence, unblocks: [SEE_WORKERS] };
+}
+
+function explainSent(job: Job, { nowMs }: Surroundings): Blocked {
+  const isRunning = job.state === "RUNNING";
+  const sinceMs = job.dispatchedMs ?? job.updatedMs;
+  const who = job.workerId === null ? "a worker" : `worker \`${job.workerId}\``;
+  const percent = job.progress?.percent;
+  const far = percent === null || percent === undefined ? "" : ` (${percent} % done)`;
+  const said = isRunning
+    ? `${who} works on attempt ${job.attempt}${far}`
+    : `attempt ${job.attempt} was sent to a worker`;
+  return {
+    reason: isRunning ? "running" : "dispatched",
+    sinceMs,
+    untilMs: job.dueMs,
+    setBy: "dispatch.deadline_ms",
+    sentence: `${said} ${span(nowMs - sinceMs)} ago; nothing heard in ${span(job.dueMs - nowMs)} counts as lost`,
+    unblocks: [SEE_WORKERS],
+  };
+}
+
+function explainRetry(job: Job, around: Surroundings): Blocked {
+  const { nowMs } = around;
+  const { retryClass = "unclassified", reason: why = "", untilMs = job.dueMs, setBy = null } = job.wait ?? {};
+  const sinceMs = job.patience[retryClass]?.sinceMs ?? job.updatedMs;
+  const reason = waitReasonOf(job) ?? "retry";
+  const tries = job.patience[retryClass]?.count ?? 0;
+  const sentence =
+    `${LEAD[retryClass]}: ${why}; for ${span(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
+    `next in ${span(untilMs - nowMs)} (${setBy === "worker" ? "as the worker asked" : setBy})`;
+  const facts = retryClass === "safety_unavailable" ? kernelFacts(around) : "";
+  return { reason, sinceMs, untilMs, setBy, sentence: `${sentence}${facts}`, unblocks: unblocksOf(reason, job) };
+}
+
+const LEAD: Readonly<Record<RetryClass, string>> = {
+  poison: "what came back could not be read",
+  unclassified: "the last attempt failed",
+  lock_busy: "somebody else holds a lock that it needs",
+  store_unavailable: "a store did not answer",
+  safety_unavailable: "the safety kernel did not answer",
+  no_worker: "no worker had a place for it",
+  throttled: "the policy says later",
+};
+
+function kernelFacts({ breaker, failOpen, nowMs }: Surroundings): string {
+  const asked = breaker === null ? "" : `; ${breaker}`;
+  const open = failOpen === null ? "" : `; fail-open lease \`${failOpen.id}\` ends in ${span(failOpen.endsMs - nowMs)}`;
+  return `${asked}${open}`;
+}
+
+function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
+  switch (reason) {
+    case "safety_unavailable":
+      return [
+        { what: "see why the kernel does not answer", command: "cordum doctor" },
+        {
+          what: "let this tenant's jobs go without a verdict, for a while; it is audited",
+          command: `cordum failopen open --scope ${job.org} --reason "..."`,
+        },
+      ];
+    case "throttled":
+    case "rule_limit":
+      return [SEE_RULES];
+    case "no_worker":
+      return [SEE_WORKERS];
+    case "retry":
+      return [{ what: "see what failed, attempt by attempt", command: `cordum job get ${job.id}` }];
+    default:
+      return [{ what: "see how the control plane is", command: "cordum status" }];
+  }
+}
+
+function explainEnd(job: Job): Explanation {
+  const by = job.error === null ? "" : `: ${job.error.message}`;
+  return { wait: null, sentence: `it has ended as ${job.state}${by}`, unblocks: AFTER[job.state]?.(job) ?? [] };
+}
+
+const AFTER: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
+  FAILED: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
+  TIMEOUT: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
+  DENIED: (job) =>
+    (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
+};
+
+const SEE_WORKERS: Unblock = {
+  what: "see the workers, or start one that serves the topic",
+  command: "cordum worker list",
+};
+const SEE_POOLS: Unblock = { what: "see which pools are being drained: `GET /api/v1/pools`", command: "cordum status" };
+const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
+const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };
+
+/** As people say it; the exact times stand beside. */
+function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}

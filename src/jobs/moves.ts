@@ -1,0 +1,56 @@
+import { type HistoryLine, type Job, type JobEvent, moveJob, remember } from "../model/job.ts";
+import { spend } from "../retry/budget.ts";
+import type { RetryClass } from "../retry/classes.ts";
+import { delayFor } from "../retry/failure.ts";
+import { formatPolicy } from "../retry/policies.ts";
+import type { Settings } from "../settings.ts";
+
+/** What the decisions about a job share: what they are given, how a wait and an end are written down. */
+export interface Given {
+  readonly nowMs: number;
+  readonly settings: Settings;
+  readonly random: () => number;
+}
+
+/** How long to wait: as the worker asked, or as the policy of the class says. */
+export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, given: Given) {
+  if (askedMs !== undefined) return { delayMs: askedMs, setBy: "worker" };
+  const { retry } = given.settings;
+  const delayMs = delayFor(retryClass, { settings: retry, patience: job.patience, random: given.random });
+  return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
+}
+
+/** The facts of a job that waits for its next try. */
+export function waiting(
+  job: Job,
+  retryClass: RetryClass,
+  event: JobEvent,
+  reason: string,
+  delayMs: number,
+  setBy: string,
+  given: Given,
+) {
+  const untilMs = Math.ceil(given.nowMs + delayMs);
+  return {
+    patience: spend(job.patience, retryClass, given.nowMs, delayMs),
+    wait: { retryClass, reason, untilMs, setBy },
+    dueMs: Math.min(untilMs, job.deadlineMs),
+    updatedMs: given.nowMs,
+    history: remember(job, { ...line(job, event, reason, given.nowMs), retry: { retryClass, delayMs, setBy } }),
+  };
+}
+
+export function line(job: Job, event: JobEvent, why: string | undefined, atMs: number): HistoryLine {
+  return { atMs, event, attempt: job.attempt, ...(why === undefined ? {} : { why }) };
+}
+
+type End = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED";
+
+/** A final state: kept for the retention time, then removed. */
+export function end(job: Job, state: End, facts: Partial<Job>, given: Given): Job {
+  return moveJob(job, state, given.nowMs, {
+    patience: {},
+    ...facts,
+    dueMs: given.nowMs + given.settings.retention.jobsMs,
+  });
+}

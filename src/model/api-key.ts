@@ -1,0 +1,86 @@
+/**
+ * A key with which somebody calls the gateway: the record, its text, and whether it is good.
+ *
+ * 1. The record has the hash of the secret, never the secret: who reads the store cannot call with what is in it.
+ * 2. A key that was revoked or has expired stays on record. So "there are keys" never turns back into "there are none",
+ *    which would open the gateway to everybody on the machine.
+ */
+import { createHash } from "node:crypto";
+import type { Placement, Table } from "./table.ts";
+
+export interface ApiKey {
+  readonly id: string;
+  /** The tenant that it speaks for; `*` for any. */
+  readonly org: string;
+  readonly role: Role;
+  /** What people call it. */
+  readonly name: string | null;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
+  readonly createdMs: number;
+  readonly createdBy: string;
+  readonly expiresMs: number | null;
+  readonly revokedMs: number | null;
+}
+
+export type Role = (typeof ROLES)[number];
+export const ROLES = ["admin", "operator", "viewer", "worker", "submitter"] as const;
+export const EVERY_ORG = "*";
+
+export const API_KEYS: Table<ApiKey> = {
+  name: "api_key",
+  placement(key): Placement {
+    const lists = [{ name: keysOf(key.org), score: key.createdMs }];
+    if (key.org !== EVERY_ORG) lists.push({ name: keysOf(EVERY_ORG), score: key.createdMs });
+    const counters = [{ group: KEYS_GROUP, name: "all" }];
+    if (key.revokedMs === null) counters.push(goodKeysOf(key.org));
+    if (isRoot(key)) counters.push({ group: KEYS_GROUP, name: ROOT_KEYS });
+    return { lists, queue: null, counters, dueMs: null };
+  },
+};
+
+/** The keys of a tenant; under `*` those of all tenants. */
+export const keysOf = (org: string): string => `keys/${org}`;
+/** `all`: every key ever made; `root`: those that can make others, for ever. */
+export const KEYS_GROUP = "keys";
+export const ROOT_KEYS = "root";
+/** Not revoked; an expired one counts until it is. */
+export const goodKeysOf = (org: string) => ({ group: "keys/good", name: org });
+export const KEYS_MAX = 1_000;
+
+/** With none of these left nobody could make a key any more. */
+export const isRoot = (key: ApiKey): boolean =>
+  key.org === EVERY_ORG && key.role === "admin" && key.revokedMs === null && key.expiresMs === null;
+
+export type KeyState = "good" | "revoked" | "expired";
+
+export function keyState(key: ApiKey, nowMs: number): KeyState {
+  if (key.revokedMs !== null) return "revoked";
+  return key.expiresMs !== null && key.expiresMs <= nowMs ? "expired" : "good";
+}
+
+/** The text that is sent with a request: `cordum_<id>_<secret>`. */
+export const keyText = (id: string, secret: string): string => `cordum_${id}_${secret}`;
+
+export function readKeyText(text: string): { readonly id: string; readonly secret: string } | null {
+  const match = /^cordum_([0-9a-z]{1,36})_([0-9A-Za-z]{16,128})$/.exec(text);
+  return match ? { id: match[1] ?? "", secret: match[2] ?? "" } : null;
+}
+
+/** Long enough that guessing is hopeless, so that one round of hashing is enough. */
+export function newSecret(random: () => number): string {
+  return Array.from({ length: SECRET_LENGTH }, () => LETTERS[Math.floor(random() * LETTERS.length)]).join("");
+}
+
+export const hashOf = (secret: string): string => createHash("sha256").update(secret).digest("hex");
+
+/** Takes as long for a nearly right secret as for a wrong one. */
+export function isSecretOf(key: ApiKey, secret: string): boolean {
+  const given = hashOf(secret);
+  let difference = given.length ^ key.sha256.length;
+  for (let at = 0; at < given.length; at++) difference |= given.charCodeAt(at) ^ key.sha256.charCodeAt(at);
+  return difference === 0;
+}
+
+const SECRET_LENGTH = 43;
+const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

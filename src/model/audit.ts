@@ -1,0 +1,206 @@
+import { createHash } from "node:crypto";
+import type { Placement, Table } from "./table.ts";
+
+/**
+ * The audit log: who decided what about whom, in an order that cannot be changed without being seen.
+ *
+ * 1. Each tenant has a chain of its own: an entry has the hash of the one before, the first one the hash of its tenant.
+ * 2. `hash` is SHA-256 in hexadecimal over the entry without it, as JSON with sorted names and no spaces.
+ * 3. What is written down first (`Pending`) stands in the very commit that it is about; a sweep moves it into the chain,
+ *    in order, in one commit with the head. So nothing is missing, and nothing is there twice.
+ * 4. The head says how many entries there are and how the last one ends: cutting off the end is seen as well. Whoever can
+ *    write to the store could make a whole new chain; for that, keep the head's hash somewhere else from time to time.
+ */
+export type AuditKind =
+  | "decision"
+  | "approval"
+  | "fail_open"
+  | "policy"
+  | "key"
+  | "cancel"
+  | "dead_letter"
+  | "pool"
+  | "breaker";
+
+export type Fact = string | number | boolean | null;
+
+export interface AuditLine {
+  readonly org: string;
+  readonly kind: AuditKind;
+  /** The id of a key, a worker, or `cordum` where it was the control plane itself. */
+  readonly who: string;
+  /** In a word or two: `allow`, `approved`, `opened`. */
+  readonly what: string;
+  readonly facts?: Readonly<Record<string, Fact>>;
+}
+
+export interface AuditEntry {
+  /** From 0, without gaps. */
+  readonly index: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly kind: AuditKind;
+  readonly who: string;
+  readonly what: string;
+  readonly facts: Readonly<Record<string, Fact>>;
+  readonly prev: string;
+  readonly hash: string;
+}
+
+/** Lines that wait for their place in the chain of their org. */
+export interface PendingAudit {
+  readonly org: string;
+  readonly lines: readonly StampedLine[];
+}
+
+export interface StampedLine extends Omit<AuditLine, "org"> {
+  readonly at: number;
+}
+
+export interface AuditHead {
+  readonly org: string;
+  readonly count: number;
+  readonly hash: string;
+}
+
+export interface AuditPage {
+  readonly org: string;
+  readonly number: number;
+  readonly entries: readonly AuditEntry[];
+}
+
+export const AUDIT_PENDING: Table<PendingAudit> = {
+  name: "audit_pending",
+  placement: ({ org, lines }): Placement => ({
+    lists: [{ name: pendingAuditOf(org), score: lines[0]?.at ?? 0 }],
+    queue: null,
+    counters: [{ group: AUDIT_PENDING_GROUP, name: org }],
+    dueMs: null,
+  }),
+};
+/** Which orgs have lines that wait. */
+export const AUDIT_PENDING_GROUP = "audit_pending";
+export const pendingAuditOf = (org: string): string => `audit_pending/${org}`;
+
+export const AUDIT_HEADS: Table<AuditHead> = {
+  name: "audit_head",
+  placement: (): Placement => ({ lists: [], queue: null, counters: [], dueMs: null }),
+};
+
+export const AUDIT_PAGES: Table<AuditPage> = {
+  name: "audit_page",
+  placement: ({ org, number }): Placement => ({
+    lists: [{ name: auditPagesOf(org), score: number }],
+    queue: null,
+    counters: [],
+    dueMs: null,
+  }),
+};
+export const auditPagesOf = (org: string): string => `audit/${org}`;
+export const pageId = (org: string, number: number): string => `${org}/${number}`;
+/** Entries that one record holds. The last page is written again with every batch, so it must not be long. */
+export const PAGE_ENTRIES = 200;
+export const pageOf = (index: number): number => Math.floor(index / PAGE_ENTRIES);
+
+/** Where a chain begins. */
+export const emptyHead = (org: string): AuditHead => ({ org, count: 0, hash: sha256(`cordum audit of ${org}`) });
+
+/** The entries that follow on the head, and the head after them. */
+export function extend(head: AuditHead, lines: readonly StampedLine[]) {
+  const entries: AuditEntry[] = [];
+  let { count, hash } = head;
+  for (const { at, kind, who, what, facts = {} } of lines) {
+    const body = { index: count, at, kind, who, what, facts, prev: hash };
+    hash = entryHash(body);
+    entries.push({ ...body, hash });
+    count++;
+  }
+  return { entries, head: { org: head.org, count, hash } satisfies AuditHead };
+}
+
+/** The pages that hold the entries; the first of them may go on from a page that was there before. */
+export function pagesOf(org: string, last: AuditPage | null, entries: readonly AuditEntry[]): readonly AuditPage[] {
+  const pages = new Map<number, AuditEntry[]>();
+  for (const entry of entries) {
+    const number = pageOf(entry.index);
+    const known = pages.get(number);
+    if (known) known.push(entry);
+    else pages.set(number, number === last?.number ? [...last.entries, entry] : [entry]);
+  }
+  return [...pages].map(([number, all]) => ({ org, number, entries: all }));
+}
+
+export function entryHash(entry: Omit<AuditEntry, "hash">): string {
+  const { at, facts, index, kind, prev, what, who } = entry;
+  const sorted = Object.fromEntries(Object.entries(facts).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return sha256(JSON.stringify({ at, facts: sorted, index, kind, prev, what, who }));
+}
+
+export interface AuditProblem {
+  /** The entry at which the chain is not what was written. */
+  readonly index: number;
+  readonly why: string;
+}
+
+export interface AuditVerdict {
+  readonly entries: number;
+  readonly problem: AuditProblem | null;
+}
+
+/** Looks at a chain page by page, oldest first; ends at the first thing that is wrong. */
+export class AuditCheck {
+  readonly #org: string;
+  #next = 0;
+  #hash: string;
+  #problem: AuditProblem | null = null;
+
+  constructor(org: string) {
+    this.#org = org;
+    this.#hash = emptyHead(org).hash;
+  }
+
+  /** True while nothing is wrong. */
+  page(page: AuditPage): boolean {
+    for (const entry of page.entries) {
+      this.#problem ??= this.#look(entry);
+      if (this.#problem) return false;
+      this.#hash = entry.hash;
+      this.#next++;
+    }
+    return true;
+  }
+
+  end(head: AuditHead | null): AuditVerdict {
+    const { count, hash } = head ?? emptyHead(this.#org);
+    this.#problem ??= this.#lookAtEnd(count, hash);
+    return { entries: this.#next, problem: this.#problem };
+  }
+
+  #look(entry: AuditEntry): AuditProblem | null {
+    const index = this.#next;
+    if (entry.index !== index) {
+      const why = entry.index > index ? "it was removed" : "it was put in, or the order was changed";
+      return { index, why: `${why}: entry ${entry.index} stands in its place` };
+    }
+    if (entryHash(entry) !== entry.hash) return { index, why: "it was changed: its hash is another one" };
+    if (entry.prev === this.#hash) return null;
+    if (index === 0) return { index, why: "it is not the beginning of this tenant's chain" };
+    return { index: index - 1, why: "it was changed, with its hash: the next entry does not follow from it" };
+  }
+
+  #lookAtEnd(count: number, hash: string): AuditProblem | null {
+    if (this.#next < count) return { index: this.#next, why: `it was removed: there should be ${count} entries` };
+    if (this.#next > count) return { index: count, why: `it was put in: there should be ${count} entries` };
+    if (this.#hash === hash) return null;
+    return { index: Math.max(0, count - 1), why: "it was changed, with its hash: the head has another one" };
+  }
+}
+
+/** The same for pages that are at hand. */
+export function verifyAudit(pages: Iterable<AuditPage>, head: AuditHead): AuditVerdict {
+  const check = new AuditCheck(head.org);
+  for (const page of pages) if (!check.page(page)) break;
+  return check.end(head);
+}
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");

@@ -1,0 +1,88 @@
+import type { Job } from "./job.ts";
+import type { Placement, Table } from "./table.ts";
+
+/**
+ * A fail-open lease: while the safety kernel does not answer, jobs of its scope may go without a verdict.
+ *
+ * 1. It has an end, 4 hours after its opening at the latest. There is no way to write one without.
+ * 2. No clock prolongs it: one that was opened, or seen, later than now (beyond what clocks differ by) is not in force.
+ *    That it was seen is written down once a minute; a running process also counts the time that passes by itself.
+ * 3. Once ended it stays ended. That stands in a counter of its own, which guards every commit made by virtue of the
+ *    lease: nothing goes out under a lease that somebody has closed.
+ */
+export interface FailOpen {
+  readonly id: string;
+  /** A tenant, or `*` for all of them. */
+  readonly scope: string;
+  readonly reason: string;
+  /** Who approved it. */
+  readonly by: string;
+  readonly openedMs: number;
+  readonly endsMs: number;
+  /** The latest time at which a process has looked after it. */
+  readonly seenMs: number;
+  readonly ended?: { readonly atMs: number; readonly by: string };
+  /** When somebody looks after it: once a minute, at its end, and to remove it. */
+  readonly dueMs: number;
+}
+
+export const EVERYBODY = "*";
+export const FAIL_OPEN_MS = { default: 30 * 60_000, max: 4 * 3_600_000, min: 1_000 } as const;
+/** By how much clocks of healthy machines may differ. */
+export const CLOCK_TOLERANCE_MS = 5_000;
+const SEEN_EVERY_MS = 60_000;
+/** Open leases at the same time; more are a mistake. */
+export const FAIL_OPEN_MAX = 100;
+
+export const FAIL_OPENS: Table<FailOpen> = {
+  name: "fail-open",
+  placement: (lease): Placement => ({
+    lists: [
+      { name: leasesOf(null), score: lease.openedMs },
+      { name: leasesOf(lease.scope), score: lease.openedMs },
+      ...(lease.ended ? [] : [{ name: OPEN_LEASES_LIST, score: lease.openedMs }]),
+    ],
+    queue: null,
+    counters: [lease.ended ? endedOf(lease.id) : OPEN_LEASES],
+    dueMs: lease.dueMs,
+  }),
+};
+
+/** All of them, or those of one scope. */
+export const leasesOf = (scope: string | null): string => (scope === null ? "fail-open" : `fail-open/of/${scope}`);
+export const OPEN_LEASES_LIST = "fail-open/open";
+export const OPEN_LEASES = { group: "fail-open", name: "open" };
+/** 1 when the lease has ended. */
+export const endedOf = (leaseId: string) => ({ group: "fail-open-ended", name: leaseId });
+
+export function openLease(
+  wish: { readonly id: string; readonly scope: string; readonly reason: string; readonly by: string },
+  forMs: number,
+  nowMs: number,
+): FailOpen {
+  const endsMs = nowMs + Math.min(forMs, FAIL_OPEN_MS.max);
+  return seeLease({ ...wish, openedMs: nowMs, endsMs, seenMs: nowMs, dueMs: endsMs }, nowMs);
+}
+
+/** Looked after, and not over yet. */
+export function seeLease(lease: FailOpen, nowMs: number): FailOpen {
+  return { ...lease, seenMs: Math.max(lease.seenMs, nowMs), dueMs: Math.min(lease.endsMs, nowMs + SEEN_EVERY_MS) };
+}
+
+/** `null` when it has ended already. */
+export function endLease(lease: FailOpen, by: string, nowMs: number, keepMs: number): FailOpen | null {
+  if (lease.ended) return null;
+  return { ...lease, ended: { atMs: nowMs, by }, dueMs: nowMs + keepMs };
+}
+
+/** By the clock alone. Written so that a record that somebody has tampered with is not in force either. */
+export function isInForce(lease: FailOpen, nowMs: number): boolean {
+  if (lease.ended !== undefined) return false;
+  if (!(lease.endsMs - lease.openedMs <= FAIL_OPEN_MS.max)) return false;
+  return nowMs < lease.endsMs && Math.max(lease.openedMs, lease.seenMs) <= nowMs + CLOCK_TOLERANCE_MS;
+}
+
+/** A job whose only permission is a lease: a verdict that came later has taken its place. */
+export const isOnLease = (job: Job): boolean => job.bypass !== undefined && job.safety?.snapshot === "";
+
+export const covers = (lease: FailOpen, org: string): boolean => lease.scope === EVERYBODY || lease.scope === org;
