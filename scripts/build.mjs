@@ -15,8 +15,9 @@ import { root, runAsMain, say } from "./run.mjs";
 const ENTRY_POINTS = {
   main: "src/main.ts",
   index: "src/index.ts",
-  worker: "src/worker/worker.ts",
+  worker: "src/worlds/worker-kit.ts",
   sim: "src/sim/simulate.ts",
+  "sqlite-thread": "src/worlds/sqlite-thread.ts",
 };
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");

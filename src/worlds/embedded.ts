@@ -8,12 +8,13 @@ import type { Safety } from "../ports/safety.ts";
 import type { World } from "../world.ts";
 import { cryptoRandom } from "./crypto-random.ts";
 import { EmbeddedLocks } from "./embedded-locks.ts";
-import { openDataDirectory } from "./sqlite.ts";
 import { SqliteBlobs } from "./sqlite-blobs.ts";
 import { SqliteBus } from "./sqlite-bus.ts";
+import { openThread } from "./sqlite-link.ts";
+import type { FencePlace } from "./sqlite-records.ts";
 import { Sequence } from "./sqlite-sequence.ts";
-import { type FencePlace, SqliteStore } from "./sqlite-store.ts";
-import { Writer } from "./sqlite-writer.ts";
+import { SqliteStore } from "./sqlite-store.ts";
+import { type Link, Writer } from "./sqlite-writer.ts";
 import { wallClock } from "./wall-clock.ts";
 
 export interface EmbeddedOptions {
@@ -26,6 +27,8 @@ export interface EmbeddedOptions {
   readonly bus: BusOptions;
   readonly clock?: Clock;
   readonly random?: Random;
+  /** A thread of its own unless a test wants it nearer. */
+  readonly openLink?: (dir: string) => Promise<Link>;
 }
 
 export interface EmbeddedWorld {
@@ -36,16 +39,13 @@ export interface EmbeddedWorld {
 
 /** A world in one process and one data directory; everything that is awaited in it survives a power cut. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWorld> {
-  const { log, metrics, safety, clock = wallClock } = options;
+  const { log, metrics, safety, clock = wallClock, openLink = openThread } = options;
   const random = options.random ?? cryptoRandom(clock);
-  const directory = await openDataDirectory(options.dir);
-  const { db } = directory;
-  const writer = new Writer(db, clock, log);
-  const store = new SqliteStore(db, writer);
-  const bus = new SqliteBus(db, writer, clock, log, options.bus);
-  const fences = new Sequence(db, writer, log, "fence");
+  const writer = new Writer(await openLink(options.dir), clock, log);
+  const store = new SqliteStore(writer);
+  const { bus, fences } = await openParts(writer, clock, options);
   const locks = new EmbeddedLocks(clock, random, () => fences.next());
-  const blobs = new SqliteBlobs(db, writer, clock);
+  const blobs = new SqliteBlobs(writer, clock);
   const stopTidying = startTidying(clock, log, store, blobs);
   const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
   return {
@@ -54,10 +54,20 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWo
       stopTidying();
       locks.close();
       bus.close();
-      writer.close();
-      directory.close();
+      await writer.close();
     },
   };
+}
+
+async function openParts(writer: Writer, clock: Clock, { log, bus: busOptions }: EmbeddedOptions) {
+  try {
+    const bus = await SqliteBus.open(writer, clock, log, busOptions);
+    return { bus, fences: await Sequence.open(writer, log, "fence") };
+  } catch (error) {
+    // Whoever tries again must find the directory free.
+    await writer.close();
+    throw error;
+  }
 }
 
 /** Every minute a bounded step: expired blobs, fences of records that are long gone. */

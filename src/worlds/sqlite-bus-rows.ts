@@ -14,7 +14,7 @@ export class MessageRows {
   readonly #adopt: Statement;
   readonly #groups: Statement;
   readonly #sizes: Statement;
-  #nextSeq: number;
+  readonly #lastSeq: Statement;
 
   constructor(db: Database) {
     const insert =
@@ -39,13 +39,7 @@ export class MessageRows {
     this.#sizes = db.prepare(
       "select subject, grp as name, count(*) as size, min(at_ms) as oldestMs from messages group by 1, 2",
     );
-    const last = db.prepare("select max(seq) as seq from messages").get() as { seq: number | null };
-    this.#nextSeq = (last.seq ?? 0) + 1;
-  }
-
-  /** Numbers are given before the row is written, so that a message can be spoken of in memory. */
-  newSeq(): number {
-    return this.#nextSeq++;
+    this.#lastSeq = db.prepare("select max(seq) as seq from messages");
   }
 
   /** Leaves a row that is there already as it is: it may have been given a delay since. */
@@ -65,13 +59,12 @@ export class MessageRows {
     this.#delete.run(seq);
   }
 
-  visible(subject: string, group: string, nowMs: number, limit: number): readonly VisibleRow[] {
-    return this.#visible.all(subject, group, nowMs, limit) as VisibleRow[];
-  }
-
-  /** When the next delayed message is due; null when there is none. */
-  nextVisibleMs(subject: string, group: string, nowMs: number): number | null {
-    return (this.#nextVisible.get(subject, group, nowMs) as { ms: number | null }).ms;
+  /** The first rows that are ready; when there are no more of them, also when the next delayed one is. */
+  visible(subject: string, group: string, nowMs: number, limit: number): Visible {
+    const rows = this.#visible.all(subject, group, nowMs, limit) as VisibleRow[];
+    if (rows.length === limit) return { rows, hasMore: true, nextMs: null };
+    const { ms: nextMs } = this.#nextVisible.get(subject, group, nowMs) as { ms: number | null };
+    return { rows, hasMore: false, nextMs };
   }
 
   /** From now on the group gets every message; the first group of a subject also gets what waited for it. */
@@ -80,8 +73,14 @@ export class MessageRows {
     if (isFirst) this.#adopt.run(group, subject);
   }
 
+  /** What an earlier boot left. */
+  found(): FoundMessages {
+    const last = this.#lastSeq.get() as { seq: number | null };
+    return { groups: this.#known(), lastSeq: last.seq ?? 0 };
+  }
+
   /** Every group that ever subscribed, and every subject with messages that nobody has asked for yet. */
-  known(): readonly KnownGroup[] {
+  #known(): readonly KnownGroup[] {
     const sizes = this.#sizes.all() as KnownGroup[];
     const groups = this.#groups.all() as { subject: string; name: string }[];
     const isEmpty = (group: { subject: string; name: string }) =>
@@ -112,6 +111,18 @@ export interface VisibleRow {
   readonly id: string;
   readonly packet: string | Uint8Array;
   readonly attempt: number;
+}
+
+export interface Visible {
+  readonly rows: readonly VisibleRow[];
+  readonly hasMore: boolean;
+  /** When the next delayed one is due; null when there is none, or more to read first. */
+  readonly nextMs: number | null;
+}
+
+export interface FoundMessages {
+  readonly groups: readonly KnownGroup[];
+  readonly lastSeq: number;
 }
 
 export interface KnownGroup {

@@ -1,7 +1,7 @@
 import type { BusOptions, Content, Message } from "../ports/bus.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import { contentOf, type MessageRow, type MessageRows, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
+import { contentOf, type MessageRow, NO_GROUP, type VisibleRow } from "./sqlite-bus-rows.ts";
 import type { Writer } from "./sqlite-writer.ts";
 
 /** What the groups of a bus share. */
@@ -9,8 +9,9 @@ export interface GroupHost {
   readonly clock: Clock;
   readonly log: Log;
   readonly writer: Writer;
-  readonly rows: MessageRows;
   readonly options: BusOptions;
+  /** Numbers are given before the row is written, so that a message can be spoken of in memory. */
+  newSeq(): number;
   /** Calls `look` after a few turns of the event loop, and again after as many until it answers true. */
   watch(look: () => boolean): void;
 }
@@ -25,6 +26,8 @@ export interface Slip {
   /** Deliveries begun. */
   attempt: number;
   isRow: boolean;
+  /** Writes under way. */
+  writes: number;
   isEnded: boolean;
   /** The publisher, as long as it waits. */
   safe: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | null;
@@ -40,6 +43,8 @@ export class Shelf {
   #name: string;
   #size: number;
   #oldestMs: number | null;
+  /** While a load is under way: what it may still see and must not bring back. */
+  #erasedMeanwhile: Set<number> | null = null;
 
   constructor(host: GroupHost, subject: string, name: string, found: { size: number; oldestMs: number | null }) {
     this.#host = host;
@@ -59,9 +64,9 @@ export class Shelf {
   }
 
   newSlip({ id, packet }: Message): Slip {
-    const seq = this.#host.rows.newSeq();
+    const seq = this.#host.newSeq();
     const content: Content = { kind: "packet", packet };
-    return { seq, id, content, text: null, attempt: 0, isRow: false, isEnded: false, safe: null };
+    return { seq, id, content, text: null, attempt: 0, isRow: false, writes: 0, isEnded: false, safe: null };
   }
 
   /** Why there is no room for one more; null when there is. */
@@ -84,28 +89,23 @@ export class Shelf {
   async store(slip: Slip): Promise<void> {
     if (slip.isEnded || slip.isRow) return;
     const nowMs = this.#host.clock.now();
-    const isWritten = await this.#write(slip, () => {
-      if (slip.isEnded) return false;
-      this.#host.rows.add(this.#rowOf(slip, nowMs, nowMs));
-      return true;
+    await this.#write(slip, nowMs, () => {
+      const isEnded = () => slip.isEnded;
+      return this.#host.writer.changeUnless(isEnded, "addMessage", this.#rowOf(slip, nowMs, nowMs));
     });
-    if (isWritten) this.#stored(slip, nowMs);
   }
 
   /** Writes down when a message comes again. Its publisher is told; false when the disk refused. */
   async delay(slip: Slip, visibleMs: number): Promise<boolean> {
     const nowMs = this.#host.clock.now();
-    const isWritten = await this.#write(slip, () => {
-      this.#host.rows.put(this.#rowOf(slip, visibleMs, nowMs));
-      return true;
+    return this.#write(slip, nowMs, () => {
+      return this.#host.writer.change("putMessage", this.#rowOf(slip, visibleMs, nowMs));
     });
-    if (isWritten) this.#stored(slip, nowMs);
-    return isWritten;
   }
 
-  /** Counts a delivery before it begins; only a message on disk can be delivered by a later boot. */
-  begin({ isRow, seq, attempt }: Slip): Promise<void> | null {
-    return isRow ? this.#host.writer.change(() => this.#host.rows.begin(seq, attempt)) : null;
+  /** Counts a delivery before it begins; only a message on disk, or on its way there, can come again after a crash. */
+  begin({ isRow, writes, seq, attempt }: Slip): Promise<void> | null {
+    return isRow || writes > 0 ? this.#host.writer.change("beginMessage", seq, attempt) : null;
   }
 
   end(slip: Slip): void {
@@ -114,36 +114,35 @@ export class Shelf {
     this.#erase(slip);
   }
 
-  /** Reads what is ready and not `held`; what is read is held from that moment. */
+  /** Reads what is ready and not `held`; what is read is held from then on. One at a time. */
   async load(limit: number, held: Set<number>): Promise<Loaded> {
-    const { clock, rows, writer } = this.#host;
-    const fresh: VisibleRow[] = [];
+    const { clock, writer } = this.#host;
+    const erased = new Set<number>();
+    this.#erasedMeanwhile = erased;
     try {
-      const next = await writer.readLatest(() => {
-        const nowMs = clock.now();
-        const rowsMax = limit + held.size;
-        const found = rows.visible(this.#subject, this.#name, nowMs, rowsMax);
-        // Now, not when the promise resolves: by then some may have been ended and would look new.
-        for (const row of found) if (!held.has(row.seq)) fresh.push(row);
-        for (const row of fresh) held.add(row.seq);
-        if (found.length === rowsMax) return { hasMore: true, nextMs: null };
-        return { hasMore: false, nextMs: rows.nextVisibleMs(this.#subject, this.#name, nowMs) };
-      });
-      return { slips: fresh.map(slipOf), ...next };
-    } catch (error) {
-      for (const row of fresh) held.delete(row.seq);
-      throw error;
+      const most = limit + held.size;
+      const found = await writer.readLatest("visibleMessages", this.#subject, this.#name, clock.now(), most);
+      const fresh = found.rows.filter(({ seq }) => !held.has(seq) && !erased.has(seq));
+      for (const { seq } of fresh) held.add(seq);
+      return { slips: fresh.map(slipOf), hasMore: found.hasMore, nextMs: found.nextMs };
+    } finally {
+      this.#erasedMeanwhile = null;
     }
   }
 
-  async #write(slip: Slip, write: () => boolean): Promise<boolean> {
+  /** False when the disk refused. Null from `write` says that there was nothing to write any more. */
+  async #write(slip: Slip, nowMs: number, write: () => Promise<unknown>): Promise<boolean> {
+    slip.writes += 1;
     try {
       slip.text ??= textOf(slip.content);
-      return await this.#host.writer.change(write);
+      if ((await write()) !== null) this.#stored(slip, nowMs);
+      return true;
     } catch (error) {
       slip.safe?.reject(error);
       slip.safe = null;
       return false;
+    } finally {
+      slip.writes -= 1;
     }
   }
 
@@ -165,8 +164,9 @@ export class Shelf {
     if (!slip.isRow) return;
     slip.isRow = false;
     this.#size -= 1;
+    this.#erasedMeanwhile?.add(slip.seq);
     // A crash may forget it, and then the message comes once more: "at least once".
-    this.#host.writer.later(() => this.#host.rows.delete(slip.seq));
+    this.#host.writer.later("deleteMessage", slip.seq);
   }
 }
 
@@ -188,7 +188,17 @@ function tellSafe(slip: Slip): void {
 }
 
 function slipOf({ seq, id, packet, attempt }: VisibleRow): Slip {
-  return { seq, id, content: contentOf(packet), text: packet, attempt, isRow: true, isEnded: false, safe: null };
+  return {
+    seq,
+    id,
+    content: contentOf(packet),
+    text: packet,
+    attempt,
+    isRow: true,
+    writes: 0,
+    isEnded: false,
+    safe: null,
+  };
 }
 
 function textOf(content: Content): string | Uint8Array {

@@ -4,22 +4,22 @@ import type { Log } from "../ports/log.ts";
 import type { Packet } from "../wire/packet.ts";
 import { LocalCalls } from "./local-calls.ts";
 import { RecentIds } from "./recent-ids.ts";
-import type { Database } from "./sqlite.ts";
 import { Group } from "./sqlite-bus-group.ts";
-import { MessageRows, NO_GROUP } from "./sqlite-bus-rows.ts";
+import { type FoundMessages, NO_GROUP } from "./sqlite-bus-rows.ts";
 import type { GroupHost } from "./sqlite-bus-shelf.ts";
 import type { Writer } from "./sqlite-writer.ts";
 
 /**
  * The bus of an embedded world: one process, messages on disk where they have to be.
  *
- * 1. A message that a handler ends within a few turns of the event loop is never written: what the handler did is on
- *    disk already, and its publisher is told only then.
+ * 1. A message that a handler ends within a few turns of the writer is never written: what the handler did is on disk
+ *    already, and its publisher is told only then.
  * 2. All else is written in the store's own transactions, and delivered again after a restart.
  * 3. A group that subscribed once gets every message, running or not. A subject that nobody ever consumed keeps its
  *    messages for the first group that does.
  */
 export class SqliteBus implements Bus {
+  readonly workers = { mayBeOthers: false, why: "all workers on this bus are in this process, and ours" };
   readonly #host: GroupHost;
   readonly #subjects = new Map<string, Map<string, Group>>();
   readonly #recent: OncePerId;
@@ -28,12 +28,17 @@ export class SqliteBus implements Bus {
   #young: (() => boolean)[][] = [];
   #isTurning = false;
 
-  constructor(db: Database, writer: Writer, clock: Clock, log: Log, options: BusOptions) {
-    const rows = new MessageRows(db);
-    this.#host = { clock, log, writer, rows, options, watch: (look) => this.#watch(look) };
+  static async open(writer: Writer, clock: Clock, log: Log, options: BusOptions): Promise<SqliteBus> {
+    return new SqliteBus(writer, clock, log, options, await writer.read("findMessages"));
+  }
+
+  private constructor(writer: Writer, clock: Clock, log: Log, options: BusOptions, { groups, lastSeq }: FoundMessages) {
+    let seq = lastSeq;
+    const newSeq = () => ++seq;
+    this.#host = { clock, log, writer, options, newSeq, watch: (look) => this.#watch(look) };
     this.#recent = new OncePerId(clock);
     this.#calls = new LocalCalls(log);
-    for (const found of rows.known()) {
+    for (const found of groups) {
       this.#groupsOf(found.subject).set(found.name, new Group(this.#host, found.subject, found.name, found));
     }
   }
@@ -57,7 +62,7 @@ export class SqliteBus implements Bus {
     const group = groups.get(name) ?? orphans ?? this.#newGroup(subject, name);
     groups.set(name, group);
     const isFirst = groups.size === 1;
-    await this.#host.writer.change(() => this.#host.rows.subscribe(subject, name, isFirst));
+    await this.#host.writer.change("subscribe", subject, name, isFirst);
     return group.join(handler);
   }
 
@@ -104,7 +109,7 @@ export class SqliteBus implements Bus {
   #turnSoon(): void {
     if (this.#isTurning) return;
     this.#isTurning = true;
-    setImmediate(() => {
+    this.#host.writer.afterTurn(() => {
       this.#isTurning = false;
       const old = this.#young.length >= GRACE_TURNS ? this.#young.shift()! : [];
       this.#young.push(old.filter((look) => !look()));

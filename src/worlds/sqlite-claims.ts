@@ -1,6 +1,6 @@
-import type { Put } from "../ports/store.ts";
 import { type Claim, Lane, type Place } from "./lane.ts";
-import type { Participant } from "./sqlite-writer.ts";
+import type { PreparedPut } from "./sqlite-change.ts";
+import type { Participant } from "./sqlite-scribe.ts";
 
 /**
  * Who has taken which record: one lane for each queue, one for everything that is due.
@@ -10,7 +10,7 @@ export class Claims implements Participant {
   readonly #queues = new Map<string, Lane>();
   readonly #due = new Lane();
   #taken: { readonly lane: Lane; readonly rows: readonly Place[] }[] = [];
-  #moved: Put[] = [];
+  #moved: PreparedPut[] = [];
 
   takeQueued<R extends Place>(table: string, queue: string, claim: Claim, page: Page<R>): readonly R[] {
     const key = keyOf(table, queue);
@@ -33,8 +33,8 @@ export class Claims implements Participant {
   }
 
   /** What a put does to the claims on its record. */
-  follow(put: Put): void {
-    if (!staysInQueue(put) || put.from.dueMs !== put.to.dueMs) this.#moved.push(put);
+  follow(put: PreparedPut): void {
+    if (put.isQueueMoved || put.isDueMoved) this.#moved.push(put);
   }
 
   flush(): void {}
@@ -57,12 +57,11 @@ export class Claims implements Participant {
     return rows;
   }
 
-  #move(put: Put): void {
-    const { table, id, from, to } = put;
-    if (from.dueMs !== to.dueMs) this.#due.moved(table, id, to.dueMs);
-    if (staysInQueue(put)) return;
-    if (from.queue !== null) this.#moveQueued(table, id, from.queue.name, null);
-    if (to.queue !== null) this.#moveQueued(table, id, to.queue.name, to.queue.score);
+  #move({ table, id, dueMs, isDueMoved, queue, score, isQueueMoved, queueLeft }: PreparedPut): void {
+    if (isDueMoved) this.#due.moved(table, id, dueMs);
+    if (!isQueueMoved) return;
+    if (queueLeft !== null) this.#moveQueued(table, id, queueLeft, null);
+    if (queue !== null) this.#moveQueued(table, id, queue, score);
   }
 
   #moveQueued(table: string, id: string, queue: string, score: number | null): void {
@@ -75,9 +74,5 @@ export class Claims implements Participant {
 }
 
 type Page<R> = (from: Place | null, limit: number) => readonly R[];
-
-function staysInQueue({ from, to }: Put): boolean {
-  return from.queue?.name === to.queue?.name && from.queue?.score === to.queue?.score;
-}
 
 const keyOf = (table: string, queue: string): string => `${table}\n${queue}`;

@@ -1,10 +1,10 @@
-import type { Change, Committed, Guard, Put } from "../ports/store.ts";
-import { deltasOf, movesOf } from "../ports/store.ts";
+import type { Guard } from "../ports/store.ts";
 import type { Database, Statement } from "./sqlite.ts";
 import { BulkInsert } from "./sqlite-bulk.ts";
+import type { FlatEntries, PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
 import type { Claims } from "./sqlite-claims.ts";
 import type { Counters } from "./sqlite-counters.ts";
-import type { Participant } from "./sqlite-writer.ts";
+import type { Participant } from "./sqlite-scribe.ts";
 
 /**
  * Changes: checked one by one, written together.
@@ -19,6 +19,8 @@ export class Commits implements Participant {
   readonly #claims: Claims;
   readonly #rows = new Map<string, Row>();
   readonly #fences = new Map<string, Fence>();
+  /** Versions on disk of records that were written not long ago: most are written again soon, and nobody else writes. */
+  readonly #versions = new Map<string, number>();
   readonly #selectVersion: Statement;
   readonly #selectFence: Statement;
   readonly #deleteRecord: Statement;
@@ -54,39 +56,36 @@ export class Commits implements Participant {
     this.#outboxSeq = (last.seq ?? 0) + 1;
   }
 
-  commit({ change, puts, sends }: PreparedChange): Committed {
+  commit(change: PreparedChange): PreparedCommitted {
+    const { atMs, puts, guards, deltas } = change;
     const versions: number[] = [];
-    for (const { key, put } of puts) {
-      const version = this.#versionOf(key, put.table, put.id);
-      if (put.expect !== null && put.expect !== version) return { kind: "stale", table: put.table, id: put.id };
+    for (const { table, id, expect } of puts) {
+      const version = this.#versionOf(table, id);
+      if (expect !== null && expect !== version) return { kind: "stale", table, id };
       versions.push(version);
     }
-    const deltas = deltasOf(change.puts);
-    const refusal = this.#refusalOf(change.guards, deltas);
-    if (refusal !== null) return { kind: "refused", guard: refusal };
+    const at = this.#refusedAt(guards, deltas);
+    if (at !== null) return { kind: "refused", at };
 
-    for (const [at, { key, put, json }] of puts.entries()) {
-      const before = this.#rows.get(key);
-      const version = json === null ? 0 : versions[at]! + 1;
-      this.#rows.set(key, { put: before ? { ...put, from: before.put.from } : put, version, json });
-      this.#claims.follow(put);
-    }
+    for (const [index, put] of puts.entries()) this.#put(put, versions[index]!);
     for (const { counter, delta } of deltas) this.#counters.add(counter, delta);
-    for (const guard of change.guards) {
-      if (guard.kind === "fence") this.#fences.set(keyOf(guard.table, guard.id), { ...guard, atMs: change.atMs });
+    for (const { name, delta } of change.totals) this.#counters.addTotal(name, delta);
+    for (const guard of guards) {
+      if (guard.kind === "fence") this.#fences.set(keyOf(guard.table, guard.id), { ...guard, atMs });
     }
-    for (const { id, subject, json } of sends) this.#outbox.add(id, change.atMs, this.#outboxSeq++, subject, json);
+    for (const { id, subject, json } of change.sends) this.#outbox.add(id, atMs, this.#outboxSeq++, subject, json);
+    if (change.watch.length === 0) return COMMITTED;
     return { kind: "committed", seen: change.watch.map((counter) => this.#counters.value(counter)) };
   }
 
   flush(): void {
-    for (const { put, version, json } of this.#rows.values()) {
-      const { table, id, to } = put;
+    for (const row of this.#rows.values()) {
+      const { table, id, json, dueMs, queue, score } = row.put;
       if (json === null) this.#deleteRecord.run(table, id);
-      else this.#records.add(table, id, version, json, to.dueMs, to.queue?.name ?? null, to.queue?.score ?? null);
-      const moves = movesOf(put);
-      for (const { name, score } of moves.listsRemoved) this.#deleteEntry.run(table, name, score, id);
-      for (const { name, score } of moves.listsAdded) this.#entries.add(table, name, score, id);
+      else this.#records.add(table, id, row.version, json, dueMs, queue, score);
+      const { left, entered } = row;
+      for (let i = 0; i < left.length; i += 2) this.#deleteEntry.run(table, left[i]!, left[i + 1]!, id);
+      for (let i = 0; i < entered.length; i += 2) this.#entries.add(table, entered[i]!, entered[i + 1]!, id);
     }
     this.#records.flush();
     this.#entries.flush();
@@ -95,6 +94,8 @@ export class Commits implements Participant {
   }
 
   committed(): void {
+    if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
+    for (const [key, { version }] of this.#rows) this.#versions.set(key, version);
     this.#rows.clear();
     this.#fences.clear();
   }
@@ -107,22 +108,34 @@ export class Commits implements Participant {
     this.#outbox.clear();
   }
 
-  /** The first guard that does not hold: fences before all others. */
-  #refusalOf(guards: readonly Guard[], deltas: ReturnType<typeof deltasOf>): Guard | null {
-    for (const guard of guards) {
-      if (guard.kind === "fence" && this.#fenceOf(guard.table, guard.id) > guard.fence) return guard;
+  #put(put: PreparedPut, versionBefore: number): void {
+    const key = keyOf(put.table, put.id);
+    const before = this.#rows.get(key);
+    this.#rows.set(key, {
+      put,
+      version: put.json === null ? 0 : versionBefore + 1,
+      left: before ? [...before.left, ...put.listsLeft] : put.listsLeft,
+      entered: before ? [...without(before.entered, put.listsLeft), ...put.listsEntered] : put.listsEntered,
+    });
+    this.#claims.follow(put);
+  }
+
+  /** The place of the first guard that does not hold: fences before all others. */
+  #refusedAt(guards: readonly Guard[], deltas: PreparedChange["deltas"]): number | null {
+    for (const [at, guard] of guards.entries()) {
+      if (guard.kind === "fence" && this.#fenceOf(guard.table, guard.id) > guard.fence) return at;
     }
-    for (const guard of guards) {
+    for (const [at, guard] of guards.entries()) {
       switch (guard.kind) {
         case "fence":
           break;
         case "absent":
-          if (this.#versionOf(keyOf(guard.table, guard.id), guard.table, guard.id) > 0) return guard;
+          if (this.#versionOf(guard.table, guard.id) > 0) return at;
           break;
         case "counter": {
           const { group, name } = guard.counter;
           const own = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
-          if (this.#counters.value(guard.counter) + own > guard.max) return guard;
+          if (this.#counters.value(guard.counter) + own > guard.max) return at;
           break;
         }
         default:
@@ -133,9 +146,10 @@ export class Commits implements Participant {
   }
 
   /** 0 when there is no such record. */
-  #versionOf(key: string, table: string, id: string): number {
-    const row = this.#rows.get(key);
-    if (row) return row.version;
+  #versionOf(table: string, id: string): number {
+    const key = keyOf(table, id);
+    const known = this.#rows.get(key)?.version ?? this.#versions.get(key);
+    if (known !== undefined) return known;
     return (this.#selectVersion.get(table, id) as { version: number } | undefined)?.version ?? 0;
   }
 
@@ -146,34 +160,12 @@ export class Commits implements Participant {
   }
 }
 
-/** A change as text, made outside the transaction: what cannot be written fails its caller and nobody else. */
-export interface PreparedChange {
-  readonly change: Change;
-  readonly puts: readonly { readonly key: string; readonly put: Put; readonly json: string | null }[];
-  readonly sends: readonly { readonly id: string; readonly subject: string; readonly json: string }[];
-}
-
-export function prepareChange(change: Change): PreparedChange {
-  const puts = change.puts.map((put) => {
-    for (const entry of put.to.lists) checkScore(put, entry.score);
-    if (put.to.queue !== null) checkScore(put, put.to.queue.score);
-    const json = put.value === null ? null : jsonOf(put.value, `${put.table} \`${put.id}\``);
-    return { key: keyOf(put.table, put.id), put, json };
-  });
-  if (puts.length > 1 && new Set(puts.map(({ key }) => key)).size < puts.length) {
-    throw new Error("a change may put each record once");
-  }
-  const sends = change.sends.map(({ id, subject, packet }) => {
-    return { id, subject, json: jsonOf(packet, `message \`${id}\``) };
-  });
-  return { change, puts, sends };
-}
-
 interface Row {
-  /** The last put, with the places from before the first. */
-  readonly put: Put;
+  /** The last put of the batch; the moves are those of all of them. */
+  readonly put: PreparedPut;
   readonly version: number;
-  readonly json: string | null;
+  readonly left: FlatEntries;
+  readonly entered: FlatEntries;
 }
 
 interface Fence {
@@ -183,15 +175,19 @@ interface Fence {
   readonly atMs: number;
 }
 
+const VERSIONS_MAX = 20_000;
+
+/** One object for all of them: within one message it travels once. */
+const COMMITTED: PreparedCommitted = { kind: "committed", seen: [] };
+
 const keyOf = (table: string, id: string): string => `${table}\n${id}`;
 
-function jsonOf(value: unknown, what: string): string {
-  const json: string | undefined = JSON.stringify(value);
-  if (json === undefined) throw new Error(`${what} is not a JSON document`);
-  return json;
-}
-
-function checkScore(put: Put, score: number): void {
-  if (Number.isSafeInteger(score) && score >= 0) return;
-  throw new Error(`${put.table} \`${put.id}\` has the score ${score}: a score is an integer from 0 to 2^52 - 1`);
+function without(entries: FlatEntries, gone: FlatEntries): FlatEntries {
+  const kept: (string | number)[] = [];
+  for (let i = 0; i < entries.length; i += 2) {
+    let isGone = false;
+    for (let j = 0; j < gone.length; j += 2) isGone ||= gone[j] === entries[i] && gone[j + 1] === entries[i + 1];
+    if (!isGone) kept.push(entries[i]!, entries[i + 1]!);
+  }
+  return kept;
 }

@@ -1,10 +1,10 @@
 import type { CounterName } from "../model/table.ts";
 import type { Database, Statement } from "./sqlite.ts";
-import type { Participant } from "./sqlite-writer.ts";
+import type { Participant } from "./sqlite-scribe.ts";
 
 /**
  * The counters. The data directory has one process, so they are read from memory; a hot one is written once for a whole
- * batch of commits. A counter at zero does not exist.
+ * batch of commits. A counter at zero does not exist. Totals are counters of a group that no record can name.
  */
 export class Counters implements Participant {
   readonly #groups = new Map<string, Map<string, Cell>>();
@@ -36,6 +36,14 @@ export class Counters implements Participant {
     if (cell.isTouched) return;
     cell.isTouched = true;
     this.#touched.push(cell);
+  }
+
+  total(name: string): number {
+    return this.value({ group: TOTALS, name });
+  }
+
+  addTotal(name: string, delta: number): void {
+    this.add({ group: TOTALS, name }, delta);
   }
 
   /** Of more than `limit` counters, each call shows the next ones: none is always left out. */
@@ -108,6 +116,9 @@ interface Cell {
   saved: number;
   isTouched: boolean;
 }
+
+/** The names of groups are single lines. */
+const TOTALS = "\ntotals";
 
 interface CounterRow {
   readonly grp: string;

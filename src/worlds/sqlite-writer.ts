@@ -1,60 +1,108 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
-import type { Database } from "./sqlite.ts";
+import type { Handlers } from "./sqlite-duties.ts";
+import type { Answers, Batch, Call, Failure } from "./sqlite-scribe.ts";
 
 /**
- * The one writer of a data directory: group commit.
+ * The way to the one writer of a data directory: group commit.
  *
- * 1. All calls of one tick run in one transaction: first the changes, in the order in which they came, then the reads.
- *    None of them awaited another, so any order is a fair one, and this one lets the changes be written in bulk.
+ * 1. Calls of one tick travel together and run in one transaction; of many, the first leave early, so that the writer
+ *    works while the rest is gathered. Batches run in order, so whoever awaited a write reads it.
  * 2. A promise resolves only after its transaction is on disk. If the commit fails, all of them reject.
- * 3. A call that throws takes nobody with it: the transaction is rolled back and each call runs again alone. So calls
- *    must be repeatable; what they change in memory is undone by their participant's `rolledBack`.
+ * 3. At most `UNDER_WAY_MAX` batches are under way: a slow disk makes larger batches, not a longer line.
  * 4. What rides along (`later`) costs no transaction of its own while others come by, and waits `LATER_MS` at most.
  *    It is for facts that may be lost in a crash, because they are then found out again.
- * 5. A tick that only reads writes nothing and does not wait for the disk.
  */
 export class Writer {
-  readonly #db: Database;
+  readonly #link: Link;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #participants: Participant[] = [];
-  #changes: Call[] = [];
-  #reads: Call[] = [];
-  #riders: Rider[] = [];
+  #changes: Waiting[] = [];
+  #reads: Waiting[] = [];
+  #riders: Call[] = [];
   #ridersDue = false;
   #ridersTimer: Cancel | null = null;
   #armed = false;
-  #closed = false;
+  #underWay = 0;
+  #onTurn: (() => void)[] = [];
+  #lastAnswer: Promise<void> = Promise.resolve();
+  /** The thread is gone, and that was told. */
+  #isCut = false;
+  #closed: Promise<void> | null = null;
 
-  constructor(db: Database, clock: Clock, log: Log) {
-    this.#db = db;
+  constructor(link: Link, clock: Clock, log: Log) {
+    this.#link = link;
     this.#clock = clock;
     this.#log = log;
   }
 
-  join(participant: Participant): void {
-    this.#participants.push(participant);
-  }
-
   /** Runs in the next transaction; resolves when that is durable. */
-  change<T>(run: () => T): Promise<T> {
-    return this.#call(this.#changes, run);
+  change<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
+    return this.#call(this.#changes, [name, ...args], null);
   }
 
-  read<T>(run: () => T): Promise<T> {
-    return this.#call(this.#reads, run);
+  /** The same, unless it has become pointless by the time it would leave; then it answers null. */
+  changeUnless<N extends Name>(
+    isMoot: () => boolean,
+    name: N,
+    ...args: Parameters<Handlers[N]>
+  ): Promise<ReturnType<Handlers[N]> | null> {
+    return this.#call(this.#changes, [name, ...args], isMoot);
+  }
+
+  read<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
+    return this.#call(this.#reads, [name, ...args], null);
   }
 
   /** A read that must see what was left to ride along. */
-  readLatest<T>(run: () => T): Promise<T> {
+  readLatest<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
     if (this.#riders.length > 0) this.#ridersDue = true;
-    return this.#call(this.#reads, run);
+    return this.#call(this.#reads, [name, ...args], null);
   }
 
-  later(run: Rider): void {
+  later<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): void {
+    this.#ride([name, ...args]);
+  }
+
+  /** Calls back once the next answer has been heard by whoever awaits it, or in the next turn when none is awaited. */
+  afterTurn(look: () => void): void {
+    if (this.#underWay === 0 && !this.#armed) setImmediate(look);
+    else this.#onTurn.push(look);
+  }
+
+  /** Writes what is waiting and refuses everything after. */
+  close(): Promise<void> {
+    this.#closed ??= this.#writeAll().then(() => this.#link.close());
+    return this.#closed;
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#ridersDue = true;
+    do {
+      this.#send();
+      // Answers come in order: after the last there is none.
+      await this.#lastAnswer;
+    } while (this.#hasWaiting);
+    this.#ridersTimer?.();
+  }
+
+  get #hasWaiting(): boolean {
+    return this.#changes.length > 0 || this.#reads.length > 0;
+  }
+
+  #call<T>(queue: Waiting[], call: Call, isMoot: Waiting["isMoot"]): Promise<T> {
+    if (this.#closed) return Promise.reject(new DirectoryFailure("the data directory is closed"));
+    return new Promise<T>((resolve, reject) => {
+      queue.push({ call, isMoot, resolve: resolve as (result: unknown) => void, reject });
+      const isFull = this.#changes.length + this.#reads.length >= EARLY_CALLS;
+      if (isFull && this.#underWay < UNDER_WAY_MAX) this.#send();
+      else this.#arm();
+    });
+  }
+
+  #ride(call: Call): void {
     if (this.#closed) return;
-    this.#riders.push(run);
+    this.#riders.push(call);
     this.#ridersTimer ??= this.#clock.after(LATER_MS, () => {
       this.#ridersTimer = null;
       this.#ridersDue = true;
@@ -62,41 +110,62 @@ export class Writer {
     });
   }
 
-  /** Writes what is waiting and refuses everything after. */
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#ridersDue = true;
-    do this.#flush();
-    while (this.#changes.length > 0 || this.#reads.length > 0);
-    this.#ridersTimer?.();
+  #arm(): void {
+    if (this.#armed || this.#underWay >= UNDER_WAY_MAX) return;
+    this.#armed = true;
+    setImmediate(this.#sendArmed);
   }
 
-  #call<T>(queue: Call[], run: () => T): Promise<T> {
-    if (this.#closed) return Promise.reject(new Error("the data directory is closed"));
-    return new Promise<T>((resolve, reject) => {
-      queue.push({ run, resolve: resolve as (result: unknown) => void, reject, result: undefined });
-      this.#arm();
+  readonly #sendArmed = (): void => {
+    this.#armed = false;
+    if (!this.#closed) this.#send();
+    if (this.#underWay === 0) this.#turn();
+  };
+
+  #send(): void {
+    const changes = this.#takeChanges();
+    const reads = this.#reads.splice(0, BATCH_MAX);
+    const riders = this.#takeRiders(changes.length > 0);
+    if (changes.length + reads.length + riders.length === 0) return;
+    this.#underWay += 1;
+    this.#lastAnswer = this.#link.run({ riders, changes: changes.map(callOf), reads: reads.map(callOf) }).then(
+      (answers) => {
+        settle(answers, changes, reads);
+        this.#hear(answers, riders);
+        this.#answered();
+      },
+      (error: unknown) => {
+        for (const { reject } of changes) reject(error);
+        for (const { reject } of reads) reject(error);
+        if (!this.#isCut) this.#log.write("error", "store.thread_lost", { error: String(error) });
+        this.#isCut = true;
+        this.#answered();
+      },
+    );
+    if (this.#hasWaiting) this.#arm();
+  }
+
+  #answered(): void {
+    this.#underWay -= 1;
+    this.#turn();
+    if (this.#hasWaiting || this.#ridersDue) this.#arm();
+  }
+
+  /** Later than now, because whoever was answered goes on in between. */
+  #turn(): void {
+    for (const look of this.#onTurn.splice(0)) setImmediate(look);
+  }
+
+  #takeChanges(): Waiting[] {
+    const changes = this.#changes.splice(0, BATCH_MAX);
+    return changes.filter(({ isMoot, resolve }) => {
+      if (isMoot === null || !isMoot()) return true;
+      resolve(null);
+      return false;
     });
   }
 
-  #arm(): void {
-    if (this.#armed) return;
-    this.#armed = true;
-    setImmediate(this.#flush);
-  }
-
-  readonly #flush = (): void => {
-    this.#armed = false;
-    const changes = this.#changes;
-    const reads = this.#reads;
-    this.#changes = changes.length > BATCH_MAX ? changes.splice(BATCH_MAX) : [];
-    this.#reads = reads.length > BATCH_MAX ? reads.splice(BATCH_MAX) : [];
-    if (this.#changes.length > 0 || this.#reads.length > 0) this.#arm();
-    this.#runBatch(changes, reads, this.#takeRiders(changes.length > 0));
-  };
-
-  #takeRiders(others: boolean): readonly Rider[] {
+  #takeRiders(others: boolean): readonly Call[] {
     if (this.#riders.length === 0 || !(others || this.#ridersDue)) return [];
     const riders = this.#riders;
     this.#riders = [];
@@ -106,99 +175,56 @@ export class Writer {
     return riders;
   }
 
-  #runBatch(changes: readonly Call[], reads: readonly Call[], riders: readonly Rider[]): void {
-    const size = changes.length + reads.length + riders.length;
-    if (size === 0) return;
-    const failure = this.#transact(changes, reads, riders);
-    if (failure !== null && failure.stage === "call" && size > 1) {
-      this.#runAlone(changes, reads, riders);
-      return;
-    }
-    for (const call of changes) settle(call, failure);
-    for (const call of reads) settle(call, failure);
-    if (failure === null) return;
-    this.#report(size, failure);
+  #hear({ trouble }: Answers, riders: readonly Call[]): void {
+    if (trouble === null) return;
+    const { calls, stage, text } = trouble;
+    this.#log.write("error", "store.write_failed", { calls, stage, error: text });
     // A disk that is full for a minute must not lose them; a rider that is itself at fault must not come for ever.
-    if (failure.stage === "commit") for (const rider of riders) this.later(rider);
-  }
-
-  #runAlone(changes: readonly Call[], reads: readonly Call[], riders: readonly Rider[]): void {
-    let failed = 0;
-    let first: Failure | null = null;
-    const note = (failure: Failure | null): Failure | null => {
-      if (failure !== null) failed++;
-      first ??= failure;
-      return failure;
-    };
-    for (const rider of riders) note(this.#transact([], [], [rider]));
-    for (const call of changes) settle(call, note(this.#transact([call], [], [])));
-    for (const call of reads) settle(call, note(this.#transact([], [call], [])));
-    if (first !== null) this.#report(failed, first);
-  }
-
-  #report(calls: number, failure: Failure): void {
-    this.#log.write("error", "store.write_failed", { calls, stage: failure.stage, error: String(failure.error) });
-  }
-
-  /** Runs everything in one transaction. A lone read needs none. */
-  #transact(changes: readonly Call[], reads: readonly Call[], riders: readonly Rider[]): Failure | null {
-    const isLoneRead = changes.length === 0 && riders.length === 0 && reads.length === 1;
-    let stage: Failure["stage"] = "commit";
-    try {
-      if (!isLoneRead) this.#db.exec("begin");
-      stage = "call";
-      for (const rider of riders) rider();
-      for (const call of changes) call.result = call.run();
-      for (const participant of this.#participants) participant.flush();
-      for (const call of reads) call.result = call.run();
-      stage = "commit";
-      if (!isLoneRead) this.#db.exec("commit");
-    } catch (error) {
-      if (!isLoneRead) this.#rollBack();
-      for (const participant of this.#participants) participant.rolledBack();
-      return { stage, error };
-    }
-    for (const participant of this.#participants) participant.committed();
-    return null;
-  }
-
-  #rollBack(): void {
-    try {
-      this.#db.exec("rollback");
-    } catch {
-      // Some errors (a full disk, an I/O error) have rolled back already, and then this one says so.
-    }
+    if (stage === "commit") for (const rider of riders) this.#ride(rider);
   }
 }
 
-/** Who keeps something in memory that must follow the transaction. */
-export interface Participant {
-  /** After the changes, before the reads: hand over to SQLite what was gathered. */
-  flush(): void;
-  committed(): void;
-  rolledBack(): void;
+/** Carries batches to the scribe, and answers back, in order. Rejects when the scribe is gone. */
+export interface Link {
+  run(batch: Batch): Promise<Answers>;
+  close(): Promise<void>;
 }
 
-interface Call {
-  readonly run: () => unknown;
+/** The directory did not answer as it should: whether something was written is not known. */
+export class DirectoryFailure extends Error {
+  override readonly name = "DirectoryFailure";
+  readonly code = "STORE_UNAVAILABLE";
+}
+
+type Name = keyof Handlers;
+
+interface Waiting {
+  readonly call: Call;
+  readonly isMoot: (() => boolean) | null;
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
-  result: unknown;
 }
 
-type Rider = () => void;
+const callOf = ({ call }: Waiting): Call => call;
 
-interface Failure {
-  /** Whose fault it is: one of the calls, or the transaction's. */
-  readonly stage: "call" | "commit";
-  readonly error: unknown;
+function settle({ results, failures }: Answers, changes: readonly Waiting[], reads: readonly Waiting[]): void {
+  let at = 0;
+  for (const calls of [changes, reads]) {
+    for (const { resolve, reject } of calls) {
+      const failure = failures?.[at] ?? null;
+      if (failure === null) resolve(results[at]);
+      else reject(errorOf(failure));
+      at += 1;
+    }
+  }
 }
 
-function settle(call: Call, failure: Failure | null): void {
-  if (failure === null) call.resolve(call.result);
-  else call.reject(failure.error);
+function errorOf({ isPassing, text }: Failure): Error {
+  return isPassing ? new DirectoryFailure(text) : new Error(text);
 }
 
-/** Bounds how long one transaction keeps the event loop: some tens of milliseconds. */
+/** Calls that do not wait for the end of their tick: a long tick must not keep the writer idle. */
+const EARLY_CALLS = 16;
 const BATCH_MAX = 500;
+const UNDER_WAY_MAX = 16;
 const LATER_MS = 20;

@@ -86,7 +86,7 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
   }
 }
 
-const DATA_FILE = "cordum.db";
+export const DATA_FILE = "cordum.db";
 const LOCK_FILE = "lock.db";
 const HOLDER_FILE = "lock.pid";
 
@@ -109,13 +109,13 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => Database;
 }
 
-async function sqliteModule(): Promise<SqliteModule> {
+export async function sqliteModule(): Promise<SqliteModule> {
   // Not an import: runtimes without it would fail to load this file, and bundlers would try to resolve it.
   const builtin = process.getBuiltinModule("node:sqlite") as SqliteModule | undefined;
   return builtin ?? ((await import("@photostructure/sqlite")) as unknown as SqliteModule);
 }
 
-function openFile({ DatabaseSync }: SqliteModule, file: string): Database {
+export function openFile({ DatabaseSync }: SqliteModule, file: string): Database {
   try {
     return new DatabaseSync(file);
   } catch (error) {

@@ -7,8 +7,12 @@ import type { LogLevel } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
 import type { Safety } from "../../src/ports/safety.ts";
 import { type EmbeddedWorld, openEmbedded } from "../../src/worlds/embedded.ts";
+import { openLocally } from "../worlds/directory.ts";
 
-/** An embedded world in a directory of its own, which can be closed and opened again. */
+/**
+ * An embedded world in a directory of its own, which can be closed and opened again. It has no thread of its own, because
+ * a manual clock could not tell when that has come to rest; threads are tested in `test/worlds/sqlite-link.test.ts`.
+ */
 export class EmbeddedBench {
   readonly dir = mkdtempSync(join(tmpdir(), "cordum-embedded-"));
   readonly logged: { readonly level: LogLevel; readonly event: string }[] = [];
@@ -29,6 +33,7 @@ export class EmbeddedBench {
       metrics: NO_METRICS,
       safety: NO_SAFETY,
       bus: this.#bus,
+      openLink: openLocally,
       ...(this.#clock ? { clock: this.#clock } : {}),
     });
     return this.#opened.world;

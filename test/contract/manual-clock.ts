@@ -68,7 +68,7 @@ export class ManualClock implements Clock {
   }
 }
 
-const REST_TURNS = 20;
+const REST_TURNS = 60;
 
 async function rest(): Promise<void> {
   for (let turn = 0; turn < REST_TURNS; turn++) await new Promise<void>((resolve) => setImmediate(resolve));

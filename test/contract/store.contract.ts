@@ -6,6 +6,7 @@ import { listCases } from "./store.lists.ts";
 import { propertyCases } from "./store.property.ts";
 import { reopenCases } from "./store.reopen.ts";
 import { type StoreCase, StoreKit, type StoreSubject } from "./store.subject.ts";
+import { totalCases } from "./store.totals.ts";
 
 export type { StoreSubject } from "./store.subject.ts";
 
@@ -31,6 +32,7 @@ export function storeContract(name: string, open: () => Promise<StoreSubject>): 
       );
     commitCases(test);
     guardCases(test);
+    totalCases(test);
     listCases(test);
     claimCases(test);
     reopenCases(test);

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe } from "vitest";
-import { openDataDirectory } from "../../src/worlds/sqlite.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { Writer } from "../../src/worlds/sqlite-writer.ts";
 import { wallClock } from "../../src/worlds/wall-clock.ts";
+import { openLocally } from "../worlds/directory.ts";
 import { type StoreSubject, storeContract } from "./store.contract.ts";
 import { inOrderProperty } from "./store.property.ts";
 import { StoreKit } from "./store.subject.ts";
@@ -19,25 +19,20 @@ describe("store, embedded only", () => {
 async function openSubject(): Promise<StoreSubject> {
   const dir = mkdtempSync(join(tmpdir(), "cordum-store-"));
   const open = async () => {
-    const directory = await openDataDirectory(dir);
-    const writer = new Writer(directory.db, wallClock, { write: () => {} });
-    const close = () => {
-      writer.close();
-      directory.close();
-    };
-    return { store: new SqliteStore(directory.db, writer), close };
+    const writer = new Writer(await openLocally(dir), wallClock, { write: () => {} });
+    return { store: new SqliteStore(writer), close: () => writer.close() };
   };
   let opened = await open();
   return {
     store: opened.store,
     run: (promise) => promise,
     reopen: async () => {
-      opened.close();
+      await opened.close();
       opened = await open();
       return opened.store;
     },
     close: async () => {
-      opened.close();
+      await opened.close();
       rmSync(dir, { recursive: true, force: true });
     },
   };

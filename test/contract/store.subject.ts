@@ -1,6 +1,6 @@
 import type { CounterName, Entry, Table } from "../../src/model/table.ts";
 import type { Message } from "../../src/ports/bus.ts";
-import type { Change, Committed, Guard, ListQuery, Put, Store, Versioned } from "../../src/ports/store.ts";
+import type { Change, Committed, Guard, ListQuery, Put, Store, Total, Versioned } from "../../src/ports/store.ts";
 import { put } from "../../src/ports/store.ts";
 
 /** What the store contract asks of an adapter's harness, and the vocabulary of its cases. */
@@ -43,6 +43,7 @@ export interface ChangeParts {
   readonly guards?: readonly Guard[];
   readonly sends?: readonly Message[];
   readonly watch?: readonly CounterName[];
+  readonly totals?: readonly Total[];
   readonly atMs?: number;
 }
 

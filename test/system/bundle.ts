@@ -6,15 +6,20 @@ import { build } from "esbuild";
 export async function bundle(fixture: string): Promise<string> {
   // Inside the project: packages are found from there, and the folder is ignored by git.
   const dir = mkdtempSync(join(import.meta.dirname, "..", "..", "node_modules", ".cordum-fixture-"));
-  const outfile = join(dir, fixture.replace(/\.ts$/, ".mjs"));
+  const name = fixture.replace(/\.ts$/, "");
   await build({
-    entryPoints: [join(import.meta.dirname, "fixtures", fixture)],
-    outfile,
+    entryPoints: {
+      [name]: join(import.meta.dirname, "fixtures", fixture),
+      // The embedded world starts its thread from a file beside its own.
+      "sqlite-thread": join(import.meta.dirname, "..", "..", "src", "worlds", "sqlite-thread.ts"),
+    },
+    outdir: dir,
+    outExtension: { ".js": ".mjs" },
     bundle: true,
     platform: "node",
     format: "esm",
     packages: "external",
     logLevel: "error",
   });
-  return outfile;
+  return join(dir, `${name}.mjs`);
 }

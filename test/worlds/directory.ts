@@ -5,8 +5,10 @@ import type { BusOptions } from "../../src/ports/bus.ts";
 import type { Log, LogFields } from "../../src/ports/log.ts";
 import { type Database, type DataDirectory, openDataDirectory } from "../../src/worlds/sqlite.ts";
 import { SqliteBus } from "../../src/worlds/sqlite-bus.ts";
+import { dutiesOf } from "../../src/worlds/sqlite-duties.ts";
+import { type Answers, type Batch, type Duties, Scribe } from "../../src/worlds/sqlite-scribe.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
-import { Writer } from "../../src/worlds/sqlite-writer.ts";
+import { type Link, Writer } from "../../src/worlds/sqlite-writer.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
 
 /** A data directory whose database can be watched, made to fail, and left without a word as in a crash. */
@@ -27,10 +29,12 @@ export class TestDirectory {
   async open(options: Partial<BusOptions> = {}): Promise<Opened> {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
-    const writer = new Writer(db, this.clock, this.log);
-    const store = new SqliteStore(db, writer);
-    const bus = new SqliteBus(db, writer, this.clock, this.log, { ...BUS, ...options });
-    return { db, writer, store, bus };
+    const duties = dutiesOf(db);
+    const writer = new Writer(localLink(db, duties), this.clock, this.log);
+    const store = new SqliteStore(writer);
+    const bus = await SqliteBus.open(writer, this.clock, this.log, { ...BUS, ...options });
+    this.commits = 0;
+    return { db, duties, writer, store, bus };
   }
 
   /** Whatever only memory knew is gone. */
@@ -58,8 +62,37 @@ export class TestDirectory {
   }
 }
 
+/** A data directory without a thread of its own, for tests whose time stands still until everything has come to rest. */
+export async function openLocally(dir: string): Promise<Link> {
+  const directory = await openDataDirectory(dir);
+  return { ...localLink(directory.db, dutiesOf(directory.db)), close: async () => directory.close() };
+}
+
+/** The scribe in this thread. As across threads, only copies get through, and what has arrived runs together. */
+export function localLink(db: Database, duties: Duties): Link {
+  const scribe = new Scribe(db, duties);
+  let arrived: { readonly batch: Batch; readonly answer: (answers: Answers) => void }[] = [];
+  const serve = () => {
+    while (arrived.length > 0) {
+      const waiting = arrived;
+      let taken = 0;
+      const next = () => waiting[taken++]?.batch ?? null;
+      const all = structuredClone(scribe.run(next()!, next));
+      arrived = waiting.slice(all.length);
+      for (const [at, answers] of all.entries()) waiting[at]!.answer(answers);
+    }
+  };
+  const run = (batch: Batch) =>
+    new Promise<Answers>((answer) => {
+      if (arrived.length === 0) setImmediate(serve);
+      arrived.push({ batch: structuredClone(batch), answer });
+    });
+  return { run, close: async () => {} };
+}
+
 export interface Opened {
   readonly db: Database;
+  readonly duties: Duties;
   readonly writer: Writer;
   readonly store: SqliteStore;
   readonly bus: SqliteBus;

@@ -108,8 +108,8 @@ describe("numbers that only grow", () => {
   it("grow across crashes, and begin with 1", async () => {
     let last = 0;
     for (let boot = 0; boot < 3; boot++) {
-      const { db, writer } = await directory.open();
-      const numbers = new Sequence(db, writer, directory.log, "fence");
+      const { writer } = await directory.open();
+      const numbers = await Sequence.open(writer, directory.log, "fence");
       if (boot === 0) expect(numbers.next()).toBe(1);
       for (let n = 0; n < 100; n++) {
         const next = numbers.next();
@@ -121,8 +121,8 @@ describe("numbers that only grow", () => {
   });
 
   it("are reserved ahead, without a write for each, and never given twice", async () => {
-    const { db, writer } = await directory.open();
-    const numbers = new Sequence(db, writer, directory.log, "fence");
+    const { writer } = await directory.open();
+    const numbers = await Sequence.open(writer, directory.log, "fence");
     let last = 0;
     for (let round = 0; round < 30; round++) {
       for (let n = 0; n < 20_000; n++) {
@@ -130,15 +130,15 @@ describe("numbers that only grow", () => {
         if (next !== last + 1) expect(next).toBe(last + 1);
         last = next;
       }
-      await writer.read(() => {});
+      await writer.read("total", "none");
     }
     expect(last).toBe(600_000);
     expect(directory.commits).toBeLessThan(20);
   });
 
   it("run out with an error, not with a repetition, when nothing can be written", async () => {
-    const { db, writer } = await directory.open();
-    const numbers = new Sequence(db, writer, directory.log, "fence");
+    const { writer } = await directory.open();
+    const numbers = await Sequence.open(writer, directory.log, "fence");
     directory.commitErrors = Array.from({ length: 1_000 }, () => new Error("disk I/O error"));
     const seen = new Set<number>();
     const takeAll = async () => {

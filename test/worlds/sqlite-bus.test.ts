@@ -2,8 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Delivery, Settlement } from "../../src/ports/bus.ts";
 import { put } from "../../src/ports/store.ts";
 import { SUBMIT } from "../../src/wire/subjects.ts";
-import { MessageRows } from "../../src/worlds/sqlite-bus-rows.ts";
-import { Shelf } from "../../src/worlds/sqlite-bus-shelf.ts";
 import { ACK, GROUP, gate, NAK, names, Recorder, request, submit } from "../contract/bus.subject.ts";
 import { changeOf, DOCS } from "../contract/store.subject.ts";
 import { numberOf, type Opened, TestDirectory } from "./directory.ts";
@@ -125,51 +123,13 @@ describe("messages on disk", () => {
     expect(inbox.list()).toEqual(["m#2"]);
   });
 
-  const openShelf = async () => {
-    const { db, writer } = await directory.open();
-    const rows = new MessageRows(db);
-    const options = { ackWaitMs: 1, deliverMax: 1, inFlightMax: 1 };
-    const host = { clock: directory.clock, log: directory.log, writer, rows, options, watch: () => {} };
-    return { db, writer, shelf: new Shelf(host, SUBMIT, GROUP, { size: 0, oldestMs: null }) };
-  };
-
-  it("writing a message down late does not undo the delay that it was given meanwhile", async () => {
-    const { db, shelf } = await openShelf();
-    for (const order of ["delay first", "store first"]) {
-      const slip = shelf.newSlip(submit(order));
-      const calls = [() => shelf.delay(slip, 9_999), () => shelf.store(slip)];
-      await Promise.all((order === "delay first" ? calls : [...calls].reverse()).map((call) => call()));
-    }
-    expect(numberOf(db, "select count(*) from messages where visible_ms = 9999")).toBe(2);
-    expect(shelf.size).toBe(2);
-  });
-
-  it("a message that is ended before its row is written gets none", async () => {
-    const { db, shelf } = await openShelf();
-    const slip = shelf.newSlip(submit("m"));
-    const stored = shelf.store(slip);
-    shelf.end(slip);
-    await stored;
-    expect([numberOf(db, ROWS), shelf.size]).toEqual([0, 0]);
-  });
-
-  it("a message that is ended while its row is being written loses it", async () => {
-    const { db, shelf, writer } = await openShelf();
-    const slip = shelf.newSlip(submit("m"));
-    const ended = writer.change(() => {}).then(() => shelf.end(slip));
-    await shelf.store(slip);
-    await ended;
-    await directory.clock.pass(20);
-    expect([numberOf(db, ROWS), shelf.size]).toEqual([0, 0]);
-  });
-
   it("closing writes down what is under way", async () => {
     const { bus, writer } = await directory.open({ inFlightMax: 1 });
     await bus.consume(SUBMIT, GROUP, new Inbox(never).handler);
     const published = Promise.all(["working", "ready"].map((id) => bus.publish(submit(id))));
     await Promise.resolve();
     bus.close();
-    writer.close();
+    await writer.close();
     await published;
     directory.crash();
     const again = await directory.open();

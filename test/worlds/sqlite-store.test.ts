@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { put } from "../../src/ports/store.ts";
-import type { FencePlace } from "../../src/worlds/sqlite-store.ts";
+import type { FencePlace } from "../../src/worlds/sqlite-records.ts";
 import { at, changeOf, DOCS, names, StoreKit, T0 } from "../contract/store.subject.ts";
 import { numberOf, TestDirectory } from "./directory.ts";
 
@@ -44,6 +44,31 @@ describe("the embedded store", () => {
     expect(numberOf(db, "select count(*) from counters")).toBe(1);
     await kit.set("a", null);
     expect(numberOf(db, "select count(*) from counters")).toBe(0);
+  });
+
+  it("totals survive a crash, are no counters, and a commit that fails adds nothing", async () => {
+    const { store } = await openKit();
+    const add = (delta: number) => store.commit({ ...changeOf([]), totals: [{ name: "x", delta }] });
+    expect(await store.total("x")).toBe(0);
+    await Promise.all([add(2), add(3)]);
+    directory.commitErrors = [new Error("disk I/O error")];
+    await expect(add(100)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(await store.total("x")).toBe(5);
+    directory.crash();
+    const again = await openKit();
+    expect(await again.store.total("x")).toBe(5);
+    expect(await again.kit.counts()).toEqual({});
+  });
+
+  it("a commit that fails leaves no version behind in memory", async () => {
+    const { kit } = await openKit();
+    await kit.set("a", { text: "1" });
+    directory.commitErrors = [new Error("disk I/O error")];
+    await expect(kit.set("a", { text: "2" })).rejects.toThrow("disk");
+    await expect(kit.set("a", { text: "2" })).resolves.toMatchObject({ kind: "committed" });
+    await kit.set("a", null);
+    expect(await kit.set("a", { text: "3" })).toMatchObject({ kind: "committed" });
+    expect(await kit.load("a")).toMatchObject({ version: 1 });
   });
 
   it("fences of records that are long gone are forgotten, step by step; all others are kept", async () => {

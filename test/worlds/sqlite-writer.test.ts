@@ -81,21 +81,26 @@ describe("group commit", () => {
 
   it("a call that throws fails alone, and what it had written is undone", async () => {
     const insert = opened.db.prepare("insert into blobs (key, expires_ms, bytes) values (?, 1, x'00')");
-    const calls = await Promise.allSettled([
-      opened.store.commit(change("before", { counters: [counter("x")], queue: at("q", 1) })),
-      opened.writer.change(() => {
+    Object.assign(opened.duties.handlers, {
+      deleteBlob: () => {
         insert.run("half");
         throw new Error("a bug");
-      }),
+      },
+      getBlob: () => {
+        throw new Error("another bug");
+      },
+      putBlob: () => {
+        insert.run("whole");
+        insert.run("whole");
+      },
+    });
+    const calls = await Promise.allSettled([
+      opened.store.commit(change("before", { counters: [counter("x")], queue: at("q", 1) })),
+      opened.writer.change("deleteBlob", "a"),
       opened.store.commit(change("after", { counters: [counter("x")] })),
       opened.store.take(DOCS, { queue: "q", limit: 10, nowMs: T0, leaseMs: 10 }),
-      opened.writer.change(() => {
-        insert.run("whole");
-        insert.run("whole");
-      }),
-      opened.writer.read(() => {
-        throw new Error("another bug");
-      }),
+      opened.writer.change("putBlob", "b", new Uint8Array(), 1, 1),
+      opened.writer.read("getBlob", "c", 1),
     ]);
     const [fine, failed] = ["fulfilled", "rejected"];
     expect(calls.map(({ status }) => status)).toEqual([fine, failed, fine, fine, failed, failed]);
@@ -137,7 +142,7 @@ describe("group commit", () => {
     await opened.store.commit(changeOf([], { sends: [message("m")] }));
     void opened.store.sent(["m"]);
     const before = opened.store.commit(change("before"));
-    opened.writer.close();
+    await opened.writer.close();
     expect(await before).toMatchObject({ kind: "committed" });
     await expect(opened.store.commit(change("after"))).rejects.toThrow("closed");
     await expect(opened.store.load(DOCS, "before")).rejects.toThrow("closed");

@@ -1,0 +1,83 @@
+import type { DueQuery, TakeQuery } from "../ports/store.ts";
+import type { Database } from "./sqlite.ts";
+import { BlobRows } from "./sqlite-blob-rows.ts";
+import { type MessageRow, MessageRows } from "./sqlite-bus-rows.ts";
+import type { PreparedChange } from "./sqlite-change.ts";
+import { Claims } from "./sqlite-claims.ts";
+import { Commits } from "./sqlite-commit.ts";
+import { Counters } from "./sqlite-counters.ts";
+import { type FencePlace, type ListPlace, Records } from "./sqlite-records.ts";
+import type { Duties } from "./sqlite-scribe.ts";
+import { Sequences } from "./sqlite-sequences.ts";
+
+/**
+ * Everything that can be asked of a data directory, by name. Arguments and answers are plain data, because the question
+ * may come from another thread.
+ */
+export function dutiesOf(db: Database): Duties {
+  const counters = new Counters(db);
+  const claims = new Claims();
+  const commits = new Commits(db, counters, claims);
+  const handlers = {
+    ...recordHandlers(new Records(db, claims), commits, claims, counters),
+    ...messageHandlers(new MessageRows(db)),
+    ...blobHandlers(new BlobRows(db)),
+    ...sequenceHandlers(new Sequences(db)),
+  };
+  return { handlers, participants: [commits, counters, claims] };
+}
+
+export type Handlers = ReturnType<typeof recordHandlers> &
+  ReturnType<typeof messageHandlers> &
+  ReturnType<typeof blobHandlers> &
+  ReturnType<typeof sequenceHandlers>;
+
+function recordHandlers(records: Records, commits: Commits, claims: Claims, counters: Counters) {
+  return {
+    commit: (change: PreparedChange) => commits.commit(change),
+    load: (table: string, id: string) => records.load(table, id),
+    list: (table: string, name: string, isOldestFirst: boolean, after: ListPlace | null, limit: number) =>
+      records.list(table, name, isOldestFirst, after, limit),
+    take: (table: string, query: TakeQuery) => records.take(table, query),
+    untake: (table: string, queue: string, ids: readonly string[]) => claims.untake(table, queue, ids),
+    due: (query: DueQuery) => records.due(query),
+    counts: (group: string, limit: number) => counters.group(group, limit),
+    total: (name: string) => counters.total(name),
+    unsent: (untilMs: number, limit: number) => records.unsent(untilMs, limit),
+    sent: (messageIds: readonly string[]) => records.sent(messageIds),
+    forgetFences: (untilMs: number, from: FencePlace | null, limit: number) =>
+      records.forgetFences(untilMs, from, limit),
+  };
+}
+
+function messageHandlers(rows: MessageRows) {
+  return {
+    findMessages: () => rows.found(),
+    addMessage: (row: MessageRow) => rows.add(row),
+    putMessage: (row: MessageRow) => rows.put(row),
+    beginMessage: (seq: number, attempt: number) => rows.begin(seq, attempt),
+    deleteMessage: (seq: number) => rows.delete(seq),
+    visibleMessages: (subject: string, group: string, nowMs: number, limit: number) =>
+      rows.visible(subject, group, nowMs, limit),
+    subscribe: (subject: string, group: string, isFirst: boolean) => rows.subscribe(subject, group, isFirst),
+  };
+}
+
+function blobHandlers(blobs: BlobRows) {
+  return {
+    putBlob: (key: string, bytes: Uint8Array, expiresMs: number, nowMs: number) => {
+      // One comes, up to two go: so there is an end to it, and no put pays for a thousand.
+      blobs.removeExpired(nowMs, EXPIRED_PER_PUT);
+      blobs.put(key, bytes, expiresMs);
+    },
+    getBlob: (key: string, nowMs: number) => blobs.get(key, nowMs),
+    deleteBlob: (key: string) => blobs.delete(key),
+    removeExpiredBlobs: (nowMs: number, limit: number) => blobs.removeExpired(nowMs, limit),
+  };
+}
+
+function sequenceHandlers(sequences: Sequences) {
+  return { reserve: (name: string, block: number) => sequences.reserve(name, block) };
+}
+
+const EXPIRED_PER_PUT = 2;
