@@ -1,13 +1,15 @@
-import { fingerprintOf, RESERVATIONS, reservationId } from "../jobs/idempotency.ts";
-import { decideSafety, newJob } from "../jobs/life.ts";
+import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../jobs/idempotency.ts";
+import { newJob } from "../jobs/life.ts";
 import type { Submission } from "../jobs/submission.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../model/job.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { type Put, put } from "../ports/store.ts";
-import { permanent } from "../retry/contract.ts";
+import { intentOf, permanent } from "../retry/contract.ts";
 import { inputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
+import { decisionLine, noteAudit, repeatedLine } from "./audit.ts";
 import { policyRequestOf } from "./check-safety.ts";
+import { decide } from "./decide.ts";
 import { type Flow, given } from "./flow.ts";
 import { submitMessage } from "./packets.ts";
 import { place } from "./place.ts";
@@ -29,7 +31,24 @@ export type Admitted =
     }
   | { readonly kind: "conflict"; readonly jobId: string };
 
-export async function admit(flow: Flow, submission: Submission): Promise<Admitted> {
+export async function admit(flow: Flow, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
+  const { clock, metrics } = flow.world;
+  const startMs = clock.now();
+  const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
+  try {
+    const admitted = await takeIn(flow, submission);
+    if (admitted.kind === "conflict") rejected("conflict");
+    return admitted;
+  } catch (error) {
+    rejected(intentOf(error).kind === "permanent" ? "invalid" : "unavailable");
+    throw error;
+  } finally {
+    const seconds = Math.max(0, clock.now() - startMs) / 1_000;
+    metrics.observe("cordum_admission_wait_seconds", seconds, { tenant: submission.org, endpoint });
+  }
+}
+
+async function takeIn(flow: Flow, submission: Submission): Promise<Admitted> {
   const { random, safety } = flow.world;
   const moment = given(flow);
   const jobId = submission.jobId ?? random.id();
@@ -39,9 +58,13 @@ export async function admit(flow: Flow, submission: Submission): Promise<Admitte
   const reservation = reserve(flow, submission, jobId, traceId);
 
   if (safety.local) {
-    const checked = decideSafety(job, safety.local(policyRequestOf(job)), moment);
+    const checked = await decide(flow, job, safety.local(policyRequestOf(job)));
+    noteAudit(flow, decisionLine(checked));
     const placed = await place(flow, null, checked, reservation);
-    return placed === "stale" ? replay(flow, submission, jobId) : { kind: "accepted", jobId, traceId, state: placed };
+    if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };
+    const replayed = await replay(flow, submission, jobId);
+    noteAudit(flow, repeatedLine(checked, replayed.jobId));
+    return replayed;
   }
   const committed = await apply(flow, {
     org: job.org,
@@ -78,7 +101,7 @@ async function replay(flow: Flow, submission: Submission, jobId: string): Promis
 /** Without a key only the id says "the same again": then the body must be the same as far as it can be seen. */
 function isSameWish(job: Job, submission: Submission): boolean {
   if (job.topic !== submission.topic) return false;
-  return job.input.kind !== "inline" || JSON.stringify(job.input.value) === JSON.stringify(submission.input);
+  return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
 }
 
 async function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> {

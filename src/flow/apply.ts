@@ -8,11 +8,15 @@ import type { Flow } from "./flow.ts";
  * 1. Nothing is sent that was not committed: "sent but not saved" cannot happen.
  * 2. What was committed is sent: at once from here, or by the sweeper if this process dies or the bus is away.
  * 3. The caller waits for the commit only; sending goes on by itself.
+ * 4. Whoever watches jobs hears of those that were changed (see `notices.ts`).
  */
 export async function apply(flow: Flow, wanted: Partial<Change> & Pick<Change, "org" | "puts">): Promise<Committed> {
   const change: Change = { atMs: flow.world.clock.now(), guards: [], sends: [], watch: [], ...wanted };
   const committed = await flow.world.store.commit(change);
-  if (committed.kind === "committed" && change.sends.length > 0) sendCommitted(flow, change.sends);
+  if (committed.kind === "committed") {
+    flow.notices.note(change.puts);
+    if (change.sends.length > 0) sendCommitted(flow, change.sends);
+  }
   return committed;
 }
 

@@ -1,51 +1,63 @@
-import { decideSafety, waitForSafety } from "../jobs/life.ts";
+import { withoutBypassLabels } from "../jobs/bypass.ts";
+import { bypassSafety, waitForSafety } from "../jobs/life.ts";
+import type { FailOpen } from "../model/fail-open.ts";
 import { JOBS, type Job } from "../model/job.ts";
-import type { PolicyRequest } from "../policy/decision.ts";
+import type { Decision, PolicyRequest } from "../policy/decision.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";
+import { audited, decisionLine, noteAudit } from "./audit.ts";
+import { askKernel, refusal } from "./breaker.ts";
+import { decide } from "./decide.ts";
+import { leaseFor } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
 import { place } from "./place.ts";
+import { leaseGuard } from "./room.ts";
 import { remind } from "./wake.ts";
 import { withLock } from "./with-lock.ts";
 
 /**
  * Station 3: nothing is dispatched before the safety kernel has said so.
  *
- * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it.
- * 2. A verdict that was given stands: if it cannot be stored, the message is retried, never called "unavailable".
- * 3. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question.
+ * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
+ *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them.
+ * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
+ * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
+ * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
+ * 5. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question, and a
+ *    bypass from overtaking a verdict.
  */
 export async function checkSafety(flow: Flow, found: Versioned<Job>): Promise<void> {
   const { safety } = flow.world;
   if (safety.local) {
-    await place(flow, found, decideSafety(found.value, safety.local(policyRequestOf(found.value)), given(flow)));
+    await settleVerdict(flow, found, safety.local(policyRequestOf(found.value)), []);
     return;
   }
-  const lock = {
-    key: `cordum:scheduler:job:${found.id}`,
-    org: found.value.org,
-    ttlMs: flow.settings.current.job.lockTtlMs,
-    waitMs: 0,
-    path: "job",
-  };
-  await withLock(flow, lock, (lease) => askKernel(flow, found, lease));
+  const { org } = found.value;
+  const refused = refusal(flow);
+  if (refused !== null && keptVerdict(flow, found.value) === null && (await leaseOf(flow, found.value)) === null) {
+    await wait(flow, found, refused, []);
+    return;
+  }
+  const { lockTtlMs: ttlMs } = flow.settings.current.job;
+  const lock = { key: `cordum:scheduler:job:${found.id}`, org, ttlMs, waitMs: 0, path: "job" };
+  await withLock(flow, lock, (lease) => check(flow, found, lease));
 }
 
-async function askKernel(flow: Flow, found: Versioned<Job>, lease: Lease): Promise<void> {
-  const checked = await flow.world.safety.check(policyRequestOf(found.value));
-  const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lease.fence };
+async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<void> {
+  const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
+  const kept = keptVerdict(flow, found.value);
+  const checked = kept
+    ? ({ kind: "decided", decision: kept } as const)
+    : await askKernel(flow, policyRequestOf(found.value));
   switch (checked.kind) {
     case "decided":
-      await place(flow, found, decideSafety(found.value, checked.decision, given(flow)), [], [fence]);
+      await settleVerdict(flow, found, checked.decision, [fence]);
       return;
     case "unavailable": {
-      flow.world.metrics.add("cordum_scheduler_safety_unavailable_total");
-      const waiting = waitForSafety(found.value, `safety unavailable: ${checked.reason}`, given(flow));
-      const puts = [put(JOBS, found.id, found, waiting)];
-      const committed = await apply(flow, { org: waiting.org, puts, guards: [fence] });
-      // Stale or refused: somebody else moved the job on, which is all that was wanted.
-      if (committed.kind === "committed") remind(flow, { id: found.id, version: found.version + 1, value: waiting });
+      const lease = await leaseOf(flow, found.value);
+      if (lease) await bypass(flow, found, lease, checked.reason, fence);
+      else await wait(flow, found, checked.reason, [fence]);
       return;
     }
     default:
@@ -53,7 +65,77 @@ async function askKernel(flow: Flow, found: Versioned<Job>, lease: Lease): Promi
   }
 }
 
-export function policyRequestOf(job: Job): PolicyRequest {
-  const { id: jobId, org, topic, capability, riskTags, labels, actorId } = job;
-  return { jobId, org, topic, capability, riskTags, labels, actorId };
+/** Somebody else may have written to the job meanwhile; while it still waits for a verdict, this one is it. */
+async function settleVerdict(
+  flow: Flow,
+  found: Versioned<Job>,
+  decision: Decision,
+  guards: readonly Guard[],
+): Promise<void> {
+  const { id, value } = found;
+  flow.safety.keepVerdict(id, value.deadlineMs, decision);
+  let now: Versioned<Job> | null = found;
+  for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
+    const decided: Job = await decide(flow, now.value, decision);
+    const placed = await place(flow, now, decided, [], guards);
+    if (placed !== "stale") {
+      noteAudit(flow, decisionLine(decided));
+      break;
+    }
+    now = await flow.world.store.load(JOBS, id);
+    if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept: it is the answer when its time comes.
+  }
+  flow.safety.dropVerdict(id);
 }
+
+async function bypass(flow: Flow, found: Versioned<Job>, lease: FailOpen, reason: string, fence: Guard): Promise<void> {
+  const { metrics, log } = flow.world;
+  metrics.add("cordum_scheduler_safety_unavailable_total");
+  const job = bypassSafety(found.value, lease, reason, given(flow));
+  const facts = { job: job.id, topic: job.topic, lease: lease.id, approved_by: lease.by, reason };
+  const line = audited(flow, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
+  const guards = [fence, leaseGuard(lease.id)];
+  const placed = await place(flow, found, job, [line], guards, [{ name: FAIL_OPEN_TOTAL, delta: 1 }]);
+  if (placed === "stale") return; // Moved on by somebody else, or the lease was closed: then its time comes again.
+  metrics.add("cordum_scheduler_input_fail_open_total");
+  log.write("warn", "safety_bypassed", { job: job.id, org: job.org, lease: lease.id, reason });
+}
+
+async function wait(flow: Flow, found: Versioned<Job>, reason: string, guards: readonly Guard[]): Promise<void> {
+  flow.world.metrics.add("cordum_scheduler_safety_unavailable_total");
+  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, given(flow));
+  const committed = await apply(flow, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
+  // Stale or refused: somebody else moved the job on, which is all that was wanted.
+  if (committed.kind === "committed") remind(flow, { id: found.id, version: found.version + 1, value: waiting });
+}
+
+/** A job that was told to come back later has a verdict: it waits for the next one. */
+async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
+  return job.safety === null ? leaseFor(flow, job.org) : null;
+}
+
+function keptVerdict(flow: Flow, job: Job): Decision | null {
+  return flow.safety.verdictFor(job.id, job.deadlineMs);
+}
+
+export function policyRequestOf(job: Job): PolicyRequest {
+  const { id: jobId, org, topic, priority, capability, riskTags, requires, actorId } = job;
+  return {
+    jobId,
+    org,
+    topic,
+    priority,
+    capability,
+    riskTags,
+    requires,
+    labels: job.bypass ? withoutBypassLabels(job.labels) : job.labels,
+    actorId,
+    actorType: job.actorType ?? null,
+    packId: job.packId ?? null,
+    input: job.input.kind === "inline" ? job.input.value : null,
+  };
+}
+
+/** Kept durably at `cordum:scheduler:input_fail_open_total`. */
+export const FAIL_OPEN_TOTAL = "scheduler:input_fail_open_total";
+const TRIES_MAX = 3;

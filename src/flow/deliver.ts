@@ -34,6 +34,11 @@ export interface Station {
   handle(flow: Flow, packet: Packet): Promise<void>;
 }
 
+/** The account of a packet that is about a job; empty for one that is about nothing but itself. */
+export function accountIn({ body }: Packet): string {
+  return body.kind === "job_request" || body.kind === "job_result" ? `job/${body.jobId}` : "";
+}
+
 export function deliver(flow: Flow, station: Station): Handler {
   return async (delivery) => {
     const { metrics } = flow.world;
@@ -137,7 +142,11 @@ async function settleFailure(flow: Flow, delivery: Delivery, failure: Failure): 
   switch (action.kind) {
     case "ack":
     case "nak":
+      return action;
     case "nakDelay":
+      if (failure.outcome.kind === "retryable") {
+        flow.arrivals.note(failure.outcome.retryClass, flow.world.clock.now() + action.delayMs);
+      }
       return action;
     case "park": {
       const written = await park(flow, delivery, failure.outcome, failure.error.message, action.delayMs);
@@ -211,10 +220,13 @@ async function writeLetter(
 async function orgOf(flow: Flow, content: Content): Promise<string> {
   if (content.kind === "undecodable") return DEFAULT_ORG;
   const { body } = content.packet;
-  if (body.kind === "job_request") return body.tenantId || DEFAULT_ORG;
-  if (body.kind !== "job_result") return DEFAULT_ORG;
+  if (body.kind !== "job_result" && body.kind !== "job_request") return DEFAULT_ORG;
   const found = await flow.world.store.load(JOBS, body.jobId);
-  return found?.value.org ?? DEFAULT_ORG;
+  if (body.kind === "job_result") return found?.value.org ?? DEFAULT_ORG;
+  // Anybody can write a tenant's name into a packet: that puts no letter before a tenant it may not speak for.
+  const claimed = body.tenantId || DEFAULT_ORG;
+  const isBelieved = flow.settings.current.unsignedTenants.includes(claimed) || found?.value.org === claimed;
+  return isBelieved ? claimed : DEFAULT_ORG;
 }
 
 /** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */

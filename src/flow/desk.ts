@@ -1,3 +1,4 @@
+import type { Turn } from "../jobs/share.ts";
 import type { Job } from "../model/job.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Versioned } from "../ports/store.ts";
@@ -9,9 +10,10 @@ import type { Versioned } from "../ports/store.ts";
 export class Desk {
   readonly #idle = new Map<string, IdleTopic>();
   readonly #drains = new Map<string, Drain>();
-  readonly #turns = new Map<string, string>();
+  readonly #turns = new Map<string, Turn>();
   readonly #full = new Set<string>();
   readonly #sent = new Map<string, Versioned<Job>>();
+  readonly #busy = new Map<string, number>();
   readonly #pending = new Set<Promise<unknown>>();
   readonly #timers = new Set<Cancel>();
   #isClosed = false;
@@ -24,9 +26,9 @@ export class Desk {
     void work.finally(() => this.#pending.delete(work));
   }
 
-  /** Calls back later, unless this process has been stopped by then. */
-  later(clock: Clock, delayMs: number, fn: () => void): void {
-    if (this.#isClosed || this.#timers.size >= TIMERS_MAX) return;
+  /** Calls back later, unless this process has been stopped by then. What is vital comes even if too many are asked for. */
+  later(clock: Clock, delayMs: number, fn: () => void, isVital = false): void {
+    if (this.#isClosed || (this.#timers.size >= TIMERS_MAX && !isVital)) return;
     const cancel = clock.after(delayMs, () => {
       this.#timers.delete(cancel);
       fn();
@@ -50,6 +52,16 @@ export class Desk {
   isIdle(topic: string, nowMs: number): boolean {
     const idle = this.#idle.get(topic);
     return idle !== undefined && nowMs < idle.untilMs;
+  }
+
+  /** Topics that are left alone, some of them if there are many. */
+  idleTopics(limit: number): readonly string[] {
+    const topics: string[] = [];
+    for (const topic of this.#idle.keys()) {
+      if (topics.length >= limit) break;
+      topics.push(topic);
+    }
+    return topics;
   }
 
   /** How often in a row nobody served the topic. */
@@ -99,14 +111,29 @@ export class Desk {
     return sent;
   }
 
-  /** The org that was served last: the next turn begins after it. Undefined where nobody was served yet. */
-  turnOf(topic: string): string | undefined {
+  /** A lock was busy: how often in a row that was so for this process. */
+  noteBusy(key: string): number {
+    const count = (this.#busy.get(key) ?? 0) + 1;
+    if (this.#busy.size >= LOCKS_MAX) this.#busy.clear();
+    this.#busy.set(key, count);
+    return count;
+  }
+
+  /** A lock was taken: how often in a row it had been busy before. */
+  noteTaken(key: string): number {
+    const count = this.#busy.get(key) ?? 0;
+    if (count > 0) this.#busy.delete(key);
+    return count;
+  }
+
+  /** The org that was served last: the next turn goes on there. Undefined where nobody was served yet. */
+  turnOf(topic: string): Turn | undefined {
     return this.#turns.get(topic);
   }
 
-  giveTurn(topic: string, org: string): void {
+  giveTurn(topic: string, turn: Turn): void {
     if (this.#turns.size >= TOPICS_MAX) this.#turns.clear();
-    this.#turns.set(topic, org);
+    this.#turns.set(topic, turn);
   }
 
   /** Runs at most one drain of a topic at a time; a wish during a drain makes one more round. */
@@ -131,6 +158,7 @@ export class Desk {
 }
 
 const TOPICS_MAX = 10_000;
+const LOCKS_MAX = 10_000;
 const SENT_MAX = 1_024;
 const TIMERS_MAX = 10_000;
 

@@ -1,40 +1,77 @@
-import { giveBack } from "../jobs/life.ts";
+import { giveBack } from "../jobs/attempt.ts";
+import type { Aim } from "../jobs/placement.ts";
 import { JOBS, type Job } from "../model/job.ts";
+import type { Dispatched } from "../ports/bus.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { nextDelay } from "../retry/policies.ts";
-import { workSubject } from "../wire/subjects.ts";
+import type { Packet } from "../wire/packet.ts";
+import { directSubject, workSubject } from "../wire/subjects.ts";
+import { aimOf, needsPointer } from "./aim.ts";
 import { apply } from "./apply.ts";
 import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
-import { workPacket } from "./packets.ts";
+import { inputKeyOf, openWorkPacket, workPacket } from "./packets.ts";
 
 /**
  * Station 5: the work is sent to a worker. The commit came before; this is the message.
  *
  * 1. It needs no outbox: if the process dies here, or the message is lost, the job's deadline sends the next attempt.
- * 2. Nobody there: the job goes back to its place, and the topic is left alone until a worker is heard of, or for the
- *    delay of `no_worker`. A hundred thousand waiting jobs cost a batch of tries, not all of them.
- * 3. Never throws: nobody waits for it.
+ * 2. To a worker of its own if one is known to listen there; if nobody does any more, to the topic at once.
+ * 3. Nobody there: the job goes back to its place, and the topic is left alone until a worker is heard of, or for the
+ *    delay of `no_worker`. Then one job is tried: a hundred thousand that wait cost one try, not all of them.
+ * 4. Never throws: nobody waits for it.
  */
 export function dispatch(flow: Flow, sent: Versioned<Job>): void {
   flow.desk.track(send(flow, sent));
 }
 
 async function send(flow: Flow, sent: Versioned<Job>): Promise<void> {
-  const { bus, log, name } = flow.world;
   const job = sent.value;
   flow.desk.rememberSent(sent);
   try {
-    const answer = await bus.dispatch(workSubject(job.topic), workPacket(name, job));
-    if (answer === "no_responders") await takeBack(flow, sent);
+    const aim = aimOf(flow, job);
+    // A pool is being drained, or the last fit worker has gone, since the job was committed as sent.
+    if (aim.kind === "wait" || aim.kind === "lease") return await takeBack(flow, sent);
+    const answer = await sendTo(flow, job, aim);
+    if (answer === "no_responders") {
+      restTopic(flow, job.topic);
+      await takeBack(flow, sent);
+    }
+    // Somebody is there again, who did not say so: the rest need not wait for the next probe.
+    else if (flow.desk.markServed(job.topic)) drain(flow, job.topic);
   } catch (error) {
-    log.write("warn", "dispatch_left_to_deadline", { job: job.id, error: String(error) });
+    flow.roster.answered(job.id);
+    flow.world.log.write("warn", "dispatch_left_to_deadline", { job: job.id, error: String(error) });
   }
+}
+
+async function sendTo(flow: Flow, job: Job, aim: Aim): Promise<Dispatched> {
+  const { bus, clock } = flow.world;
+  if (aim.kind === "direct") {
+    flow.roster.sent(aim.workerId, job.id, clock.now());
+    const isPointed = !aim.takesInline && bus.workers.mayBeOthers;
+    const work = isPointed ? await pointedPacket(flow, job) : workPacket(flow.world.name, job);
+    const answer = await bus.dispatch(directSubject(aim.workerId), work);
+    if (answer === "sent") return answer;
+    flow.roster.lost(aim.workerId);
+  }
+  const work = needsPointer(flow, job.topic) ? await pointedPacket(flow, job) : workPacket(flow.world.name, job);
+  return bus.dispatch(workSubject(job.topic), work);
+}
+
+/** For anybody's worker. What it points at is there before it is sent. */
+async function pointedPacket(flow: Flow, job: Job): Promise<Packet> {
+  const { blobs, clock, name } = flow.world;
+  if (job.input.kind === "inline") {
+    const bytes = new TextEncoder().encode(JSON.stringify(job.input.value));
+    await blobs.put(inputKeyOf(job), bytes, Math.max(job.deadlineMs, clock.now() + INPUT_KEPT_MS));
+  }
+  return openWorkPacket(name, job);
 }
 
 async function takeBack(flow: Flow, sent: Versioned<Job>): Promise<void> {
   const job = sent.value;
-  restTopic(flow, job.topic);
+  flow.desk.recallSent(job.id);
   // Stale: the attempt was answered or has timed out in the meantime.
   await apply(flow, { org: job.org, puts: [put(JOBS, job.id, sent, giveBack(job, given(flow)))] });
 }
@@ -48,3 +85,6 @@ function restTopic(flow: Flow, topic: string): void {
   flow.desk.markIdle(topic, clock.now() + delayMs);
   flow.desk.later(clock, delayMs, () => drain(flow, topic));
 }
+
+/** As long as the wire protocol says. */
+const INPUT_KEPT_MS = 24 * 3_600_000;

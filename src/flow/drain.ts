@@ -1,16 +1,19 @@
-import { dispatchJob } from "../jobs/life.ts";
+import { dispatchJob, waitForRule } from "../jobs/attempt.ts";
 import { shareOut } from "../jobs/share.ts";
-import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP, inFlightOf, JOBS, type Job, queueOf } from "../model/job.ts";
-import { put, type Versioned } from "../ports/store.ts";
+import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job, limitOfRule, queueOf } from "../model/job.ts";
+import { type Guard, put, type Versioned } from "../ports/store.ts";
+import { type Held, held, isHeld } from "./aim.ts";
 import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";
+import { noteLeaseOver } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
+import { allowedOf, guardsOf, refusedBy } from "./room.ts";
 
 /**
  * Takes jobs out of a topic's backlog while its window has room, in turn between the orgs that wait.
  *
  * 1. A job is taken under a short lease: two processes do not work on the same head, and a dead one loses nothing.
- * 2. The window is a guard of each commit; the count read before only says how many are worth taking.
+ * 2. Room is a guard of each commit; the counts read before only say how many are worth taking.
  * 3. Nobody waits for it: it is asked for after a commit by whoever made room, and by the sweeper for those who died.
  */
 export function drain(flow: Flow, topic: string): void {
@@ -26,7 +29,7 @@ export function drain(flow: Flow, topic: string): void {
 
 async function drainRounds(flow: Flow, topic: string): Promise<void> {
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    if (flow.desk.isClosed || flow.desk.isIdle(topic, flow.world.clock.now())) return;
+    if (flow.desk.isClosed || flow.desk.isIdle(topic, flow.world.clock.now()) || isHeld(flow, topic)) return;
     const { store } = flow.world;
     const [inFlight, waiting] = await Promise.all([
       store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
@@ -35,7 +38,11 @@ async function drainRounds(flow: Flow, topic: string): Promise<void> {
     const room = flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
     if (waiting.size === 0) flow.desk.markRoomy(topic);
     if (room <= 0 || waiting.size === 0) return;
-    if ((await sendShares(flow, topic, waiting, Math.min(room, BATCH_MAX))) === 0) return;
+    const allowed = await allowedOf(flow, waiting);
+    // A topic that nobody served is tried with one job, whatever the length of its backlog.
+    const batchMax = flow.desk.idleCount(topic) > 0 ? 1 : BATCH_MAX;
+    if ((await sendShares(flow, topic, allowed, Math.min(room, batchMax))) === 0) return;
+    if (batchMax === 1) return;
   }
 }
 
@@ -45,20 +52,33 @@ async function sendShares(
   waiting: ReadonlyMap<string, number>,
   room: number,
 ): Promise<number> {
-  const { shares, last } = shareOut(waiting, room, flow.desk.turnOf(topic) ?? anyOf(waiting, flow));
-  flow.desk.giveTurn(topic, last);
+  const { taken, failure } = await takeShares(flow, topic, waiting, room);
+  const sent = await Promise.all(taken.map((job) => sendOne(flow, job)));
+  if (failure !== null) throw failure;
+  return sent.filter(Boolean).length;
+}
+
+/** Takes jobs of those who wait, in turn by their weights, under a short lease. */
+export async function takeShares(
+  flow: Flow,
+  topic: string,
+  waiting: ReadonlyMap<string, number>,
+  room: number,
+): Promise<{ readonly taken: readonly Versioned<Job>[]; readonly failure: unknown }> {
+  const { orgs } = flow.settings.current;
+  const before = flow.desk.turnOf(topic) ?? { org: anyOf(waiting, flow), taken: 0 };
+  const { shares, turn } = shareOut(waiting, room, before, (org) => orgs[org]?.weight ?? 1);
+  flow.desk.giveTurn(topic, turn);
   const nowMs = flow.world.clock.now();
   const takes = await Promise.allSettled(
     [...shares].map(([org, limit]) =>
       flow.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
     ),
   );
-  // What was taken is sent even if another org's take failed: it would be hidden until its lease ends.
+  // What was taken is used even if another org's take failed: it would be hidden until its lease ends.
   const taken = takes.flatMap((take) => (take.status === "fulfilled" ? take.value : []));
-  const sent = await Promise.all(taken.map((job) => sendOne(flow, job)));
   const failed = takes.find((take) => take.status === "rejected");
-  if (failed) throw failed.reason;
-  return sent.filter(Boolean).length;
+  return { taken, failure: failed ? failed.reason : null };
 }
 
 /** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
@@ -67,19 +87,43 @@ function anyOf(waiting: ReadonlyMap<string, number>, flow: Flow): string {
 }
 
 async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {
+  const holding = held(flow, taken.value);
+  if (holding) {
+    await setAside(flow, taken, holding);
+    return holding.kind === "waits"; // It has left the backlog: those behind it are tried as well.
+  }
   const job = dispatchJob(taken.value, given(flow));
   const committed = await apply(flow, {
     org: job.org,
     puts: [put(JOBS, taken.id, taken, job)],
-    guards: [{ kind: "counter", counter: inFlightOf(job.topic), max: flow.settings.current.dispatch.windowMax }],
+    guards: guardsOf(job, flow.settings.current),
   });
   if (committed.kind === "committed") {
     dispatch(flow, { id: taken.id, version: taken.version + 1, value: job });
     return true;
   }
-  // The room went to another process. Whoever makes room next must see this job at its place.
-  if (committed.kind === "refused") await flow.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
+  if (committed.kind === "refused") await putBack(flow, taken, committed.guard);
   return false;
+}
+
+/** A job that was taken, and for which there was no room after all. */
+export async function putBack(flow: Flow, taken: Versioned<Job>, guard: Guard): Promise<void> {
+  const job = taken.value;
+  if (refusedBy(guard, job) === "rule") {
+    const waiting = waitForRule(job, limitOfRule(job) ?? 0, given(flow));
+    await apply(flow, { org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
+    return;
+  }
+  if (refusedBy(guard, job) === "lease") noteLeaseOver(flow, job);
+  // The room went to another process. Whoever makes room next must see this job at its place.
+  await flow.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
+}
+
+/** Not for any worker that this process could send it to now. */
+export async function setAside(flow: Flow, taken: Versioned<Job>, holding: Held): Promise<void> {
+  const { org, topic } = taken.value;
+  if (holding.kind === "stays") await flow.world.store.untake(JOBS, queueOf(topic, org), [taken.id]);
+  else await apply(flow, { org, puts: [put(JOBS, taken.id, taken, holding.job)] });
 }
 
 /** The topics that have a backlog. */

@@ -1,7 +1,7 @@
-import { applyResult } from "../jobs/life.ts";
+import { applyResult } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
-import { put, type Versioned } from "../ports/store.ts";
+import { type Put, put, type Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { drain } from "./drain.ts";
@@ -26,14 +26,18 @@ export async function finish(flow: Flow, packet: Packet): Promise<void> {
   });
 }
 
-/** Writes what became of a job. True if it was written; then room for the next one may have come. */
-export async function settle(flow: Flow, found: Versioned<Job>, next: Job): Promise<boolean> {
+/** Writes what became of a job, with `besides`. True if it was written; then room for the next one may have come. */
+export async function settle(
+  flow: Flow,
+  found: Versioned<Job>,
+  next: Job,
+  besides: readonly Put[] = [],
+): Promise<boolean> {
   const letter = letterOf(next);
+  const puts = [...besides, put(JOBS, found.id, found, next)];
   const committed = await apply(flow, {
     org: next.org,
-    puts: letter
-      ? [put(JOBS, found.id, found, next), put(DEAD_LETTERS, letter.id, null, letter)]
-      : [put(JOBS, found.id, found, next)],
+    puts: letter ? [...puts, put(DEAD_LETTERS, letter.id, null, letter)] : puts,
     sends: letter ? [deadLetterMessage(flow.world.name, next)] : [],
     watch: [backlogOf(next.topic)],
   });

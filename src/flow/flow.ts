@@ -1,17 +1,44 @@
-import type { Given } from "../jobs/life.ts";
+import type { Given } from "../jobs/moves.ts";
+import { builtInKernel, type LiveKernel } from "../policy/kernel.ts";
 import type { LiveSettings } from "../settings.ts";
 import type { World } from "../world.ts";
+import { RetryArrivals } from "./arrivals.ts";
+import { AuditDesk } from "./audit.ts";
 import { Desk } from "./desk.ts";
+import { Notices } from "./notices.ts";
+import { Pools } from "./pools.ts";
+import { Roster } from "./roster.ts";
+import { SafetyDesk } from "./safety-desk.ts";
 
 /** What every station of one process works with: the outside, the settings in force, and what the process remembers. */
 export interface Flow {
   readonly world: World;
   readonly settings: LiveSettings;
   readonly desk: Desk;
+  readonly notices: Notices;
+  readonly audit: AuditDesk;
+  readonly arrivals: RetryArrivals;
+  readonly safety: SafetyDesk;
+  /** The policy in force in this process; the World's `safety` may ask another process. */
+  readonly kernel: LiveKernel;
+  /** The workers that were heard of, and the pools that they are in. */
+  readonly roster: Roster;
+  readonly pools: Pools;
 }
 
-export function openFlow(world: World, settings: LiveSettings): Flow {
-  return { world, settings, desk: new Desk() };
+export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
+  return {
+    world,
+    settings,
+    desk: new Desk(),
+    notices: new Notices(world),
+    audit: new AuditDesk(world),
+    arrivals: new RetryArrivals(),
+    safety: new SafetyDesk(),
+    kernel,
+    roster: new Roster(() => settings.current.worker.silentMs),
+    pools: new Pools(),
+  };
 }
 
 /** The time, the settings and the chance that a decision is given. */

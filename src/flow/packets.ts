@@ -3,8 +3,9 @@ import { checkSubmission } from "../jobs/submission.ts";
 import type { Job, Payload } from "../model/job.ts";
 import type { Message } from "../ports/bus.ts";
 import { permanent } from "../retry/contract.ts";
-import type { JobRequest, JobResult, Packet, PacketBody } from "../wire/packet.ts";
-import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
+import { CONSTRAINTS_ENV, constraintsOnWire } from "../wire/constraints.ts";
+import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../wire/packet.ts";
+import { inputKey, keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { DLQ, SUBMIT } from "../wire/subjects.ts";
 
 /** Jobs as packets, and packets as jobs. */
@@ -26,9 +27,9 @@ export function submitMessage(sender: string, job: Job): Message {
   };
 }
 
-/** What the worker gets. */
+/** What a worker of ours gets: the input in the message, where it is small enough. */
 export function workPacket(sender: string, job: Job): Packet {
-  return packet(sender, job.traceId, job.updatedMs, {
+  const packed = packet(sender, job.traceId, job.updatedMs, {
     kind: "job_request",
     jobId: job.id,
     topic: job.topic,
@@ -38,7 +39,43 @@ export function workPacket(sender: string, job: Job): Packet {
     attempt: job.attempt,
     deadlineMs: job.dueMs,
     ...(job.input.kind === "inline" ? { input: job.input.value } : { contextPtr: toPointer(job.input.ptr) }),
+    ...(job.safety?.constraints ? { constraints: constraintsOnWire(job.safety.constraints) } : {}),
   });
+  return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
+}
+
+/** What anybody's worker can take: the input by pointer, what it must keep to in its environment, all that CAP has names for. */
+export function openWorkPacket(sender: string, job: Job): Packet {
+  const ours = workPacket(sender, job);
+  const body = requestIn(ours);
+  return {
+    ...ours,
+    body: {
+      kind: "job_request",
+      ...body,
+      contextPtr: toPointer(inputKeyOf(job)),
+      ...(job.actorId === null ? {} : { principalId: job.actorId }),
+      ...(body.constraints === undefined ? {} : { env: { [CONSTRAINTS_ENV]: JSON.stringify(body.constraints) } }),
+      meta: metadataOf(job),
+    },
+  };
+}
+
+/** Where the input of a job stands, or has to be put for workers who read it there. */
+export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
+
+function metadataOf(job: Job): JobMetadata {
+  const { org: tenantId, actorId, actorType, capability, riskTags, requires, packId, labels } = job;
+  return {
+    tenantId,
+    riskTags,
+    requires,
+    labels,
+    ...(actorId === null ? {} : { actorId }),
+    ...(actorType === undefined ? {} : { actorType }),
+    ...(capability === null ? {} : { capability }),
+    ...(packId === undefined ? {} : { packId }),
+  };
 }
 
 /** Tells whoever watches the dead letters that a job has ended unhappily. */
@@ -80,11 +117,17 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     inputPtr: request.contextPtr === undefined ? undefined : keyIn(request.contextPtr),
     jobId: request.jobId,
     priority: request.priority,
-    labels: request.labels,
+    labels: { ...request.meta?.labels, ...request.labels },
     riskTags: request.meta?.riskTags,
     requires: request.meta?.requires,
     capability: request.meta?.capability || undefined,
-    actorId: request.meta?.actorId || undefined,
+    actorId: request.meta?.actorId || request.principalId || undefined,
+    actorType: request.meta?.actorType,
+    packId: request.meta?.packId || undefined,
+    submittedBy: packet.senderId
+      ? `bus:${packet.senderId}`.replace(/[^A-Za-z0-9_.:@-]/g, "_").slice(0, 256)
+      : undefined,
+    traceparent: packet.traceparent,
     idempotencyKey: request.meta?.idempotencyKey || undefined,
     traceId: packet.traceId || undefined,
   });

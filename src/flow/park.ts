@@ -50,7 +50,12 @@ export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void
     subject,
     packet: decodePacket(fromBase64(base64)),
   };
-  await apply(flow, { org: DEFAULT_ORG, puts: [put(PARKED, found.id, found, null)], sends: [message] });
+  const committed = await apply(flow, {
+    org: DEFAULT_ORG,
+    puts: [put(PARKED, found.id, found, null)],
+    sends: [message],
+  });
+  if (committed.kind === "committed") flow.arrivals.note(found.value.retryClass, flow.world.clock.now());
 }
 
 /** The id that a message had before it was parked for the first time. */

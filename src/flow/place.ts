@@ -1,17 +1,21 @@
-import { dispatchJob } from "../jobs/life.ts";
-import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
-import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
+import { dispatchJob, waitForRule } from "../jobs/attempt.ts";
+import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limitOfRule } from "../model/job.ts";
+import { type Guard, type Put, put, type Total, type Versioned } from "../ports/store.ts";
+import { held } from "./aim.ts";
 import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";
 import { drain } from "./drain.ts";
+import { noteLeaseOver } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
+import { guardsOf, refusedBy } from "./room.ts";
 
 /**
  * Station 4: a job that may run gets a place.
  *
- * 1. It is sent at once if its topic's window has room and nobody of its org waits before it; else it joins the backlog.
- *    Either is one commit with whatever else belongs to it.
- * 2. The window is a guard of the commit, so that no race can exceed it.
+ * 1. It is sent at once if there is room and nobody of its org waits before it; else it joins the backlog. Either is one
+ *    commit with whatever else belongs to it.
+ * 2. Room is a guard of the commit (see `room.ts`), so that no race can exceed it.
+ * 3. A job that no known worker is fit for waits on its own (see `aim.ts`), so that it does not stand in the way of others.
  */
 export async function place(
   flow: Flow,
@@ -19,14 +23,18 @@ export async function place(
   job: Job,
   puts: readonly Put[] = [],
   guards: readonly Guard[] = [],
+  totals: readonly Total[] = [],
 ): Promise<JobState | "stale"> {
-  if (job.state === "SCHEDULED" && mayGoAtOnce(flow, job)) {
+  const holding = job.state === "SCHEDULED" ? held(flow, job) : null;
+  if (holding?.kind === "waits") return settleInStore(flow, before, holding.job, puts, guards, totals);
+  if (job.state === "SCHEDULED" && !holding && mayGoAtOnce(flow, job)) {
     const sent = dispatchJob(job, given(flow));
-    const window = roomFor(flow, job);
+    const first: Guard = { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 };
     const committed = await apply(flow, {
       org: job.org,
       puts: [...puts, put(JOBS, job.id, before, sent)],
-      guards: [...guards, ...window],
+      guards: [...guards, first, ...guardsOf(job, flow.settings.current)],
+      totals,
     });
     switch (committed.kind) {
       case "committed":
@@ -36,13 +44,28 @@ export async function place(
         return "stale";
       case "refused":
         if (guards.includes(committed.guard)) return "stale";
-        flow.desk.markFull(job.topic);
+        switch (refusedBy(committed.guard, job)) {
+          case "rule":
+            return settleInStore(
+              flow,
+              before,
+              waitForRule(job, limitOfRule(job) ?? 0, given(flow)),
+              puts,
+              guards,
+              totals,
+            );
+          case "window":
+            flow.desk.markFull(job.topic);
+            break;
+          case "lease":
+            noteLeaseOver(flow, job);
+        }
         break;
       default:
         committed satisfies never;
     }
   }
-  return settleInStore(flow, before, job, puts, guards);
+  return settleInStore(flow, before, job, puts, guards, totals);
 }
 
 /** Into the backlog, or to the end that the decision was. */
@@ -52,25 +75,21 @@ async function settleInStore(
   job: Job,
   puts: readonly Put[],
   guards: readonly Guard[],
+  totals: readonly Total[],
 ): Promise<JobState | "stale"> {
   const committed = await apply(flow, {
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],
     guards,
+    totals,
     watch: [inFlightOf(job.topic)],
   });
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) flow.world.metrics.add("cordum_jobs_total", { state: job.state });
   // Everything in flight may have finished between the refusal and now: then nobody else would come for this job.
-  else if ((committed.seen[0] ?? 0) < flow.settings.current.dispatch.windowMax) drain(flow, job.topic);
+  else if (job.state === "SCHEDULED" && (committed.seen[0] ?? 0) < flow.settings.current.dispatch.windowMax)
+    drain(flow, job.topic);
   return job.state;
-}
-
-function roomFor(flow: Flow, job: Job): readonly Guard[] {
-  return [
-    { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 },
-    { kind: "counter", counter: inFlightOf(job.topic), max: flow.settings.current.dispatch.windowMax },
-  ];
 }
 
 function mayGoAtOnce(flow: Flow, job: Job): boolean {

@@ -2,6 +2,7 @@ import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { JOBS } from "../model/job.ts";
 import { permanent } from "../retry/contract.ts";
 import type { Packet } from "../wire/packet.ts";
+import { SUBMIT } from "../wire/subjects.ts";
 import { admit } from "./admit.ts";
 import { checkSafety } from "./check-safety.ts";
 import type { Flow } from "./flow.ts";
@@ -16,10 +17,22 @@ export async function schedule(flow: Flow, packet: Packet): Promise<void> {
     return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
   }
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
-  const admitted = await admit(flow, submissionIn(packet, request));
+  refuseOtherTenants(flow, request.tenantId || DEFAULT_ORG);
+  const admitted = await admit(flow, submissionIn(packet, request), SUBMIT);
   if (admitted.kind === "conflict") {
     throw permanent(
       new Error(`job \`${request.jobId}\` is known with another body; use an id of its own for each job`),
     );
   }
+}
+
+/** Anybody on the bus can write any tenant's name into a packet. */
+function refuseOtherTenants(flow: Flow, org: string): void {
+  if (flow.settings.current.unsignedTenants.includes(org)) return;
+  throw permanent(
+    new Error(
+      `an unsigned packet may not speak for tenant \`${org}\`; submit over HTTP with a key of the tenant, ` +
+        "or add the tenant to `cap.unsigned_tenants`",
+    ),
+  );
 }

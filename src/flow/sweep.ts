@@ -1,15 +1,15 @@
-import { PARKED_GROUP } from "../model/parked.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Due } from "../ports/store.ts";
-import { RETRY_CLASSES } from "../retry/classes.ts";
 import { publishAll } from "./apply.ts";
+import { chainAll } from "./audit.ts";
 import { backlogTopics, drain } from "./drain.ts";
 import type { Flow } from "./flow.ts";
+import { Gauges } from "./gauges.ts";
 import { wake } from "./wake.ts";
 
 /**
  * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
- * a backlog and room. Any process may do it; all of them do.
+ * a backlog and room, and audit lines that have no place in their chain yet. Any process may do it; all of them do.
  *
  * 1. Each part goes on until nothing is left, in bounded batches.
  * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
@@ -23,8 +23,7 @@ export class Sweeper {
   readonly #waking = new Set<Promise<void>>();
   /** Called when few enough are at work for the next batch. */
   #onCalm = (): void => {};
-  /** The topics whose lag was shown last: one that is gone has to be set to 0. */
-  #lags: ReadonlyMap<string, number> = new Map();
+  readonly #gauges = new Gauges();
   #next: Cancel = () => {};
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -60,7 +59,12 @@ export class Sweeper {
   }
 
   async sweep(): Promise<void> {
-    const parts = { outbox: () => this.#outbox(), due: () => this.#due(), backlog: () => this.#backlog() };
+    const parts = {
+      outbox: () => this.#outbox(),
+      due: () => this.#due(),
+      backlog: () => this.#backlog(),
+      audit: () => chainAll(this.#flow),
+    };
     const results = await Promise.all(
       Object.entries(parts).map(async ([part, run]) => {
         try {
@@ -132,22 +136,10 @@ export class Sweeper {
   }
 
   async #backlog(): Promise<void> {
-    const { metrics, store } = this.#flow.world;
-    const parked = await store.counts(PARKED_GROUP, RETRY_CLASSES.length);
-    for (const retryClass of RETRY_CLASSES) {
-      metrics.set("cordum_parked_retries", parked.get(retryClass) ?? 0, { class: retryClass });
-    }
-    const lags = new Map<string, number>();
-    for (const [topic, length] of await backlogTopics(this.#flow)) {
-      if (lags.size < TOPICS_SHOWN_MAX) lags.set(topic, length);
-      drain(this.#flow, topic);
-    }
-    for (const topic of this.#lags.keys()) if (!lags.has(topic)) metrics.set("cordum_queue_lag", 0, { subject: topic });
-    for (const [topic, length] of lags) metrics.set("cordum_queue_lag", length, { subject: topic });
-    this.#lags = lags;
+    const topics = await backlogTopics(this.#flow);
+    for (const topic of topics.keys()) drain(this.#flow, topic);
+    await this.#gauges.show(this.#flow, topics);
   }
 }
 
 const TIMERS_MAX = 100_000;
-/** Topics are named by clients; their number as labels is not. */
-const TOPICS_SHOWN_MAX = 200;

@@ -1,12 +1,16 @@
+import { expireApproval } from "../jobs/approval.ts";
+import { passTime, resume } from "../jobs/attempt.ts";
 import { RESERVATIONS } from "../jobs/idempotency.ts";
-import { passTime, resume } from "../jobs/life.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
+import { FAIL_OPENS } from "../model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
 import type { Table } from "../model/table.ts";
 import { type Due, put, type Versioned } from "../ports/store.ts";
+import { inputKey, outputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
 import { checkSafety } from "./check-safety.ts";
+import { wakeLease } from "./fail-open.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
 import { unpark } from "./park.ts";
@@ -42,16 +46,23 @@ const WAKERS: Readonly<Record<string, (flow: Flow, due: Due) => Promise<void>>> 
   [SPENDINGS.name]: (flow, due) => forget(flow, SPENDINGS, as(due)),
   [RESERVATIONS.name]: (flow, due) => forget(flow, RESERVATIONS, as(due)),
   [DEAD_LETTERS.name]: (flow, due) => forget(flow, DEAD_LETTERS, as(due)),
+  [FAIL_OPENS.name]: (flow, due) => wakeLease(flow, as(due)),
 };
 
 /** A stale version below means that somebody else moved the job on; then its time is another one. */
 async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   const job = found.value;
+  // Before the job's own deadline is looked at: an approval that nobody gave is the better reason.
+  if (job.state === "APPROVAL_REQUIRED" && job.approval && flow.world.clock.now() >= job.approval.expiresMs) {
+    await settle(flow, found, expireApproval(job, given(flow)));
+    return;
+  }
   const passed = passTime(job, given(flow));
   if (passed) {
     await settle(flow, found, passed);
     return;
   }
+  if (job.wait) flow.arrivals.note(job.wait.retryClass, flow.world.clock.now());
   if (isFinal(job.state)) {
     await removeJob(flow, found);
   } else if (job.state === "PENDING") {
@@ -61,13 +72,19 @@ async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   }
 }
 
-/** After its retention a job leaves with its payloads. */
+/**
+ * After its retention a job leaves with its payloads: those it points at, the input as its client wrote it (an approval
+ * points at a copy), and what workers wrote whose results did not count.
+ */
 async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
-  const { input, output } = found.value;
-  for (const payload of [input, output]) {
-    if (payload?.kind === "pointer") await flow.world.blobs.delete(payload.ptr);
-  }
-  await apply(flow, { org: found.value.org, puts: [put(JOBS, found.id, found, null)] });
+  const { id, input, output, attempt, org } = found.value;
+  const keys = new Set<string>();
+  if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
+  if (output?.kind === "pointer") keys.add(output.ptr);
+  // For workers of others an input is put where they look for it, and they put their results where they are looked for.
+  if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
+  await Promise.all([...keys].map((key) => flow.world.blobs.delete(key)));
+  await apply(flow, { org, puts: [put(JOBS, found.id, found, null)] });
 }
 
 async function forget<T>(flow: Flow, table: Table<T>, found: Versioned<T>): Promise<void> {

@@ -25,9 +25,9 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
   const acquired = await locks.acquire({ ...request, owner: name });
   if (acquired.kind === "busy") {
     const { policy } = flow.settings.current.retry.lock_busy;
-    const delayMs = nextDelay(policy, 1, () => flow.world.random.next());
-    metrics.add("cordum_lock_busy_retries_total", { path });
-    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { policy: policy.kind });
+    const delayMs = nextDelay(policy, flow.desk.noteBusy(wish.key), () => flow.world.random.next());
+    metrics.add("cordum_lock_busy_retries_total", { path, policy: policy.kind });
+    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path, policy: policy.kind });
     throw retryAfter(
       new Error(`lock \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`),
       delayMs,
@@ -35,6 +35,7 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     );
   }
   const { lease } = acquired;
+  if (flow.desk.noteTaken(wish.key) === 1) metrics.add("cordum_lock_first_retry_success_total", { path });
   metrics.observe("cordum_run_lock_wait_seconds", lease.waitedMs / 1_000, { path });
   metrics.observe("cordum_lock_attempts", lease.attempts, { path });
   try {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { BACKLOG_GROUP, IN_FLIGHT_GROUP } from "../../src/model/job.ts";
-import { idOf, Plant } from "./plant.ts";
+import type { Bus } from "../../src/ports/bus.ts";
+import { around, idOf, Plant } from "./plant.ts";
 
 const narrow = (windowMax: number) => ({ dispatch: { ...defaultSettings().dispatch, windowMax } });
 
@@ -137,17 +138,11 @@ describe("no worker", () => {
     const { flow } = await plant.control("c1");
     let tries = 0;
     const { bus } = flow.world;
-    Object.assign(flow.world, {
-      bus: new Proxy(bus, {
-        get: (target, name) =>
-          name === "dispatch"
-            ? (subject: string, packet: never) => {
-                tries++;
-                return target.dispatch(subject, packet);
-              }
-            : Reflect.get(target, name).bind(target),
-      }),
-    });
+    const dispatch: Bus["dispatch"] = (subject, packet) => {
+      tries++;
+      return bus.dispatch(subject, packet);
+    };
+    Object.assign(flow.world, { bus: around(bus, { dispatch }) });
     await Promise.all(Array.from({ length: 1_000 }, () => plant.admit(flow, { topic: "t" })));
     await plant.pass(1_000);
     const early = tries;

@@ -8,7 +8,7 @@ import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Settings } from "../../src/settings.ts";
 import type { Kernel } from "../../src/sim/sim-safety.ts";
 import { simWorld } from "../../src/sim/world.ts";
-import { startWorker, type WorkItem } from "../../src/worker/worker.ts";
+import { startWorker, type WorkerOptions, type WorkItem } from "../../src/worker/worker.ts";
 import { type Bench, openBench } from "../sim/harness.ts";
 
 /** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
@@ -40,9 +40,17 @@ export class Plant {
     this.#processes.get(name)?.crash();
   }
 
-  async worker(id: string, topics: readonly string[], handle: (item: WorkItem) => Promise<unknown>, concurrency = 10) {
-    const { world } = this.bench.enter(id);
-    return this.run(startWorker(world, { id, topics, concurrency, handle }));
+  /** Its work never asks for more time, unless the options say so: a handler that hangs is lost at its deadline. */
+  async worker(
+    id: string,
+    topics: readonly string[],
+    handle: (item: WorkItem) => Promise<unknown>,
+    concurrency = 10,
+    options: Partial<WorkerOptions> = {},
+  ) {
+    const { world, process } = this.bench.enter(id);
+    this.#processes.set(id, process);
+    return this.run(startWorker(world, { id, topics, concurrency, handle, extendsForMs: 0, ...options }));
   }
 
   admit(flow: Flow, raw: Record<string, unknown>): Promise<Admitted> {

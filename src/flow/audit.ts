@@ -1,0 +1,233 @@
+import {
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AUDIT_PENDING,
+  AUDIT_PENDING_GROUP,
+  type AuditHead,
+  type AuditLine,
+  type AuditPage,
+  emptyHead,
+  extend,
+  type Fact,
+  type PendingAudit,
+  pageId,
+  pageOf,
+  pagesOf,
+  pendingAuditOf,
+  type StampedLine,
+} from "../model/audit.ts";
+import type { Job } from "../model/job.ts";
+import { isSecretName, REDACTED, redactText } from "../model/redact.ts";
+import { type Put, put, type Versioned } from "../ports/store.ts";
+import type { World } from "../world.ts";
+import { apply } from "./apply.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * Writing the audit log (see `model/audit.ts` for what it promises).
+ *
+ * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
+ * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
+ *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
+ *    again by this process' sweeper: then a line may be there twice, but is not missing.
+ * 3. `chainAudit` moves lines into the chain; any process may, and one at a time succeeds.
+ * 4. Secrets are taken out before anything is written.
+ */
+export function audited(flow: Flow, line: AuditLine): Put {
+  return flow.audit.put([flow.audit.stamp(line)], line.org);
+}
+
+export function noteAudit(flow: Flow, line: AuditLine): void {
+  if (!flow.audit.gather(line)) return;
+  flow.desk.track(Promise.resolve().then(() => write(flow, flow.audit.takeGathered())));
+}
+
+/** A verdict of the safety kernel. */
+export function decisionLine({ id, org, topic, safety, submittedBy }: Job): AuditLine {
+  return {
+    org,
+    kind: "decision",
+    who: submittedBy ?? "unknown",
+    what: safety?.effect ?? "none",
+    facts: {
+      job: id,
+      topic,
+      rule: safety?.ruleId ?? null,
+      reason: safety?.reason ?? null,
+      snapshot: safety?.snapshot ?? null,
+    },
+  };
+}
+
+/** The job that was decided on was not made: it is one that was there before. */
+export function repeatedLine({ id, org, submittedBy }: Job, known: string): AuditLine {
+  return { org, kind: "decision", who: submittedBy ?? "unknown", what: "repeated", facts: { job: id, known } };
+}
+
+/** Moves what waits into the chains of all orgs; how many lines were moved. */
+export async function chainAll(flow: Flow): Promise<number> {
+  await write(flow, flow.audit.takeUnwritten());
+  const waiting = await flow.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
+  const orgs = [...waiting.keys()];
+  let moved = 0;
+  for (let at = 0; at < orgs.length; at += ORGS_AT_ONCE) {
+    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(flow, org)));
+    moved += some.reduce((sum, count) => sum + count, 0);
+  }
+  return moved;
+}
+
+/** Moves what waits into the chain of one org. */
+export async function chainAudit(flow: Flow, org: string): Promise<number> {
+  let moved = 0;
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const page = await flow.world.store.list(AUDIT_PENDING, {
+      index: pendingAuditOf(org),
+      limit: RECORDS_MAX,
+      order: "oldest",
+    });
+    if (page.items.length === 0) return moved;
+    const chosen = fitting(page.items);
+    const lines = await chain(flow, org, chosen);
+    if (lines === null) return moved; // Another process is at it.
+    moved += lines;
+    if (page.cursor === null && chosen.length === page.items.length) return moved;
+  }
+  return moved;
+}
+
+/** What one process is about to write. */
+export class AuditDesk {
+  readonly #world: World;
+  readonly #gathered = new Map<string, StampedLine[]>();
+  #unwritten: Noted[] = [];
+  #prefix = "";
+  #last = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  stamp({ kind, who, what, facts }: AuditLine): StampedLine {
+    const at = this.#world.clock.now();
+    if (facts === undefined) return { at, kind, who: redacted(who), what: redacted(what) };
+    return { at, kind, who: redacted(who), what: redacted(what), facts: redactedFacts(facts) };
+  }
+
+  /** The ids of one process are in the order in which they were made. */
+  put(lines: readonly StampedLine[], org: string): Put {
+    this.#prefix ||= this.#world.random.id();
+    const id = `${org}/${this.#prefix}.${String(++this.#last).padStart(12, "0")}`;
+    return put(AUDIT_PENDING, id, null, { org, lines });
+  }
+
+  /** True for the first line of a tick: whoever brings it sees to it that all are written. */
+  gather(line: AuditLine): boolean {
+    const isFirst = this.#gathered.size === 0;
+    const stamped = this.stamp(line);
+    const lines = this.#gathered.get(line.org);
+    if (lines) lines.push(stamped);
+    else this.#gathered.set(line.org, [stamped]);
+    return isFirst;
+  }
+
+  takeGathered(): readonly Noted[] {
+    const taken: Noted[] = [];
+    for (const [org, lines] of this.#gathered) {
+      for (let at = 0; at < lines.length; at += LINES_MAX) {
+        taken.push({ org, put: this.put(lines.slice(at, at + LINES_MAX), org) });
+      }
+    }
+    this.#gathered.clear();
+    return taken;
+  }
+
+  /** What the store did not confirm. False when there is no room for more. */
+  keepUnwritten(noted: Noted): boolean {
+    if (this.#unwritten.length >= UNWRITTEN_MAX) return false;
+    this.#unwritten.push(noted);
+    return true;
+  }
+
+  takeUnwritten(): readonly Noted[] {
+    const taken = this.#unwritten;
+    if (taken.length > 0) this.#unwritten = [];
+    return taken;
+  }
+}
+
+function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
+  const clean: Record<string, Fact> = {};
+  for (const name in facts) {
+    const fact = facts[name] ?? null;
+    const isSecret = fact !== null && typeof fact !== "boolean" && isSecretName(name);
+    clean[name] = isSecret ? REDACTED : typeof fact === "string" ? redacted(fact) : fact;
+  }
+  return clean;
+}
+
+function redacted(text: string): string {
+  return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
+}
+
+/** A record of lines that is to be written. */
+interface Noted {
+  readonly org: string;
+  readonly put: Put;
+}
+
+/** Never throws. A stale version: it was written before, and the answer was lost. */
+async function write(flow: Flow, notes: readonly Noted[]): Promise<void> {
+  const { log } = flow.world;
+  const writes = notes.map((noted) =>
+    apply(flow, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
+      if (flow.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
+      else log.write("error", "audit_lost", { org: noted.org, id: noted.put.id, error: String(error) });
+    }),
+  );
+  await Promise.all(writes);
+}
+
+/** The oldest records, as many as make a commit of bounded size; at least one. */
+function fitting(items: readonly Versioned<PendingAudit>[]): readonly Versioned<PendingAudit>[] {
+  let lines = 0;
+  const end = items.findIndex(({ value }) => {
+    lines += value.lines.length;
+    return lines > CHAINED_MAX;
+  });
+  return end < 0 ? items : items.slice(0, Math.max(1, end));
+}
+
+/** One commit: the head, the pages, and the records whose lines are in them now. Null if somebody else was faster. */
+async function chain(flow: Flow, org: string, items: readonly Versioned<PendingAudit>[]): Promise<number | null> {
+  const { store } = flow.world;
+  const before = await store.load(AUDIT_HEADS, org);
+  const head = before?.value ?? emptyHead(org);
+  const last = await store.load(AUDIT_PAGES, pageId(org, pageOf(head.count)));
+  const lines = items.flatMap(({ value }) => value.lines);
+  const { entries, head: after } = extend(head, lines);
+  const pages = pagesOf(org, last?.value ?? null, entries);
+  const committed = await apply(flow, {
+    org,
+    puts: [
+      put<AuditHead>(AUDIT_HEADS, org, before, after),
+      ...pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page)),
+      ...items.map((item) => put(AUDIT_PENDING, item.id, item, null)),
+    ],
+  });
+  return committed.kind === "committed" ? lines.length : null;
+}
+
+function sameOf(last: Versioned<AuditPage> | null, page: AuditPage): Versioned<AuditPage> | null {
+  return last?.value.number === page.number ? last : null;
+}
+
+const ORGS_MAX = 10_000;
+const ORGS_AT_ONCE = 64;
+const ROUNDS_MAX = 1_000;
+/** Records read at once, lines in one commit, lines in one record. */
+const RECORDS_MAX = 256;
+const CHAINED_MAX = 1_000;
+const LINES_MAX = 500;
+const UNWRITTEN_MAX = 1_000;
+const TEXT_LENGTH_MAX = 1_000;

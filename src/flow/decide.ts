@@ -1,0 +1,33 @@
+import { createHash } from "node:crypto";
+import { decideSafety } from "../jobs/life.ts";
+import type { Job } from "../model/job.ts";
+import type { Decision } from "../policy/decision.ts";
+import { inputKey } from "../wire/pointer.ts";
+import { type Flow, given } from "./flow.ts";
+
+/**
+ * A verdict becomes what happens to the job.
+ *
+ * 1. What a human is asked about stays what it is: an input that is kept elsewhere is copied to a key that nobody else
+ *    knows, and its hash stands on the job, before the approval is asked for. Whoever wrote the input may overwrite their
+ *    own copy; that is not the one that will be worked on (L34).
+ */
+export async function decide(flow: Flow, job: Job, decision: Decision): Promise<Job> {
+  const asked = decision.effect === "require_approval" ? await seal(flow, job) : job;
+  return decideSafety(asked, decision, given(flow));
+}
+
+export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+/** An input that is not there yet is left as it is: the approval finds out that the job has changed. */
+async function seal(flow: Flow, job: Job): Promise<Job> {
+  const { input } = job;
+  if (input.kind === "inline") return job;
+  if (input.sha256 !== undefined && input.ptr !== inputKey(job.id)) return job; // Sealed before.
+  const { blobs, random } = flow.world;
+  const bytes = await blobs.get(input.ptr);
+  if (bytes === null) return job;
+  const ptr = `${inputKey(job.id)}.${random.id()}`;
+  await blobs.put(ptr, bytes, job.deadlineMs + flow.settings.current.retention.jobsMs);
+  return { ...job, input: { kind: "pointer", ptr, bytes: bytes.length, sha256: sha256Of(bytes) } };
+}

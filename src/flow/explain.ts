@@ -1,0 +1,60 @@
+import { type Explanation, explainJob, type Surroundings } from "../jobs/explain.ts";
+import {
+  BACKLOG_GROUP,
+  backlogGroupOf,
+  IN_FLIGHT_GROUP,
+  type Job,
+  limitOfRule,
+  RUNNING_GROUP,
+  underRule,
+} from "../model/job.ts";
+import { aimOf } from "./aim.ts";
+import { loadOwn } from "./approve.ts";
+import { refusal } from "./breaker.ts";
+import { leaseFor } from "./fail-open.ts";
+import type { Flow } from "./flow.ts";
+import { limitOfOrg } from "./room.ts";
+
+/** Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`. */
+export type Explained =
+  | { readonly kind: "explained"; readonly job: Job; readonly around: Surroundings; readonly explanation: Explanation }
+  | { readonly kind: "not_found" };
+
+export async function explain(flow: Flow, wish: { readonly org: string; readonly jobId: string }): Promise<Explained> {
+  const found = await loadOwn(flow, wish);
+  if (!found) return { kind: "not_found" };
+  const around = await surroundingsOf(flow, found.value);
+  return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
+}
+
+async function surroundingsOf(flow: Flow, job: Job): Promise<Surroundings> {
+  const { clock, store } = flow.world;
+  const nowMs = clock.now();
+  const settings = flow.settings.current;
+  const [inFlight, running, backlog, backlogOfTopic, underRules, lease] = await Promise.all([
+    store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
+    store.counts(RUNNING_GROUP, GROUP_MAX),
+    store.counts(BACKLOG_GROUP, GROUP_MAX),
+    store.counts(backlogGroupOf(job.topic), GROUP_MAX),
+    store.counts(underRule(job).group, GROUP_MAX),
+    leaseFor(flow, job.org),
+  ]);
+  const ofOrg = limitOfOrg(settings, job.org);
+  const ofRule = limitOfRule(job);
+  const aim = aimOf(flow, job);
+  const serving = flow.roster.serving(job.topic, nowMs);
+  return {
+    nowMs,
+    window: { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax },
+    tenant: ofOrg === null ? null : { used: running.get(job.org) ?? 0, max: ofOrg },
+    rule: ofRule === null ? null : { used: underRules.get(underRule(job).name) ?? 0, max: ofRule },
+    backlog: { topic: backlog.get(job.topic) ?? 0, tenant: backlogOfTopic.get(job.org) ?? 0 },
+    workers: { serving: serving.length, free: serving.filter(({ load, loadMax }) => load < loadMax).length },
+    unfit: aim.kind === "wait" ? aim.why : null,
+    isIdle: flow.desk.isIdle(job.topic, nowMs),
+    breaker: refusal(flow),
+    failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
+  };
+}
+
+const GROUP_MAX = 10_000;

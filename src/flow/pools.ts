@@ -1,0 +1,83 @@
+import { POOLS, POOLS_LIST, type Pool } from "../model/pool.ts";
+import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../policy/pattern.ts";
+import { put } from "../ports/store.ts";
+import type { PoolSettings } from "../settings.ts";
+import { apply, untilFresh } from "./apply.ts";
+import { audited } from "./audit.ts";
+import { tellChanged } from "./changed.ts";
+import type { Flow } from "./flow.ts";
+import type { PoolFacts } from "./roster.ts";
+
+/**
+ * The pools of workers as this process knows them: what the settings say, and which are being drained.
+ *
+ * 1. The record in the store is the truth; every process keeps a copy, made anew when it is told of a change, and every
+ *    few seconds in case it was not.
+ * 2. A pool that is being drained gets nothing new; what its workers have, they finish.
+ */
+export class Pools {
+  draining: ReadonlySet<string> = new Set();
+  #settings: Readonly<Record<string, PoolSettings>> = {};
+  #patterns: readonly { readonly name: string; readonly topics: readonly TopicPattern[] }[] = [];
+  #named = new Map<string, readonly string[]>();
+
+  /** True when the settings are other ones than before. */
+  follow(settings: Readonly<Record<string, PoolSettings>>): boolean {
+    if (settings === this.#settings) return false;
+    this.#settings = settings;
+    this.#patterns = Object.entries(settings).map(([name, { topics }]) => ({ name, topics: topics.map(parsePattern) }));
+    this.#named = new Map();
+    return true;
+  }
+
+  /** The pools whose settings name the topic. */
+  namedFor(topic: string): readonly string[] {
+    if (this.#patterns.length === 0) return NONE;
+    const known = this.#named.get(topic);
+    if (known) return known;
+    const tokens = bareTopic(topic).split(".");
+    const named = this.#patterns
+      .filter(({ topics }) => topics.some((pattern) => matchesTopic(pattern, tokens)))
+      .map(({ name }) => name);
+    if (this.#named.size >= TOPICS_MAX) this.#named.clear();
+    this.#named.set(topic, named);
+    return named;
+  }
+
+  readonly factsOf = (pool: string): PoolFacts => ({
+    serves: (subject) => this.namedFor(subject).includes(pool),
+    capabilities: this.#settings[pool]?.requires ?? NONE,
+  });
+}
+
+/** `null`: it was so already. */
+export async function setDraining(flow: Flow, name: string, isDraining: boolean, by: string): Promise<Pool | null> {
+  const { store, clock } = flow.world;
+  const pool = await untilFresh(`pool \`${name}\``, async () => {
+    const found = await store.load(POOLS, name);
+    if ((found?.value.isDraining ?? false) === isDraining) return null;
+    const atMs = clock.now();
+    const pool: Pool = { name, createdMs: found?.value.createdMs ?? atMs, isDraining, by, atMs };
+    const what = isDraining ? "drained" : "resumed";
+    const line = { org: "*", kind: "pool", who: by, what, facts: { pool: name } } as const;
+    const committed = await apply(flow, { org: "", puts: [put(POOLS, name, found, pool), audited(flow, line)] });
+    return committed.kind === "committed" ? pool : "stale";
+  });
+  await refreshPools(flow);
+  tellChanged(flow, POOLS_CHANGED);
+  return pool;
+}
+
+/** Reads which pools are being drained. True when some pool takes work again that did not before. */
+export async function refreshPools(flow: Flow): Promise<boolean> {
+  const page = await flow.world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
+  const draining = new Set(page.items.filter(({ value }) => value.isDraining).map(({ id }) => id));
+  const before = flow.pools.draining;
+  flow.pools.draining = draining;
+  return [...before].some((name) => !draining.has(name));
+}
+
+export const POOLS_CHANGED = "pools";
+const NONE: readonly string[] = [];
+const POOLS_MAX = 1_000;
+const TOPICS_MAX = 10_000;

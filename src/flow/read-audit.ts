@@ -1,0 +1,58 @@
+import {
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AuditCheck,
+  type AuditEntry,
+  type AuditVerdict,
+  auditPagesOf,
+  emptyHead,
+  pageId,
+  pageOf,
+} from "../model/audit.ts";
+import { chainAudit } from "./audit.ts";
+import type { Flow } from "./flow.ts";
+
+/** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */
+export async function readAudit(
+  flow: Flow,
+  org: string,
+  query: { readonly limit: number; readonly before: number | null },
+): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
+  const { store } = flow.world;
+  if (query.before === null) await chainAudit(flow, org);
+  const count = (await store.load(AUDIT_HEADS, org))?.value.count ?? 0;
+  const end = Math.min(query.before ?? count, count);
+  const start = Math.max(0, end - query.limit);
+  const entries: AuditEntry[] = [];
+  for (let number = pageOf(Math.max(0, end - 1)); number >= pageOf(start) && end > 0; number--) {
+    const page = await store.load(AUDIT_PAGES, pageId(org, number));
+    const wanted = page?.value.entries.filter(({ index }) => index >= start && index < end) ?? [];
+    entries.push(...wanted.toReversed());
+  }
+  return { entries, before: start > 0 ? start : null };
+}
+
+/** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
+export async function checkAudit(flow: Flow, org: string): Promise<AuditVerdict & { readonly head: string }> {
+  const { store } = flow.world;
+  await chainAudit(flow, org);
+  const head = (await store.load(AUDIT_HEADS, org))?.value ?? emptyHead(org);
+  const check = new AuditCheck(org);
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(AUDIT_PAGES, {
+      index: auditPagesOf(org),
+      limit: PAGES_READ,
+      order: "oldest",
+      cursor,
+    });
+    for (const { value } of page.items) {
+      const entries = value.entries.filter(({ index }) => index < head.count);
+      if (!check.page({ ...value, entries })) return { ...check.end(head), head: head.hash };
+    }
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined);
+  return { ...check.end(head), head: head.hash };
+}
+
+const PAGES_READ = 20;

@@ -1,0 +1,210 @@
+import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { admit } from "../../src/flow/admit.ts";
+import { chainAll } from "../../src/flow/audit.ts";
+import { askKernel, refusal } from "../../src/flow/breaker.ts";
+import { policyRequestOf } from "../../src/flow/check-safety.ts";
+import type { Flow } from "../../src/flow/flow.ts";
+import { followSafety } from "../../src/flow/follow-safety.ts";
+import { newJob } from "../../src/jobs/life.ts";
+import { checkSubmission } from "../../src/jobs/submission.ts";
+import { AUDIT_PAGES, auditPagesOf } from "../../src/model/audit.ts";
+import { BREAKERS, SAFETY_BREAKER } from "../../src/model/breaker.ts";
+import { JOBS, type Job } from "../../src/model/job.ts";
+import { parsePolicy } from "../../src/retry/policies.ts";
+import type { Settings } from "../../src/settings.ts";
+import { Plant } from "./plant.ts";
+
+/** When requests arrived at the kernel, and while it felt how. */
+function listen({ kernel, bench }: Plant): { readonly atMs: number; readonly health: string }[] {
+  const asked: { atMs: number; health: string }[] = [];
+  kernel.onRequest = () => asked.push({ atMs: bench.net.timeline.nowMs, health: kernel.health });
+  return asked;
+}
+
+const jobs = (plant: Plant): readonly Job[] => [...plant.bench.net.store.rows(JOBS)].map(({ value }) => value);
+const countOf = (plant: Plant, state: Job["state"]): number => jobs(plant).filter((job) => job.state === state).length;
+const breakerOf = (plant: Plant) => plant.bench.net.store.load(BREAKERS, SAFETY_BREAKER)?.value;
+
+function withPolicy(policy: string): Settings {
+  const settings = defaultSettings();
+  const { budget } = settings.retry.safety_unavailable;
+  return { ...settings, retry: { ...settings.retry, safety_unavailable: { policy: parsePolicy(policy), budget } } };
+}
+
+/** So many jobs, three processes, a kernel that is away for a minute. */
+async function sitOut(settings: Settings, health: "refuses" | "hangs", count: number) {
+  const plant = new Plant(settings);
+  plant.kernel.health = health;
+  const asked = listen(plant);
+  const { flow } = await plant.control("c1", "remote");
+  for (const name of ["c2", "c3"]) await plant.control(name, "remote");
+  let worked = 0;
+  for (const worker of ["w1", "w2"]) await plant.worker(worker, ["demo.echo"], async () => worked++, 1_000);
+  const submission = anySubmission();
+  await plant.run(Promise.all(Array.from({ length: count }, () => admit(flow, submission))));
+  await plant.pass(60_000);
+  const meanwhile = { worked, pending: countOf(plant, "PENDING"), calls: asked.length };
+  plant.kernel.health = "up";
+  await plant.pass(60_000);
+  const answered = asked.filter((ask) => ask.health === "up").map(({ atMs }) => atMs);
+  return { plant, answered, meanwhile, worked: () => worked };
+}
+
+describe("jobs wait while the kernel is away for a minute", () => {
+  test("5,000: nothing goes out meanwhile, everything afterwards; the checks come as spread as a stream of chance", async () => {
+    const { plant, answered, meanwhile, worked } = await sitOut(defaultSettings(), "hangs", 5_000);
+    expect(meanwhile).toMatchObject({ worked: 0, pending: 5_000 });
+    expect(countOf(plant, "SUCCEEDED")).toBe(5_000);
+    expect(worked()).toBe(5_000);
+    const { peakToMean, poisson } = spreadOf(answered, 15_000);
+    expect(peakToMean).toBeLessThanOrEqual(1.3 * poisson);
+    // Without a breaker each job would have asked about five times: the first window of calls, then probes.
+    expect(meanwhile.calls).toBeLessThan(1_000);
+  }, 120_000);
+
+  test("a fixed delay brings them back as a wave: the measure does show it", async () => {
+    const { answered } = await sitOut(withPolicy("fixed:5s"), "refuses", 1_000);
+    const { peakToMean, poisson } = spreadOf(answered, 15_000);
+    expect(peakToMean).toBeGreaterThan(1.3 * poisson);
+  }, 120_000);
+});
+
+/** Bins that hold ten arrivals on average, from the moment on at which the first probe was answered. */
+function spreadOf(times: readonly number[], windowMs: number): { peakToMean: number; poisson: number } {
+  const fromMs = (times[0] ?? 0) + 10;
+  const seen = times.filter((at) => at >= fromMs && at < fromMs + windowMs);
+  const bins = Math.max(1, Math.round(seen.length / 10));
+  const counts = new Array<number>(bins).fill(0);
+  for (const at of seen) {
+    const bin = Math.min(bins - 1, Math.floor(((at - fromMs) / windowMs) * bins));
+    counts[bin] = (counts[bin] ?? 0) + 1;
+  }
+  const mean = seen.length / bins;
+  return { peakToMean: Math.max(...counts) / mean, poisson: expectedPeak(bins, mean) / mean };
+}
+
+/** The mean of the largest of so many counts of a Poisson stream: the sum of the chances that it is larger than k. */
+function expectedPeak(bins: number, mean: number): number {
+  let expected = 0;
+  let upToK = 0;
+  let term = Math.exp(-mean);
+  for (let k = 0; k < 1_000 && term > 0; k++) {
+    upToK += term;
+    term *= mean / (k + 1);
+    expected += 1 - Math.min(1, upToK) ** bins;
+  }
+  return expected;
+}
+
+describe("the breaker is shared", () => {
+  test("L27: timeouts of one process open it, and spare the others", async () => {
+    const plant = new Plant();
+    plant.kernel.health = "hangs";
+    const [first, second] = [plant.flow("c1", "remote"), plant.flow("c2", "remote")];
+    await plant.run(followSafety(second));
+    await failOften(plant, first);
+    expect(breakerOf(plant)).toMatchObject({ kind: "open", openings: 1, reason: "no answer within 1000 ms" });
+    await plant.pass(100);
+    const asked = listen(plant);
+    const beganMs = plant.bench.net.timeline.nowMs;
+    expect(await plant.run(askKernel(second, REQUEST))).toMatchObject({ kind: "unavailable" });
+    expect(asked).toEqual([]);
+    expect(plant.bench.net.timeline.nowMs).toBe(beganMs);
+  });
+
+  test("who was not told finds out at its first failure", async () => {
+    const plant = new Plant();
+    plant.kernel.health = "refuses";
+    const [first, second] = [plant.flow("c1", "remote"), plant.flow("c2", "remote")];
+    await failOften(plant, first);
+    expect(refusal(second)).toBeNull();
+    await plant.run(askKernel(second, REQUEST));
+    expect(refusal(second)).toMatch(/breaker is open/);
+  });
+
+  test("L28: when its time is over, ten processes together send two probes", async () => {
+    const plant = new Plant();
+    plant.kernel.health = "hangs";
+    const flows = Array.from({ length: 10 }, (_, index) => plant.flow(`c${index}`, "remote"));
+    for (const flow of flows) await plant.run(followSafety(flow));
+    await failOften(plant, flows[0] as Flow);
+    await plant.pass(8_000);
+    const asked = listen(plant);
+    const checks = flows.flatMap((flow) => Array.from({ length: 20 }, () => askKernel(flow, REQUEST)));
+    const answers = await plant.run(Promise.all(checks));
+    expect(asked.length).toBe(2);
+    expect(answers.every(({ kind }) => kind === "unavailable")).toBe(true);
+    expect(breakerOf(plant)).toMatchObject({ kind: "open", openings: 2 });
+  });
+
+  test("one answer closes it for all; opening and closing stand in the audit log", async () => {
+    const plant = new Plant();
+    plant.kernel.health = "refuses";
+    const [first, second] = [plant.flow("c1", "remote"), plant.flow("c2", "remote")];
+    await plant.run(followSafety(second));
+    await failOften(plant, first);
+    await plant.pass(8_000);
+    plant.kernel.health = "up";
+    expect(await plant.run(askKernel(first, REQUEST))).toMatchObject({ kind: "decided" });
+    await plant.pass(1_000);
+    expect(breakerOf(plant)).toMatchObject({ kind: "closed" });
+    expect([refusal(first), refusal(second), second.safety.breaker.kind]).toEqual([null, null, "closed"]);
+    await plant.run(chainAll(first));
+    const page = await plant.run(first.world.store.list(AUDIT_PAGES, { index: auditPagesOf("*"), limit: 10 }));
+    const told = page.items.flatMap(({ value }) => value.entries.map(({ kind, what }) => `${kind} ${what}`));
+    expect(told).toEqual(["breaker open", "breaker closed"]);
+  });
+
+  test("while it is closed a check does not touch the store", async () => {
+    const plant = new Plant();
+    const flow = plant.flow("c1", "remote");
+    let calls = 0;
+    const store = new Proxy(flow.world.store, {
+      get: (target, key) => {
+        calls++;
+        return Reflect.get(target, key);
+      },
+    });
+    for (let index = 0; index < 20; index++) {
+      await plant.run(askKernel({ ...flow, world: { ...flow.world, store } }, REQUEST));
+    }
+    expect(calls).toBe(0);
+  });
+
+  test("L30: what is thrown is no failure, and gives the probe back", async () => {
+    const plant = new Plant();
+    plant.kernel.health = "refuses";
+    const flow = plant.flow("c1", "remote");
+    const check = () => Promise.reject(new Error("malformed"));
+    const throwing = { ...flow, world: { ...flow.world, safety: { local: null, check } } };
+    for (let index = 0; index < 20; index++) {
+      await expect(plant.run(askKernel(throwing, REQUEST))).rejects.toThrow("malformed");
+    }
+    expect(breakerOf(plant)).toBeUndefined();
+    await failOften(plant, flow);
+    await plant.pass(8_000);
+    await expect(plant.run(askKernel(throwing, REQUEST))).rejects.toThrow("malformed");
+    await plant.pass(100);
+    expect(breakerOf(plant)).toMatchObject({ kind: "half_open", probes: [] });
+  });
+});
+
+/** As often as it takes to open it. */
+async function failOften(plant: Plant, flow: Flow): Promise<void> {
+  const { failures } = plant.settings.safety.breaker;
+  for (let index = 0; index < failures; index++) await plant.run(askKernel(flow, REQUEST));
+}
+
+const REQUEST = policyRequestOf(anyJob());
+
+function anySubmission() {
+  const checked = checkSubmission({ topic: "demo.echo" });
+  if (checked.kind === "bad") throw new Error(checked.problems.join());
+  return checked.submission;
+}
+
+function anyJob(): Job {
+  const given = { nowMs: 0, settings: defaultSettings(), random: () => 0 };
+  return newJob(anySubmission(), { jobId: "j", traceId: "t" }, { kind: "inline", value: null }, given);
+}
