@@ -1,250 +1,59 @@
-import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Stop } from "../ports/bus.ts";
-import type { Cancel } from "../ports/clock.ts";
-import { intentOf, permanent, retryAfter, toWire } from "../retry/contract.ts";
-import { nextDelay, parsePolicy } from "../retry/policies.ts";
-import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
-import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
-import { HANDSHAKE, RESULT, workSubject } from "../wire/subjects.ts";
+import { CANCEL, directSubject, workSubject } from "../wire/subjects.ts";
 import type { World } from "../world.ts";
-import { Deadline } from "./deadline.ts";
+import type { WorkItem } from "./item.ts";
+import { appear } from "./presence.ts";
+import { Workbench } from "./workbench.ts";
 
 /**
- * For those who do the work.
+ * For those who do the work, on any bus.
  *
  * 1. At most `concurrency` jobs are worked on; a bounded number waits behind them. What comes beyond, and what has waited
  *    for half its time, is handed back: it waits for a worker again and has lost no attempt.
  * 2. The result is published durably and tried again until it is, or until nobody waits for it any more.
  * 3. A plain error is retried within its budget; `retryAfter` says when, `permanent` says never.
+ * 4. Work that takes longer than the control plane waits for a word asks for more time by itself.
  */
 export interface WorkerOptions {
   readonly id: string;
   readonly topics: readonly string[];
   readonly concurrency: number;
   readonly handle: (item: WorkItem) => Promise<unknown>;
+  /** The pool that it belongs to. */
+  readonly pool?: string;
+  /** What it can do, for jobs that require something. */
+  readonly capabilities?: readonly string[];
+  /** For how long an attempt goes on asking for more time; 0 for never. A handler that hangs must end some day. */
+  readonly extendsForMs?: number;
+  readonly heartbeatMs?: number;
 }
 
-export interface WorkItem {
-  readonly jobId: string;
-  readonly topic: string;
-  readonly org: string;
-  readonly attempt: number;
-  readonly input: unknown;
-  readonly labels: Readonly<Record<string, string>>;
-  /** Aborts when the control plane has stopped waiting for this attempt. */
-  readonly signal: AbortSignal;
-}
-
+export type { WorkItem } from "./item.ts";
 export type WorkerWorld = Pick<World, "bus" | "blobs" | "clock" | "random" | "log">;
 
 export async function startWorker(world: WorkerWorld, options: WorkerOptions): Promise<Stop> {
-  const bench = new Workbench(world, options);
-  const stops = await Promise.all(
-    options.topics.map((topic) => world.bus.serve(workSubject(topic), (packet) => bench.accept(packet))),
-  );
-  world.bus.tell(HANDSHAKE, {
-    traceId: world.random.id(),
-    senderId: options.id,
-    createdAtMs: world.clock.now(),
-    body: { kind: "handshake", componentId: options.id, role: "worker", readyTopics: options.topics },
-  });
-  return async () => {
+  const bench = new Workbench(world, { extendsForMs: EXTENDS_FOR_MS, ...options });
+  const subjects = options.topics.map(workSubject);
+  // Only an id that can stand in a subject has one of its own.
+  if (/^[A-Za-z0-9_-]+$/.test(options.id)) subjects.push(directSubject(options.id));
+  const stops = await Promise.all([
+    ...subjects.map((subject) => world.bus.serve(subject, (packet) => bench.accept(packet))),
+    world.bus.listen(CANCEL, ({ body }) => {
+      if (body.kind === "job_cancel") bench.cancel(body.jobId, body.reason ?? "no reason was given");
+    }),
+  ]);
+  const presence = appear(world, options, () => bench.load);
+  let stopping: Promise<void> | null = null;
+  const stopAll = async () => {
+    await presence.stop();
+    presence.leave();
     await Promise.all(stops.map((stop) => stop()));
     await bench.finished();
   };
+  return () => {
+    stopping ??= stopAll();
+    return stopping;
+  };
 }
 
-class Workbench {
-  readonly #world: WorkerWorld;
-  readonly #options: WorkerOptions;
-  readonly #waiting: { readonly packet: Packet; readonly tiredMs: number }[] = [];
-  #cancelLook: Cancel = () => {};
-  #active = 0;
-  #idle: (() => void)[] = [];
-
-  constructor(world: WorkerWorld, options: WorkerOptions) {
-    this.#world = world;
-    this.#options = options;
-  }
-
-  accept(packet: Packet): void {
-    if (packet.body.kind !== "job_request") return;
-    if (this.#active < this.#options.concurrency) this.#begin(packet, () => this.#attempt(packet.body as JobRequest));
-    else if (this.#waiting.length < WAITING_MAX) this.#queue(packet, packet.body.deadlineMs);
-    else this.#handBack(packet);
-  }
-
-  /** Hands back what was not begun, and resolves when nothing is being worked on. */
-  async finished(): Promise<void> {
-    this.#cancelLook();
-    for (const { packet } of this.#waiting.splice(0)) this.#handBack(packet);
-    if (this.#active > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
-  }
-
-  #queue(packet: Packet, deadlineMs: number | undefined): void {
-    const { clock } = this.#world;
-    const nowMs = clock.now();
-    // After half its time somebody else may have better luck with it; waiting longer would count as a lost attempt.
-    const tiredMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + (deadlineMs - nowMs) / 2;
-    this.#waiting.push({ packet, tiredMs });
-    if (this.#waiting.length === 1) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
-  }
-
-  /** Those that wait are in the order in which they came, and so nearly in that of their patience. */
-  #look(): void {
-    const { clock } = this.#world;
-    while ((this.#waiting[0]?.tiredMs ?? Number.POSITIVE_INFINITY) <= clock.now()) {
-      const tired = this.#waiting.shift();
-      if (tired) this.#handBack(tired.packet);
-    }
-    if (this.#waiting.length > 0) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
-  }
-
-  /** Not begun and not a failure: the job waits for a worker again, which uses up no attempt of its budget. */
-  #handBack(packet: Packet): void {
-    const delayMs = nextDelay(HAND_BACK_POLICY, 1, () => this.#world.random.next());
-    this.#begin(packet, async () =>
-      failureOf(retryAfter(new Error("all places of the worker are taken"), delayMs, "no_worker")),
-    );
-  }
-
-  #begin(packet: Packet, attempt: () => Promise<Outcome>): void {
-    this.#active++;
-    this.#work(packet, attempt)
-      .catch((error: unknown) => this.#world.log.write("error", "result_not_sent", { error: String(error) }))
-      .finally(() => {
-        this.#active--;
-        const next = this.#active < this.#options.concurrency ? this.#waiting.shift() : undefined;
-        if (next) this.#begin(next.packet, () => this.#attempt(next.packet.body as JobRequest));
-        else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
-      });
-  }
-
-  async #work(packet: Packet, work: () => Promise<Outcome>): Promise<void> {
-    const request = packet.body as JobRequest;
-    const { clock, bus } = this.#world;
-    const startedMs = clock.now();
-    const outcome = await work();
-    const attempt = request.attempt ?? 1;
-    const result: JobResult = {
-      jobId: request.jobId,
-      workerId: this.#options.id,
-      executionMs: Math.max(0, Math.round(clock.now() - startedMs)),
-      ...(request.attempt === undefined ? {} : { attempt: request.attempt }),
-      ...outcome,
-    };
-    const message = {
-      id: `result:${request.jobId}@${attempt}:${this.#options.id}`,
-      subject: RESULT,
-      packet: {
-        traceId: packet.traceId,
-        senderId: this.#options.id,
-        createdAtMs: clock.now(),
-        body: { kind: "job_result", ...result } as const,
-      },
-    };
-    await this.#persist(request, () => bus.publish(message));
-  }
-
-  /** Tries again while somebody waits for this attempt: the work was done, and should not be done again for a hiccup. */
-  async #persist<T>(request: JobRequest, call: () => Promise<T>): Promise<T> {
-    const { clock, random } = this.#world;
-    const untilMs = request.deadlineMs ?? clock.now() + PERSIST_MS_MAX;
-    for (let tries = 1; ; tries++) {
-      try {
-        return await call();
-      } catch (error) {
-        if (!isAway(error)) throw error;
-        const delayMs = nextDelay(PERSIST_POLICY, tries, () => random.next());
-        // Waiting for a store is not a failure of the work: it has a class, and a budget, of its own.
-        if (tries >= PERSIST_TRIES_MAX || clock.now() + delayMs >= untilMs)
-          throw retryAfter(error, delayMs, "store_unavailable");
-        await new Promise<void>((resolve) => clock.after(delayMs, resolve));
-      }
-    }
-  }
-
-  async #attempt(request: JobRequest): Promise<Outcome> {
-    const deadline = new Deadline(this.#world.clock, request.deadlineMs);
-    try {
-      const output = await this.#options.handle({
-        jobId: request.jobId,
-        topic: request.topic,
-        org: request.tenantId ?? "default",
-        attempt: request.attempt ?? 1,
-        input: await this.#inputOf(request),
-        labels: request.labels ?? {},
-        get signal() {
-          return deadline.signal;
-        },
-      });
-      return await this.#outputOf(request, output ?? null);
-    } catch (error) {
-      return failureOf(error);
-    } finally {
-      deadline.over();
-    }
-  }
-
-  async #inputOf(request: JobRequest): Promise<unknown> {
-    if (request.contextPtr === undefined) return request.input ?? null;
-    const key = keyIn(request.contextPtr);
-    const bytes = await this.#persist(request, () => this.#world.blobs.get(key));
-    if (!bytes) throw new Error(`the input \`${key}\` is not in the blob store`);
-    return JSON.parse(new TextDecoder().decode(bytes));
-  }
-
-  async #outputOf(request: JobRequest, output: unknown): Promise<Outcome> {
-    const text = JSON.stringify(output);
-    // A copy: what the handler does with its object afterwards is its own business.
-    if (text.length * 3 <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
-    const bytes = new TextEncoder().encode(text);
-    if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
-    if (bytes.length > BLOB_BYTES_MAX) {
-      throw permanent(new Error(`the output has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
-    }
-    const key = outputKey(request.jobId);
-    const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
-    await this.#persist(request, () => this.#world.blobs.put(key, bytes, expiresMs));
-    return { status: "succeeded", resultPtr: toPointer(key) };
-  }
-}
-
-type Outcome = Omit<JobResult, "jobId" | "workerId">;
-
-/** By shape: an adapter says so with a code. Anything else does not get better by being tried again. */
-function isAway(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
-}
-
-function failureOf(thrown: unknown): Outcome {
-  const intent = intentOf(thrown);
-  const error = toWire(thrown);
-  const facts = { errorCode: error.name, errorMessage: error.message, error };
-  switch (intent.kind) {
-    case "permanent":
-      return { status: "failed_fatal", ...facts };
-    case "retry":
-      return {
-        status: "failed_retryable",
-        ...facts,
-        retryAfterMs: Math.ceil(intent.delayMs),
-        retryClass: intent.retryClass,
-      };
-    case "unclassified":
-      return { status: "failed_retryable", ...facts };
-    default:
-      return intent satisfies never;
-  }
-}
-
-const WAITING_MAX = 10_000;
-const LOOK_EVERY_MS = 1_000;
-const HAND_BACK_POLICY = parsePolicy("full:1s:30s");
-const PERSIST_TRIES_MAX = 100;
-const PERSIST_MS_MAX = 600_000;
-const PERSIST_POLICY = parsePolicy("full:200ms:5s");
-const INLINE_BYTES_MAX = 256 * 1024;
-/** A net only: a result leaves with its job. */
-const OUTPUT_KEPT_MS = 60 * 24 * 3_600_000;
+const EXTENDS_FOR_MS = 3_600_000;

@@ -1,11 +1,15 @@
 import type { Snapshot } from "../policy/compile.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
-import { evaluate } from "../policy/evaluate.ts";
+import { LiveKernel } from "../policy/kernel.ts";
 import type { Safety } from "../ports/safety.ts";
 
 /** The safety kernel in this very process: it answers at once and cannot be down. */
-export function localSafety(snapshot: Snapshot): Safety {
-  const local = (request: PolicyRequest) => evaluate(snapshot, request);
+export function localSafety(policy: LiveKernel | Snapshot): Safety {
+  const kernel =
+    policy instanceof LiveKernel
+      ? policy
+      : new LiveKernel({ snapshot: policy, source: "fixed", releaseId: null, revision: 0 });
+  const local = (request: PolicyRequest) => kernel.decide(request);
   return {
     local,
     async check(request) {

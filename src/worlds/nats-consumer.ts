@@ -4,7 +4,7 @@ import { decodePacket } from "../wire/codec.ts";
 import type { FrameItem } from "../wire/frame.ts";
 import type { NatsLink } from "./nats.ts";
 import { inWords } from "./nats-errors.ts";
-import { type Arrival, noteHeaders } from "./nats-message.ts";
+import { type Arrival, type Arrived, noteHeaders, traced } from "./nats-message.ts";
 import type { NatsPublisher } from "./nats-publisher.ts";
 import { NatsPull } from "./nats-pull.ts";
 import { NANOS_PER_MS } from "./nats-stream.ts";
@@ -108,15 +108,15 @@ export class NatsMember {
     }
   }
 
-  async #handle(held: Held, item: FrameItem): Promise<void> {
+  async #handle(held: Held, item: Arrived): Promise<void> {
     let settlement: Settlement;
     try {
-      const { id, bytes } = item;
+      const { id } = item;
       settlement = await this.#handler({
         id,
         subject: this.#options.subject,
         attempt: held.attempt,
-        content: contentOf(bytes),
+        content: contentOf(item),
       });
     } catch (error) {
       const { subject, log } = this.#options;
@@ -223,7 +223,7 @@ interface Held {
 
 interface Item {
   readonly held: Held;
-  readonly item: FrameItem;
+  readonly item: Arrived;
 }
 
 const THROWN_DELAY_MS = 1_000;
@@ -253,9 +253,9 @@ function wordFor(settlement: Settlement): string {
   }
 }
 
-function contentOf(bytes: Uint8Array): Content {
+function contentOf({ bytes, traceparent }: Arrived): Content {
   try {
-    return { kind: "packet", packet: decodePacket(bytes) };
+    return { kind: "packet", packet: traced(decodePacket(bytes), traceparent) };
   } catch (error) {
     return { kind: "undecodable", bytes, error: inWords(error) };
   }

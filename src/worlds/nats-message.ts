@@ -1,5 +1,6 @@
 import type { Msg } from "@nats-io/nats-core";
 import { decodeFrame, type FrameItem, isFrame } from "../wire/frame.ts";
+import type { Packet } from "../wire/packet.ts";
 
 /**
  * What arrives on a pull's inbox, made sense of: a message of the stream, or a word of the server about the pull.
@@ -13,9 +14,19 @@ import { decodeFrame, type FrameItem, isFrame } from "../wire/frame.ts";
  */
 export type Arrival =
   | { readonly kind: "status"; readonly code: number; readonly text: string; readonly left: number | null }
-  | { readonly kind: "packets"; readonly reply: string; readonly attempt: number; readonly items: readonly FrameItem[] }
+  | { readonly kind: "packets"; readonly reply: string; readonly attempt: number; readonly items: readonly Arrived[] }
   | { readonly kind: "hold"; readonly reply: string; readonly delayMs: number }
   | { readonly kind: "elsewhere"; readonly reply: string };
+
+export interface Arrived extends FrameItem {
+  /** The trace context that a worker of others sends as a header. */
+  readonly traceparent?: string;
+}
+
+/** A packet with the trace context that came beside it, if it has none in it. */
+export function traced(packet: Packet, traceparent: string | undefined): Packet {
+  return traceparent && packet.traceparent === undefined ? { ...packet, traceparent } : packet;
+}
 
 export interface Note {
   readonly id: string;
@@ -49,7 +60,9 @@ export function readArrival(message: Msg, group: string): Arrival {
   const noted = fields?.get("Cordum-Group") ?? "";
   if (noted === "") {
     const id = fields?.get("Nats-Msg-Id") || `${tokens[at - 2]}:${tokens[at + 1]}`;
-    return { kind: "packets", reply, attempt: deliveries, items: [{ id, bytes: data }] };
+    const traceparent = fields?.get("traceparent");
+    const item: Arrived = traceparent ? { id, bytes: data, traceparent } : { id, bytes: data };
+    return { kind: "packets", reply, attempt: deliveries, items: [item] };
   }
   if (noted !== group) return { kind: "elsewhere", reply };
   const delayMs = Number(fields?.get("Cordum-Delay-Ms") ?? 0);

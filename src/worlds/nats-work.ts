@@ -1,11 +1,12 @@
 import type { Msg } from "@nats-io/nats-core";
-import { createInbox } from "@nats-io/transport-node";
+import { createInbox, headers, type PublishOptions } from "@nats-io/transport-node";
 import type { Dispatched, Stop } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
 import { decodePacket, encodePacket } from "../wire/codec.ts";
 import type { Packet } from "../wire/packet.ts";
 import type { NatsLink } from "./nats.ts";
 import { inWords, unavailable } from "./nats-errors.ts";
+import { traced } from "./nats-message.ts";
 
 /**
  * What is not kept: `tell` and `listen`, `dispatch` and `serve`, on core NATS. One packet a message: workers of others
@@ -15,7 +16,8 @@ import { inWords, unavailable } from "./nats-errors.ts";
  *    answers in order, so a ping behind the dispatches of one tick makes sure: what has not come before its pong will
  *    not come. One ping serves them all.
  * 2. Dispatches that are not answered in time, or whose connection breaks, are not known to have been sent: they fail.
- * 3. Packets that cannot be read are counted, logged and dropped; nothing here is kept that could come again.
+ * 3. The trace context also travels as a header, where workers of others look for it.
+ * 4. Packets that cannot be read are counted, logged and dropped; nothing here is kept that could come again.
  */
 export class NatsWork {
   readonly #link: NatsLink;
@@ -39,7 +41,7 @@ export class NatsWork {
   }
 
   tell(subject: string, packet: Packet): void {
-    if (this.#link.isConnected) this.#link.connection.publish(subject, encodePacket(packet));
+    if (this.#link.isConnected) this.#link.connection.publish(subject, encodePacket(packet), withTrace(packet, {}));
   }
 
   listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -59,7 +61,7 @@ export class NatsWork {
       const bytes = encodePacket(packet);
       this.#tokens += 1;
       const token = this.#tokens.toString(36);
-      this.#link.connection.publish(subject, bytes, { reply: this.#inbox + token });
+      this.#link.connection.publish(subject, bytes, withTrace(packet, { reply: this.#inbox + token }));
       this.#unanswered.set(token, { resolve, reject });
       if (this.#tick.push(token) === 1) setImmediate(() => this.#endTick());
     });
@@ -119,7 +121,7 @@ export class NatsWork {
   #hand(subject: string, message: Msg, handler: (packet: Packet) => void): void {
     let packet: Packet;
     try {
-      packet = decodePacket(message.data);
+      packet = traced(decodePacket(message.data), message.headers?.get("traceparent"));
     } catch (error) {
       this.#countUnreadable(subject, inWords(error));
       return;
@@ -139,6 +141,14 @@ export class NatsWork {
     this.#unreadableLoggedMs = nowMs;
     this.#options.log.write("warn", "bus_packet_unreadable", { subject, error, total: this.#unreadable });
   }
+}
+
+/** Options of one publish alone: the client writes into them. */
+function withTrace({ traceparent }: Packet, options: PublishOptions): PublishOptions {
+  if (traceparent === undefined) return options;
+  options.headers = headers();
+  options.headers.set("traceparent", traceparent);
+  return options;
 }
 
 export interface WorkOptions {

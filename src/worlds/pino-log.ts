@@ -1,11 +1,15 @@
 import { pino } from "pino";
+import { isSecretName, REDACTED, redactText } from "../model/redact.ts";
 import type { Log, LogFields, LogLevel } from "../ports/log.ts";
 
 export interface LogTarget {
   write(text: string): void;
 }
 
-/** Log lines as JSON, one per line: `{"level":"warn","time":…,"name":…,"event":…, …}`. */
+/**
+ * Log lines as JSON, one per line: `{"level":"warn","time":…,"name":…,"event":…, …}`. Errors of others come with whatever
+ * they were given, so every field passes the redaction.
+ */
 export function pinoLog(options: { readonly level: LogLevel; readonly name: string; readonly target: LogTarget }): Log {
   const logger = pino(
     {
@@ -18,9 +22,18 @@ export function pinoLog(options: { readonly level: LogLevel; readonly name: stri
   );
   return {
     write(level: LogLevel, event: string, fields: LogFields = {}) {
-      logger[level](fields, event);
+      if (logger.isLevelEnabled(level)) logger[level](withoutSecrets(fields), redactText(event));
     },
   };
+}
+
+function withoutSecrets(fields: LogFields): LogFields {
+  const clean: Record<string, LogFields[string]> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    const isSecret = isSecretName(name) && typeof value !== "boolean" && value !== null && value !== undefined;
+    clean[redactText(name)] = isSecret ? REDACTED : typeof value === "string" ? redactText(value) : value;
+  }
+  return clean;
 }
 
 /** The same lines for a person at a terminal: `19:58:01 warn  drain_left_to_sweeper topic=demo.echo`. */

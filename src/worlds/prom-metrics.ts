@@ -35,6 +35,7 @@ export function promMetrics(): PromMetrics {
   const histograms = new Map<MetricName, Histogram>();
   const totals = new Map<MetricName, number>();
   const percentiles = new Map<MetricName, RecordableHistogram>();
+  const tenants = new Tenants();
   for (const [name, spec] of Object.entries(METRICS) as [MetricName, MetricSpec][]) {
     const common = { name, help: spec.help, labelNames: [...spec.labels], registers: [registry] };
     if (spec.type === "counter") counters.set(name, new Counter(common));
@@ -48,15 +49,15 @@ export function promMetrics(): PromMetrics {
     contentType: registry.contentType,
     text: () => registry.metrics(),
     figures: () => figuresOf(totals, percentiles),
-    add(name, labels, amount = 1) {
-      counters.get(name)?.inc(labelsOf(name, labels), amount);
+    add(name, labels = {}, amount = 1) {
+      counters.get(name)?.inc(labelsOf(name, labels, tenants), amount);
       totals.set(name, (totals.get(name) ?? 0) + amount);
     },
-    set(name, value, labels) {
-      gauges.get(name)?.set(labelsOf(name, labels), value);
+    set(name, value, labels = {}) {
+      gauges.get(name)?.set(labelsOf(name, labels, tenants), value);
     },
-    observe(name, value, labels) {
-      histograms.get(name)?.observe(labelsOf(name, labels), value);
+    observe(name, value, labels = {}) {
+      histograms.get(name)?.observe(labelsOf(name, labels, tenants), value);
       percentiles.get(name)?.record(Math.min(MICROS_MAX, Math.max(1, Math.round(value * 1_000_000))));
     },
   };
@@ -79,13 +80,29 @@ function figuresOf(
     run_lock_wait_ms_p95: ms("cordum_run_lock_wait_seconds", 95),
     run_lock_wait_ms_p99: ms("cordum_run_lock_wait_seconds", 99),
     job_result_latency_ms_p95: ms("cordum_job_result_latency_seconds", 95),
-    // Letting jobs through unchecked is not there yet, so it has never happened.
-    input_fail_open_total: 0,
+    input_fail_open_total: totals.get("cordum_scheduler_input_fail_open_total") ?? 0,
   };
 }
 
-function labelsOf(name: MetricName, labels: Labels = {}): Record<string, string> {
-  return Object.fromEntries(METRICS[name].labels.map((label) => [label, labels[label] ?? ""]));
+/** Clients name tenants: those beyond a number share one label. */
+class Tenants {
+  readonly #known = new Set<string>();
+
+  label(tenant: string): string {
+    if (this.#known.has(tenant)) return tenant;
+    if (this.#known.size >= TENANTS_MAX) return "other";
+    this.#known.add(tenant);
+    return tenant;
+  }
+}
+
+function labelsOf(name: MetricName, labels: Labels, tenants: Tenants): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const label of METRICS[name].labels) {
+    const value = labels[label] ?? "";
+    all[label] = label === "tenant" ? tenants.label(value) : value;
+  }
+  return all;
 }
 
 function bucketsFor(name: string): number[] {
@@ -93,5 +110,6 @@ function bucketsFor(name: string): number[] {
   return [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 }
 
+const TENANTS_MAX = 100;
 /** An hour, in the whole numbers that the histograms of percentiles take. */
 const MICROS_MAX = 3_600_000_000;

@@ -34,6 +34,7 @@ export function encodeChange(change: Change): Encoded {
     for (const [at, message] of change.sends.entries()) {
       args.add("O").add(String(change.atMs)).add(message.id).add(messages[at]!);
     }
+    for (const { name, delta } of change.totals ?? []) args.add("T").add(name).add(String(delta));
     for (const { group, name } of change.watch) args.add("w").add(group).add(name);
     args.putFirst(String(args.count + 1));
   });

@@ -42,6 +42,13 @@ export class RedisPipe {
     return this.runEncoded(script, [encodeArgs(args)]);
   }
 
+  /** The same at once, with whatever else waits for the end of the tick: somebody in another process waits for it. */
+  runNow(script: Script, args: readonly string[]): Promise<unknown> {
+    const answer = this.run(script, args);
+    this.#flush();
+    return answer;
+  }
+
   async runEncoded(script: Script, args: readonly Encoded[]): Promise<unknown> {
     try {
       return await this.#send("evalsha", [script.sha, this.#prefix, ...args]);

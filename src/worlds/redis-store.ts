@@ -28,16 +28,18 @@ import { COUNTS, LIST, UNSENT } from "./redis-scripts/pages.ts";
  *
  * Keys, behind the prefix: `r:<table>/<id>` records, `f:<table>/<id>` fences, `l:<table>/<list>` lists,
  * `q:<table>/<queue>` queues with their claims in `k:<table>/<queue>`, `due` and `due:claims`, `c:<group>` counters,
- * `outbox`, `outbox:at`, `outbox:seq`.
+ * `outbox`, `outbox:at`, `outbox:seq`; totals by their own names, such as `scheduler:input_fail_open_total`.
  */
 export class RedisStore implements Store {
   readonly #pipe: RedisPipe;
+  readonly #prefix: string;
   readonly #recordPrefix: string;
   #changes: Waiting<unknown>[] = [];
   #loads: (Settle<string | null> & { readonly key: string })[] = [];
 
   constructor(pipe: RedisPipe, prefix: string) {
     this.#pipe = pipe;
+    this.#prefix = prefix;
     this.#recordPrefix = `${prefix}r:`;
     pipe.addSource(() => this.#gather());
   }
@@ -112,6 +114,14 @@ export class RedisStore implements Store {
 
   async sent(messageIds: readonly string[]): Promise<void> {
     if (messageIds.length > 0) await this.#change(encodeSent(messageIds));
+  }
+
+  async total(name: string): Promise<number> {
+    const [text] = (await this.#pipe.command("mget", [encodeArgs([this.#prefix + name])])) as readonly (
+      | string
+      | null
+    )[];
+    return Number(text ?? 0);
   }
 
   async #ask(script: typeof LIST, args: readonly string[]): Promise<readonly string[]> {

@@ -123,7 +123,8 @@ async function opened(client: Redis, address: string, log: Log): Promise<void> {
 /** Waits for what is under way, but not for a server that does not answer. */
 async function ended(client: Redis): Promise<void> {
   if (client.status === "ready") await client.quit().catch(() => undefined);
-  client.disconnect();
+  // Of a connection that has ended the client would wait for the end once more, and keep the process for two seconds.
+  if (client.status !== "end") client.disconnect();
 }
 
 async function serverFacts(client: Redis): Promise<RedisServer> {

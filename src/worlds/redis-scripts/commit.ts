@@ -17,6 +17,7 @@ import { script } from "../redis-script.ts";
  *            Z / z list member             into, out of a list
  *            Q queue id score / q queue id into, out of a queue
  *            O at id message / S id        into, out of the outbox
+ *            T name delta                  add to a total
  *            w group name                  tell this counter
  * returns  one answer for each change: 0 committed, an array for committed with counters to tell, 2n - 1 when the nth
  *          put was stale, 2n when the nth guard refused
@@ -32,7 +33,7 @@ local FENCE_KEPT_MS = '604800000'
 
 local versions, records, dues, fences = {}, {}, {}, {}
 local counters, touched, lists, queues = {}, {}, {}, {}
-local outbox, outboxed, sent = {}, 0, {}
+local outbox, outboxed, sent, totals = {}, 0, {}, {}
 
 local function version(rid)
   local v = versions[rid]
@@ -126,6 +127,9 @@ local function apply(i, stop)
       sent[A[i + 2]] = nil
       i = i + 4
     elseif op == 'S' then sent[A[i + 1]] = true i = i + 2
+    elseif op == 'T' then
+      totals[A[i + 1]] = (totals[A[i + 1]] or 0) + A[i + 2]
+      i = i + 3
     elseif op == 'w' then
       seen = seen or {}
       seen[#seen + 1] = count(A[i + 1], A[i + 2])
@@ -208,6 +212,7 @@ local function write()
       call('HSET', P .. 'outbox', A[i + 2], A[i + 3])
     end
   end
+  for name, delta in pairs(totals) do call('INCRBY', P .. name, delta) end
   rems, r = {}, 0
   for id in pairs(sent) do r = r + 1 rems[r] = id end
   many('ZREM', P .. 'outbox:at', rems, r)

@@ -1,0 +1,165 @@
+import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import type { Flow } from "../../src/flow/flow.ts";
+import { JOBS } from "../../src/model/job.ts";
+import type { Heartbeat, PacketBody } from "../../src/wire/packet.ts";
+import { CANCEL, HANDSHAKE, HEARTBEAT } from "../../src/wire/subjects.ts";
+import type { WorkItem } from "../../src/worker/item.ts";
+import { idOf, Plant } from "../flow/plant.ts";
+
+const HOUR_MS = 3_600_000;
+const { deadlineMs } = defaultSettings().dispatch;
+
+/** Work that takes so long, and ends early when its signal says so. */
+const lasting = (flow: Flow, ms: number) => (item: WorkItem) =>
+  new Promise((resolve, reject) => {
+    const cancel = flow.world.clock.after(ms, () => resolve("done"));
+    item.signal.addEventListener("abort", () => {
+      cancel();
+      reject(item.signal.reason);
+    });
+  });
+
+describe("long work", () => {
+  test("asks for more time by itself, and is not lost", async () => {
+    const plant = new Plant();
+    const { flow } = await plant.control("c1");
+    await plant.worker("w", ["t"], lasting(flow, deadlineMs * 5), 10, { extendsForMs: HOUR_MS });
+    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    await plant.pass(deadlineMs * 4);
+    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1, workerId: "w" });
+    await plant.pass(deadlineMs * 1.1);
+    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, output: { value: "done" } });
+  });
+
+  test("that hangs is given up when it has asked for long enough", async () => {
+    const plant = new Plant();
+    const { flow } = await plant.control("c1");
+    let aborted = 0;
+    await plant.worker(
+      "w",
+      ["t"],
+      (item) => {
+        item.signal.addEventListener("abort", () => aborted++);
+        return item.attempt === 1 ? new Promise(() => {}) : Promise.resolve("done");
+      },
+      10,
+      { extendsForMs: deadlineMs * 3 },
+    );
+    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    await plant.pass(deadlineMs * 2.5);
+    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
+    await plant.pass(deadlineMs * 2);
+    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    expect(aborted).toBe(1);
+  });
+
+  test("ends at the limit of its rule, whatever it asks for", async () => {
+    const plant = new Plant();
+    const budgets = { maxRuntimeMs: deadlineMs * 2 };
+    const decide = () =>
+      ({ effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints: { budgets } }) as const;
+    Object.assign(plant.kernel, { decide });
+    const { flow } = await plant.control("c1");
+    const seen: unknown[] = [];
+    await plant.worker(
+      "w",
+      ["t"],
+      (item) => {
+        seen.push(item.constraints);
+        return item.attempt === 1 ? new Promise(() => {}) : Promise.resolve("done");
+      },
+      10,
+      { extendsForMs: HOUR_MS },
+    );
+    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    await plant.pass(deadlineMs * 1.9);
+    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
+    await plant.pass(deadlineMs);
+    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    expect(seen[0]).toEqual({ budgets: { max_runtime_ms: deadlineMs * 2 } });
+  });
+});
+
+describe("progress", () => {
+  test("stands on the job, written once a second at most, by one of all processes", async () => {
+    const plant = new Plant();
+    const { flow } = await plant.control("c1");
+    await plant.control("c2");
+    await plant.worker("w", ["t"], async (item) => {
+      for (let percent = 0; percent < 100; percent++) {
+        item.progress(percent, `step ${percent}`);
+        await new Promise<void>((resolve) => flow.world.clock.after(50, resolve));
+      }
+      return "done";
+    });
+    let writes = 0;
+    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    plant.bench.net.onCommit = (_, change) => {
+      if (change.puts.some(({ table }) => table === JOBS.name)) writes++;
+    };
+    await plant.pass(3_000);
+    const { progress, state } = await plant.job(id);
+    expect(state).toBe("RUNNING");
+    expect(progress?.percent).toBeGreaterThan(30);
+    expect(progress?.message).toBe(`step ${progress?.percent}`);
+    expect(writes).toBeLessThanOrEqual(7);
+    await plant.pass(4_000);
+    expect((await plant.job(id)).state).toBe("SUCCEEDED");
+  });
+});
+
+describe("a cancelled job", () => {
+  test("aborts its signal, and nothing more is said about it", async () => {
+    const plant = new Plant();
+    const { flow } = await plant.control("c1");
+    const reasons: unknown[] = [];
+    await plant.worker("w", ["t"], async (item) => {
+      await lasting(flow, deadlineMs)(item).catch((reason) => reasons.push(reason.message));
+      throw new Error("it was cut off");
+    });
+    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    await plant.pass(100);
+    const body: PacketBody = { kind: "job_cancel", jobId: id, reason: "changed my mind" };
+    flow.world.bus.tell(CANCEL, { traceId: "", senderId: "test", createdAtMs: 0, body });
+    await plant.pass(100);
+    expect(reasons).toEqual(["the job was cancelled: changed my mind"]);
+    expect(await plant.job(id)).toMatchObject({ state: "DISPATCHED", attempt: 1, history: [] });
+  });
+});
+
+describe("presence", () => {
+  test("a handshake, then heartbeats with all that a control plane has to know, and a last one when it leaves", async () => {
+    const plant = new Plant();
+    const { world } = plant.bench.enter("ear");
+    const heard: PacketBody[] = [];
+    for (const subject of [HANDSHAKE, HEARTBEAT])
+      await plant.run(world.bus.listen(subject, ({ body }) => heard.push(body)));
+    const options = { pool: "p", capabilities: ["gpu"] };
+    const stop = await plant.worker("w", ["t"], async () => "done", 7, options);
+    await plant.pass(40_000);
+    await plant.run(stop());
+    await plant.pass(20_000);
+    const beats = heard.filter(({ kind }) => kind === "heartbeat");
+    expect(heard.filter(({ kind }) => kind === "handshake")).toMatchObject([
+      {
+        kind: "handshake",
+        readyTopics: ["t"],
+        capabilities: { direct: true, inline: true, gpu: true },
+      },
+    ]);
+    expect(beats.length).toBeGreaterThanOrEqual(4);
+    expect(beats.length).toBeLessThanOrEqual(8);
+    expect(beats[0]).toMatchObject({
+      kind: "heartbeat",
+      workerId: "w",
+      pool: "p",
+      topics: ["t"],
+      maxParallelJobs: 7,
+      capabilities: ["direct", "inline", "gpu"],
+    });
+    expect(beats.map((beat) => (beat as Heartbeat).isLeaving ?? false)).toEqual(
+      beats.map((_, at) => at === beats.length - 1),
+    );
+  });
+});
