@@ -13,6 +13,8 @@ export class ChaosDriver {
   readonly #hosts: readonly Host[];
   #isOver = false;
   #crashes = 0;
+  /** Told when the kernel goes away. */
+  onKernelOut: () => void = () => undefined;
 
   constructor(net: SimNet, chaos: Chaos, hosts: readonly Host[], random: SeededRandom) {
     this.#net = net;
@@ -124,6 +126,7 @@ export class ChaosDriver {
     const { kernel } = this.#net;
     kernel.health = this.#random.chance(0.5) ? "refuses" : "hangs";
     this.#note("kernel", kernel.health);
+    this.onKernelOut();
     this.#net.timeline.post(this.#random.between(10, this.#chaos.kernelOutMsMax), () => {
       this.#note("kernel", "up");
       kernel.health = "up";

@@ -23,6 +23,7 @@ export class ClaimWatch {
       counts: (group, limit) => store.counts(group, limit),
       unsent: (untilMs, limit) => store.unsent(untilMs, limit),
       sent: (messageIds) => store.sent(messageIds),
+      total: (name) => store.total(name),
       take: async (table, query) => {
         const taken = await store.take(table, query);
         for (const { id, value } of taken) this.#note(`take ${table.name}/${id}`, value, query, world.name);

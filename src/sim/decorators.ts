@@ -49,6 +49,10 @@ export function withDispatch(
   };
 }
 
+export function withTell(tell: Bus["tell"]): Decorator {
+  return (world) => ({ ...world, bus: around(world.bus, { tell }) });
+}
+
 export function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
   return withLocks((locks) => ({
     acquire: async (request) => {

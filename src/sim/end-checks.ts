@@ -1,14 +1,17 @@
 import { originalId } from "../flow/park.ts";
 import { RESERVATIONS } from "../jobs/idempotency.ts";
+import { AUDIT_PENDING } from "../model/audit.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
+import { FAIL_OPENS } from "../model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
 import type { Table } from "../model/table.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { SUBMIT } from "../wire/subjects.ts";
+import { checkAuditLogs, hasPendingAudit } from "./audit-check.ts";
 import { type Clients, garbageBytes } from "./clients.ts";
 import { serverNow } from "./net.ts";
-import { DENIED_TOPIC, type Order, type Plan } from "./plan.ts";
+import { ASKED_TOPIC, DENIED_TOPIC, type Order, type Plan } from "./plan.ts";
 import type { System } from "./system.ts";
 import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
 import type { Violations } from "./violations.ts";
@@ -30,7 +33,7 @@ export function isQuiet({ net, clients }: Ended): boolean {
   if (!clients.isDone || !net.bus.open().next().done || !net.store.rows(PARKED).next().done) return false;
   if (net.store.unsent(Number.POSITIVE_INFINITY, 1).length > 0 || net.locks.list(1).length > 0) return false;
   for (const { value } of net.store.rows(JOBS)) if (!isFinal(value.state)) return false;
-  return true;
+  return !hasPendingAudit(net.store);
 }
 
 export function checkEnd(ended: Ended): void {
@@ -40,6 +43,7 @@ export function checkEnd(ended: Ended): void {
   checkLetters(ended);
   checkLeftovers(ended);
   checkDerived(ended);
+  checkAuditLogs(ended.net.store, ended.violations);
 }
 
 function checkClients({ net, plan, clients, violations }: Ended): void {
@@ -72,7 +76,10 @@ function checkJob({ plan, system, violations, seen }: Ended, job: Job): void {
 function outcomeProblem(job: Job, order: Order, plan: Plan, isFinishedWell: boolean): string | null {
   // A kernel that is away for as long as the job lives leaves it to its deadline.
   const isRefused = job.state === "DENIED" || (job.state === "TIMEOUT" && job.attempt === 0);
-  if (job.topic === DENIED_TOPIC ? !isRefused : job.state === "DENIED") return `${job.state} on ${job.topic}`;
+  if (job.state === "CANCELLED") return order.cancelAfterMs === null ? "CANCELLED, but nobody wanted that" : null;
+  if (job.topic === DENIED_TOPIC && !isRefused && !job.bypass) return `${job.state} on ${job.topic}`;
+  const isRejected = job.topic === ASKED_TOPIC && (order.answer === "reject" || order.answer === "both");
+  if (job.state === "DENIED" && job.topic !== DENIED_TOPIC && !isRejected) return `DENIED on ${job.topic}`;
   if (job.state === "SUCCEEDED" && !isFinishedWell) return "SUCCEEDED, but no worker finished it";
   if (job.state !== "FAILED" || order.acts.includes("fatal")) return null;
   const { budget } = plan.settings.retry.unclassified;
@@ -152,7 +159,15 @@ export function checkRetention({ net, violations }: Ended): void {
   }
 }
 
-const TABLES: readonly Table<never>[] = [JOBS, PARKED, DEAD_LETTERS, SPENDINGS, RESERVATIONS];
+const TABLES: readonly Table<never>[] = [
+  JOBS,
+  PARKED,
+  DEAD_LETTERS,
+  SPENDINGS,
+  RESERVATIONS,
+  FAIL_OPENS,
+  AUDIT_PENDING,
+];
 
 /** Counters, lists and queues against what the records say. */
 function checkDerived({ net, violations }: Ended): void {

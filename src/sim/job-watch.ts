@@ -1,3 +1,4 @@
+import { limitOfOrg } from "../flow/room.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../model/dead-letter.ts";
 import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf } from "../model/job.ts";
 import type { Change, Put, Versioned } from "../ports/store.ts";
@@ -13,6 +14,7 @@ export class JobWatch {
   readonly #violations: Violations;
   readonly #failures: ReadonlySet<string>;
   readonly #inFlight = new Map<string, number>();
+  readonly #running = new Map<string, number>();
   readonly #jobOfOrder = new Map<number, string>();
   readonly #waiting = new Map<string, Map<string, Waiting>>();
 
@@ -62,15 +64,19 @@ export class JobWatch {
     }
     const steps = isLegal(before.state, after.state);
     if (!steps) this.#add("moves", before.id, `went from ${before.state} to ${after.state}`);
-    const dispatches = after.state === "DISPATCHED" ? 1 : 0;
-    if (after.attempt !== before.attempt + dispatches) {
+    const dispatches = after.state === "DISPATCHED" && before.state !== "DISPATCHED" ? 1 : 0;
+    // Nobody has got what goes back to its place: it was no attempt.
+    const returns = isOut(before) && after.state === "SCHEDULED" ? 1 : 0;
+    if (after.attempt !== before.attempt + dispatches - returns) {
       this.#add("moves", before.id, `attempt ${before.attempt} became ${after.attempt} on the way to ${after.state}`);
     }
-    if (before.wait !== null && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
+    // A verdict stands whenever it comes: it may have been asked for before the job was told to wait.
+    const isVerdict = before.state === "PENDING" && after.safety !== null && after.safety.snapshot !== "";
+    if (before.wait !== null && !isVerdict && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
       const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
       if (earlyMs > 1) this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before its time`);
     }
-    if (before.state === "DISPATCHED" && (after.state === "RETRYING" || after.state === "FAILED")) {
+    if (isOut(before) && (after.state === "RETRYING" || after.state === "FAILED")) {
       this.#checkFailure(before, after);
     }
     if (after.state === "TIMEOUT" && !mayTimeOut(before, after, this.#plan)) {
@@ -80,7 +86,7 @@ export class JobWatch {
 
   /** A failure speaks for the attempt that is out, and an attempt is lost only after its deadline. */
   #checkFailure(before: Job, after: Job): void {
-    const outcome = after.history.at(-1)?.outcome;
+    const outcome = after.history.at(-1)?.event;
     const isLost = outcome === "lost";
     const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
     if (isLost && earlyMs > 1) {
@@ -104,10 +110,17 @@ export class JobWatch {
   }
 
   #count(before: Job | null, after: Job | null): void {
-    if (before?.state === "DISPATCHED") this.#inFlight.set(before.topic, (this.#inFlight.get(before.topic) ?? 0) - 1);
-    if (after?.state !== "DISPATCHED") return;
+    if (isOut(before)) {
+      this.#inFlight.set(before.topic, (this.#inFlight.get(before.topic) ?? 0) - 1);
+      this.#running.set(before.org, (this.#running.get(before.org) ?? 0) - 1);
+    }
+    if (!isOut(after)) return;
     const out = (this.#inFlight.get(after.topic) ?? 0) + 1;
     this.#inFlight.set(after.topic, out);
+    const running = (this.#running.get(after.org) ?? 0) + 1;
+    this.#running.set(after.org, running);
+    const limit = this.#limitOf(after.org);
+    if (running > limit) this.#add("tenant", after.org, `${running} are out, its limit is ${limit}; last ${after.id}`);
     const { windowMax } = this.#plan.settings.dispatch;
     if (out > windowMax)
       this.#add("window", after.topic, `${out} are out, the window is ${windowMax}; last ${after.id}`);
@@ -136,7 +149,7 @@ export class JobWatch {
     }
     for (const [org, waiting] of orgs) {
       if (org === job.org) continue;
-      if (waiting.jobs === 0) waiting.passedOver = 0;
+      if (waiting.jobs === 0 || (this.#running.get(org) ?? 0) >= this.#limitOf(org)) waiting.passedOver = 0;
       // What a process holds that has just died is nobody's to take before its lease is over.
       else if (this.#net.store.hasVisible(JOBS.name, queueOf(job.topic, org), serverNow(this.#net)))
         waiting.passedOver += 1;
@@ -147,6 +160,10 @@ export class JobWatch {
         `${waiting.jobs} wait, others were served ${waiting.passedOver} times`,
       );
     }
+  }
+
+  #limitOf(org: string): number {
+    return limitOfOrg(this.#plan.settings, org) ?? Number.POSITIVE_INFINITY;
   }
 
   #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
@@ -163,19 +180,24 @@ interface Waiting {
 const PASSED_OVER_MAX = 40;
 
 /** Admission, check and placement may be one commit. */
-const NEW_STATES: readonly JobState[] = ["PENDING", "SCHEDULED", "DISPATCHED", "DENIED"];
+const NEW_STATES: readonly JobState[] = ["PENDING", "APPROVAL_REQUIRED", "SCHEDULED", "DISPATCHED", "DENIED"];
+
+const isOut = (job: Job | null): job is Job => job?.state === "DISPATCHED" || job?.state === "RUNNING";
 
 /** One move, or two in one commit by way of SCHEDULED; or none, when only what it waits for was written. */
 function isLegal(from: JobState, to: JobState): boolean {
   const moves: readonly JobState[] = JOB_MOVES[from];
-  return from === to || moves.includes(to) || (to === "DISPATCHED" && moves.includes("SCHEDULED"));
+  if (from === to || moves.includes(to)) return true;
+  if (from === "SCHEDULED" || from === "DISPATCHED" || from === "RUNNING" || !moves.includes("SCHEDULED")) return false;
+  return to === "DISPATCHED" || to === "PENDING" || to === "RETRYING";
 }
 
 function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
   const slackMs = plan.faults.chaos.skewMsMax;
   if (after.updatedMs + slackMs >= before.deadlineMs) return true;
+  if (before.state === "APPROVAL_REQUIRED") return after.updatedMs + slackMs >= (before.approval?.expiresMs ?? 0);
   const { budget } = plan.settings.retry.unclassified;
-  return before.state === "DISPATCHED" && budget.kind === "count" && after.attempt >= budget.max;
+  return isOut(before) && budget.kind === "count" && after.attempt >= budget.max;
 }
 
 function holds(letter: DeadLetter | undefined, job: Job): boolean {

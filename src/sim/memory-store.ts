@@ -28,6 +28,7 @@ export class MemoryStore {
   readonly #counters = new Map<string, Map<string, number>>();
   readonly #turns = new Map<string, number>();
   readonly #outbox = new Map<string, { readonly atMs: number; readonly message: Message }>();
+  readonly #totals = new Map<string, number>();
   readonly #taps: Tap[] = [];
   readonly #isFreezing: boolean;
 
@@ -69,8 +70,13 @@ export class MemoryStore {
     const before = change.puts.map((put) => this.#write(put));
     for (const { counter, delta } of deltas) this.#addTo(counter.group, counter.name, delta);
     for (const message of change.sends) this.#outbox.set(message.id, { atMs: change.atMs, message });
+    for (const { name, delta } of change.totals ?? []) this.#totals.set(name, this.total(name) + delta);
     for (const tap of this.#taps) tap(change, before);
     return { kind: "committed", seen: change.watch.map(({ group, name }) => this.count(group, name)) };
+  }
+
+  total(name: string): number {
+    return this.#totals.get(name) ?? 0;
   }
 
   list<T>(table: Table<T>, query: ListQuery): Page<T> {

@@ -22,6 +22,17 @@ export interface Plan {
   readonly orders: readonly Order[];
   readonly tallies: readonly TallyOrder[];
   readonly garbage: readonly Garbage[];
+  readonly leases: readonly LeasePlan[];
+  /** When the next policy is published. */
+  readonly publishedMs: readonly number[];
+}
+
+/** A fail-open lease that somebody opens, and may close before its end. */
+export interface LeasePlan {
+  readonly atMs: number;
+  readonly scope: string;
+  readonly forMs: number;
+  readonly closedAfterMs: number | null;
 }
 
 export interface ControlPlan {
@@ -50,6 +61,10 @@ export interface Order {
   readonly acts: readonly Act[];
   /** When the client asks once more, after it was told; null for never. */
   readonly replayAfterMs: number | null;
+  /** When somebody does not want it any more; null for never. */
+  readonly cancelAfterMs: number | null;
+  /** What people say when they are asked about it; `both` at the same time. */
+  readonly answer: "approve" | "reject" | "both" | "forget";
 }
 
 export const ACTS = ["ok", "retry", "throw", "fatal", "hang", "late", "twice", "die"] as const;
@@ -74,16 +89,24 @@ export interface Garbage {
   readonly kind: "bytes" | "wrong_kind" | "phantom" | "stray_result";
 }
 
+const SLOWLY = { id: "slow", match: { topics: ["slow.>"] }, decision: "throttle", reason: "not so fast" } as const;
+
 export const DENIED_TOPIC = "danger.wipe";
-const TOPICS = ["work.alpha", "work.beta", "lonely.gamma"] as const;
+export const ASKED_TOPIC = "ask.human";
+const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", ASKED_TOPIC, "slow.delta"] as const;
 const ORGS = ["default", "acme", "birch", "cedar"] as const;
 const NOISY_ORG = "default";
 
-export const POLICY: PolicyDocument = {
-  version: "simulated",
+/** One after the other is published; the last one throttles nobody. */
+export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) => ({
+  version: `simulated ${edition}`,
   defaultDecision: "allow",
-  rules: [{ id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: "danger is forbidden" }],
-};
+  rules: [
+    { id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: `edition ${edition}` },
+    { id: "ask", match: { topics: ["ask.>"] }, decision: "require_approval", reason: `edition ${edition}` },
+    ...(edition === 4 ? [] : [SLOWLY]),
+  ],
+}));
 
 export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
   const faults = drawFaults(profile, random.fork("faults"));
@@ -99,7 +122,10 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   const workers = ["worker-1", "worker-2", "worker-3", "worker-4"].map((name, index) => ({
     name,
     // Somebody may serve what is forbidden: it must not get any all the same.
-    topics: index === 3 ? ["lonely.gamma", "work.beta"] : ["work.alpha", "work.beta", DENIED_TOPIC],
+    topics:
+      index === 3
+        ? ["lonely.gamma", "work.beta"]
+        : ["work.alpha", "work.beta", ASKED_TOPIC, "slow.delta", DENIED_TOPIC],
     concurrency: 1 + random.below(4),
     skewMs: skew(),
     startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
@@ -114,6 +140,22 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     orders: drawOrders(random.fork("orders"), jobs, safetyMs),
     tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
+    leases: drawLeases(random.fork("leases"), safetyMs),
+    publishedMs: POLICIES.slice(2).map(() => random.between(0, safetyMs)),
+  };
+}
+
+function drawLeases(random: SeededRandom, safetyMs: number): LeasePlan[] {
+  if (random.chance(0.3)) return [];
+  return Array.from({ length: Math.ceil(safetyMs / 30_000) }, () => drawLease(random, safetyMs));
+}
+
+export function drawLease(random: SeededRandom, withinMs: number): LeasePlan {
+  return {
+    atMs: random.between(0, withinMs),
+    scope: random.pick([...ORGS, "*", "*", "*", "*", "*", "*"]),
+    forMs: Math.round(random.logarithmic(1_000, 20_000)),
+    closedAfterMs: random.chance(0.5) ? random.logarithmic(300, 8_000) : null,
   };
 }
 
@@ -125,11 +167,24 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
   const isPlain = profile === "none";
   return {
     ...settings,
+    unsignedTenants: ORGS,
     bus: {
       ...settings.bus,
       ackWaitMs: isPlain ? settings.bus.ackWaitMs : Math.round(random.logarithmic(2_000, 30_000)),
       ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
       ...drawWaiting(random, settings),
+    },
+    orgs: random.chance(0.5) ? { acme: { limits: { concurrentJobsMax: 1 + random.below(3) } } } : {},
+    // Longer than a job's own patience; not a week, through which idle processes would have to be followed.
+    retention: { jobsMs: 30 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
+    approval: { expiresMs: Math.round(random.logarithmic(5_000, 40_000)) },
+    safety: {
+      ...settings.safety,
+      breaker: {
+        failures: 1 + random.below(5),
+        openMs: Math.round(random.logarithmic(500, 5_000)),
+        probes: 1 + random.below(2),
+      },
     },
     dispatch: { windowMax: 2 + random.below(8), deadlineMs: Math.round(random.logarithmic(4_000, 15_000)) },
     limits: { ...settings.limits, inlineBytesMax: random.chance(0.25) ? 256 : settings.limits.inlineBytesMax },
@@ -168,6 +223,7 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
         topic: isBurst || isLate ? "work.alpha" : topic,
         // Some are too large for a record, where records are small.
         inputPtr: null,
+        isStamped: false,
         input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
         jobId: by === "id" || by === "bus" ? `job-${number}` : null,
         priority: random.pick(["batch", "batch", "interactive", "critical"] as const),
@@ -178,9 +234,15 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
         actorId: null,
         idempotencyKey: by === "key" ? `key-${number}` : null,
         traceId: null,
+        actorType: null,
+        packId: null,
+        submittedBy: null,
+        traceparent: null,
       },
       acts: drawActs(random),
       replayAfterMs: by === "key" && random.chance(0.2) ? random.between(10, 20_000) : null,
+      cancelAfterMs: random.chance(0.05) ? random.logarithmic(50, 20_000) : null,
+      answer: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
     };
   });
 }

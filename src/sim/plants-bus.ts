@@ -65,7 +65,7 @@ export const BUS_PLANTS: readonly PlantedBug[] = [
   {
     name: "fail-open",
     about: "a kernel that does not answer counts as a yes",
-    caughtBy: ["denied"],
+    caughtBy: ["denied", "verdict"],
     world: withSafety((safety) => ({
       check: async (request) => {
         const checked = await safety.check(request);

@@ -1,4 +1,6 @@
+import { AUDIT_PLANTS } from "./audit-check.ts";
 import { BUS_PLANTS } from "./plants-bus.ts";
+import { SAFETY_PLANTS } from "./plants-safety.ts";
 import { STORE_PLANTS } from "./plants-store.ts";
 import type { Plant } from "./simulate.ts";
 import type { Checker } from "./violations.ts";
@@ -12,7 +14,7 @@ export interface PlantedBug extends Plant {
   readonly caughtBy: readonly Checker[];
 }
 
-export const PLANTS: readonly PlantedBug[] = [...STORE_PLANTS, ...BUS_PLANTS];
+export const PLANTS: readonly PlantedBug[] = [...STORE_PLANTS, ...BUS_PLANTS, ...SAFETY_PLANTS, ...AUDIT_PLANTS];
 
 export function plantNamed(name: string): PlantedBug | undefined {
   return PLANTS.find((plant) => plant.name === name);

@@ -6,6 +6,7 @@ import type { Process } from "./process.ts";
 
 /** The bus as one process sees it; see `BusServer` for the durable half. */
 export class SimBus implements Bus {
+  readonly workers = { mayBeOthers: false, why: "all simulated workers are ours" };
   readonly #net: Network;
   readonly #server: BusServer;
   readonly #fleeting: Fleeting;

@@ -5,10 +5,13 @@ import type { Process } from "./process.ts";
 
 /** The safety kernel of the simulated system: one policy, wherever it is asked. */
 export interface Kernel {
-  decide(request: PolicyRequest): Decision;
+  decide: (request: PolicyRequest) => Decision;
   /** `refuses`: the connection is refused at once. `hangs`: nothing ever comes back. */
   health: "up" | "refuses" | "hangs";
   readonly timeoutMs: number;
+  /** Told when a request arrives at a kernel elsewhere, and when its answer is heard. */
+  onRequest?: (request: PolicyRequest) => void;
+  onAnswer?: (request: PolicyRequest, checked: Checked, to: Process) => void;
 }
 
 /** The kernel in the process itself: always there. */
@@ -28,12 +31,18 @@ function check(net: Network, kernel: Kernel, process: Process, request: PolicyRe
   return new Promise((resolve) => {
     const { random, timeline, faults } = net;
     const answer = (delayMs: number, checked: Checked): void => {
-      timeline.post(delayMs, () => process.enter(() => resolve(checked)));
+      timeline.post(delayMs, () =>
+        process.enter(() => {
+          kernel.onAnswer?.(request, checked, process);
+          resolve(checked);
+        }),
+      );
     };
     const hangs = random.chance(faults.safety.hangRate);
     const outMs = random.exponential(faults.safety.latencyMs);
     const backMs = random.exponential(faults.safety.latencyMs);
     timeline.postQuiet(outMs, () => {
+      kernel.onRequest?.(request);
       if (hangs || kernel.health === "hangs") {
         answer(kernel.timeoutMs, { kind: "unavailable", reason: `no answer within ${kernel.timeoutMs} ms` });
       } else if (kernel.health === "refuses") {

@@ -62,6 +62,10 @@ export class SimStore implements Store {
     return this.#ask(() => this.#server.sent(messageIds));
   }
 
+  total(name: string): Promise<number> {
+    return this.#ask(() => this.#server.total(name));
+  }
+
   #ask<T>(effect: () => T): Promise<T> {
     return ask(this.#net, this.#process, "store", effect);
   }

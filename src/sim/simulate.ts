@@ -1,5 +1,6 @@
 import { JOBS } from "../model/job.ts";
 import { compile } from "../policy/compile.ts";
+import type { Decision, PolicyRequest } from "../policy/decision.ts";
 import { evaluate } from "../policy/evaluate.ts";
 import type { Settings } from "../settings.ts";
 import type { World } from "../world.ts";
@@ -7,8 +8,11 @@ import { ChaosDriver } from "./chaos.ts";
 import { Clients } from "./clients.ts";
 import { checkEnd, checkRetention, type Ended, isQuiet } from "./end-checks.ts";
 import { CALM, type FaultProfile } from "./faults.ts";
-import { drawPlan, POLICY } from "./plan.ts";
+import { Operators } from "./operators.ts";
+import { drawPlan, type Plan, POLICIES } from "./plan.ts";
 import { SeededRandom } from "./random.ts";
+import { SafetyWatch } from "./safety-watch.ts";
+import type { Kernel } from "./sim-safety.ts";
 import { buildSystem } from "./system.ts";
 import { type Violation, Violations } from "./violations.ts";
 import { watch } from "./watch.ts";
@@ -49,28 +53,18 @@ export interface Report {
   readonly jobs: Readonly<Record<string, number>>;
   readonly violations: readonly Violation[];
   readonly trace: readonly string[];
+  /** What the processes have said, and how often. */
+  readonly logged: Readonly<Record<string, number>>;
 }
 
 export async function simulate(options: SimulateOptions): Promise<Report> {
   const random = new SeededRandom(options.seed);
   const plan = drawPlan(random.fork("plan"), options.runs, options.faults);
-  const policy = compile(POLICY);
-  const { onLog } = options;
-  const net: SimNet = openNet({
-    random,
-    faults: plan.faults.net,
-    bus: {
-      ackWaitMs: plan.settings.bus.ackWaitMs,
-      deliverMax: plan.settings.bus.deliverMax,
-      inFlightMax: plan.settings.bus.ackPendingMax,
-    },
-    kernel: { decide: (request) => evaluate(policy, request), health: "up", timeoutMs: 1_000 },
-    keepsTrace: options.keepsTrace ?? false,
-    isFreezing: options.isFreezing ?? false,
-    ...(onLog && { onLog: (level, event, fields) => onLog(level, event, fields, net.timeline.nowMs) }),
-  });
+  const kernel = new PublishedKernel();
+  const net = openFor(options, plan, kernel, random);
   const violations = new Violations(net.timeline);
   const failures = new Set<string>();
+  const safety = new SafetyWatch(net, plan, violations);
   const seen = watch(net, plan, violations, failures);
   const { plant } = options;
   const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
@@ -80,23 +74,34 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     random: random.fork("hosts"),
     violations,
     failures,
+    safety,
     settings,
     decorate: (world) => plant?.world?.(world, net) ?? world,
     crash: (host) => chaos.crash(host),
     stall: (host, ms) => chaos.pause(host, ms),
   });
   const chaos = new ChaosDriver(net, plan.faults.chaos, system.hosts, random.fork("chaos"));
-  net.onCommit = (process) => chaos.afterCommit(process);
+  net.onCommit = (process) => {
+    safety.committed(process);
+    chaos.afterCommit(process);
+  };
   const clients = new Clients(net, system, random.fork("clients"), violations);
+  const operators = new Operators(net, plan, system, clients, random.fork("operators"));
   clients.start(plan);
+  operators.start();
+  chaos.onKernelOut = () => operators.seeOutage();
+  for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   chaos.start();
   const ended: Ended = { net, plan, system, clients, violations, seen };
   await pass(ended, plan.safetyMs, () => false);
   chaos.stop();
   system.calm();
   net.faults = CALM;
+  kernel.publishLast();
   await pass(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isQuiet(ended));
+  operators.stop();
   checkEnd(ended);
+  safety.checkEnd();
   const jobs = countJobs(net);
   if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
   return {
@@ -108,7 +113,42 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     jobs,
     violations: violations.found,
     trace: net.trace.lines,
+    logged: Object.fromEntries(net.counting.events),
   };
+}
+
+function openFor(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {
+  const { onLog } = options;
+  const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = plan.settings.bus;
+  const net: SimNet = openNet({
+    random,
+    faults: plan.faults.net,
+    bus: { ackWaitMs, deliverMax, inFlightMax },
+    kernel,
+    keepsTrace: options.keepsTrace ?? false,
+    isFreezing: options.isFreezing ?? false,
+    ...(onLog && { onLog: (level, event, fields) => onLog(level, event, fields, net.timeline.nowMs) }),
+  });
+  return net;
+}
+
+/** The kernel of the simulated system, and the policies that are published one after the other. */
+class PublishedKernel implements Kernel {
+  health: Kernel["health"] = "up";
+  readonly timeoutMs = 1_000;
+  readonly #policies = POLICIES.map((document) => compile(document));
+  #present = this.#policies[0]!;
+
+  decide = (request: PolicyRequest): Decision => evaluate(this.#present, request);
+
+  /** The last one is for the end. */
+  publishNext(): void {
+    this.#present = this.#policies[Math.min(this.#policies.indexOf(this.#present) + 1, this.#policies.length - 2)]!;
+  }
+
+  publishLast(): void {
+    this.#present = this.#policies.at(-1)!;
+  }
 }
 
 /** Lets time pass until then, or until it is done, or until far more has happened than anybody asked for. */

@@ -17,7 +17,14 @@ export const CHECKERS = {
   terminal: "a job ends once and never changes after that",
   stuck: "when the faults have stopped, every job ends and every parked message comes back",
   outcome: "a job ends as what was done to it says",
-  denied: "what the kernel did not allow never reaches a worker",
+  denied: "what nobody has allowed never reaches a worker",
+  permit: "nothing is sent without a verdict, an approval, or a fail-open lease that is in force at that instant",
+  verdict: "a verdict is the kernel's own, and one that a process was told is never bypassed by it",
+  bypass: "what goes out without a verdict is labelled, remembered, audited and counted",
+  lease: "a fail-open lease ends when it should, and stays ended",
+  probes: "no more probes of the kernel are under way than the breaker lets",
+  approval: "an approval is used once, and only for the policy under which it was asked for",
+  tenant: "no more jobs of a tenant are out than its limit",
   payload: "a worker gets the input that the client gave",
   window: "no more jobs of a topic are out than its window",
   counters: "counters are what a recount of the records gives",
@@ -38,6 +45,7 @@ export const CHECKERS = {
   fence: "the fences on a record never go back",
   claims: "what one process was handed, no other is given before its lease is over",
   retention: "after their time, records leave with everything that belonged to them",
+  audit: "when the faults have stopped, every audit line has its place in an unbroken chain",
   two_holders: "a lock has one holder",
 } as const;
 
