@@ -2,14 +2,40 @@
  * `/healthz`: the process is alive. `/readyz`: it makes progress, which is more: the sweeper has come round lately and the
  * store answers. A process that only answers pings while nothing moves must not look healthy (L20).
  */
+import { Type } from "typebox";
 import { JOBS } from "../model/job.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, ok, type Route } from "./route.ts";
 
 export const HEALTH_ROUTES: readonly Route[] = [
-  { method: "GET", path: "/healthz", always: true, handle: async () => ok({ alive: true }) },
-  { method: "GET", path: "/readyz", always: true, handle: getReady },
-  { method: "GET", path: "/metrics", always: true, handle: getMetrics },
+  {
+    method: "GET",
+    path: "/healthz",
+    summary: "Whether the process is alive",
+    access: "open",
+    always: true,
+    answer: Type.Object({ alive: Type.Boolean() }),
+    handle: async () => ok({ alive: true }),
+  },
+  {
+    method: "GET",
+    path: "/readyz",
+    summary: "Whether it makes progress: the sweeper comes round and the store answers",
+    access: "open",
+    always: true,
+    answer: Type.Object({ ready: Type.Boolean(), swept_ago_ms: Type.Integer() }),
+    handle: getReady,
+  },
+  {
+    method: "GET",
+    path: "/metrics",
+    summary:
+      "Metrics of this process in the Prometheus text format; labels name tenants, so it takes a key of tenant `*`",
+    access: "read",
+    everyTenant: true,
+    always: true,
+    handle: getMetrics,
+  },
 ];
 
 export type Readiness =

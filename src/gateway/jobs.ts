@@ -1,40 +1,104 @@
-import { type Admitted, admit } from "../flow/admit.ts";
-import { checkSubmission, type Submission } from "../jobs/submission.ts";
+import { Type } from "typebox";
+import { cancel } from "../flow/cancel.ts";
+import { explain } from "../flow/explain.ts";
+import { remedied } from "../jobs/remedy.ts";
 import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../model/job.ts";
 import { suggestion } from "../model/nearest.ts";
-import { listPage, queryText } from "./page.ts";
+import { redact } from "../model/redact.ts";
+import type { Remediation } from "../policy/decision.ts";
+import { listPage, pageOf, pageQuery, queryText } from "./page.ts";
 import { payloadValue } from "./payload.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
-import { jobDetail, jobView } from "./views.ts";
+import {
+  CANCEL_BODY,
+  DECISIONS,
+  EXPLANATION,
+  JOB,
+  JOB_DETAIL,
+  MOVED,
+  REMEDIATE_BODY,
+  SUBMIT_ANSWER,
+  SUBMIT_BODY,
+} from "./schemas.ts";
+import { checked, type Fields, keyOf, submissionOf, submit, whoAsks } from "./submit.ts";
+import { decisionsView, explanationView, jobDetail, jobView } from "./views.ts";
 
 export const JOB_ROUTES: readonly Route[] = [
-  { method: "POST", path: "/api/v1/jobs", handle: submitJob },
-  { method: "GET", path: "/api/v1/jobs", handle: listJobs },
-  { method: "GET", path: "/api/v1/jobs/:id", handle: getJob },
+  {
+    method: "POST",
+    path: "/api/v1/jobs",
+    summary: "Submits a job",
+    access: "submit",
+    body: SUBMIT_BODY,
+    answer: SUBMIT_ANSWER,
+    invalid: "invalid_submission",
+    handle: async (gateway, request) => submit(gateway, submissionOf(gateway, request)),
+  },
+  {
+    method: "GET",
+    path: "/api/v1/jobs",
+    summary: "Jobs, newest first",
+    access: "read",
+    query: pageQuery({ state: Type.Optional(Type.String({ description: "Only those in this state." })) }),
+    answer: pageOf(JOB),
+    handle: listJobs,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/jobs/:id",
+    summary: "A job with its input, its result and its history",
+    access: "read",
+    answer: JOB_DETAIL,
+    handle: getJob,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/jobs/:id/explain",
+    summary: "Why a job does not move, until when, and what unblocks it",
+    access: "read",
+    answer: EXPLANATION,
+    handle: explainJob,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/jobs/:id/decisions",
+    summary: "What was decided about a job, by the policy and by people",
+    access: "read",
+    answer: DECISIONS,
+    handle: async (gateway, request) => ok(decisionsView(await loadJob(gateway, request))),
+  },
+  {
+    method: "POST",
+    path: "/api/v1/jobs/:id/cancel",
+    summary: "Ends a job that is not wanted any more",
+    // Who may ask for work may take the wish back.
+    access: "submit",
+    body: CANCEL_BODY,
+    answer: MOVED,
+    handle: cancelJob,
+  },
+  {
+    method: "POST",
+    path: "/api/v1/jobs/:id/remediate",
+    summary: "Submits a denied job again, changed as its denial suggests",
+    access: "submit",
+    body: REMEDIATE_BODY,
+    answer: SUBMIT_ANSWER,
+    handle: remediateJob,
+  },
 ];
 
-async function submitJob(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const admitted = await admit(gateway.flow, submissionOf(request));
-  switch (admitted.kind) {
-    case "accepted":
-    case "replayed":
-      if (admitted.state === "DENIED") throw await denial(gateway, admitted);
-      return ok({
-        job_id: admitted.jobId,
-        trace_id: admitted.traceId,
-        state: admitted.state,
-        replayed: admitted.kind === "replayed",
-      });
-    case "conflict":
-      throw new Problem(
-        "idempotency_conflict",
-        "the same key or id came with another body before; use a new one for a new job",
-        { job_id: admitted.jobId },
-      );
-    default:
-      return admitted satisfies never;
-  }
+/** Somebody else's job is not there: saying "forbidden" would tell that it exists. */
+export function noSuchJob(id: string, org: string): Problem {
+  return new Problem("job_not_found", `no job \`${id}\` of tenant \`${org}\`; \`GET /api/v1/jobs\` lists them`);
+}
+
+async function loadJob({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Job> {
+  const id = params.id ?? "";
+  const found = await flow.world.store.load(JOBS, id);
+  if (found?.value.org === org) return found.value;
+  throw noSuchJob(id, org);
 }
 
 async function listJobs({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
@@ -42,74 +106,77 @@ async function listJobs({ flow }: Gateway, { org, query }: GatewayRequest): Prom
   return listPage(flow.world.store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
 }
 
-async function getJob({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Answer> {
-  const id = params.id ?? "";
-  const found = await flow.world.store.load(JOBS, id);
-  // Somebody else's job is not there: saying "forbidden" would tell that it exists.
-  if (found === null || found.value.org !== org) {
-    throw new Problem("job_not_found", `no job \`${id}\` of tenant \`${org}\`; \`GET /api/v1/jobs\` lists them`);
-  }
+async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { world, settings } = gateway.flow;
+  const job = await loadJob(gateway, request);
   const [input, result] = await Promise.all([
-    payloadValue(flow.world.blobs, found.value.input),
-    payloadValue(flow.world.blobs, found.value.output),
+    payloadValue(world.blobs, job.input),
+    payloadValue(world.blobs, job.output),
   ]);
-  return ok(jobDetail(found.value, input, result));
+  const { paths } = settings.current.redaction;
+  return ok(jobDetail(job, redact(input, { paths, at: "input" }), result));
 }
 
-async function denial({ flow }: Gateway, admitted: { jobId: string; traceId: string }): Promise<Problem> {
-  const safety = (await flow.world.store.load<Job>(JOBS, admitted.jobId))?.value.safety;
-  return new Problem("denied", safety?.reason ?? "the safety policy denies it", {
-    job_id: admitted.jobId,
-    trace_id: admitted.traceId,
-    state: "DENIED" satisfies Extract<Admitted, { state: JobState }>["state"],
-    rule_id: safety?.ruleId ?? null,
-    snapshot: safety?.snapshot ?? null,
-  });
+async function explainJob({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Answer> {
+  const jobId = params.id ?? "";
+  const explained = await explain(flow, { org, jobId });
+  if (explained.kind === "not_found") throw noSuchJob(jobId, org);
+  return ok(explanationView(explained.job, explained.explanation, explained.around));
 }
 
-/** The body in the dialect's names; the key also as a header. */
-function submissionOf({ org, headers, body }: GatewayRequest): Submission {
-  if (body !== undefined && (typeof body !== "object" || body === null || Array.isArray(body))) {
-    throw new Problem(
-      "invalid_submission",
-      'the body must be a JSON object, such as `{"topic": "demo.echo", "input": {}}`',
-    );
+async function cancelJob({ flow }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+  const jobId = params.id ?? "";
+  const { reason } = (body ?? {}) as { readonly reason?: string };
+  const by = principal.id;
+  const outcome = await cancel(flow, { org, jobId, by, why: reason ?? `cancelled by ${by}` });
+  switch (outcome.kind) {
+    case "cancelled":
+      return ok({ job_id: jobId, state: outcome.state });
+    case "ended":
+      throw new Problem("job_ended", `job \`${jobId}\` has ended as ${outcome.state} already`, {
+        job_id: jobId,
+        state: outcome.state,
+      });
+    case "not_found":
+      throw noSuchJob(jobId, org);
+    default:
+      return outcome satisfies never;
   }
-  const fields = (body ?? {}) as Readonly<Record<string, unknown>>;
-  const checked = checkSubmission({
-    org,
-    topic: fields.topic,
-    input: inputOf(fields, org),
-    jobId: fields.job_id,
-    priority: fields.priority,
-    labels: fields.labels,
-    riskTags: fields.risk_tags,
-    requires: fields.requires,
-    capability: fields.capability,
-    actorId: fields.actor_id ?? fields.principal_id,
-    idempotencyKey: keyOf(headers["idempotency-key"], fields.idempotency_key),
-    traceId: fields.trace_id,
+}
+
+async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const job = await loadJob(gateway, request);
+  const wish = (request.body ?? {}) as { readonly remediation_id?: string; readonly job_id?: string };
+  if (job.state !== "DENIED") {
+    throw new Problem("not_denied", `job \`${job.id}\` is ${job.state}; only a denied job can be remediated`);
+  }
+  const remedy = remedyIn(job, wish.remediation_id);
+  const input = await payloadValue(gateway.flow.world.blobs, job.input);
+  if (input === null && job.input.kind === "pointer") {
+    throw new Problem("input_gone", `the input of job \`${job.id}\` has expired; submit a new one`);
+  }
+  const raw: Fields = {
+    ...remedied(job, remedy, input),
+    ...whoAsks(request),
+    jobId: wish.job_id,
+    // Without a key of the client's own the same remediation twice is one job, too.
+    idempotencyKey: keyOf(request, undefined) ?? `remediate:${job.id}:${remedy.id}`.slice(0, KEY_LENGTH_MAX),
+  };
+  return submit(gateway, checked(raw));
+}
+
+function remedyIn(job: Job, id: string | undefined): Remediation {
+  const offered = job.safety?.remediations ?? [];
+  const [only] = offered;
+  if (id === undefined && only && offered.length === 1) return only;
+  const found = offered.find((remedy) => remedy.id === id);
+  if (found) return found;
+  const known = offered.map((remedy) => remedy.id);
+  const there = known.length === 0 ? "there is none" : `there are ${known.map((name) => `\`${name}\``).join(", ")}`;
+  const which = id === undefined ? "say which `remediation_id`" : `no remediation \`${id}\``;
+  throw new Problem("remediation_not_found", `${which}; ${suggestion(id ?? "", known).slice(2) || there}`, {
+    remediations: known,
   });
-  if (checked.kind === "ok") return checked.submission;
-  const problems = checked.problems.map(inDialect);
-  throw new Problem("invalid_submission", problems.join("; "), { problems });
-}
-
-/**
- * What the worker gets: `input` as it is, or for a `prompt` the object that workers of the wire protocol expect. Without
- * a time of creation in it: a repeated request must be the same request.
- */
-function inputOf(fields: Readonly<Record<string, unknown>>, org: string): unknown {
-  if (fields.input !== undefined) return fields.input;
-  if (fields.prompt === undefined && fields.context === undefined) return null;
-  const { prompt, adapter_id, priority, topic, context } = fields;
-  return { prompt, adapter_id, priority, topic, tenant_id: org, context };
-}
-
-function keyOf(header: string | readonly string[] | undefined, field: unknown): unknown {
-  if (header === undefined) return field;
-  if (field === undefined || field === header) return header;
-  throw new Problem("invalid_request", "`Idempotency-Key` and `idempotency_key` differ; send one of them");
 }
 
 function readState(text: string | undefined): JobState | undefined {
@@ -122,15 +189,4 @@ function readState(text: string | undefined): JobState | undefined {
   throw new Problem("invalid_request", `unknown state \`${text.slice(0, 40)}\`${hint}`);
 }
 
-/** Sentences about a submission name its fields as the code does; clients know them in snake case. */
-function inDialect(problem: string): string {
-  return problem.replace(/`(riskTags|jobId|actorId|traceId|org)`/g, (_, field: string) => `\`${DIALECT[field]}\``);
-}
-
-const DIALECT: Readonly<Record<string, string>> = {
-  riskTags: "risk_tags",
-  jobId: "job_id",
-  actorId: "actor_id",
-  traceId: "trace_id",
-  org: "x-tenant-id",
-};
+const KEY_LENGTH_MAX = 256;

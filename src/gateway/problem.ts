@@ -1,11 +1,12 @@
 /**
  * Errors as clients see them: RFC 9457 problem documents that also carry `error`, `code`, `status` and `retryable`.
  *
- * 1. Whether trying again can help is in every document, and a jittered `Retry-After` goes with every 503: one fixed
+ * 1. Whether trying again can help is in every document, and a jittered `Retry-After` goes with every 429 and 503: one fixed
  *    number told to a thousand clients would bring them all back at once.
  * 2. A store that fails and a bug in here do not look the same: the first is 503, the second 500.
  */
 import { ERRORS, type ErrorCode } from "../model/errors.ts";
+import { redact } from "../model/redact.ts";
 import { intentOf } from "../retry/contract.ts";
 
 export class Problem extends Error {
@@ -31,13 +32,15 @@ export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
 export function answerFor(problem: Problem, random: () => number): ProblemAnswer {
   const { status, retryable, title } = ERRORS[problem.code];
-  const retryAfterMs = retryable
-    ? Math.round(RETRY_AFTER_MS.min + random() * (RETRY_AFTER_MS.max - RETRY_AFTER_MS.min))
-    : null;
+  const retryAfterMs = retryable ? retryAfter(problem.facts.retry_after_ms, random()) : null;
   return {
     status,
-    headers: retryAfterMs === null ? {} : { "retry-after": String(Math.ceil(retryAfterMs / 1_000)) },
-    body: {
+    headers: {
+      ...(retryAfterMs === null ? {} : { "retry-after": String(Math.ceil(retryAfterMs / 1_000)) }),
+      ...(status === 401 ? { "www-authenticate": 'Bearer realm="cordum"' } : {}),
+    },
+    // What was wrong is quoted, and a secret may be in it.
+    body: redact({
       type: `urn:cordum:error:${problem.code}`,
       title,
       status,
@@ -45,9 +48,9 @@ export function answerFor(problem: Problem, random: () => number): ProblemAnswer
       error: problem.message,
       code: problem.code,
       retryable,
-      ...(retryAfterMs === null ? {} : { retry_after_ms: retryAfterMs }),
       ...problem.facts,
-    },
+      ...(retryAfterMs === null ? {} : { retry_after_ms: retryAfterMs }),
+    }) as ProblemAnswer["body"],
   };
 }
 
@@ -61,6 +64,9 @@ export function problemFrom(thrown: unknown): Problem {
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
     return new Problem("unsupported_media_type", "send JSON with `content-type: application/json`", {}, thrown);
   }
+  if (code === "FST_ERR_MAX_PARAM_LENGTH" || statusCode === 414) {
+    return new Problem("url_too_long", "ids have at most 300 characters", {}, thrown);
+  }
   if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500) {
     return new Problem("invalid_request", String(message), {}, thrown);
   }
@@ -70,6 +76,12 @@ export function problemFrom(thrown: unknown): Problem {
   const detail =
     "what became of the request is not known; send it again, with an `Idempotency-Key` if it makes something";
   return new Problem("store_unavailable", detail, {}, thrown);
+}
+
+/** Spread over the usual range, or from the time on that somebody knows, half as long again. */
+function retryAfter(knownMs: unknown, chance: number): number {
+  const { min, max } = typeof knownMs === "number" ? { min: knownMs, max: knownMs * 1.5 } : RETRY_AFTER_MS;
+  return Math.round(min + chance * (max - min));
 }
 
 const RETRY_AFTER_MS = { min: 500, max: 5_000 } as const;

@@ -1,12 +1,47 @@
-/** What a route is, without any HTTP library: a method, a path, and a function from a request to an answer. */
+/**
+ * What a route is, without any HTTP library: a method, a path, who may, what goes in and out, and a function from a
+ * request to an answer. Validation and the OpenAPI document are both made from the schemas here.
+ */
+import type { TSchema } from "typebox";
 import type { Flow } from "../flow/flow.ts";
+import type { Role } from "../model/api-key.ts";
+import type { ErrorCode } from "../model/errors.ts";
+import type { KeyRing } from "./access.ts";
 
 export interface Route {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Such as `/api/v1/jobs/:id`. */
   readonly path: string;
+  readonly summary: string;
+  readonly access: Access;
+  readonly query?: TSchema;
+  readonly body?: TSchema;
+  /** What a 200 has in it. */
+  readonly answer?: TSchema;
+  /** The code of the problem when query or body do not fit; `invalid_request` when not said. */
+  readonly invalid?: ErrorCode;
   /** Answered while the process shuts down, too. */
   readonly always?: true;
+  /** Waits for something, or streams: bounded in number, and ended (`signal`) when the process shuts down. */
+  readonly long?: true;
+  /** What it shows is of all tenants: only a key of tenant `*` may ask. */
+  readonly everyTenant?: true;
   handle(gateway: Gateway, request: GatewayRequest): Promise<Answer>;
+}
+
+/**
+ * What a route asks of whoever calls it: `open` nothing, `read` and `submit` what the names say, `operate` decisions about
+ * jobs (approve, cancel, retry), `work` a worker, `admin` keys and levers of one tenant, `system` what concerns all tenants.
+ */
+export type Access = "open" | "read" | "submit" | "operate" | "work" | "admin" | "system";
+
+/** Who calls, as far as it was proved. */
+export interface Principal {
+  /** The id of the key; `local` on loopback while there are no keys. */
+  readonly id: string;
+  /** Whose key it is; `*` may speak for any tenant. */
+  readonly org: string;
+  readonly role: Role;
 }
 
 /** What the routes work with. */
@@ -16,6 +51,7 @@ export interface Gateway {
   readonly metrics: MetricsPage;
   readonly about: About;
   readonly startedMs: number;
+  readonly keys: KeyRing;
   /** True from the moment on at which nothing new is taken. */
   isDraining(): boolean;
 }
@@ -41,28 +77,53 @@ export interface About {
   readonly durability: { readonly profile: string; readonly meaning: string };
   /** What operators should know about the servers behind it. */
   readonly warnings: readonly string[];
-  readonly policy: {
-    readonly source: string;
-    readonly version: string | null;
-    readonly snapshot: string;
-    readonly rules: number;
-    readonly default_decision: string;
+  /** What the servers of a cluster told about themselves; null where they do not tell. */
+  readonly servers?: {
+    readonly nats: { readonly version: string };
+    readonly redis: {
+      readonly product: string;
+      readonly version: string;
+      readonly durability: string;
+      readonly maxmemory_policy: string | null;
+    };
   };
+  /** Where the safety kernel is, if not in this process. */
+  readonly safety_address?: string;
 }
 
 export interface GatewayRequest {
+  /** The tenant that the request is about; the principal may speak for it. */
   readonly org: string;
+  readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** Parsed JSON; undefined when there was no body. */
   readonly body: unknown;
+  /** Names the request in logs and in the answer's `x-request-id`. */
+  readonly id: string;
+  /** Fires when the client has gone, or when the process shuts down: whoever waits ends then. */
+  readonly signal: AbortSignal;
 }
 
 export interface Answer {
   readonly status: number;
-  readonly body: object | string;
+  /** null for none, such as with a 204. */
+  readonly body: object | string | null;
   readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** In place of a body: called once the headers are out, writes until it ends or `signal` fires. */
+  readonly stream?: (reader: Reader) => void;
+}
+
+/** Whoever reads a stream. */
+export interface Reader {
+  /** What was written and has not gone out yet, in bytes. */
+  waitingBytes(): number;
+  write(text: string): void;
+  end(): void;
+  /** Ends it now, whatever has not gone out yet. */
+  drop(): void;
 }
 
 export function ok(body: object): Answer {

@@ -1,20 +1,52 @@
 /**
- * The HTTP server: turns requests into calls of the route table and what they answer or throw into responses. No rules.
+ * The HTTP server: reads requests, finds their route, turns outcomes into responses. No rules.
  *
- * 1. It listens on loopback only, and answers only to loopback names: there are no API keys yet, so neither the network
- *    nor a web page that points its own name here may reach it.
- * 2. `stop` takes nothing new, lets requests in progress finish, then resolves.
+ * 1. It listens beyond loopback only where there are API keys.
+ * 2. `stop` takes nothing new, ends streams and requests that wait, lets the others finish, then resolves.
+ * 3. Everything has a limit: bodies, headers, addresses, requests a second, streams, connections.
  */
+import type { Socket } from "node:net";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { DEFAULT_ORG } from "../jobs/submission.ts";
+import { nearestName } from "../model/nearest.ts";
+import type { Random } from "../ports/random.ts";
+import { isLoopback, KeyRing } from "./access.ts";
+import { APPROVAL_ROUTES } from "./approvals.ts";
+import { AUDIT_ROUTES } from "./audit.ts";
 import { DEAD_LETTER_ROUTES } from "./dead-letters.ts";
+import { FAIL_OPEN_ROUTES } from "./fail-open.ts";
 import { HEALTH_ROUTES } from "./health.ts";
 import { JOB_ROUTES } from "./jobs.ts";
+import { KEY_ROUTES } from "./keys.ts";
+import { LOCK_ROUTES } from "./locks.ts";
+import { MEMORY_ROUTES } from "./memory.ts";
+import { documentRoute } from "./openapi.ts";
+import { POLICY_ROUTES } from "./policy.ts";
 import { answerFor, PROBLEM_TYPE, Problem, problemFrom } from "./problem.ts";
-import type { Gateway, GatewayRequest, Route } from "./route.ts";
+import type { Gateway, Route } from "./route.ts";
+import { Calls } from "./server-call.ts";
 import { STATUS_ROUTES } from "./status.ts";
+import { STATUS_PAGE_ROUTES } from "./status-page.ts";
+import { STREAM_ROUTES } from "./stream.ts";
+import { WORKER_ROUTES } from "./worker.ts";
+import { WORKERS_ROUTES } from "./workers.ts";
 
-export const ROUTES: readonly Route[] = [...JOB_ROUTES, ...DEAD_LETTER_ROUTES, ...STATUS_ROUTES, ...HEALTH_ROUTES];
+export const ROUTES: readonly Route[] = [
+  ...JOB_ROUTES,
+  ...APPROVAL_ROUTES,
+  ...DEAD_LETTER_ROUTES,
+  ...KEY_ROUTES,
+  ...AUDIT_ROUTES,
+  ...MEMORY_ROUTES,
+  ...POLICY_ROUTES,
+  ...FAIL_OPEN_ROUTES,
+  ...STATUS_ROUTES,
+  ...STREAM_ROUTES,
+  ...WORKER_ROUTES,
+  ...WORKERS_ROUTES,
+  ...LOCK_ROUTES,
+  ...STATUS_PAGE_ROUTES,
+  ...HEALTH_ROUTES,
+];
 
 export interface GatewayServer {
   /** For tests: requests without sockets. */
@@ -24,92 +56,103 @@ export interface GatewayServer {
   stop(): Promise<void>;
 }
 
+export interface GatewayLimits {
+  readonly bodyBytesMax: number;
+  /** Requests of one caller. */
+  readonly ratePerS?: number;
+}
+
 export function openGateway(
-  parts: Omit<Gateway, "isDraining" | "startedMs">,
-  options: { readonly bodyBytesMax: number },
+  parts: Omit<Gateway, "isDraining" | "startedMs" | "keys">,
+  limits: GatewayLimits,
+  routes: readonly Route[] = ROUTES,
 ): GatewayServer {
   let draining = false;
-  const gateway: Gateway = { ...parts, startedMs: parts.flow.world.clock.now(), isDraining: () => draining };
-  const app = fastify({
-    bodyLimit: options.bodyBytesMax,
-    requestTimeout: REQUEST_MS_MAX,
-    forceCloseConnections: "idle",
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: ID_LENGTH_MAX },
-  });
-  readJsonBodies(app);
-  app.setErrorHandler((error, request, reply) => sendProblem(gateway, error, request, reply));
-  app.setNotFoundHandler(async (request) => {
-    const known = [...new Set(ROUTES.map((route) => `\`${route.method} ${route.path}\``))].join(", ");
-    throw new Problem("route_not_found", `no \`${request.method} ${request.url.slice(0, 200)}\`; there are ${known}`);
-  });
-  app.addHook("onRequest", async (request) => refuseForeignHost(request.headers.host));
+  const { clock } = parts.flow.world;
+  const keys = new KeyRing(parts.flow);
+  const gateway: Gateway = { ...parts, keys, startedMs: clock.now(), isDraining: () => draining };
+  const calls = new Calls(gateway, limits.ratePerS ?? RATE_PER_S);
+  const all = [...routes, documentRoute(routes, parts.about.version)];
+  const app = newApp(gateway, limits, all);
   // A connection that is kept alive would keep `stop` waiting for its next request.
   app.addHook("onSend", async (_, reply) => {
     if (draining) reply.header("connection", "close");
   });
-  for (const route of ROUTES) addRoute(app, gateway, route);
+  for (const route of all) calls.add(app, route);
   return {
     app,
     async listen(host, port) {
-      if (!isLoopback(host)) throw new NotLoopback(host);
+      if (!isLoopback(host) && !(await keys.exist())) throw new NotLoopback(host);
       return app.listen({ host, port });
     },
     async stop() {
       draining = true;
+      calls.endWaiting();
       await app.close();
     },
   };
 }
 
-/** Binding to anything else would open the control plane to the network without a key. */
+/** Listening on anything else would open the control plane to the network without a key. */
 export class NotLoopback extends Error {
   override readonly name = "NotLoopback";
 
   constructor(host: string) {
     super(
-      `will not listen on \`${host}\`: there are no API keys yet, so only loopback (127.0.0.1, ::1, localhost) is safe`,
+      `will not listen on \`${host}\`: there is no API key yet, so only loopback (127.0.0.1, ::1, localhost) is safe; ` +
+        "start on loopback, make one with `cordum key create`, then start again",
     );
   }
 }
 
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
-}
-
-function addRoute(app: FastifyInstance, gateway: Gateway, route: Route): void {
-  app.route({
-    method: route.method,
-    url: route.path,
-    async handler(request, reply) {
-      if (gateway.isDraining() && !route.always) {
-        throw new Problem(
-          "shutting_down",
-          "send it again: another process, or this one after its restart, will take it",
-        );
-      }
-      const answer = await route.handle(gateway, readRequest(request));
-      reply.code(answer.status);
-      if (answer.contentType) reply.type(answer.contentType);
-      return answer.body;
-    },
+function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: readonly Route[]): FastifyInstance {
+  const { log, random } = gateway.flow.world;
+  const app = fastify({
+    bodyLimit: bodyBytesMax,
+    requestTimeout: REQUEST_MS_MAX,
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: ID_LENGTH_MAX },
+    http: { maxHeaderSize: HEADER_BYTES_MAX },
+    genReqId: ({ headers }) => requestId(headers["x-request-id"], random),
+    clientErrorHandler: refuseUnread,
   });
+  app.server.maxConnections = CONNECTIONS_MAX;
+  app.decorateRequest("caller", null);
+  readJsonBodies(app);
+  app.setErrorHandler((error, request, reply) => sendProblem(gateway, error, request, reply));
+  app.setNotFoundHandler(async ({ method, url }) => {
+    throw new Problem("route_not_found", notFound(method, url.split("?")[0] ?? "", routes));
+  });
+  app.addHook("onRequest", async ({ id, headers, url }, reply) => {
+    reply.headers({ "x-request-id": id, "x-content-type-options": "nosniff", "cache-control": "no-store" });
+    const { traceparent } = headers;
+    if (typeof traceparent === "string" && TRACEPARENT.test(traceparent)) reply.header("traceparent", traceparent);
+    if (url.length > URL_LENGTH_MAX) {
+      throw new Problem("url_too_long", `it has ${url.length} characters; at most ${URL_LENGTH_MAX} are read`);
+    }
+  });
+  app.addHook("onResponse", async (request, reply) => {
+    log.write("debug", "request", {
+      request: request.id,
+      method: request.method,
+      route: request.routeOptions.url,
+      who: request.caller?.principal.id,
+      org: request.caller?.org,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime),
+    });
+  });
+  return app;
 }
 
-function readRequest(request: FastifyRequest): GatewayRequest {
-  return {
-    org: tenantOf(request),
-    params: request.params as GatewayRequest["params"],
-    query: request.query as GatewayRequest["query"],
-    headers: request.headers,
-    body: request.body,
-  };
-}
-
-function tenantOf({ headers }: FastifyRequest): string {
-  const tenant = headers["x-tenant-id"] ?? headers["x-cordum-tenant"] ?? DEFAULT_ORG;
-  if (typeof tenant === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(tenant)) return tenant;
-  throw new Problem("invalid_request", "`X-Tenant-ID` must be 1 to 64 letters, digits, `_` or `-`");
+function notFound(method: string, path: string, routes: readonly Route[]): string {
+  const known = routes.map((route) => `${route.method} ${route.path}`);
+  const asked = `${method} ${path.slice(0, 200)}`;
+  const nearest = nearestName(asked, known);
+  const all = "`GET /api/v1/openapi.json` has all there is";
+  return `no \`${asked}\`; ${nearest === undefined ? all : `did you mean \`${nearest}\`? ${all}`}`;
 }
 
 /** JSON only. A POST without a body but with the content type is fine: real clients send it. */
@@ -126,15 +169,6 @@ function readJsonBodies(app: FastifyInstance): void {
   );
 }
 
-function refuseForeignHost(header: string | undefined): void {
-  const name = (header ?? "").replace(/:\d+$/, "");
-  if (isLoopback(name)) return;
-  throw new Problem(
-    "invalid_request",
-    "this control plane answers only to loopback names, such as 127.0.0.1 or localhost",
-  );
-}
-
 async function sendProblem(
   gateway: Gateway,
   error: unknown,
@@ -148,7 +182,9 @@ async function sendProblem(
     const cause = problem.cause instanceof Error ? (problem.cause.stack ?? problem.cause.message) : problem.message;
     log.write(status === 500 ? "error" : "warn", "request_failed", {
       code: problem.code,
+      request: request.id,
       route: request.routeOptions.url,
+      who: request.caller?.principal.id,
       cause,
     });
   }
@@ -156,5 +192,29 @@ async function sendProblem(
   return body;
 }
 
+/** What could not even be read as a request: too many headers, or no HTTP at all. */
+function refuseUnread(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  const isLarge = error.code === "HPE_HEADER_OVERFLOW";
+  const problem = isLarge
+    ? new Problem("headers_too_large", `at most ${HEADER_BYTES_MAX} bytes are read`)
+    : new Problem("invalid_request", "this is no HTTP request that can be read");
+  const { status, body } = answerFor(problem, () => 0);
+  const text = JSON.stringify(body);
+  const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: ${PROBLEM_TYPE}\r\nconnection: close`;
+  socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+}
+
+/** The client's own name for the request, if it is a plain one. */
+function requestId(given: string | readonly string[] | undefined, random: Random): string {
+  return typeof given === "string" && /^[\w.:-]{1,64}$/.test(given) ? given : random.id();
+}
+
 const REQUEST_MS_MAX = 30_000;
 const ID_LENGTH_MAX = 300;
+const HEADER_BYTES_MAX = 16 * 1024;
+const URL_LENGTH_MAX = 8_192;
+const CONNECTIONS_MAX = 10_000;
+const RATE_PER_S = 2_000;
+/** W3C trace context, version 00. */
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;

@@ -1,33 +1,168 @@
-import { BACKLOG_GROUP, IN_FLIGHT_GROUP } from "../model/job.ts";
+/**
+ * How it is: what runs here, under which policy and promise of durability, what waits and for what, and the founding
+ * figures.
+ *
+ * 1. A tenant sees its own numbers and nobody's names. What is not kept tenant by tenant is `null` for it.
+ * 2. A key of tenant `*` that names no tenant sees all of them.
+ */
+import { Type } from "typebox";
+import { FAIL_OPEN_TOTAL } from "../flow/check-safety.ts";
+import type { Flow } from "../flow/flow.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
+import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_LEASES_LIST } from "../model/fail-open.ts";
+import {
+  APPROVALS_GROUP,
+  BACKLOG_GROUP,
+  backlogGroupOf,
+  IN_FLIGHT_GROUP,
+  RUNNING_GROUP,
+  WAITING_GROUP,
+} from "../model/job.ts";
 import { PARKED_GROUP } from "../model/parked.ts";
+import { shownTo } from "./access.ts";
 import { readinessOf } from "./health.ts";
+import { inForceView } from "./policy-views.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 
-export const STATUS_ROUTES: readonly Route[] = [{ method: "GET", path: "/api/v1/status", handle: getStatus }];
+const counts = Type.Record(Type.String(), Type.Integer());
+const orNull = (type: ReturnType<typeof Type.Record>) => Type.Union([type, Type.Null()]);
 
-/** How it is: what runs here, under which policy and promise of durability, what waits, and the founding figures. */
-async function getStatus(gateway: Gateway, { org }: GatewayRequest): Promise<Answer> {
+export const STATUS_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/api/v1/status",
+    summary: "How it is: what runs here, what waits and for what, and the founding figures",
+    access: "read",
+    answer: Type.Object({
+      tenant: Type.String({ description: "Whose numbers these are; `*` for all tenants." }),
+      ready: Type.Boolean(),
+      backlog: Type.Record(Type.String(), Type.Integer(), { description: "Jobs that wait to be sent, by topic." }),
+      backlog_total: Type.Integer(),
+      in_flight: orNull(counts),
+      in_flight_total: Type.Integer({ description: "Jobs that are with workers." }),
+      waiting: orNull(counts),
+      parked_retries: orNull(counts),
+      approvals: Type.Integer({ description: "Jobs that wait for a human." }),
+      dead_letters: Type.Integer(),
+      workers: Type.Object({ total: Type.Integer(), leaving: Type.Integer() }, { additionalProperties: true }),
+      safety: Type.Object({}, { additionalProperties: true }),
+    }),
+    handle: getStatus,
+  },
+];
+
+async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const { flow, about, metrics, startedMs } = gateway;
-  const { store, clock, name } = flow.world;
-  const [readiness, backlog, inFlight, parked, letters] = await Promise.all([
+  const { clock, name } = flow.world;
+  const tenant = shownTo(request);
+  const [readiness, work, safety, bypasses, needsKey] = await Promise.all([
     readinessOf(gateway),
-    store.counts(BACKLOG_GROUP, TOPICS_MAX),
-    store.counts(IN_FLIGHT_GROUP, TOPICS_MAX),
-    store.counts(PARKED_GROUP, TOPICS_MAX),
-    store.counts("dead_letters", TOPICS_MAX),
+    tenant === EVERY_ORG ? workOfAll(flow) : workOf(flow, tenant),
+    safetyOf(flow, tenant),
+    flow.world.store.total(FAIL_OPEN_TOTAL),
+    gateway.keys.exist(),
   ]);
   return ok({
     name,
     ...about,
+    policy: inForceView(flow.kernel),
+    tenant,
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
     ready: readiness.ready,
     ...(readiness.ready ? {} : { not_ready_because: readiness.reason }),
-    backlog: Object.fromEntries(backlog),
-    in_flight: Object.fromEntries(inFlight),
-    parked_retries: Object.fromEntries(parked),
-    dead_letters: letters.get(org) ?? 0,
+    needs_key: needsKey,
+    ...work,
+    workers: workersOf(flow, tenant),
+    safety,
     ...metrics.figures(),
+    input_fail_open_total: bypasses,
   });
 }
 
-const TOPICS_MAX = 1_000;
+async function workOfAll({ world: { store } }: Flow): Promise<object> {
+  const groups = [BACKLOG_GROUP, IN_FLIGHT_GROUP, WAITING_GROUP, PARKED_GROUP, APPROVALS_GROUP, "dead_letters"];
+  const [backlog, inFlight, waiting, parked, approvals, letters] = await Promise.all(
+    groups.map((group) => store.counts(group, NAMES_MAX)),
+  );
+  return {
+    backlog: plain(backlog),
+    backlog_total: sum(backlog),
+    in_flight: plain(inFlight),
+    in_flight_total: sum(inFlight),
+    waiting: plain(waiting),
+    parked_retries: plain(parked),
+    approvals: sum(approvals),
+    approvals_by_tenant: plain(approvals),
+    dead_letters: sum(letters),
+    dead_letters_by_tenant: plain(letters),
+  };
+}
+
+async function workOf({ world: { store } }: Flow, org: string): Promise<object> {
+  const ask = async (group: string) => (await store.counts(group, NAMES_MAX)).get(org) ?? 0;
+  const topics = await store.counts(BACKLOG_GROUP, NAMES_MAX);
+  const backlog = async (topic: string) => [topic, await ask(backlogGroupOf(topic))] as const;
+  const [running, approvals, letters, ...own] = await Promise.all([
+    ask(RUNNING_GROUP),
+    ask(APPROVALS_GROUP),
+    ask("dead_letters"),
+    ...[...topics.keys()].map(backlog),
+  ]);
+  const counted = new Map(own.filter(([, count]) => count > 0));
+  return {
+    backlog: plain(counted),
+    backlog_total: sum(counted),
+    in_flight: null,
+    in_flight_total: running,
+    waiting: null,
+    parked_retries: null,
+    approvals,
+    dead_letters: letters,
+  };
+}
+
+/** Workers may serve several tenants: who they are is told to `*` alone. */
+function workersOf({ roster, world }: Flow, tenant: string): object {
+  const nowMs = world.clock.now();
+  const all = roster.list(nowMs);
+  const total = { total: all.length, leaving: all.filter((worker) => worker.isLeaving).length };
+  if (tenant !== EVERY_ORG) return total;
+  const items = all.slice(0, WORKERS_MAX).map((worker) => ({
+    id: worker.id,
+    topics: worker.topics.slice(0, 20),
+    pool: worker.pool,
+    transport: worker.transport,
+    active_jobs: worker.activeJobs,
+    max_parallel_jobs: worker.maxParallelJobs,
+    seen_ago_ms: Math.max(0, Math.round(nowMs - worker.lastSeenMs)),
+    leaving: worker.isLeaving,
+  }));
+  return { ...total, items };
+}
+
+async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string): Promise<object> {
+  const { store, clock, safety } = world;
+  const open = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX });
+  const nowMs = clock.now();
+  const leases = open.items
+    .map((item) => item.value)
+    .filter((lease) => isInForce(lease, nowMs) && (tenant === EVERY_ORG || covers(lease, tenant)));
+  return {
+    kernel: safety.local ? "in this process" : "elsewhere",
+    breaker: breaker.kind,
+    ...(breaker.kind === "closed" ? {} : { breaker_reason: breaker.reason }),
+    fail_open: leases.map(({ id, scope, reason, endsMs }) => ({
+      id,
+      scope,
+      reason,
+      ends_at: new Date(endsMs).toISOString(),
+    })),
+  };
+}
+
+type Counts = ReadonlyMap<string, number> | undefined;
+const plain = (counted: Counts): object => Object.fromEntries(counted ?? []);
+const sum = (counted: Counts): number => [...(counted?.values() ?? [])].reduce((all, count) => all + count, 0);
+
+const NAMES_MAX = 1_000;
+const WORKERS_MAX = 100;

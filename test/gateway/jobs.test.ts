@@ -57,12 +57,20 @@ describe("POST /jobs", () => {
     gateway = await openTestGateway();
     const { job_id } = (await post({ topic: "demo.echo", prompt: "hi", context: { k: 1 } })).json<Payload>();
     const job = (await get(`/jobs/${job_id}`)).json<Payload>();
-    expect(job.input).toEqual({ prompt: "hi", topic: "demo.echo", tenant_id: "default", context: { k: 1 } });
+    expect(job.input).toEqual({
+      prompt: "hi",
+      adapter_id: null,
+      priority: "batch",
+      topic: "demo.echo",
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      tenant_id: "default",
+      context: { k: 1 },
+    });
   });
 
   test("a large input is kept elsewhere, and shown all the same", async () => {
     const { defaultSettings } = await import("../../src/config.ts");
-    const settings = { ...defaultSettings(), limits: { inlineBytesMax: 10 } };
+    const settings = { ...defaultSettings(), limits: { inlineBytesMax: 10, concurrentJobsMax: null } };
     gateway = await openTestGateway({ settings });
     const input = { text: "x".repeat(1_000) };
     const { job_id } = (await post({ topic: "demo.echo", input })).json<Payload>();
@@ -147,6 +155,8 @@ describe("idempotency", () => {
     const send = () => post({ topic: "demo.echo", prompt: "hi" }, { "idempotency-key": "k" });
     const first = (await send()).json<Payload>();
     expect((await send()).json()).toMatchObject({ job_id: first.job_id, replayed: true });
+    const other = await post({ topic: "demo.echo", prompt: "ho" }, { "idempotency-key": "k" });
+    expect(other.statusCode).toBe(422);
   });
 
   test("keys of two tenants are two keys (L22)", async () => {

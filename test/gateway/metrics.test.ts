@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { METRICS, type MetricSpec } from "../../src/ports/metrics.ts";
 import { promMetrics } from "../../src/worlds/prom-metrics.ts";
 
 test("what is counted stands on the page with its labels; an unknown label is left out, a missing one is empty", async () => {
@@ -34,4 +35,56 @@ test("the founding figures are computed from what was observed, in milliseconds,
   expect(figures.lock_busy_retry_delay_ms.p95).toBeCloseTo(95, 0);
   expect(figures.run_lock_wait_ms_p99).toBeCloseTo(99, 0);
   expect(figures.job_result_latency_ms_p95).toBeGreaterThanOrEqual(3_590_000);
+});
+
+test("all that is promised to operators is there", () => {
+  const promised = `lock_busy_retries_total lock_busy_retry_delay_seconds run_lock_wait_seconds lock_attempts
+    lock_first_retry_success_total job_result_latency_seconds admission_wait_seconds admission_rejected_total
+    scheduler_input_fail_open_total scheduler_safety_unavailable_total safety_breaker_state bus_deliveries_total
+    bus_redeliveries_total dead_letters_total queue_lag queue_oldest_seconds parked_retries
+    retry_arrivals_peak_to_mean`.split(/\s+/);
+  expect(Object.keys(METRICS)).toEqual(expect.arrayContaining(promised.map((name) => `cordum_${name}`)));
+});
+
+/** The rules of `promtool check metrics`, as far as a name and its help can break them. */
+test.each(Object.entries(METRICS) as [string, MetricSpec][])("%s is named as Prometheus wants it", (name, spec) => {
+  expect(name).toMatch(/^cordum_[a-z][a-z0-9_]*[a-z0-9]$/);
+  expect(name.endsWith("_total")).toBe(spec.type === "counter");
+  // Base units, written out, at the end; no type in the name; none of the suffixes that histograms add.
+  expect(name).not.toMatch(/_(ms|milliseconds|minutes|hours|days|micros|nanoseconds|percent|kb|kilobytes|mb)(_|$)/);
+  expect(name).not.toMatch(/_(counter|gauge|histogram|summary)(_|$)|_(count|sum|bucket|info)$/);
+  if (name.includes("seconds")) expect(name).toMatch(/_seconds(_total)?$/);
+  expect(spec.help).toMatch(/^[A-Z].*\.$/);
+  for (const label of spec.labels) {
+    expect(label).toMatch(/^[a-z][a-z_]*$/);
+    expect(["le", "quantile", "job", "instance", name]).not.toContain(label);
+  }
+});
+
+test("the page is one that Prometheus reads: help and type once, before the samples", async () => {
+  const metrics = promMetrics();
+  metrics.observe("cordum_admission_wait_seconds", 0.2, { tenant: 'a"b\\c\nd', endpoint: "/api/v1/jobs" });
+  const lines = (await metrics.text()).split("\n").filter(Boolean);
+  const seen = new Set<string>();
+  for (const line of lines) {
+    const [, kind, name] = /^# (HELP|TYPE) (\S+) .+$/.exec(line) ?? [];
+    if (name) {
+      expect(seen.has(`${kind} ${name}`), line).toBe(false);
+      seen.add(`${kind} ${name}`);
+      continue;
+    }
+    expect(line).toMatch(/^[a-z_]+(\{([a-z_]+="(\\["\\n]|[^"\\\n])*",?)*\})? [-+.0-9eInfNa]+$/);
+  }
+  for (const name of Object.keys(METRICS)) expect(seen.has(`TYPE ${name}`), name).toBe(true);
+});
+
+test("tenants are bounded in number: those beyond a hundred share a label", async () => {
+  const metrics = promMetrics();
+  for (let tenant = 0; tenant < 1_000; tenant += 1) {
+    metrics.observe("cordum_admission_wait_seconds", 0.1, { tenant: `t${tenant}`, endpoint: "e" });
+  }
+  const text = await metrics.text();
+  const tenants = new Set([...text.matchAll(/tenant="(\w+)"/g)].map(([, tenant]) => tenant));
+  expect(tenants.size).toBe(101);
+  expect(text).toContain('cordum_admission_wait_seconds_count{tenant="other",endpoint="e"} 900');
 });

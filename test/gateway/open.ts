@@ -2,25 +2,33 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, LightMyRequestResponse } from "fastify";
 import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
-import { openFlow } from "../../src/flow/flow.ts";
+import { type Flow, openFlow } from "../../src/flow/flow.ts";
+import type { Route } from "../../src/gateway/route.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
+import { API_KEYS, type ApiKey, hashOf, keyText, newSecret, type Role } from "../../src/model/api-key.ts";
 import { DEMO_POLICY } from "../../src/policy/built-in.ts";
-import { compile } from "../../src/policy/compile.ts";
+import { builtInKernel } from "../../src/policy/kernel.ts";
 import type { Log } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
+import { put } from "../../src/ports/store.ts";
 import type { Settings } from "../../src/settings.ts";
 import type { World } from "../../src/world.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 import { localSafety } from "../../src/worlds/local-safety.ts";
 import { promMetrics } from "../../src/worlds/prom-metrics.ts";
+import { openLocally } from "../worlds/directory.ts";
 
 export interface TestGateway {
   readonly app: FastifyInstance;
   readonly server: GatewayServer;
   readonly world: World;
+  readonly flow: Flow;
+  call(method: "GET" | "POST" | "PUT" | "DELETE", url: string, options?: CallOptions): Promise<LightMyRequestResponse>;
+  /** Makes a key, past the gateway: no other key is needed for it. */
+  keyOf(tenant: string, role: Role, expiresMs?: number | null): Promise<MadeKey>;
   readonly logged: readonly string[];
   /** Resolves once so many jobs in all have reached a final state. */
   ended(count: number): Promise<void>;
@@ -32,6 +40,22 @@ export interface TestGatewayOptions {
   /** Replaces parts of the world that the gateway sees: a store that fails, a clock that runs. */
   readonly change?: (world: World) => Partial<World>;
   readonly sweptMs?: () => number;
+  readonly ratePerS?: number;
+  /** In place of one that keeps the names of events, for `logged`. */
+  readonly log?: Log;
+  /** In place of all that there are. */
+  readonly routes?: readonly Route[];
+}
+
+export interface CallOptions {
+  readonly key?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly body?: object | undefined;
+}
+
+export interface MadeKey {
+  readonly id: string;
+  readonly key: string;
 }
 
 export async function openTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -40,28 +64,43 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const prom = promMetrics();
   const ends = countEnds(prom);
   const logged: string[] = [];
-  const log: Log = { write: (level, event) => void logged.push(`${level} ${event}`) };
-  const snapshot = compile(DEMO_POLICY);
+  const log: Log = options.log ?? { write: (level, event) => void logged.push(`${level} ${event}`) };
+  const kernel = builtInKernel(DEMO_POLICY, "test");
   const { ackWaitMs, deliverMax, ackPendingMax } = settings.bus;
   const { world, close } = await openEmbedded({
     dir,
     name: "test",
     log,
     metrics: ends.metrics,
-    safety: localSafety(snapshot),
+    safety: localSafety(kernel),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
+    // A thread that loads TypeScript takes longer to start than most of these tests to run.
+    openLink: openLocally,
   });
-  const control = await startControl(openFlow(world, { current: settings }));
-  const flow = openFlow({ ...world, ...options.change?.(world) }, { current: settings });
-  const policy = { source: "test", version: null, snapshot: snapshot.hash, rules: 2, default_decision: "deny" };
+  const controlled = openFlow(world, { current: settings }, kernel);
+  const control = await startControl(controlled);
+  // One flow, as in a real process; another one only where the gateway is to see another world than the control plane.
+  const flow = options.change
+    ? openFlow({ ...world, ...options.change(world) }, { current: settings }, kernel)
+    : controlled;
   const durability = { profile: "test", meaning: "a test" };
-  const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [], policy } as const;
+  const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
   const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
-  const server = openGateway({ flow, control: seen, metrics: prom, about }, { bodyBytesMax: 64 * 1024 });
+  const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
+  const server = openGateway({ flow, control: seen, metrics: prom, about }, limits, options.routes);
   return {
     app: server.app,
     server,
     world,
+    flow,
+    call: (method, url, { key, tenant, body } = {}) =>
+      server.app.inject({
+        method,
+        url,
+        headers: { ...(key ? { "x-api-key": key } : {}), ...(tenant ? { "x-tenant-id": tenant } : {}) },
+        ...(body === undefined ? {} : { payload: body }),
+      }),
+    keyOf: (tenant, role, expiresMs = null) => makeKey(world, tenant, role, expiresMs),
     logged,
     ended: ends.ended,
     async close() {
@@ -71,6 +110,22 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+async function makeKey(world: World, org: string, role: Role, expiresMs: number | null): Promise<MadeKey> {
+  const { store, random, clock } = world;
+  const [id, secret] = [random.id(), newSecret(() => random.next())];
+  const made = { createdMs: clock.now(), createdBy: "test", expiresMs, revokedMs: null };
+  const key: ApiKey = { id, org, role, name: null, sha256: hashOf(secret), ...made };
+  await store.commit({
+    org,
+    atMs: clock.now(),
+    puts: [put(API_KEYS, id, null, key)],
+    guards: [],
+    sends: [],
+    watch: [],
+  });
+  return { id, key: keyText(id, secret) };
 }
 
 /** Metrics that can be waited for: a job that has ended has been counted after its commit. */

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { isLoopback } from "../../src/gateway/server.ts";
+import { isLoopback } from "../../src/gateway/access.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/world.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
@@ -100,7 +100,7 @@ describe("errors", () => {
 describe("who may ask", () => {
   test("only loopback is listened on", async () => {
     gateway = await openTestGateway();
-    await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("no API keys");
+    await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("no API key");
     expect(["127.0.0.1", "127.1.2.3", "::1", "localhost"].every(isLoopback)).toBe(true);
     expect(["0.0.0.0", "::", "10.0.0.1", "example.com", "127.0.0.1.example.com", ""].some(isLoopback)).toBe(false);
   });
@@ -129,7 +129,7 @@ describe("what can be seen", () => {
       name: "test",
       mode: "embedded",
       ready: true,
-      policy: { source: "test", rules: 2 },
+      policy: { source: "test", default_decision: "deny" },
       dead_letters: 0,
       lock_busy_retry_count: 0,
       lock_busy_retry_delay_ms: { p50: null, p95: null },

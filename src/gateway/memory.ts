@@ -1,0 +1,91 @@
+/** What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, nothing else. */
+import { Type } from "typebox";
+import { JOBS, type Job, type Payload } from "../model/job.ts";
+import { toBase64 } from "../wire/base64.ts";
+import { inputKey, keyIn, outputKey, toPointer } from "../wire/pointer.ts";
+import { queryText } from "./page.ts";
+import { Problem } from "./problem.ts";
+import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
+
+export const MEMORY_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/api/v1/memory",
+    summary: "The input (`ctx:`) or the result (`res:`) of a job, by its pointer",
+    access: "read",
+    query: Type.Object({
+      ptr: Type.String({ maxLength: 600, description: "Such as `redis://ctx:<job id>`, or the key alone." }),
+    }),
+    answer: Type.Object({
+      pointer: Type.String(),
+      key: Type.String(),
+      kind: Type.String({ description: "`context` or `result`" }),
+      size_bytes: Type.Integer(),
+      base64: Type.String(),
+      text: Type.Optional(Type.String({ description: "Where the bytes are text." })),
+      json: Type.Optional(Type.Unknown({ description: "Where the text is JSON." })),
+    }),
+    handle: getMemory,
+  },
+];
+
+async function getMemory({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+  const { store, blobs } = flow.world;
+  const key = keyIn(queryText(query, "ptr") ?? "");
+  const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
+  const payload = found !== null && found.org === org ? payloadAt(found, key) : null;
+  const bytes =
+    payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await blobs.get(payload.ptr);
+  // Somebody else's, expired, or never there: all the same from here.
+  if (bytes === null) {
+    throw new Problem("memory_not_found", `nothing of tenant \`${org}\` stands at \`${key.slice(0, 100)}\``);
+  }
+  const kind = key.startsWith("ctx:") ? "context" : "result";
+  return ok({
+    pointer: toPointer(key),
+    key,
+    kind,
+    size_bytes: bytes.length,
+    base64: toBase64(bytes),
+    ...readable(bytes),
+  });
+}
+
+/** The job that a key belongs to. After the job's id may come a dot and what makes the key unique. */
+async function findOwner(key: string, load: (id: string) => Promise<Job | null>): Promise<Job | null> {
+  const id = /^(?:ctx|res):(.{1,300})$/.exec(key)?.[1];
+  if (id === undefined) return null;
+  const dot = id.lastIndexOf(".");
+  return (await load(id)) ?? (dot > 0 ? load(id.slice(0, dot)) : null);
+}
+
+/** What the job itself has at this very key. */
+function payloadAt(job: Job, key: string): Payload | null {
+  const own: readonly (readonly [Payload | null, string])[] = [
+    [job.input, inputKey(job.id)],
+    [job.output, outputKey(job.id)],
+  ];
+  for (const [payload, usual] of own) {
+    if (payload?.kind === "inline" ? key === usual : payload?.ptr === key) return payload;
+  }
+  return null;
+}
+
+const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+
+function readable(bytes: Uint8Array): { readonly text?: string; readonly json?: unknown } {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text, ...jsonIn(text) };
+  } catch {
+    return {}; // No text: the bytes say it all.
+  }
+}
+
+function jsonIn(text: string): { readonly json?: unknown } {
+  try {
+    return { json: JSON.parse(text) };
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * Live events: what happens to the caller's jobs, as server-sent events; with a key of `*` that names no tenant, to all.
+ *
+ * 1. Best effort: who must not miss anything reads the jobs. There is no `Last-Event-ID`; a reader that comes back reads the
+ *    lists and goes on from there.
+ * 2. A reader that does not keep up is told so and dropped: what waits for it never grows beyond a bound.
+ * 3. A comment comes when nothing else did for a while, so that both ends and everything between see that it is alive.
+ */
+import { Type } from "typebox";
+import type { Flow } from "../flow/flow.ts";
+import type { Notice } from "../flow/notices.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
+import { JOB_STATES } from "../model/job.ts";
+import { shownTo } from "./access.ts";
+import { queryText } from "./page.ts";
+import type { Answer, Gateway, GatewayRequest, Reader, Route } from "./route.ts";
+
+export const STREAM_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/api/v1/stream",
+    summary: "Live events (server-sent events): `event: job`, `data: {job_id, tenant_id, topic, state, at}`",
+    access: "read",
+    long: true,
+    query: Type.Object({
+      topic: Type.Optional(Type.String({ maxLength: 200, description: "Jobs of this topic only." })),
+      state: Type.Optional(Type.Enum([...JOB_STATES], { description: "Jobs that come into this state only." })),
+    }),
+    handle: openStream,
+  },
+];
+
+async function openStream({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { query, signal } = request;
+  const tenant = shownTo(request);
+  const [topic, state] = [queryText(query, "topic"), queryText(query, "state")];
+  const isWanted = (notice: Notice) =>
+    (tenant === EVERY_ORG || notice.org === tenant) &&
+    (topic ?? notice.topic) === notice.topic &&
+    (state ?? notice.state) === notice.state;
+  return {
+    status: 200,
+    body: null,
+    contentType: "text/event-stream; charset=utf-8",
+    headers: { "x-accel-buffering": "no" },
+    stream: (reader) => feed(flow, reader, signal, isWanted),
+  };
+}
+
+function feed(flow: Flow, reader: Reader, signal: AbortSignal, isWanted: (notice: Notice) => boolean): void {
+  const { clock } = flow.world;
+  let stopHeart = () => {};
+  const end = (why: string) => {
+    stopListening();
+    stopHeart();
+    signal.removeEventListener("abort", onAbort);
+    reader.write(`: ${why}\n\n`);
+    reader.end();
+    // Who does not read would never take the end, either, and keep the process from stopping.
+    clock.after(END_MS_MAX, () => reader.drop());
+  };
+  const onAbort = () => end("the control plane is shutting down; come again");
+  const write = (text: string) => {
+    if (reader.waitingBytes() > WAITING_BYTES_MAX) end("dropped: read faster, or ask for less");
+    else reader.write(text);
+  };
+  const beat = () => {
+    stopHeart = clock.after(HEARTBEAT_MS, () => {
+      beat();
+      write(": alive\n\n");
+    });
+  };
+  const stopListening = flow.notices.listen((notice) => {
+    if (isWanted(notice)) write(eventOf(notice));
+  });
+  signal.addEventListener("abort", onAbort, { once: true });
+  reader.write(": connected\n\n");
+  beat();
+}
+
+function eventOf({ jobId, org, topic, state, atMs }: Notice): string {
+  const data = { job_id: jobId, tenant_id: org, topic, state, at: new Date(atMs).toISOString() };
+  return `event: job\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+const HEARTBEAT_MS = 15_000;
+const WAITING_BYTES_MAX = 256 * 1024;
+const END_MS_MAX = 1_000;

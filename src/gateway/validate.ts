@@ -1,0 +1,220 @@
+/**
+ * Whether a request fits its route's schemas; and if not, everything that is wrong with it at once, each in a sentence
+ * that names the field, what came, and what to send.
+ *
+ * 1. Fields that nobody reads are refused, with the name that was probably meant: a misspelt option must not look as if it
+ *    had been taken. An object stays open where its schema says so (`additionalProperties`, a record).
+ * 2. What a query says is text: numbers and truth values are read for the check alone, the handler gets the text.
+ */
+import { type TSchema, Type } from "typebox";
+import { Compile } from "typebox/compile";
+import { Settings } from "typebox/system";
+import { nearestName } from "../model/nearest.ts";
+import { Problem } from "./problem.ts";
+import type { GatewayRequest, Route } from "./route.ts";
+
+/** Throws a problem with all that is wrong. Made once for each route. */
+export type Validate = (request: Pick<GatewayRequest, "params" | "query" | "body">) => void;
+
+export function validatorOf(route: Pick<Route, "query" | "body" | "invalid">): Validate {
+  const query = checkerOf(route.query ?? NOTHING, "the query parameter");
+  const body = checkerOf(route.body ?? NOTHING, "the field");
+  const readQuery = readerOf(route.query ?? NOTHING);
+  return (request) => {
+    const problems = [
+      ...badParams(request.params),
+      ...query(readQuery(request.query)),
+      ...body(request.body === undefined ? {} : request.body),
+    ];
+    if (problems.length === 0) return;
+    throw new Problem(route.invalid ?? "invalid_request", problems.join("; "), { problems });
+  };
+}
+
+const NOTHING = Type.Object({});
+
+// The library would end at the eighth mistake, and one wrong choice counts as several.
+Settings.Set({ maxErrors: 100 });
+
+/** A schema as far as it is looked into here: a plain JSON Schema. */
+interface Schema {
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: boolean | Schema;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly pattern?: string;
+  readonly description?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+}
+
+function checkerOf(type: TSchema, noun: string): (value: unknown) => readonly string[] {
+  const compiled = Compile(type);
+  const schema = type as Schema;
+  return (value) => {
+    const unknown = unknownFields(schema, value, "", noun);
+    if (compiled.Check(value)) return unknown;
+    return [...unknown, ...sentences(schema, value, compiled.Errors(value))].slice(0, PROBLEMS_MAX);
+  };
+}
+
+function unknownFields(schema: Schema, value: unknown, path: string, noun: string): string[] {
+  if (Array.isArray(value) && schema.items) {
+    const { items } = schema;
+    return value.slice(0, ITEMS_MAX).flatMap((item, at) => unknownFields(items, item, `${path}[${at}]`, noun));
+  }
+  const { properties } = schema;
+  if (!properties || typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  const isOpen = schema.patternProperties !== undefined || Boolean(schema.additionalProperties);
+  const problems: string[] = [];
+  for (const [name, inner] of Object.entries(value)) {
+    const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (known) problems.push(...unknownFields(known, inner, join(path, name), noun));
+    else if (!isOpen && problems.length < PROBLEMS_MAX)
+      problems.push(unknownField(join(path, name), name, properties, noun));
+  }
+  return problems;
+}
+
+function unknownField(path: string, name: string, known: Readonly<Record<string, Schema>>, noun: string): string {
+  const names = Object.keys(known);
+  const nearest = nearestName(name, names);
+  if (nearest !== undefined) return `${noun} ${quoted(path)} is not known; did you mean \`${nearest}\`?`;
+  if (names.length === 0) return `${noun} ${quoted(path)} is not known; none is taken here`;
+  return `${noun} ${quoted(path)} is not known; there are ${names.map(quoted).join(", ")}`;
+}
+
+interface CheckError {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: object;
+}
+
+/** One sentence for each place at which something is wrong, made from what should be there. */
+function sentences(schema: Schema, value: unknown, errors: readonly CheckError[]): string[] {
+  const found = new Map<string, string>();
+  const choices = errors.filter((error) => error.keyword === "anyOf").map((error) => error.instancePath);
+  for (const { keyword, instancePath, params } of errors) {
+    if (choices.some((place) => instancePath.startsWith(`${place}/`))) continue;
+    const steps = instancePath.split("/").slice(1).map(unescaped);
+    if (keyword === "required") {
+      for (const name of (params as { requiredProperties: readonly string[] }).requiredProperties) {
+        const missing = schemaAt(schema, [...steps, name]);
+        const path = pathText([...steps, name]);
+        if (missing)
+          found.set(`${instancePath}/${name}`, `${quoted(path)} is missing; it must be ${described(missing)}`);
+      }
+      continue;
+    }
+    const wanted = schemaAt(schema, steps);
+    // Fields too many were named before.
+    if (wanted === undefined || keyword === "additionalProperties" || found.has(instancePath)) continue;
+    const what = steps.length === 0 ? "the body" : quoted(pathText(steps));
+    found.set(instancePath, `${what} must be ${described(wanted)}, not ${shown(valueAt(value, steps))}`);
+  }
+  return [...found.values()];
+}
+
+/** What to send, in words. */
+function described(schema: Schema): string {
+  const options = schema.enum ?? choicesOf(schema.anyOf);
+  if (options) return options.length === 1 ? shown(options[0]) : `one of ${options.map(shown).join(", ")}`;
+  if (schema.const !== undefined) return shown(schema.const);
+  if (schema.anyOf) return schema.anyOf.map(described).join(", or ");
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = schema;
+  switch (schema.type) {
+    case "integer":
+      return `a whole number${range(minimum, maximum, "")}`;
+    case "number":
+      return `a number${range(minimum, maximum, "")}`;
+    case "string":
+      return `a text${range(minLength, maxLength, " characters")}${pattern ? ` that matches \`${pattern}\`` : ""}`;
+    case "boolean":
+      return "`true` or `false`";
+    case "array":
+      return `a list${range(minItems, maxItems, " items")}${schema.items?.type ? `, each ${described(schema.items)}` : ""}`;
+    case "null":
+      return "`null`";
+    case "object":
+      return "a JSON object";
+    default:
+      return "another value";
+  }
+}
+
+function choicesOf(anyOf: readonly Schema[] | undefined): readonly unknown[] | undefined {
+  if (!anyOf?.every((choice) => choice.const !== undefined || choice.type === "null")) return undefined;
+  return anyOf.map((choice) => choice.const ?? null);
+}
+
+function range(min: number | undefined, max: number | undefined, unit: string): string {
+  if (min !== undefined && max !== undefined) return ` of ${min} to ${max}${unit}`;
+  if (max !== undefined) return ` of at most ${max}${unit}`;
+  return min === undefined ? "" : ` of at least ${min}${unit}`;
+}
+
+function schemaAt(schema: Schema, steps: readonly string[]): Schema | undefined {
+  let at: Schema | undefined = schema;
+  for (const step of steps) {
+    at = at && innerSchema(at, step);
+  }
+  return at;
+}
+
+function innerSchema(schema: Schema, step: string): Schema | undefined {
+  const { properties, items, patternProperties, additionalProperties } = schema;
+  const open = typeof additionalProperties === "object" ? additionalProperties : undefined;
+  return properties?.[step] ?? items ?? Object.values(patternProperties ?? {})[0] ?? open;
+}
+
+function valueAt(value: unknown, steps: readonly string[]): unknown {
+  return steps.reduce((at, step) => (at as Readonly<Record<string, unknown>> | null | undefined)?.[step], value);
+}
+
+/** Never a whole payload, and nothing that could be a secret at length. */
+function shown(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "an object";
+  return quoted(String(value));
+}
+
+const quoted = (text: string): string => `\`${text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text}\``;
+const unescaped = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
+const join = (path: string, name: string): string => (path === "" ? name : `${path}.${name}`);
+
+function pathText(steps: readonly string[]): string {
+  return steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : join(path, step)), "");
+}
+
+function badParams(params: GatewayRequest["params"]): string[] {
+  return Object.entries(params)
+    .filter(([, text]) => !/^[\x21-\x7e]{1,300}$/.test(text))
+    .map(([name]) => `\`${name}\` in the address must be 1 to 300 printable characters without spaces`);
+}
+
+/** Texts of a query as what the schema says they are; what does not look like it stays text, and is refused as such. */
+function readerOf(type: TSchema): (query: GatewayRequest["query"]) => Readonly<Record<string, unknown>> {
+  const { properties = {} } = type as Schema;
+  const read = (text: unknown, schema: Schema | undefined): unknown => {
+    if (schema?.type === "array") return (Array.isArray(text) ? text : [text]).map((one) => read(one, schema.items));
+    if (typeof text !== "string") return text;
+    if (schema?.type === "boolean") return text === "true" ? true : text === "false" ? false : text;
+    const isNumber = schema?.type === "integer" || schema?.type === "number";
+    return isNumber && /^-?\d{1,15}(\.\d{1,9})?$/.test(text) ? Number(text) : text;
+  };
+  return (query) =>
+    Object.fromEntries(Object.entries(query).map(([name, text]) => [name, read(text, properties[name])]));
+}
+
+const PROBLEMS_MAX = 20;
+const ITEMS_MAX = 1_000;
+const SHOWN_MAX = 60;

@@ -1,0 +1,44 @@
+import { readFileSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { expect, test } from "vitest";
+import { MAY } from "../../src/gateway/access.ts";
+import { documentRoute, openapiOf } from "../../src/gateway/openapi.ts";
+import { ROUTES } from "../../src/gateway/server.ts";
+
+const VERSION = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")).version as string;
+
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly "x-access": string;
+  readonly parameters: readonly { readonly name: string; readonly in: string }[];
+}
+
+const all = [...ROUTES, documentRoute(ROUTES, VERSION)];
+const document = openapiOf(all, VERSION) as { paths: Record<string, Record<string, Operation>> };
+
+/** The document is made from the routes; `npx vitest run test/gateway/openapi.test.ts -u` writes it anew. */
+test("docs/openapi.json is what the gateway answers", async () => {
+  const written = readFileSync(new URL("../../docs/openapi.json", import.meta.url), "utf8");
+  // The formatter may have laid it out in its own way: what it says is what counts.
+  const isSame = isDeepStrictEqual(JSON.parse(written), document);
+  const fresh = `${JSON.stringify(document, null, 2)}\n`;
+  await expect(isSame ? written : fresh).toMatchFileSnapshot("../../docs/openapi.json");
+});
+
+test("every route is in it once, with who may and what it does", () => {
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
+  );
+  const routes = all.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
+  expect(operations.map(({ route }) => route).toSorted()).toEqual(routes.toSorted());
+  expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
+  const accesses = new Set<string>([...Object.values(MAY).flat(), "system"]);
+  for (const { route, operation } of operations) {
+    expect({ route, known: accesses.has(operation["x-access"]) }).toEqual({ route, known: true });
+    expect(operation.summary.length).toBeGreaterThan(5);
+    for (const [, name] of route.matchAll(/\{(\w+)\}/g)) {
+      expect(operation.parameters).toContainEqual(expect.objectContaining({ name, in: "path" }));
+    }
+  }
+});
