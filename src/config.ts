@@ -2,44 +2,25 @@
  * Configuration: `cordum.yaml`, then environment, then flags, each stronger than the one before; read once, frozen.
  *
  * Pure: the caller reads the file and the environment, and hands them in. The table of settings is in
- * `config/table.ts`, the reading of each source in `config/parse.ts`.
+ * `config/table.ts`, those of single tenants and pools in `config/sections.ts`, the reading of each source in
+ * `config/parse.ts`.
  */
+import { flowSettings, type ProcessSettings, processSettings, type Values } from "./config/build.ts";
 import { type Gathered, readValue, writtenInEnvironment, writtenInFile } from "./config/parse.ts";
-import { SETTINGS, type SettingName, type Value } from "./config/table.ts";
-import { parseBudget } from "./retry/budget.ts";
-import { RETRY_CLASSES, type RetryClass } from "./retry/classes.ts";
-import { interval, parsePolicy } from "./retry/policies.ts";
-import type { RetrySettings } from "./retry/settings.ts";
+import { type SectionValue, sectionNamed, sectionProblems } from "./config/sections.ts";
+import type { Origin, Value } from "./config/setting.ts";
+import { SETTINGS, type SettingName } from "./config/table.ts";
 import type { LiveSettings, Settings } from "./settings.ts";
-
-export type Values = Readonly<Record<SettingName, Value>>;
-
-/** Which source gave a value, and where in it. */
-export interface Origin {
-  readonly kind: "default" | "founding" | "file" | "environment" | "flag";
-  readonly place: string;
-}
 
 export interface Config {
   readonly values: Values;
   readonly origins: Readonly<Record<SettingName, Origin>>;
+  /** What was said of single tenants and pools. */
+  readonly sections: readonly SectionValue[];
   /** What the flow reads. */
   readonly settings: Settings;
   /** What the process around it reads. */
   readonly process: ProcessSettings;
-}
-
-export interface ProcessSettings {
-  readonly profile: "default" | "founding";
-  readonly name: string | null;
-  readonly dataDir: string;
-  readonly host: string;
-  readonly port: number;
-  readonly bodyBytesMax: number;
-  readonly natsUrl: string | null;
-  readonly redisUrl: string | null;
-  readonly policyFile: string | null;
-  readonly logLevel: "debug" | "info" | "warn" | "error";
 }
 
 export interface Sources {
@@ -54,6 +35,28 @@ export type Configured =
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
 export function configure(sources: Sources): Configured {
+  const { given, problems } = gather(sources);
+  const founding = given.get("profile")?.value === "founding";
+  const values: Partial<Record<SettingName, Value>> = {};
+  const origins: Partial<Record<SettingName, Origin>> = {};
+  for (const setting of SETTINGS) {
+    const fallback = defaultOf(setting, founding);
+    values[setting.name] = given.has(setting.name) ? (given.get(setting.name)?.value ?? null) : fallback.value;
+    origins[setting.name] = given.get(setting.name)?.origin ?? fallback.origin;
+  }
+  const sections = [...given].flatMap(([name, { value, origin }]): SectionValue[] => {
+    const found = sectionNamed(name);
+    return found === null ? [] : [{ name, section: found.setting.name, id: found.id, value, origin }];
+  });
+  problems.push(...contradictions(values as Values), ...sectionProblems(sections));
+  if (problems.length > 0) return { kind: "bad", problems };
+  return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"], sections) };
+}
+
+type Given = ReadonlyMap<string, { readonly value: Value; readonly origin: Origin }>;
+
+/** What was written anywhere, the strongest source last. */
+function gather(sources: Sources): { readonly given: Given; readonly problems: string[] } {
   const none: Gathered = { written: [], problems: [] };
   const gathered = {
     file: sources.file ? writtenInFile(sources.file) : none,
@@ -73,24 +76,14 @@ export function configure(sources: Sources): Configured {
       seen.add(entry.name);
     }
   }
-  const founding = given.get("profile")?.value === "founding";
-  const values: Partial<Record<SettingName, Value>> = {};
-  const origins: Partial<Record<SettingName, Origin>> = {};
-  for (const setting of SETTINGS) {
-    const fallback = defaultOf(setting, founding);
-    values[setting.name] = given.has(setting.name) ? (given.get(setting.name)?.value ?? null) : fallback.value;
-    origins[setting.name] = given.get(setting.name)?.origin ?? fallback.origin;
-  }
-  problems.push(...contradictions(values as Values));
-  if (problems.length > 0) return { kind: "bad", problems };
-  return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"]) };
+  return { given, problems };
 }
 
 /** Settings as the flow reads them, from the defaults of the profile and what differs from them. */
 export function settingsFrom(differing: Partial<Values> = {}): Settings {
   const founding = differing.profile === "founding";
   const values = Object.fromEntries(SETTINGS.map((setting) => [setting.name, defaultOf(setting, founding).value]));
-  return flowSettings({ ...values, ...differing } as Values);
+  return deepFreeze(flowSettings({ ...values, ...differing } as Values, []));
 }
 
 export function defaultSettings(): Settings {
@@ -103,8 +96,8 @@ export function foundingSettings(): Settings {
 
 /** What a changed config means for a running process. */
 export interface Reloaded {
-  readonly taken: readonly SettingName[];
-  readonly needRestart: readonly SettingName[];
+  readonly taken: readonly string[];
+  readonly needRestart: readonly string[];
 }
 
 /** Settings that follow a changed config file, as far as they can without a restart. */
@@ -134,9 +127,17 @@ export class LiveConfig implements LiveSettings {
       values[name] = next.values[name];
       origins[name] = next.origins[name];
     }
-    this.#config = configFrom(values, origins);
-    return { taken, needRestart };
+    this.#config = configFrom(values, origins, next.sections);
+    return { taken: [...taken, ...sectionsChanged(before.sections, next.sections)], needRestart };
   }
+}
+
+/** All of them are taken over: which ones were added, removed or changed. */
+function sectionsChanged(before: readonly SectionValue[], after: readonly SectionValue[]): readonly string[] {
+  const isIn = (others: readonly SectionValue[], { name, value }: SectionValue) =>
+    others.some((other) => other.name === name && other.value === value);
+  const changed = [...before.filter((one) => !isIn(after, one)), ...after.filter((one) => !isIn(before, one))];
+  return [...new Set(changed.map(({ name }) => name))];
 }
 
 function flagsAsWritten(flags: NonNullable<Sources["flags"]>): Gathered {
@@ -170,70 +171,14 @@ function contradictions(values: Values): string[] {
   return problems;
 }
 
-function configFrom(values: Values, origins: Config["origins"]): Config {
+function configFrom(values: Values, origins: Config["origins"], sections: readonly SectionValue[]): Config {
   return deepFreeze({
     values: { ...values },
     origins: { ...origins },
-    settings: flowSettings(values),
-    process: {
-      profile: values.profile === "founding" ? "founding" : "default",
-      name: textOrNull(values, "name"),
-      dataDir: String(values["data.dir"]),
-      host: String(values["http.host"]),
-      port: whole(values, "http.port"),
-      bodyBytesMax: whole(values, "http.body_bytes_max"),
-      natsUrl: textOrNull(values, "nats.url"),
-      redisUrl: textOrNull(values, "redis.url"),
-      policyFile: textOrNull(values, "policy.file"),
-      logLevel: values["log.level"] as ProcessSettings["logLevel"],
-    },
+    sections: [...sections],
+    settings: flowSettings(values, sections),
+    process: processSettings(values),
   });
-}
-
-function flowSettings(values: Values): Settings {
-  const number = (name: SettingName) => whole(values, name);
-  const parkAfterMs = values["bus.park_after_ms"] === null ? null : number("bus.park_after_ms");
-  const retry = retrySettings(values);
-  return deepFreeze({
-    retry,
-    bus: {
-      ackWaitMs: number("bus.ack_wait_ms"),
-      deliverMax: number("bus.max_deliver"),
-      ackPendingMax: number("bus.max_ack_pending"),
-      parkAfterMs,
-      poisonDelayMs: interval(retry.poison.policy, 1).hiMs,
-    },
-    dispatch: { windowMax: number("dispatch.window_max"), deadlineMs: number("dispatch.deadline_ms") },
-    job: { deadlineMs: number("job.deadline_ms"), lockTtlMs: number("job.lock_ttl_ms") },
-    sweep: {
-      everyMs: number("sweep.every_ms"),
-      horizonMs: number("sweep.horizon_ms"),
-      leaseMs: number("sweep.lease_ms"),
-      batchMax: number("sweep.batch_max"),
-      outboxAgeMs: number("sweep.outbox_age_ms"),
-    },
-    retention: { jobsMs: number("retention.jobs_ms"), idempotencyMs: number("retention.idempotency_ms") },
-    limits: { inlineBytesMax: number("limits.inline_bytes_max") },
-  });
-}
-
-function retrySettings(values: Values): RetrySettings {
-  const entry = (retryClass: RetryClass) => ({
-    policy: parsePolicy(String(values[`retry.${retryClass}.policy`])),
-    budget: parseBudget(String(values[`retry.${retryClass}.budget`])),
-  });
-  return Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, entry(retryClass)])) as RetrySettings;
-}
-
-function whole(values: Values, name: SettingName): number {
-  const value = values[name];
-  if (typeof value !== "number") throw new Error(`\`${name}\` should be a number by now, but is \`${String(value)}\``);
-  return value;
-}
-
-function textOrNull(values: Values, name: SettingName): string | null {
-  const value = values[name];
-  return value === null ? null : String(value);
 }
 
 function deepFreeze<T>(value: T): T {

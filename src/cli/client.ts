@@ -1,11 +1,17 @@
-/** The gateway as the commands ask it. Every way in which it can fail becomes an error with an exit code and a next step. */
+/**
+ * The gateway as the commands ask it. Every way in which it can fail becomes an error with an exit code and a next step.
+ *
+ * Nothing is sent twice unless `patiently` is asked to: a script decides by itself whether to try again.
+ */
 import { CliError, EXIT, exitCodeForStatus } from "./exit.ts";
 import type { Io } from "./io.ts";
+import { nextFor } from "./next.ts";
 
 export interface Client {
   readonly url: string;
   get(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Json>;
   post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Json>;
+  delete(path: string): Promise<Json>;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: documents of a server whose version may differ from ours; read with care.
@@ -20,7 +26,7 @@ export function openClient(io: Io): Client {
     const response = await reach(url, path, { ...init, headers: { ...headers, ...init.headers } });
     const document = await readDocument(url, response);
     if (response.ok) return document;
-    throw refusal(response.status, document);
+    throw refusal(response, document);
   };
   return {
     url,
@@ -33,7 +39,29 @@ export function openClient(io: Io): Client {
       const json = { "content-type": "application/json", ...extra };
       return call(path, { method: "POST", headers: json, body: JSON.stringify(body) });
     },
+    delete: (path) => call(path, { method: "DELETE" }),
   };
+}
+
+/** `/jobs/…` with an id that may have anything in it. */
+export function pathTo(...parts: readonly string[]): string {
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
+}
+
+/**
+ * Asks again for as long as the control plane says "later" (429, 503), when it says. For commands that wait anyway, and
+ * only for what may be asked twice.
+ */
+export async function patiently<T>(io: Io, untilMs: number, ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      const delayMs = error instanceof CliError ? error.facts.retry_after_ms : undefined;
+      if (typeof delayMs !== "number" || io.nowMs() + delayMs > untilMs) throw error;
+      await io.pause(delayMs);
+    }
+  }
 }
 
 const DEFAULT_URL = "http://127.0.0.1:8081";
@@ -65,23 +93,19 @@ async function readDocument(url: string, response: Response): Promise<Json> {
     return JSON.parse(text);
   } catch {
     throw new CliError(
-      EXIT.error,
+      exitCodeForStatus(response.status),
       `${url} answered ${response.status} with something that is no JSON; is it a cordum gateway?`,
       "cordum status",
     );
   }
 }
 
-function refusal(status: number, document: Json): CliError {
-  const message = typeof document?.detail === "string" ? document.detail : `the control plane answered ${status}`;
-  const title = typeof document?.title === "string" ? `${document.title}: ` : "";
-  return new CliError(exitCodeForStatus(status), `${title}${message}`, nextFor(status, document), document ?? {});
-}
-
-function nextFor(status: number, document: Json): string {
-  if (typeof document?.job_id === "string") return `cordum job get ${document.job_id}`;
-  if (document?.code === "job_not_found") return "cordum job list";
-  if (document?.code === "dead_letter_not_found") return "cordum dlq list";
-  if (status === 400) return "cordum job submit --help";
-  return "cordum status";
+function refusal({ status, headers }: Response, document: Json): CliError {
+  const facts: Record<string, unknown> = { ...document };
+  const detail = typeof facts.detail === "string" ? facts.detail : `the control plane answered ${status}`;
+  const title = typeof facts.title === "string" ? `${facts.title}: ` : "";
+  const after = Number(headers.get("retry-after") ?? Number.NaN);
+  // The document is finer than the header, which has whole seconds.
+  if (typeof facts.retry_after_ms !== "number" && after >= 0) facts.retry_after_ms = after * 1_000;
+  return new CliError(exitCodeForStatus(status), `${title}${detail}`, nextFor(status, facts), facts);
 }

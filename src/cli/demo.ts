@@ -4,7 +4,14 @@ import { permanent, retryAfter } from "../retry/contract.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import type { World } from "../world.ts";
 
-export const DEMO_TOPICS = ["demo.echo", "demo.flaky", "demo.slow", "demo.broken"] as const;
+export const DEMO_TOPICS = [
+  "demo.echo",
+  "demo.flaky",
+  "demo.slow",
+  "demo.broken",
+  "demo.approve",
+  "demo.limited",
+] as const;
 
 export function startDemoWorker(world: World): Promise<Stop> {
   return startWorker(world, {

@@ -16,11 +16,12 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly exitCode: ExitCode;
-  readonly next: string;
+  /** null: the help of the command that was typed. */
+  readonly next: string | null;
   /** For `--json`: members of the document beside the usual ones. */
   readonly facts: Readonly<Record<string, unknown>>;
 
-  constructor(exitCode: ExitCode, message: string, next: string, facts: Readonly<Record<string, unknown>> = {}) {
+  constructor(exitCode: ExitCode, message: string, next: string | null, facts: Readonly<Record<string, unknown>> = {}) {
     super(message);
     this.exitCode = exitCode;
     this.next = next;
@@ -43,7 +44,9 @@ export function exitCodeForStatus(status: number): ExitCode {
     case 422:
       return EXIT.conflict;
     case 429:
+    case 502:
     case 503:
+    case 504:
       return EXIT.tryAgain;
     default:
       return EXIT.error;

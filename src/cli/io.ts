@@ -1,5 +1,6 @@
-/** What a command may touch of the process around it: data to stdout, talk to stderr. */
+/** What a command may touch of the process around it: data to stdout, talk to stderr, time. */
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -13,6 +14,8 @@ export interface Io {
   readStdin(): string;
   /** How the program was called, so that the commands we name can be typed as they stand. */
   readonly command: "cordum" | "npx cordum";
+  nowMs(): number;
+  pause(delayMs: number): Promise<void>;
 }
 
 export function processIo(): Io {
@@ -31,9 +34,38 @@ export function processIo(): Io {
     readStdin: () => readFileSync(0, "utf8"),
     // Set by npm for whatever it starts: `npx cordum`, `npm start`.
     command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
+    nowMs: () => Date.now(),
+    pause: (delayMs) => sleep(delayMs),
   };
 }
 
 export function printJson(io: Io, document: unknown): void {
   io.out(`${JSON.stringify(document, null, 2)}\n`);
 }
+
+/** A line that is written over and over, for whoever watches; nothing at all for others. */
+export class ProgressLine {
+  readonly #io: Io;
+  readonly #startedMs: number;
+  #length = 0;
+
+  constructor(io: Io) {
+    this.#io = io;
+    this.#startedMs = io.nowMs();
+  }
+
+  /** What takes less than a second needs none. */
+  show(text: string): void {
+    if (!this.#io.watched || this.#io.nowMs() - this.#startedMs < SHOWN_AFTER_MS) return;
+    this.#io.say(`\r${text.padEnd(this.#length)}\r`);
+    this.#length = text.length;
+  }
+
+  /** Before anything else is said, and at the end. */
+  clear(): void {
+    if (this.#length > 0) this.#io.say(`\r${" ".repeat(this.#length)}\r`);
+    this.#length = 0;
+  }
+}
+
+const SHOWN_AFTER_MS = 1_000;

@@ -3,11 +3,12 @@ import type { Config } from "../config.ts";
 import type { About } from "../gateway/route.ts";
 import type { Stop } from "../ports/bus.ts";
 import type { World } from "../world.ts";
+import type { Cluster } from "../worlds/cluster.ts";
 import type { RedisServer } from "../worlds/redis.ts";
 
 export interface OpenedWorld {
   readonly world: World;
-  readonly facts: Pick<About, "mode" | "durability" | "warnings">;
+  readonly facts: Pick<About, "mode" | "durability" | "warnings" | "servers">;
   readonly close: Stop;
 }
 
@@ -30,7 +31,8 @@ export async function openWorld(config: Config, given: Given): Promise<OpenedWor
     meaning: `${REDIS_MEANS[servers.redis.durability]}; NATS ${servers.nats.version} writes as its \`sync_interval\` says`,
   };
   const warnings = [...servers.nats.warnings, ...evictionWarning(servers.redis)];
-  return { world, facts: { mode: "cluster", durability, warnings }, close };
+  const facts = { mode: "cluster", durability, warnings, servers: told(servers) } as const;
+  return { world, facts, close };
 }
 
 const EMBEDDED: About["durability"] = {
@@ -45,6 +47,14 @@ const REDIS_MEANS: Readonly<Record<RedisServer["durability"], string>> = {
   none: "a restart of Redis may lose everything since its last snapshot; set `appendonly yes`, `appendfsync always`",
   unknown: "this Redis does not tell how durable it is",
 };
+
+function told({ nats, redis }: Cluster["servers"]): NonNullable<About["servers"]> {
+  const { product, version, durability, maxmemoryPolicy } = redis;
+  return {
+    nats: { version: nats.version },
+    redis: { product, version, durability, maxmemory_policy: maxmemoryPolicy },
+  };
+}
 
 function evictionWarning({ maxmemoryPolicy }: RedisServer): readonly string[] {
   if (maxmemoryPolicy === "noeviction") return [];

@@ -1,65 +1,65 @@
-/** The whole control plane in one process: world, flow, gateway, and the demo worker where it is wanted. */
+/**
+ * What `cordum up` runs, role by role: everything in one process, or its parts in several.
+ *
+ * A policy is in force before anything is consumed or taken, and stays followed until the end.
+ */
 import { hostname } from "node:os";
 import { type Config, LiveConfig } from "../config.ts";
-import { type Control, startControl } from "../control.ts";
-import { openFlow } from "../flow/flow.ts";
-import type { About } from "../gateway/route.ts";
-import { type GatewayServer, isLoopback, NotLoopback, openGateway } from "../gateway/server.ts";
-import type { Stop } from "../ports/bus.ts";
+import { startControl } from "../control.ts";
+import { openAtStart } from "../flow/fail-open.ts";
+import { type Flow, openFlow } from "../flow/flow.ts";
+import { followPolicy } from "../flow/follow-policy.ts";
+import { followSafety } from "../flow/follow-safety.ts";
+import { followWorkers } from "../flow/heartbeat.ts";
+import { publishFile, releases } from "../flow/publish-policy.ts";
+import { isLoopback } from "../gateway/access.ts";
+import { HEALTH_ROUTES } from "../gateway/health.ts";
+import type { About, Progress, Route } from "../gateway/route.ts";
+import { openGateway, ROUTES } from "../gateway/server.ts";
+import type { LiveKernel } from "../policy/kernel.ts";
 import type { Log } from "../ports/log.ts";
+import type { Safety } from "../ports/safety.ts";
 import { localSafety } from "../worlds/local-safety.ts";
 import { promMetrics } from "../worlds/prom-metrics.ts";
 import { startDemoWorker } from "./demo.ts";
-import type { LoadedPolicy } from "./load-policy.ts";
+import { type LoadedPolicy, publishChanges, putFileInForce } from "./load-policy.ts";
 import { type OpenedWorld, openWorld } from "./open-world.ts";
+import { Stops } from "./stops.ts";
 
-export interface Running {
-  readonly url: string;
-  readonly live: LiveConfig;
-  readonly about: About;
-  /** Takes nothing new, finishes what is in progress, lets go of everything. */
-  stop(): Promise<void>;
-}
+export const ROLES = ["all", "gateway", "control", "safety"] as const;
+export type ServeRole = (typeof ROLES)[number];
 
 export interface ServeOptions {
+  readonly role: ServeRole;
   readonly config: Config;
   readonly policy: LoadedPolicy;
+  /** Where to listen; the port depends on the role. */
+  readonly port: number;
   readonly version: string;
   readonly demo: boolean;
   readonly log: Log;
   readonly name: string;
 }
 
+export interface Running {
+  /** `http://…`, or `host:port` of a safety kernel. */
+  readonly url: string;
+  readonly live: LiveConfig;
+  readonly kernel: LiveKernel;
+  /** What it is and stands on; null for a safety kernel. */
+  readonly about: About | null;
+  /** Takes nothing new, finishes what is in progress, lets go of everything. */
+  stop(): Promise<void>;
+}
+
 export async function serve(options: ServeOptions): Promise<Running> {
-  const { config, policy, log, name } = options;
-  if (!isLoopback(config.process.host)) throw new NotLoopback(config.process.host);
-  const metrics = promMetrics();
-  const live = new LiveConfig(config);
-  const opened = await openWorld(config, { name, log, metrics, safety: localSafety(policy.snapshot) });
-  const stops: Stop[] = [opened.close];
-  const stop = async () => {
-    // Newest first: the gateway takes nothing new before the control plane behind it goes. A part that cannot be
-    // stopped well keeps no other from it.
-    const failures: unknown[] = [];
-    for (const stopOne of stops.splice(0).reverse()) await stopOne().catch((error: unknown) => failures.push(error));
-    if (failures.length > 0)
-      throw new AggregateError(failures, `could not stop cleanly: ${failures.map(String).join("; ")}`);
-  };
+  const stops = new Stops();
+  const live = new LiveConfig(options.config);
   try {
-    const flow = openFlow(opened.world, live);
-    const control: Control = await startControl(flow);
-    stops.push(() => control.stop());
-    if (options.demo) stops.push(await startDemoWorker(opened.world));
-    const about = aboutOf(options, opened.facts);
-    const gateway: GatewayServer = openGateway(
-      { flow, control, metrics, about },
-      { bodyBytesMax: config.process.bodyBytesMax },
-    );
-    stops.push(() => gateway.stop());
-    const url = await gateway.listen(config.process.host, config.process.port);
-    return { url, live, about, stop };
+    const served = await SERVED[options.role](options, live, stops);
+    return { ...served, live, kernel: options.policy.kernel, stop: () => stops.stop() };
   } catch (error) {
-    await stop();
+    await stops.stop();
     throw error;
   }
 }
@@ -69,18 +69,120 @@ export function processName(): string {
   return `${hostname()}-${process.pid}-${Date.now().toString(36)}`;
 }
 
-function aboutOf({ config, policy, version }: ServeOptions, facts: OpenedWorld["facts"]): About {
-  const { document, hash } = policy.snapshot;
-  return {
-    version,
-    profile: config.process.profile,
-    ...facts,
-    policy: {
-      source: policy.source,
-      version: document.version,
-      snapshot: hash,
-      rules: document.rules.length,
-      default_decision: document.defaultDecision,
-    },
-  };
+type Served = Pick<Running, "url" | "about">;
+type Serve = (options: ServeOptions, live: LiveConfig, stops: Stops) => Promise<Served>;
+
+const SERVED: Readonly<Record<ServeRole, Serve>> = {
+  all: serveAll,
+  gateway: serveGateway,
+  control: serveControl,
+  safety: serveSafety,
+};
+
+async function serveAll(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+  const base = await openBase(options, live, stops);
+  const control = await startControl(base.flow);
+  stops.add(() => control.stop());
+  if (options.demo) stops.add(await startDemoWorker(base.flow.world));
+  return listen(base, options, stops, control, ROUTES);
+}
+
+/** Takes jobs and shows them; what becomes of them is the business of others. */
+async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+  const base = await openBase(options, live, stops);
+  const { flow } = base;
+  flow.notices.start();
+  stops.add(() => flow.notices.stop());
+  stops.add(() => flow.desk.close());
+  stops.add(await followWorkers(flow));
+  stops.add(await followSafety(flow));
+  // Nothing is swept here, so there is nothing to be late with.
+  return listen(base, options, stops, { sweptMs: () => flow.world.clock.now() }, ROUTES);
+}
+
+/** Does what is to be done; over HTTP there is only how it is. */
+async function serveControl(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+  const base = await openBase(options, live, stops);
+  const control = await startControl(base.flow);
+  stops.add(() => control.stop());
+  if (options.demo) stops.add(await startDemoWorker(base.flow.world));
+  return listen(base, options, stops, control, HEALTH_ROUTES);
+}
+
+/** The kernel alone, over gRPC: with a cluster it follows what is published there, without one its file. */
+async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+  const { config, log, policy } = options;
+  const { kernel, file } = policy;
+  const { host, natsUrl } = config.process;
+  const flow = natsUrl === null ? null : (await openBase(options, live, stops)).flow;
+  if (flow === null && file !== null) {
+    const take = (text: string) => putFileInForce(kernel, file.name, text);
+    await take(file.text);
+    const stopWatching = publishChanges(file, log, take);
+    stops.add(async () => stopWatching());
+  }
+  if (!isLoopback(host)) {
+    const advice =
+      "whoever reaches this port can ask the kernel, and gets the answer in the clear; keep the network private";
+    log.write("warn", "safety_kernel_beyond_loopback", { host, advice });
+  }
+  const { startSafetyServer } = await import("../worlds/grpc-safety-server.ts");
+  const snapshots = flow === null ? undefined : () => snapshotsIn(flow);
+  const server = await startSafetyServer({ kernel, log, host, port: options.port, ...(snapshots && { snapshots }) });
+  stops.add(() => server.stop());
+  return { url: server.address, about: null };
+}
+
+interface Base {
+  readonly flow: Flow;
+  readonly metrics: ReturnType<typeof promMetrics>;
+  readonly facts: OpenedWorld["facts"];
+}
+
+/** World and flow under the policy in force; nothing is consumed yet. */
+async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Base> {
+  const { config, policy, log, name } = options;
+  const metrics = promMetrics();
+  const safety = await openSafety(options, live, stops);
+  const opened = await openWorld(config, { name, log, metrics, safety });
+  stops.add(opened.close);
+  const flow = openFlow(opened.world, live, policy.kernel);
+  const { file } = policy;
+  if (file !== null) {
+    await publishFile(flow, file);
+    const stopWatching = publishChanges(file, log, (text) => publishFile(flow, { name: file.name, text }));
+    stops.add(async () => stopWatching());
+  }
+  stops.add(await followPolicy(flow));
+  if (config.process.failMode === "open" && options.role !== "safety") await openAtStart(flow);
+  return { flow, metrics, facts: opened.facts };
+}
+
+async function openSafety({ config, policy, role }: ServeOptions, live: LiveConfig, stops: Stops): Promise<Safety> {
+  const { safetyAddress } = config.process;
+  if (safetyAddress === null || role === "safety") return localSafety(policy.kernel);
+  const { openGrpcSafety } = await import("../worlds/grpc-safety.ts");
+  const timeoutMs = () => live.current.safety.timeoutMs;
+  const { safety, close } = openGrpcSafety({ address: safetyAddress, timeoutMs });
+  stops.add(async () => close());
+  return safety;
+}
+
+async function listen(
+  { flow, metrics, facts }: Base,
+  { config, version, port }: ServeOptions,
+  stops: Stops,
+  control: Progress,
+  routes: readonly Route[],
+): Promise<Served> {
+  const { host, bodyBytesMax, ratePerS, profile, safetyAddress } = config.process;
+  const about: About = { version, profile, ...facts, ...(safetyAddress && { safety_address: safetyAddress }) };
+  const gateway = openGateway({ flow, control, metrics, about }, { bodyBytesMax, ratePerS }, routes);
+  stops.add(() => gateway.stop());
+  return { url: await gateway.listen(host, port), about };
+}
+
+async function snapshotsIn(flow: Flow): Promise<readonly string[]> {
+  const published = (await releases(flow)).map(({ snapshot }) => snapshot);
+  return [...new Set([flow.kernel.inForce.snapshot.hash, ...published])];
 }

@@ -1,13 +1,14 @@
 /** `cordum up`: runs the control plane until it is told to stop. */
-import { statSync } from "node:fs";
 import type { Config } from "../config.ts";
+import { inForceView } from "../gateway/policy-views.ts";
 import type { Log } from "../ports/log.ts";
 import { forTerminal, pinoLog } from "../worlds/pino-log.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";
 import { CONFIG_FILE, type FlagValues, loadConfig } from "./load-config.ts";
 import { loadPolicy } from "./load-policy.ts";
-import { processName, type Running, serve } from "./serve.ts";
+import { processName, ROLES, type Running, type ServeRole, serve } from "./serve.ts";
+import { stampOf, watchFile } from "./watch-file.ts";
 
 export interface UpOptions {
   readonly json?: boolean;
@@ -16,6 +17,8 @@ export interface UpOptions {
   readonly port?: string;
   readonly nats?: string;
   readonly redis?: string;
+  readonly role?: string;
+  readonly safety?: string;
   readonly policy?: string;
   readonly config?: string;
   readonly demo?: boolean;
@@ -27,6 +30,8 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   // Before it is read: a change after this line is seen as one.
   const stamp = stampOf(file);
   const config = readConfig();
+  const role = roleOf(options.role, config);
+  const port = portOf(role, config);
   const demo = options.demo === true;
   const policy = loadPolicy(config.process.policyFile, demo);
   const name = config.process.name ?? processName();
@@ -40,12 +45,12 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   const told = stopSignal();
   let running: Running;
   try {
-    running = await serve({ config, policy, version, demo, log, name });
+    running = await serve({ role, config, policy, port, version, demo, log, name });
   } catch (error) {
-    throw explain(error, config.process);
+    throw explain(error, { ...config.process, port });
   }
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
-  announce(io, running, config.process.dataDir, options);
+  announce(io, running, { role, dataDir: config.process.dataDir, version, options });
   const signal = await told;
   io.say(`${signal}: finishing what is in progress; once more ends at once\n`);
   stopReloading();
@@ -60,24 +65,77 @@ function flagsOf(options: UpOptions): FlagValues {
     { name: "http.port", flag: "--port", value: options.port },
     { name: "nats.url", flag: "--nats", value: options.nats },
     { name: "redis.url", flag: "--redis", value: options.redis },
+    { name: "safety.address", flag: "--safety", value: options.safety },
     { name: "policy.file", flag: "--policy", value: options.policy },
   ];
 }
 
-function announce(io: Io, { url, about }: Running, dataDir: string, options: UpOptions): void {
-  const where = about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
-  if (options.json) printJson(io, { url, pid: process.pid, ...about });
-  io.say(`cordum ${about.version} listens on ${url} (${where})\npolicy: ${about.policy.source}\n`);
+/** What the roles that are parts of a cluster need, said before anything is started. */
+function roleOf(wanted: string | undefined, { process: { natsUrl, safetyAddress } }: Config): ServeRole {
+  const role = ROLES.find((known) => known === (wanted ?? "all"));
+  if (role === undefined) {
+    const known = ROLES.map((name) => `\`${name}\``).join(", ");
+    throw new CliError(EXIT.usage, `there is no role \`${wanted}\`; there are ${known}`, "cordum up --help");
+  }
+  if ((role === "gateway" || role === "control") && natsUrl === null) {
+    const message = `the role \`${role}\` is a part of a cluster; give its servers with --nats and --redis`;
+    throw new CliError(EXIT.usage, message, `cordum up --role ${role} --nats URL --redis URL`);
+  }
+  if (safetyAddress === null) return role;
+  if (role === "safety") {
+    const message = "a safety kernel asks no other one: leave out --safety (`safety.address`), or the role";
+    throw new CliError(EXIT.usage, message, "cordum up --role safety");
+  }
+  if (!/^[^\s/]+:\d{1,5}$/.test(safetyAddress)) {
+    const message = `\`${safetyAddress}\` is no address of a safety kernel; write it as host:port`;
+    throw new CliError(EXIT.usage, message, "cordum up --safety 127.0.0.1:50051");
+  }
+  return role;
+}
+
+/** So that the parts of a cluster can be started on one machine without naming ports. */
+const PORTS: Readonly<Partial<Record<ServeRole, number>>> = { control: 8082, safety: 50_051 };
+
+function portOf(role: ServeRole, { process, origins }: Config): number {
+  return origins["http.port"].kind === "default" ? (PORTS[role] ?? process.port) : process.port;
+}
+
+interface Started {
+  readonly role: ServeRole;
+  readonly dataDir: string;
+  readonly version: string;
+  readonly options: UpOptions;
+}
+
+function announce(io: Io, { url, about, kernel }: Running, { role, dataDir, version, options }: Started): void {
+  const policy = inForceView(kernel);
+  if (options.json) printJson(io, { url, pid: process.pid, role, version, ...about, policy });
+  const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${WHAT[role]},`;
+  const where = about === null ? "gRPC" : about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
+  io.say(`${what} listens on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
+  if (role === "safety") {
+    io.say(`next: ${io.command} up --safety ${url}\n`);
+    return;
+  }
   const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
+  if (role === "control") return;
   if (!options.demo) {
     io.say(`next: ${prefix}${io.command} status\n`);
     return;
   }
-  io.say(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken, demo.forbidden
+  io.say(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (never works),
+  demo.forbidden (denied by the policy), demo.approve (asks a human first), demo.limited (allowed with constraints)
+status page: ${url}/
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);
 }
+
+const WHAT: Readonly<Record<Exclude<ServeRole, "all">, string>> = {
+  gateway: "the gateway of a cluster",
+  control: "the control of a cluster",
+  safety: "the safety kernel",
+};
 
 /** Resolves with the first signal; the second ends the process at once. */
 function stopSignal(): Promise<NodeJS.Signals> {
@@ -113,27 +171,12 @@ function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): (
       log.write("error", "config_not_reloaded", { why, still: "the settings from before are in force" });
     }
   };
-  let seen = stamp;
-  // Polled, not watched: that survives editors which replace the file, and a file that is only made later.
-  const timer = setInterval(() => {
-    const now = stampOf(file);
-    if (now === seen) return;
-    seen = now;
-    reload();
-  }, CONFIG_POLL_MS);
+  const stopWatching = watchFile(file, stamp, reload);
   process.on("SIGHUP", reload);
   return () => {
-    clearInterval(timer);
+    stopWatching();
     process.off("SIGHUP", reload);
   };
-}
-
-const CONFIG_POLL_MS = 500;
-
-/** Differs after any change to the file. */
-function stampOf(file: string): string {
-  const stats = statSync(file, { throwIfNoEntry: false });
-  return stats === undefined ? "absent" : `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
 /** The ways in which a start usually fails, each with what to do about it. What the language throws is a bug of ours. */

@@ -4,12 +4,14 @@
  * 1. Every problem is reported, not only the first; each names the place, the setting, and what to write instead.
  * 2. An unknown name is an error: a misspelt setting must not look as if it worked.
  */
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from "yaml";
 import { suggestion } from "../model/nearest.ts";
 import { parseBudget } from "../retry/budget.ts";
 import { quote } from "../retry/duration.ts";
 import { parsePolicy } from "../retry/policies.ts";
-import { environmentName, SETTING_NAMES, SETTINGS, type Setting, settingNamed, type Value } from "./table.ts";
+import { sectionInEnvironment, sectionNamed, suggestionInSection } from "./sections.ts";
+import type { Setting, Value } from "./setting.ts";
+import { environmentName, SETTING_NAMES, SETTINGS, settingNamed } from "./table.ts";
 
 /** A value as somebody wrote it, before it is known to be right. */
 export interface Written {
@@ -45,7 +47,9 @@ export function writtenInFile(file: { readonly name: string; readonly text: stri
       return;
     }
     if (isScalar(node) && path !== "") written.push({ name: path, raw: node.value, place });
-    else if (node !== null) problems.push(`${place}: expected \`name: value\` here, as in \`http: {port: 8081}\``);
+    else if (isSeq(node) && path !== "" && node.items.every(isScalar)) {
+      written.push({ name: path, raw: node.items.map((item) => (item as Scalar).value), place });
+    } else if (node !== null) problems.push(`${place}: expected \`name: value\` here, as in \`http: {port: 8081}\``);
   };
   walk(document.contents, "", `${file.name}:1`);
   return { written, problems };
@@ -59,7 +63,7 @@ export function writtenInEnvironment(env: Readonly<Record<string, string | undef
   for (const [key, raw] of Object.entries(env)) {
     if (raw === undefined || !key.startsWith("CORDUM_") || CLIENT_VARIABLES.has(key) || isServiceLink(key, raw))
       continue;
-    const name = names.get(key);
+    const name = names.get(key) ?? sectionInEnvironment(key) ?? undefined;
     if (name === undefined) problems.push(`unknown environment variable ${quote(key)}${suggestion(key, names.keys())}`);
     else written.push({ name, raw, place: key });
   }
@@ -76,9 +80,10 @@ export function writtenInEnvironment(env: Readonly<Record<string, string | undef
 
 /** A value that is right for its setting, or the sentence that says what would be. */
 export function readValue(entry: Written): { readonly value: Value } | { readonly problem: string } {
-  const setting = settingNamed(entry.name);
+  const setting = settingNamed(entry.name) ?? sectionNamed(entry.name)?.setting;
   if (setting === undefined) {
-    const hint = suggestion(entry.name, SETTING_NAMES) || "; `cordum config explain` lists them all";
+    const near = suggestionInSection(entry.name) || suggestion(entry.name, SETTING_NAMES);
+    const hint = near || "; `cordum config explain` lists them all";
     return { problem: `${entry.place}: unknown setting ${quote(entry.name)}${hint}` };
   }
   try {
@@ -92,6 +97,7 @@ export function readValue(entry: Written): { readonly value: Value } | { readonl
 /** Throws with what is wrong and what would be right. */
 export function parseValue(setting: Setting, raw: unknown): Value {
   const { type } = setting;
+  if (Array.isArray(raw) && type.kind !== "names") throw new Error("one value is expected here, not a list");
   const text = typeof raw === "string" ? raw.trim() : raw === null ? "" : String(raw);
   switch (type.kind) {
     case "whole": {
@@ -111,6 +117,14 @@ export function parseValue(setting: Setting, raw: unknown): Value {
       if (raw === null) return null;
       if (typeof raw !== "string" || text === "") throw new Error(`${quote(text)} is not a ${type.unit}`);
       return text;
+    case "names": {
+      const given = Array.isArray(raw) ? raw.map(String) : text === "" ? [] : text.split(",");
+      const names = given.map((name) => name.trim());
+      const right = type.isPattern ? /^[A-Za-z0-9_.*>-]{1,128}$/ : /^[A-Za-z0-9_.-]{1,64}$/;
+      const wrong = names.find((name) => !right.test(name));
+      if (wrong !== undefined) throw new Error(`${quote(wrong)} is not a name; write names joined by commas`);
+      return names.join(",");
+    }
     case "retry_policy":
       refuseForPoison(setting, parsePolicy(text).kind === "fixed", "`fixed:5s`");
       return text;
@@ -140,8 +154,8 @@ function refuseForPoison(setting: Setting, isSimple: boolean, example: string): 
 
 function failModeRefusal(mode: string): string {
   return (
-    `${quote(mode)} is refused: only \`closed\` is there. Letting jobs through unchecked will be a lease with a reason ` +
-    "and an expiry, never a switch that can be forgotten; remove the setting or write `closed`"
+    `${quote(mode)} is neither \`closed\` nor \`open\`; a misspelt mode must not decide whether jobs go unchecked. ` +
+    "Write `closed`, or `open` for a fail-open lease of 30 minutes from the start"
   );
 }
 

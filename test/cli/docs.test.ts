@@ -1,16 +1,23 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { placesIn } from "../../src/cli/completion.ts";
 import { rangeOf, shown } from "../../src/cli/explain.ts";
+import { newKit } from "../../src/cli/kit.ts";
+import { buildProgram } from "../../src/cli/program.ts";
+import { SECTIONS } from "../../src/config/sections.ts";
+import type { Setting } from "../../src/config/setting.ts";
 import { SETTINGS } from "../../src/config/table.ts";
 import { ERRORS } from "../../src/model/errors.ts";
 import { readPolicy } from "../../src/policy/document.ts";
+import { ioFor } from "./run.ts";
 
 const FILE = new URL("../../docs/operations.md", import.meta.url);
 
 /** The tables are made from the code; `npx vitest run test/cli/docs.test.ts -u` writes them anew. */
-test("docs/operations.md has the settings and the errors that there are", async () => {
+test("docs/operations.md has the settings, the errors and the commands that there are", async () => {
   const written = readFileSync(FILE, "utf8");
-  const fresh = withTable(withTable(written, "settings", settingsTable()), "errors", errorsTable());
+  const tables = { settings: settingsTable(), errors: errorsTable(), commands: commandsTable() };
+  const fresh = Object.entries(tables).reduce((text, [name, table]) => withTable(text, name, table), written);
   await expect(fresh).toMatchFileSnapshot("../../docs/operations.md");
 });
 
@@ -18,7 +25,8 @@ test("the policy in the README is one that is taken", () => {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
   const [, text = ""] = /```yaml\n(.*?)```/s.exec(readme) ?? [];
   const read = readPolicy({ name: "README.md", text });
-  expect(read).toMatchObject({ kind: "ok", document: { rules: [{ decision: "deny" }, { decision: "allow" }] } });
+  expect(read).toMatchObject({ kind: "ok" });
+  expect(read.kind === "ok" && read.document.rules.length).toBeGreaterThan(1);
 });
 
 function withTable(text: string, name: string, table: string): string {
@@ -29,7 +37,7 @@ function withTable(text: string, name: string, table: string): string {
 }
 
 function settingsTable(): string {
-  const rows = SETTINGS.map((setting) => {
+  const rows = [...SETTINGS, ...SECTIONS].map((setting: Setting) => {
     const founding = setting.founding === undefined ? "" : code(shown(setting, setting.founding));
     return `| \`${setting.name}\` | ${code(shown(setting, setting.default))} | ${founding} | ${rangeOf(setting.type)} | ${setting.help} |`;
   });
@@ -41,6 +49,18 @@ function errorsTable(): string {
     ([code, { status, retryable, title }]) => `| \`${code}\` | ${status} | ${retryable ? "yes" : "no"} | ${title} |`,
   );
   return ["| code | status | try again | meaning |", "|---|---|---|---|", ...rows, ""].join("\n");
+}
+
+function commandsTable(): string {
+  const places = placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {})));
+  const leaves = places.filter(({ commands }) => commands.length === 0);
+  const rows = leaves.map(({ path, usage, description, options }) => {
+    const flags = options
+      .filter(({ long }) => long !== "--json")
+      .map(({ flags }) => `\`${flags.replaceAll("|", "\\|")}\``);
+    return `| \`${[path, ...usage].join(" ")}\` | ${description} | ${flags.join(", ")} |`;
+  });
+  return ["| command | does | flags |", "|---|---|---|", ...rows, ""].join("\n");
 }
 
 function code(text: string): string {

@@ -15,7 +15,15 @@ export async function cordum(
   argv: readonly string[],
   env: Readonly<Record<string, string>> = {},
   stdin = "",
+  change: Partial<Io> = {},
 ): Promise<Ran> {
+  const captured = ioFor(env, stdin, change);
+  const exitCode = await runCli(argv, captured.io, "1.2.3");
+  return { exitCode, ...captured.said() };
+}
+
+/** An outside that keeps what is said to it. */
+export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change: Partial<Io> = {}) {
   let out = "";
   let talk = "";
   const io: Io = {
@@ -30,9 +38,11 @@ export async function cordum(
     color: false,
     readStdin: () => stdin,
     command: "cordum",
+    nowMs: () => Date.now(),
+    pause: (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs)),
+    ...change,
   };
-  const exitCode = await runCli(argv, io, "1.2.3");
-  return { exitCode, out, talk };
+  return { io, said: () => ({ out, talk }) };
 }
 
 export interface UpProcess {
@@ -44,9 +54,13 @@ export interface UpProcess {
   readonly ended: Promise<Ran>;
 }
 
-export function startUp(argv: readonly string[], env: Readonly<Record<string, string>> = {}): UpProcess {
+export function startUp(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  program: readonly string[] = ["--import", "tsx", "src/main.ts"],
+): UpProcess {
   const root = fileURLToPath(new URL("../..", import.meta.url));
-  const child = spawn(process.execPath, ["--import", "tsx", "src/main.ts", "up", "--json", ...argv], {
+  const child = spawn(process.execPath, [...program, "up", "--json", ...argv], {
     cwd: root,
     env: { ...cleanEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],

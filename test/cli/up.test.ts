@@ -67,9 +67,9 @@ describe("cordum up --demo", () => {
       ["demo.echo", "SUCCEEDED"],
     ]);
     const shown = await cordum(["job", "get", jobs[2].job_id], again);
-    expect(shown.out).toContain("attempt 2   failed");
+    expect(shown.out).toContain("attempt 2  failed");
     expect(await cordum(["job", "get", "nobody"], again)).toMatchObject({ exitCode: 3 });
-    expect((await cordum(["job", "list", "--limit", "1"], again)).talk).toContain("more: cordum job list --cursor");
+    expect((await cordum(["job", "list", "--limit", "1"], again)).talk).toContain("more: cordum job list --limit 1 --cursor");
     second.child.kill("SIGTERM");
     expect(await second.ended).toMatchObject({ exitCode: 0 });
   });
@@ -135,14 +135,15 @@ describe("a start that cannot be", () => {
   test("an address that is not loopback: exit 2, because there are no keys yet", async () => {
     const ran = await up(["--host", "0.0.0.0"]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain("no API keys");
+    expect(ran.talk).toContain("there is no API key yet");
   });
+});
 
-  test("a fail mode that would let jobs through unchecked: exit 2", async () => {
-    const ran = await up([], { POLICY_CHECK_FAIL_MODE: "open" }).ended;
-    expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain("only `closed` is there");
-  });
+test("a misspelt fail mode refuses to start; `open` opens a lease, and says so loudly (L32)", async () => {
+  expect(await up([], { POLICY_CHECK_FAIL_MODE: "opne" }).ended).toMatchObject({ exitCode: 2 });
+  const opened = up([], { POLICY_CHECK_FAIL_MODE: "open" });
+  await opened.url;
+  await opened.said("fail_open_opened");
 });
 
 test("a policy of one's own is in force, and status says so", async () => {

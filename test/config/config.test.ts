@@ -132,10 +132,10 @@ describe("what is wrong is said", () => {
     expect(problemsOf({ file: file(text) })).toHaveLength(1);
   });
 
-  test("any fail mode but `closed` refuses to start, under either name, and a typo is no exception (L32)", () => {
-    for (const mode of ["open", "Closed", "clsoed", ""]) {
-      expect(problemsOf({ env: { POLICY_CHECK_FAIL_MODE: mode } })[0]).toContain("only `closed` is there");
-      expect(problemsOf({ env: { CORDUM_SAFETY_FAIL_MODE: mode } })[0]).toContain("only `closed` is there");
+  test("a misspelt fail mode refuses to start, under either name: it must not mean open (L32)", () => {
+    for (const mode of ["Open", "Closed", "clsoed", "opne", ""]) {
+      expect(problemsOf({ env: { POLICY_CHECK_FAIL_MODE: mode } })[0]).toContain("neither `closed` nor `open`");
+      expect(problemsOf({ env: { CORDUM_SAFETY_FAIL_MODE: mode } })[0]).toContain("neither `closed` nor `open`");
     }
     expect(good({ env: { POLICY_CHECK_FAIL_MODE: "closed" } }).values["safety.fail_mode"]).toBe("closed");
   });

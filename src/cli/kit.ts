@@ -1,0 +1,58 @@
+/** What the program offers to those who add commands to it, and how the values of flags are read. */
+import { type Command, InvalidArgumentError } from "commander";
+import { parseDuration } from "../retry/duration.ts";
+import { type Client, openClient } from "./client.ts";
+import type { ExitCode } from "./exit.ts";
+import type { Io } from "./io.ts";
+
+export interface Kit {
+  readonly io: Io;
+  readonly version: string;
+  /** Called by commands that talk to a control plane, when they do. */
+  client(): Client;
+  end(exitCode: ExitCode): void;
+}
+
+export function newKit(io: Io, version: string, end: (exitCode: ExitCode) => void): Kit {
+  return { io, version, client: () => openClient(io), end };
+}
+
+export function group(parent: Command, name: string, description: string): Command {
+  return parent.command(name).description(description).helpCommand(false);
+}
+
+export function leaf(parent: Command, name: string, description: string): Command {
+  return parent.command(name).description(description).option("--json", "print one JSON document");
+}
+
+/** A leaf that shows one page of a list. */
+export function listLeaf(parent: Command, name: string, description: string): Command {
+  return leaf(parent, name, description)
+    .option("--limit <n>", "how many, 1 to 200")
+    .option("--cursor <cursor>", "where the page before ended");
+}
+
+export function whole(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("it must be a whole number.");
+}
+
+export function durationUpTo(msMax: number, msMin = 1): (text: string) => number {
+  return (text) => {
+    try {
+      return parseDuration(text, { msMin, msMax });
+    } catch (error) {
+      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    }
+  };
+}
+
+export function collect(text: string, before: readonly string[]): readonly string[] {
+  return [...before, text];
+}
+
+export function pair(text: string, before: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("write it as key=value.");
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}

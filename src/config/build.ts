@@ -1,0 +1,110 @@
+/** From the value of each setting to what the flow and the process around it read. */
+import { parseBudget } from "../retry/budget.ts";
+import { RETRY_CLASSES, type RetryClass } from "../retry/classes.ts";
+import { interval, parsePolicy } from "../retry/policies.ts";
+import type { RetrySettings } from "../retry/settings.ts";
+import type { Settings } from "../settings.ts";
+import { namesIn, orgsAndPools, type SectionValue } from "./sections.ts";
+import type { Value } from "./setting.ts";
+import type { SettingName } from "./table.ts";
+
+export type Values = Readonly<Record<SettingName, Value>>;
+
+export interface ProcessSettings {
+  readonly profile: "default" | "founding";
+  readonly name: string | null;
+  readonly dataDir: string;
+  readonly host: string;
+  readonly port: number;
+  readonly bodyBytesMax: number;
+  /** Requests of one caller. */
+  readonly ratePerS: number;
+  readonly natsUrl: string | null;
+  readonly redisUrl: string | null;
+  readonly policyFile: string | null;
+  readonly safetyAddress: string | null;
+  readonly failMode: "closed" | "open";
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+}
+
+export function processSettings(values: Values): ProcessSettings {
+  return {
+    profile: values.profile === "founding" ? "founding" : "default",
+    name: textOrNull(values, "name"),
+    dataDir: String(values["data.dir"]),
+    host: String(values["http.host"]),
+    port: whole(values, "http.port"),
+    bodyBytesMax: whole(values, "http.body_bytes_max"),
+    ratePerS: whole(values, "http.rate_per_s"),
+    natsUrl: textOrNull(values, "nats.url"),
+    redisUrl: textOrNull(values, "redis.url"),
+    policyFile: textOrNull(values, "policy.file"),
+    safetyAddress: textOrNull(values, "safety.address"),
+    failMode: values["safety.fail_mode"] === "open" ? "open" : "closed",
+    logLevel: values["log.level"] as ProcessSettings["logLevel"],
+  };
+}
+
+export function flowSettings(values: Values, sections: readonly SectionValue[]): Settings {
+  const number = (name: SettingName) => whole(values, name);
+  const parkAfterMs = values["bus.park_after_ms"] === null ? null : number("bus.park_after_ms");
+  const retry = retrySettings(values);
+  const { orgs, pools } = orgsAndPools(sections);
+  return {
+    retry,
+    bus: {
+      ackWaitMs: number("bus.ack_wait_ms"),
+      deliverMax: number("bus.max_deliver"),
+      ackPendingMax: number("bus.max_ack_pending"),
+      parkAfterMs,
+      poisonDelayMs: interval(retry.poison.policy, 1).hiMs,
+    },
+    dispatch: { windowMax: number("dispatch.window_max"), deadlineMs: number("dispatch.deadline_ms") },
+    job: { deadlineMs: number("job.deadline_ms"), lockTtlMs: number("job.lock_ttl_ms") },
+    sweep: {
+      everyMs: number("sweep.every_ms"),
+      horizonMs: number("sweep.horizon_ms"),
+      leaseMs: number("sweep.lease_ms"),
+      batchMax: number("sweep.batch_max"),
+      outboxAgeMs: number("sweep.outbox_age_ms"),
+    },
+    retention: { jobsMs: number("retention.jobs_ms"), idempotencyMs: number("retention.idempotency_ms") },
+    limits: {
+      inlineBytesMax: number("limits.inline_bytes_max"),
+      concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
+    },
+    orgs,
+    approval: { expiresMs: number("approval.expires_ms") },
+    safety: {
+      timeoutMs: number("safety.timeout_ms"),
+      breaker: {
+        failures: number("safety.breaker.failures"),
+        openMs: number("safety.breaker.open_ms"),
+        probes: number("safety.breaker.probes"),
+      },
+    },
+    worker: { silentMs: number("worker.silent_ms") },
+    pools,
+    unsignedTenants: namesIn(values["cap.unsigned_tenants"]),
+    redaction: { paths: namesIn(values["redaction.paths"]) },
+  };
+}
+
+function retrySettings(values: Values): RetrySettings {
+  const entry = (retryClass: RetryClass) => ({
+    policy: parsePolicy(String(values[`retry.${retryClass}.policy`])),
+    budget: parseBudget(String(values[`retry.${retryClass}.budget`])),
+  });
+  return Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, entry(retryClass)])) as RetrySettings;
+}
+
+function whole(values: Values, name: SettingName): number {
+  const value = values[name];
+  if (typeof value !== "number") throw new Error(`\`${name}\` should be a number by now, but is \`${String(value)}\``);
+  return value;
+}
+
+function textOrNull(values: Values, name: SettingName): string | null {
+  const value = values[name];
+  return value === null ? null : String(value);
+}

@@ -1,0 +1,83 @@
+/** Settings that the process around the flow reads. */
+import { count, type Setting } from "./setting.ts";
+
+export const PROCESS_SETTINGS = [
+  {
+    name: "profile",
+    type: { kind: "choice", choices: ["default", "founding"] },
+    default: "default",
+    help: "`founding` switches every default to the value of the founding documents, so that the two can be compared.",
+  },
+  {
+    name: "name",
+    type: { kind: "text", unit: "name" },
+    default: null,
+    help: "Names this process to operators; made from host, pid and boot when not set.",
+  },
+  {
+    name: "data.dir",
+    type: { kind: "text", unit: "path" },
+    default: ".cordum",
+    help: "The data directory of an embedded control plane; it belongs to one process at a time.",
+  },
+  {
+    name: "http.host",
+    type: { kind: "text", unit: "host" },
+    default: "127.0.0.1",
+    help: "The address the gateway listens on; beyond loopback only where there is an API key.",
+  },
+  {
+    name: "http.port",
+    type: count("port", 0, 65_535),
+    default: 8081,
+    help: "The port the gateway listens on; 0 picks a free one and prints it.",
+  },
+  {
+    name: "http.body_bytes_max",
+    type: count("bytes", 1_024, 2 * 1024 * 1024),
+    default: 1024 * 1024,
+    help: "The largest request body; a larger one is refused with 413.",
+  },
+  {
+    name: "http.rate_per_s",
+    type: count("requests", 1, 1_000_000),
+    default: 2_000,
+    help: "Requests a second that are taken from one caller, twice as many at once after a pause; more are refused with 429.",
+  },
+  {
+    name: "nats.url",
+    type: { kind: "text", unit: "url" },
+    default: null,
+    help: "The NATS server of a cluster; embedded when not set. Goes together with `redis.url`.",
+  },
+  {
+    name: "redis.url",
+    type: { kind: "text", unit: "url" },
+    default: null,
+    help: "The Redis server of a cluster; embedded when not set. Goes together with `nats.url`.",
+  },
+  {
+    name: "policy.file",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "A safety policy: published at start and when it changes, if it differs from the file published last. Without one, what was published stays in force, or a built-in one; `cordum status` says which.",
+  },
+  {
+    name: "safety.fail_mode",
+    type: { kind: "choice", choices: ["closed", "open"] },
+    default: "closed",
+    help: "What happens while the safety kernel does not answer: `closed` makes jobs wait; `open` opens a fail-open lease of 30 minutes at start. Also read as `POLICY_CHECK_FAIL_MODE`.",
+  },
+  {
+    name: "safety.address",
+    type: { kind: "text", unit: "host" },
+    default: null,
+    help: "A safety kernel of its own, over gRPC (`host:port`); in this process when not set.",
+  },
+  {
+    name: "log.level",
+    type: { kind: "choice", choices: ["debug", "info", "warn", "error"] },
+    default: "info",
+    help: "Which log lines are written to stderr.",
+  },
+] as const satisfies readonly Setting[];

@@ -1,0 +1,130 @@
+/**
+ * Settings that there are once for each tenant or pool: `orgs.<id>.…`, `pools.<name>.…`.
+ *
+ * An environment variable can name ids of small letters, digits and `_` only: `CORDUM_ORGS_ACME_EU_WEIGHT` is
+ * `orgs.acme_eu.weight`. Others are set in the file.
+ */
+import { suggestion } from "../model/nearest.ts";
+import type { OrgSettings, PoolSettings } from "../settings.ts";
+import { count, type Origin, type Setting, type Value } from "./setting.ts";
+
+export const SECTIONS = [
+  {
+    name: "orgs.<id>.limits.max_concurrent_jobs",
+    type: count("jobs", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "The same for one tenant as `limits.max_concurrent_jobs` for all the others.",
+  },
+  {
+    name: "orgs.<id>.weight",
+    type: count("turns", 1, 100),
+    default: 1,
+    live: true,
+    help: "How many jobs of this tenant go for each one of a tenant of weight 1, while both have jobs that wait.",
+  },
+  {
+    name: "pools.<name>.topics",
+    type: { kind: "names", isPattern: true },
+    default: null,
+    live: true,
+    help: "The topics that the workers of this pool serve; `*` stands for one token, `>` for all that follow.",
+  },
+  {
+    name: "pools.<name>.requires",
+    type: { kind: "names" },
+    default: "",
+    live: true,
+    help: "What the workers of this pool can do; a job that requires something else is not for them.",
+  },
+] as const satisfies readonly Setting[];
+
+type SectionName = (typeof SECTIONS)[number]["name"];
+
+/** One value that somebody gave to a setting of a section. */
+export interface SectionValue {
+  /** Such as `orgs.acme.weight`. */
+  readonly name: string;
+  readonly section: SectionName;
+  /** Of the tenant or pool. */
+  readonly id: string;
+  readonly value: Value;
+  readonly origin: Origin;
+}
+
+/** Which setting of which tenant or pool a name is, if it is one. */
+export function sectionNamed(
+  name: string,
+): { readonly setting: (typeof SECTIONS)[number]; readonly id: string } | null {
+  for (const setting of SECTIONS) {
+    const id = patternOf(setting.name, "[A-Za-z0-9_-]{1,64}").exec(name)?.[1];
+    if (id !== undefined) return { setting, id };
+  }
+  return null;
+}
+
+/** `CORDUM_ORGS_ACME_WEIGHT` is `orgs.acme.weight`. */
+export function sectionInEnvironment(key: string): string | null {
+  for (const { name } of SECTIONS) {
+    const id = patternOf(environmentTemplate(name), "[A-Z0-9_]{1,64}").exec(key)?.[1];
+    if (id !== undefined) return name.replace(PLACEHOLDER, id.toLowerCase());
+  }
+  return null;
+}
+
+export const environmentTemplate = (name: string): string =>
+  `CORDUM_${name.replace(PLACEHOLDER, "\0").replaceAll(".", "_").toUpperCase().replace("\0", "<ID>")}`;
+
+/** The nearest right name for one that begins like a section; empty where it does not. */
+export function suggestionInSection(name: string): string {
+  const [kind, id = ""] = name.split(".");
+  const siblings = SECTIONS.filter((section) => section.name.startsWith(`${kind}.`));
+  const names = siblings.map((section) => section.name.replace(PLACEHOLDER, id));
+  if (names.length === 0) return "";
+  return suggestion(name, names) || `; there are ${siblings.map((section) => `\`${section.name}\``).join(" and ")}`;
+}
+
+export function sectionProblems(given: readonly SectionValue[]): readonly string[] {
+  const pools = new Set(given.filter(({ section }) => section.startsWith("pools.")).map(({ id }) => id));
+  return [...pools]
+    .filter((id) => !given.some((entry) => entry.section === "pools.<name>.topics" && entry.id === id && entry.value))
+    .map((id) => `pool \`${id}\` serves nothing; write \`pools: {${id}: {topics: [demo.*]}}\``);
+}
+
+export function orgsAndPools(given: readonly SectionValue[]) {
+  const orgs: Record<string, OrgSettings> = {};
+  const pools: Record<string, PoolSettings> = {};
+  for (const { section, id, value } of given) {
+    const pool = pools[id] ?? { topics: [], requires: [] };
+    switch (section) {
+      case "orgs.<id>.limits.max_concurrent_jobs":
+        orgs[id] = { ...orgs[id], limits: { concurrentJobsMax: Number(value) } };
+        break;
+      case "orgs.<id>.weight":
+        orgs[id] = { ...orgs[id], weight: Number(value) };
+        break;
+      case "pools.<name>.topics":
+        pools[id] = { ...pool, topics: namesIn(value) };
+        break;
+      case "pools.<name>.requires":
+        pools[id] = { ...pool, requires: namesIn(value) };
+        break;
+      default:
+        section satisfies never;
+    }
+  }
+  return { orgs, pools };
+}
+
+/** A value of the kind `names`, as a list. */
+export const namesIn = (value: Value): readonly string[] =>
+  String(value ?? "")
+    .split(",")
+    .filter(Boolean);
+
+const PLACEHOLDER = /<\w+>/i;
+
+function patternOf(template: string, id: string): RegExp {
+  const [before = "", after = ""] = template.split(PLACEHOLDER).map((part) => part.replaceAll(".", "\\."));
+  return new RegExp(`^${before}(${id})${after}$`);
+}

@@ -1,0 +1,134 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { placesIn } from "../../src/cli/completion.ts";
+import { exitCodeForStatus } from "../../src/cli/exit.ts";
+import { newKit } from "../../src/cli/kit.ts";
+import { NEXT } from "../../src/cli/next.ts";
+import { buildProgram } from "../../src/cli/program.ts";
+import { ERRORS } from "../../src/model/errors.ts";
+import { type Answered, type FakeGateway, fakeTime, startFake } from "./fake.ts";
+import { cordum, ioFor } from "./run.ts";
+
+let fake: FakeGateway;
+
+afterEach(() => fake?.close());
+
+const program = buildProgram(newKit(ioFor({}).io, "1.2.3", () => {}));
+const COMMANDS = placesIn(program).map(({ path }) => path);
+
+/** `cordum job get x --json` → it begins with a command that there is. */
+function isCommand(next: string): boolean {
+  if (/^(export CORDUM_API_KEY=KEY|unset CORDUM_TENANT)$/.test(next)) return true;
+  const words = next.replace(/^cordum /, "").split(" ");
+  return next.startsWith("cordum ") && [1, 2].some((count) => COMMANDS.includes(words.slice(0, count).join(" ")));
+}
+
+describe("refusals", () => {
+  test.each(Object.entries(ERRORS))("%s: its exit code, and a next command that there is", async (code, spec) => {
+    const body = { ...spec, code, detail: "because", job_id: "j1" };
+    fake = await startFake(() => ({ status: spec.status, body }));
+    const ran = await cordum(["job", "get", "j1", "--json"], fake.env);
+    expect(ran.exitCode).toBe(exitCodeForStatus(spec.status));
+    const document = JSON.parse(ran.out);
+    expect(document).toMatchObject({ code, exit_code: ran.exitCode });
+    expect(document.next).toSatisfy(isCommand);
+    expect(ran.talk).toBe(`cordum: ${spec.title}: because\nnext: ${document.next}\n`);
+    expect(fake.asked).toHaveLength(1);
+  });
+
+  test("there is no advice about errors that there are not", () => {
+    expect(Object.keys(NEXT).filter((code) => !(code in ERRORS))).toEqual([]);
+  });
+
+  test("an id that is no plain word is not put into a command to be typed", async () => {
+    const body = { code: "own_job", title: "no", detail: "no", job_id: "x; rm -rf ~" };
+    fake = await startFake(() => ({ status: 403, body }));
+    const ran = await cordum(["approval", "approve", "x"], fake.env);
+    expect(ran).toMatchObject({ exitCode: 5 });
+    expect(ran.talk).toContain("next: cordum job list\n");
+  });
+});
+
+test("the key, the tenant and the id go along; an id may have anything in it", async () => {
+  fake = await startFake(() => ({ status: 404, body: { code: "job_not_found" } }));
+  const env = { ...fake.env, CORDUM_API_KEY: "secret", CORDUM_TENANT: "acme" };
+  await cordum(["job", "cancel", "a/b?c"], env);
+  expect(fake.asked[0]).toMatchObject({ method: "POST", path: "/jobs/a%2Fb%3Fc/cancel" });
+  expect(fake.asked[0]?.headers).toMatchObject({ "x-api-key": "secret", "x-tenant-id": "acme" });
+});
+
+describe("later", () => {
+  const LATER: Answered = { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now" } };
+  const job = (state: string) => ({ job_id: "j1", state, attempt: 1, error: null, wait: null, result: 7 });
+  const script = (answers: readonly Answered[]) => {
+    const left = [...answers];
+    return () => left.shift() ?? { status: 500, body: {} };
+  };
+
+  test("without --wait it is said and nothing is sent twice", async () => {
+    fake = await startFake(() => ({ ...LATER, headers: { "retry-after": "2" } }));
+    const ran = await cordum(["job", "submit", "a.b", "--json"], fake.env);
+    expect(ran.exitCode).toBe(6);
+    expect(JSON.parse(ran.out)).toMatchObject({ retry_after_ms: 2_000, next: "cordum doctor" });
+    expect(fake.asked).toHaveLength(1);
+  });
+
+  test("with --wait it waits as long as it is told to, and the same key makes it one job", async () => {
+    fake = await startFake(
+      script([
+        { ...LATER, body: { ...LATER.body, retry_after_ms: 1_234 } },
+        { ...LATER, status: 429, headers: { "retry-after": "3" } },
+        { status: 200, body: { job_id: "j1", state: "PENDING" } },
+        { ...LATER, headers: { "retry-after": "1" } },
+        { status: 200, body: job("RUNNING") },
+        { status: 200, body: job("SUCCEEDED") },
+      ]),
+    );
+    const { io, pauses } = fakeTime();
+    const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", io);
+    expect(ran).toMatchObject({ exitCode: 0, out: "7\n" });
+    expect(pauses.slice(0, 3)).toEqual([1_234, 3_000, 1_000]);
+    const keys = fake.asked.filter(({ method }) => method === "POST").map(({ headers }) => headers["idempotency-key"]);
+    expect(keys).toHaveLength(3);
+    expect(new Set(keys).size).toBe(1);
+  });
+
+  test("with --timeout it does not wait beyond its time", async () => {
+    fake = await startFake(() => ({ ...LATER, headers: { "retry-after": "60" } }));
+    const { io, pauses } = fakeTime();
+    const ran = await cordum(["job", "submit", "a.b", "--wait", "--timeout", "30s"], fake.env, "", io);
+    expect(ran.exitCode).toBe(6);
+    expect(pauses).toEqual([]);
+  });
+
+  test("an approval is asked for once, and waited through; progress is shown to those who watch", async () => {
+    const states = ["APPROVAL_REQUIRED", "APPROVAL_REQUIRED", "RUNNING", "RUNNING", "DENIED"];
+    const answers = [...states.map((state) => ({ status: 200, body: job(state) }))];
+    fake = await startFake(script([{ status: 200, body: { job_id: "j1", state: "PENDING" } }, ...answers]));
+    const { io } = fakeTime();
+    // A second a poll, so that there is something to show.
+    const slow = { ...io, pause: () => io.pause(1_000), watched: true };
+    const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", slow);
+    expect(ran.exitCode).toBe(5);
+    expect(ran.talk.split("next: cordum approval approve j1")).toHaveLength(2);
+    expect(ran.talk).toContain("\rRUNNING, 1 attempt, 2 s");
+    fake.close();
+    fake = await startFake(script([{ status: 200, body: { job_id: "j1" } }, ...answers]));
+    const unwatched = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", { ...slow, watched: false });
+    expect(unwatched.talk).not.toContain("\r");
+  });
+});
+
+test("what a job says cannot take over the terminal of whoever reads it", async () => {
+  const evil = "\u001b]0;owned\u0007\u001b[2Jgone\nJOB  fake\u202e";
+  const letter = { id: "l1", reason: "permanent", topic: "a.b", created_at: "now", error: { message: evil } };
+  fake = await startFake(() => ({ status: 200, body: { items: [letter], next_cursor: null } }));
+  const listed = await cordum(["dlq", "list"], fake.env);
+  expect(listed.out).toBe(
+    "ID  REASON     TOPIC  CREATED  ERROR\n" +
+      "l1  permanent  a.b    now      \\u001b]0;owned\\u0007\\u001b[2Jgone\\nJOB  fake\\u202e\n",
+  );
+  fake.close();
+  fake = await startFake(() => ({ status: 403, body: { code: "denied", title: "no", detail: evil } }));
+  const refused = await cordum(["job", "submit", "a.b"], fake.env);
+  expect(refused.talk).not.toContain("\u001b");
+});

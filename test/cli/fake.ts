@@ -1,0 +1,63 @@
+/** A control plane that answers what a test wants, and remembers what it was asked. */
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface Asked {
+  readonly method: string;
+  /** Without `/api/v1`. */
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+}
+
+export interface Answered {
+  readonly status: number;
+  readonly body: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface FakeGateway {
+  readonly env: { readonly CORDUM_URL: string };
+  readonly asked: readonly Asked[];
+  close(): void;
+}
+
+export async function startFake(answer: (asked: Asked) => Answered): Promise<FakeGateway> {
+  const asked: Asked[] = [];
+  const server = createServer((request, response) => {
+    const path = (request.url ?? "").replace(/^\/api\/v1/, "");
+    const one = { method: request.method ?? "", path, headers: request.headers };
+    asked.push(one);
+    const { status, body, headers = {} } = answer(one);
+    request.resume();
+    response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    env: { CORDUM_URL: `http://127.0.0.1:${port}` },
+    asked,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+/** A clock that stands still but for pauses, and keeps them. */
+export function fakeTime() {
+  let nowMs = 1_000_000;
+  const pauses: number[] = [];
+  return {
+    pauses,
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+    io: {
+      nowMs: () => nowMs,
+      pause: async (delayMs: number) => {
+        pauses.push(delayMs);
+        nowMs += delayMs;
+      },
+    },
+  };
+}

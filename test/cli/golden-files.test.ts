@@ -1,0 +1,77 @@
+// The commands that read files, as scripts and people see them; see golden.test.ts.
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { placesIn } from "../../src/cli/completion.ts";
+import { newKit } from "../../src/cli/kit.ts";
+import { buildProgram } from "../../src/cli/program.ts";
+import { openTestGateway, type TestGateway } from "../gateway/open.ts";
+import { ioFor } from "./run.ts";
+import { Transcript } from "./transcript.ts";
+
+let dir: string;
+let gateway: TestGateway;
+let transcript: Transcript;
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), "cordum-golden-"));
+  gateway = await openTestGateway();
+  transcript = new Transcript({ CORDUM_URL: await gateway.server.listen("127.0.0.1", 0) });
+  transcript.name(dir, "<dir>");
+});
+
+afterEach(async () => {
+  await gateway.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const file = (name: string, text: string) => {
+  const path = join(dir, name);
+  writeFileSync(path, text);
+  return path;
+};
+const rule = (decision: string) => `rules:\n  - {id: r, match: {topics: [a.*]}, decision: ${decision}, reason: why}\n`;
+const golden = (name: string) => `golden/${name}.txt`;
+
+test("policies", async () => {
+  const [allow, deny] = [file("allow.yaml", rule("allow")), file("deny.yaml", rule("deny"))];
+  const requests = file("requests.json", '[{"topic":"a.b"},{"topic":"b.b"}]');
+  await transcript.both(["policy", "check", allow]);
+  await transcript.both(["policy", "check", file("bad.yaml", "rules: 7\n")]);
+  await transcript.both(["policy", "list"]);
+  await transcript.run(["policy", "publish", allow, "--note", "the first"]);
+  await transcript.run(["policy", "publish", deny, "--json"]);
+  await transcript.both(["policy", "list"]);
+  await transcript.both(["policy", "diff", allow]);
+  await transcript.both(["policy", "explain", "a.b", "--label", "k=v"]);
+  await transcript.both(["policy", "simulate", requests, "--policy", allow]);
+  await transcript.run(["policy", "rollback", "--json"]);
+  await transcript.both(["policy", "rollback", "nothing"]);
+  await expect(transcript.text).toMatchFileSnapshot(golden("policy"));
+});
+
+test("settings and copies", async () => {
+  const config = file("cordum.yaml", "http: {port: 9999}\n");
+  await transcript.both(["config", "explain", "http.port", "--config", config]);
+  await transcript.both(["config", "explain", "http.prt"]);
+  await transcript.both(["backup", join(dir, "copy"), "--data", join(dir, "none")]);
+  const cluster = { env: { CORDUM_NATS_URL: "nats://127.0.0.1", CORDUM_REDIS_URL: "redis://127.0.0.1" } };
+  await transcript.run(["backup", join(dir, "copy")], cluster);
+  await transcript.run(["completion", "tcsh", "--json"]);
+  await expect(transcript.text).toMatchFileSnapshot(golden("files"));
+});
+
+test("no command is without a transcript", () => {
+  const texts = new URL("golden/", import.meta.url);
+  const lines = readdirSync(texts).flatMap((name) => readFileSync(new URL(name, texts), "utf8").split("\n"));
+  const program = buildProgram(newKit(ioFor({}).io, "1.2.3", () => {}));
+  const leaves = placesIn(program).filter(({ commands }) => commands.length === 0);
+  const isShown = (path: string) =>
+    lines.some((line) => line.startsWith(`$ cordum ${path} `) && line.endsWith("--json"));
+  expect(leaves.map(({ path }) => path).filter((path) => !isShown(path))).toEqual(RUN_LONG);
+});
+
+/** These have tests of their own. */
+const RUN_LONG = ["up", "sim"];
