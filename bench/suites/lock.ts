@@ -2,6 +2,7 @@ import { Redis } from "ioredis";
 import { startRedis } from "../../test/servers/start.ts";
 import { machineMs } from "../child/machine-clock.ts";
 import { GO_CHANNEL, LOCK_PEERS, type LockFigures, type LockPeer } from "../child/task.ts";
+import { percentile } from "../frame/figures.ts";
 import { Series } from "../frame/series.ts";
 import { REDIS_DURABILITY } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
@@ -11,12 +12,15 @@ export const LOCK_SUITE: Suite = {
   title: "lock: 100 contenders in 4 processes, each holds the same lock for 5 ms; ideal 500 ms",
   notes: [
     "drain from the signal to the end of the last hold; overlaps by the machine's monotonic clock",
+    "hold: how long the lock was kept, on average; gap: from the end of a hold to the beginning of the next, median",
     "attempts as each lock counts them; requests: all that was sent to Redis for an acquisition, its wait and its release",
     "redlock at its own pace (200 ms ± 100 ms) and at 10 ms, without its limit of tries; redis-semaphore's Mutex as it is",
   ],
   columns: [
     { key: "drain_ms", title: "drain ms", digits: 0 },
     { key: "over_ideal", title: "× ideal", digits: 2 },
+    { key: "hold_ms", title: "hold ms", digits: 2 },
+    { key: "gap_ms", title: "gap ms", digits: 2 },
     { key: "attempts_per_acquisition", title: "attempts", digits: 2 },
     { key: "requests_per_acquisition", title: "requests", digits: 1 },
     { key: "overlaps", title: "overlaps", digits: 0 },
@@ -62,6 +66,8 @@ async function measure({ children }: Bench, peer: LockPeer) {
     return {
       drain_ms: drainMs,
       over_ideal: drainMs / (CONTENDERS * HOLD_MS),
+      hold_ms: meanOf(holdsMs.map(([fromMs, toMs]) => toMs - fromMs)),
+      gap_ms: percentile(gapsOf(holdsMs), 0.5),
       attempts_per_acquisition: figures.reduce((total, { attempts }) => total + attempts, 0) / CONTENDERS,
       requests_per_acquisition: figures.reduce((total, { requests }) => total + requests, 0) / CONTENDERS,
       overlaps: overlapsOf(holdsMs),
@@ -71,6 +77,14 @@ async function measure({ children }: Bench, peer: LockPeer) {
     await server.stop();
   }
 }
+
+/** Between the end of a hold and the beginning of the next. */
+function gapsOf(holdsMs: readonly (readonly [number, number])[]): readonly number[] {
+  const inOrder = holdsMs.toSorted((a, b) => a[0] - b[0]);
+  return inOrder.slice(1).map(([fromMs], at) => fromMs - (inOrder[at]?.[1] ?? fromMs));
+}
+
+const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** How often a hold began before the one that began earlier had ended. */
 function overlapsOf(holdsMs: readonly (readonly [number, number])[]): number {

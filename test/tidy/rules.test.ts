@@ -36,7 +36,7 @@ describe("imports point inward", () => {
     ["src/model/a.ts", 'import { b } from "../retry/b.ts";'],
     ["src/model/a.ts", 'import { type B, c } from "../retry/b.ts";'],
     ["src/retry/a.ts", 'import type { B } from "../model/b.ts";'],
-    ["src/policy/a.ts", 'export { b } from "../retry/b.ts";'],
+    ["src/policy/a.ts", 'export { b } from "../jobs/b.ts";'],
     ["src/ports/a.ts", 'import type { World } from "../world.ts";'],
     ["src/flow/a.ts", 'const b = await import("../worlds/b.ts");'],
     ["src/flow/a.ts", 'type B = import("../gateway/b.ts").B;'],
@@ -263,7 +263,7 @@ describe("no dead files", () => {
       "src/flow/a.ts": 'import type { B } from "../model/b.ts";\nconst lazy = () => import("./lazy.ts");',
       "src/flow/lazy.ts": "export const a = 1;",
       "src/model/b.ts": "export interface B {}",
-      "src/worker/worker.ts": "export const w = 1;",
+      "src/worlds/worker-kit.ts": "export const w = 1;",
       "src/dead/one.ts": 'import { two } from "./two.ts";',
       "src/dead/two.ts": 'import { one } from "./one.ts";',
     });

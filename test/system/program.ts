@@ -1,0 +1,58 @@
+/** The program as it is shipped: bundled once, then started as often as a test likes. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { startUp, type UpProcess } from "../cli/run.ts";
+
+export class Program {
+  readonly #dir: string;
+  readonly #started = new Set<UpProcess>();
+
+  private constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  static async build(): Promise<Program> {
+    const root = join(import.meta.dirname, "..", "..");
+    // Inside the project: packages are found from there, and the folder is ignored by git.
+    const dir = mkdtempSync(join(root, "node_modules", ".cordum-program-"));
+    const src = join(root, "src");
+    mkdirSync(join(dir, "dist"));
+    // The program reads its version one level above itself.
+    writeFileSync(join(dir, "package.json"), '{"version": "1.2.3", "type": "module"}');
+    await build({
+      entryPoints: { main: join(src, "main.ts"), "sqlite-thread": join(src, "worlds", "sqlite-thread.ts") },
+      outdir: join(dir, "dist"),
+      bundle: true,
+      splitting: true,
+      platform: "node",
+      format: "esm",
+      packages: "external",
+      logLevel: "error",
+    });
+    return new Program(dir);
+  }
+
+  get file(): string {
+    return join(this.#dir, "dist", "main.js");
+  }
+
+  /** `cordum up`, as a process of its own. */
+  up(argv: readonly string[], env: Readonly<Record<string, string>> = {}): UpProcess {
+    const started = startUp(argv, env, [this.file]);
+    this.#started.add(started);
+    void started.ended.then(() => this.#started.delete(started));
+    return started;
+  }
+
+  /** Ends what still runs, and removes the program. */
+  async remove(): Promise<void> {
+    await Promise.all(
+      [...this.#started].map(({ child, ended }) => {
+        child.kill("SIGKILL");
+        return ended;
+      }),
+    );
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+}
