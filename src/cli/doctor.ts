@@ -15,7 +15,7 @@ export async function runDoctor(io: Io, client: Client, version: string, json: b
   }));
   if (json) printJson(io, { ok: isFine, url: client.url, findings: shown });
   else {
-    io.out(shown.map((finding) => described(io, finding)).join("") || "nothing to worry about\n");
+    io.out(shown.map(described).join("") || "nothing to worry about\n");
     if (isFine && shown.length > 0) io.out("nothing dangerous\n");
   }
   return isFine ? EXIT.fine : EXIT.error;
@@ -34,12 +34,6 @@ async function countUnreviewed(client: Client): Promise<Facts["unreviewed"]> {
   }
 }
 
-function described(io: Io, { level, what, fix, next }: Finding): string {
-  const color = level === "danger" ? RED : YELLOW;
-  const head = io.color ? `${color}${level}${PLAIN}` : level;
-  return `${head}: ${printable(what)}\n  fix: ${fix}\n${next === null ? "" : `  next: ${next}\n`}`;
+function described({ level, what, fix, next }: Finding): string {
+  return `${level}: ${printable(what)}\n  fix: ${fix}\n${next === null ? "" : `  next: ${next}\n`}`;
 }
-
-const RED = "\u001b[31m";
-const YELLOW = "\u001b[33m";
-const PLAIN = "\u001b[0m";

@@ -9,12 +9,12 @@ export interface OpenOptions {
   readonly json?: boolean;
   readonly reason: string;
   readonly scope?: string;
-  readonly for?: number;
+  readonly minutes?: number;
 }
 
 export async function openLease(io: Io, client: Client, options: OpenOptions): Promise<ExitCode> {
-  const minutes = options.for === undefined ? undefined : Math.ceil(options.for / 60_000);
-  const lease = await client.post("/failopen", { scope: options.scope, reason: options.reason, minutes });
+  const { scope, reason, minutes } = options;
+  const lease = await client.post("/failopen", { scope, reason, minutes });
   if (options.json) printJson(io, lease);
   else io.out(`${lease.id}\n`);
   const whose = lease.scope === "*" ? "all tenants" : `tenant ${lease.scope}`;

@@ -151,7 +151,8 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
       const facts = { job_id: jobId, state: job.state };
       throw new CliError(EXIT.tryAgain, message, `cordum job get ${jobId}`, facts);
     }
-    progress.show(`${job.state}, ${plural(job.attempt, "attempt")}, ${waitedS} s ${printable(waitOf(job))}`);
+    const why = job.wait ? `, ${printable(waitOf(job))}` : "";
+    progress.show(`${job.state}, ${plural(job.attempt, "attempt")}, ${waitedS} s${why}`);
     await io.pause(Math.max(1, Math.min(POLL_MS_MAX, 20 * 1.3 ** round, untilMs - io.nowMs())));
   }
 }

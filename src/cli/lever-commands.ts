@@ -14,7 +14,7 @@ import {
   reviewBypass,
 } from "./fail-open.ts";
 import { type CreateKeyOptions, createKey, listKeys, revokeKey } from "./key.ts";
-import { durationUpTo, group, type Kit, leaf, listLeaf } from "./kit.ts";
+import { durationUpTo, group, type Kit, leaf, listLeaf, whole } from "./kit.ts";
 import type { PageOptions } from "./page.ts";
 
 export function addFailOpen(program: Command, { io, client, end }: Kit): void {
@@ -22,7 +22,11 @@ export function addFailOpen(program: Command, { io, client, end }: Kit): void {
   leaf(failOpen, "open", "open a lease; it ends by itself, and is in the audit log")
     .requiredOption("--reason <text>", "why: it stands in the audit log")
     .option("--scope <tenant>", "the tenant, or '*' for all of them (default: your own)")
-    .option("--for <duration>", "how long, 1m to 4h (default: 30m)", durationUpTo(FAIL_OPEN_MS.max, 60_000))
+    .option(
+      "--minutes <n>",
+      `how long, 1 to ${FAIL_OPEN_MS.max / 60_000} (default: ${FAIL_OPEN_MS.default / 60_000})`,
+      whole,
+    )
     .action(async (options: OpenOptions) => end(await openLease(io, client(), options)));
   leaf(failOpen, "list", "list leases, newest first").action(async (options: PageOptions) =>
     end(await listLeases(io, client(), options)),

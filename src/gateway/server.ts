@@ -189,8 +189,14 @@ async function sendProblem(
     });
   }
   reply.code(status).headers(headers).type(PROBLEM_TYPE);
+  // Who is cut off while sending sees a broken connection in place of the answer: the rest is taken and thrown away.
+  if (status === 413 && Number(request.headers["content-length"]) <= DISCARDED_BYTES_MAX) {
+    reply.removeHeader("connection");
+  }
   return body;
 }
+
+const DISCARDED_BYTES_MAX = 64 * 1024 * 1024;
 
 /** What could not even be read as a request: too many headers, or no HTTP at all. */
 function refuseUnread(error: Error & { readonly code?: string }, socket: Socket): void {

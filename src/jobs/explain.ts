@@ -281,7 +281,7 @@ const SEE_WORKERS: Unblock = {
   what: "see the workers, or start one that serves the topic",
   command: "cordum worker list",
 };
-const SEE_POOLS: Unblock = { what: "see which pools are being drained: `GET /api/v1/pools`", command: "cordum status" };
+const SEE_POOLS: Unblock = { what: "see which pools are being drained", command: "cordum pool list" };
 const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
 const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };
 

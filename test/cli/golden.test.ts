@@ -16,6 +16,8 @@ let env: { CORDUM_URL: string };
 beforeEach(async () => {
   gateway = await openTestGateway();
   stopWorker = await startDemoWorker(gateway.world);
+  const { roster } = gateway.flow;
+  while (roster.list(gateway.world.clock.now()).length === 0) await new Promise(setImmediate);
   env = { CORDUM_URL: await gateway.server.listen("127.0.0.1", 0) };
 });
 
@@ -98,8 +100,8 @@ test("fail-open leases and the review after them", async () => {
   const { both, run, transcript } = begin();
   await both(["failopen", "list"]);
   await run(["failopen", "open"]);
-  await run(["failopen", "open", "--reason", "the kernel burns", "--for", "5h"]);
-  await run(["failopen", "open", "--reason", "the kernel burns", "--scope", "*", "--for", "10m", "--json"]);
+  await run(["failopen", "open", "--reason", "the kernel burns", "--minutes", "300"]);
+  await run(["failopen", "open", "--reason", "the kernel burns", "--scope", "*", "--minutes", "10", "--json"]);
   const id = (await run(["failopen", "open", "--reason", "the kernel burns"])).out.trim();
   await run(["failopen", "list"]);
   const leases = JSON.parse((await run(["failopen", "list", "--json"])).out).items;

@@ -82,6 +82,9 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<="next_cursor": ")[\w-]+(?=")/g, "<cursor>"],
   [/(?<=--cursor )[\w-]+/g, "<cursor>"],
   [/(?<="(?:[a-z_]*_ms|p50|p95|[a-z_]+_ms_p\d\d)": )\d+(?:\.\d+)?/g, "<number>"],
+  // As of the worker's last sign of life, which may have come while it worked.
+  [/(?<="active_jobs": )\d+/g, "<number>"],
+  [/\b\d+(?= of 64\b)/g, "<number>"],
   [/(?<=\bp9\d )\d+(?:\.\d+)? ms/g, "<number> ms"],
   [/(?<=\b(?:for|waited|in|after) {1,12})\d+ (?=s\b|ms\b)/g, "<number> "],
 ];

@@ -69,7 +69,9 @@ describe("cordum up --demo", () => {
     const shown = await cordum(["job", "get", jobs[2].job_id], again);
     expect(shown.out).toContain("attempt 2  failed");
     expect(await cordum(["job", "get", "nobody"], again)).toMatchObject({ exitCode: 3 });
-    expect((await cordum(["job", "list", "--limit", "1"], again)).talk).toContain("more: cordum job list --limit 1 --cursor");
+    expect((await cordum(["job", "list", "--limit", "1"], again)).talk).toContain(
+      "more: cordum job list --limit 1 --cursor",
+    );
     second.child.kill("SIGTERM");
     expect(await second.ended).toMatchObject({ exitCode: 0 });
   });

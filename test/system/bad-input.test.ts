@@ -1,0 +1,111 @@
+// What people send by mistake, to a real process: each is told what is wrong, in words to act on, and nothing breaks.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SUBMIT } from "../../src/wire/subjects.ts";
+import { cordum } from "../cli/run.ts";
+import type { RunningServer } from "../servers/server.ts";
+import { startNats, startRedis } from "../servers/start.ts";
+import { peerEncode } from "../wire/peer.ts";
+import { Api } from "./api.ts";
+import { Program } from "./program.ts";
+
+let program: Program;
+let nats: RunningServer;
+let redis: RunningServer;
+let dir: string;
+let door: Api;
+let key: string;
+
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "cordum-bad-"));
+  [program, nats, redis] = await Promise.all([Program.build(), startNats(), startRedis()]);
+  const config = file("cordum.yaml", "pools: {agents: {topics: ['demo.*']}}\n");
+  const argv = ["--demo", "--config", config, "--nats", nats.url, "--redis", redis.url, "--port", "0"];
+  const open = new Api(await program.up(argv).url);
+  key = (await open.post("/keys", { tenant: "*", role: "admin" })).body.key;
+  door = open.as(key);
+});
+
+afterAll(async () => {
+  // It goes on working after all that was sent to it.
+  await door.ended(await door.submit("demo.echo", 1), "SUCCEEDED");
+  await program.remove();
+  await Promise.all([nats.stop(), redis.stop()]);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function file(name: string, text: string): string {
+  writeFileSync(join(dir, name), text);
+  return join(dir, name);
+}
+
+test("a body that is no JSON", async () => {
+  const { status, body } = await door.send("/jobs", '{"topic": demo.echo}');
+  expect([status, body.code]).toEqual([400, "invalid_request"]);
+  expect(body.detail).toMatch(/JSON/);
+});
+
+test("a body of 10 MB is refused with the limit, not read to its end", async () => {
+  const { status, body } = await door.send("/jobs", JSON.stringify({ topic: "demo.echo", input: "x".repeat(1e7) }));
+  expect([status, body.code]).toEqual([413, "body_too_large"]);
+  expect(body.detail).toContain("1048576");
+});
+
+test("a field that nobody reads, with the name that was probably meant", async () => {
+  const { status, body } = await door.post("/jobs", { topic: "demo.echo", inputt: 1, riskTags: [] });
+  expect([status, body.code]).toEqual([400, "invalid_submission"]);
+  expect(body.detail).toContain("did you mean `input`?");
+  expect(body.detail).toContain("did you mean `risk_tags`?");
+});
+
+test("a policy with an unknown key, on the command line and at the API; the one before stays in force", async () => {
+  const before = (await door.get("/policy/rules")).body.snapshot;
+  const text = "rules:\n  - {id: a, match: {topcs: [x]}, decision: allow, reason: r}\n";
+  const said = "2: unknown key `topcs`; did you mean `topics`?";
+  const env = { CORDUM_URL: door.url, CORDUM_API_KEY: key };
+  for (const argv of [
+    ["policy", "check"],
+    ["policy", "publish"],
+  ]) {
+    const ran = await cordum([...argv, file("policy.yaml", text)], env);
+    expect(ran).toMatchObject({ exitCode: 2, talk: expect.stringContaining(`policy.yaml:${said}`) });
+  }
+  const { status, body } = await door.post("/policy/publish", { policy: text });
+  expect([status, body.code]).toEqual([400, "invalid_policy"]);
+  expect(body.detail).toContain(said);
+  expect((await door.get("/policy/rules")).body.snapshot).toBe(before);
+});
+
+test("a topic that no pool serves, with the pools that there are", async () => {
+  const { status, body } = await door.post("/jobs", { topic: "dmo.echo" });
+  expect([status, body.code]).toEqual([400, "invalid_submission"]);
+  expect(body.detail).toBe("no pool serves `dmo.echo`; there are `agents` (demo.*)");
+});
+
+test("a key that has expired says so to who has it, and a wrong one does not", async () => {
+  const made = await door.post("/keys", { tenant: "default", role: "viewer", expires_in_ms: 1_000 });
+  const mine = door.as(made.body.key);
+  const { body } = await mine.until("/jobs", ({ status }) => status === 401);
+  expect(body).toMatchObject({ code: "key_expired", detail: "ask an administrator for another one" });
+  const wrong = await door.as(`${made.body.key.slice(0, -4)}0000`).get("/jobs");
+  expect(wrong).toMatchObject({ status: 401, body: { code: "key_invalid" } });
+});
+
+test("an unsigned submit on the bus that claims another tenant makes no job, but a dead letter that says why", async () => {
+  const bus = await connect({ servers: nats.url });
+  const contextPtr = "redis://ctx:stolen";
+  const jobRequest = { jobId: "stolen", topic: "demo.echo", tenantId: "acme", contextPtr };
+  bus.publish(SUBMIT, peerEncode("BusPacket", { senderId: "client", protocolVersion: 1, jobRequest }));
+  await bus.drain();
+  const { body } = await door.until("/dlq", (answer) => answer.body.items.length > 0);
+  expect(body.items[0]).toMatchObject({ source: "message", subject: SUBMIT, reason: "permanent" });
+  expect(body.items[0].error.message).toContain(
+    "an unsigned packet may not speak for tenant `acme`; submit over HTTP with a key of the tenant",
+  );
+  const acme = door.with({ "x-tenant-id": "acme" });
+  expect((await acme.get("/jobs/stolen")).status).toBe(404);
+  expect((await acme.get("/dlq")).body.items).toEqual([]);
+});
