@@ -75,9 +75,10 @@ function access({ status, url }: Facts): readonly Finding[] {
   return [danger("no_keys_beyond_loopback", what, "make a key now; from the first one on everybody needs one", make)];
 }
 
-function durability({ status: { servers, mode, warnings = [] } }: Facts): readonly Finding[] {
+function durability({ status: { servers, mode, tenant = "*", warnings = [] } }: Facts): readonly Finding[] {
   if (servers === undefined) {
-    const unknown = mode === "cluster" ? ["this version does not tell what its servers promise"] : [];
+    // A key of one tenant is told nothing of them.
+    const unknown = mode === "cluster" && tenant === "*" ? ["this version does not tell what its servers promise"] : [];
     return [...unknown, ...warnings].map((what) => caution("warning", what, "see docs/operations.md", "cordum status"));
   }
   // The warnings of a cluster are about the same servers; what is known as facts is said once.

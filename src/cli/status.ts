@@ -39,11 +39,11 @@ function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = 
     "fail-open",
     `lease ${id} for ${scope === "*" ? "all tenants" : `tenant ${scope}`} until ${ends_at}: ${reason}`,
   ]);
-  const bypassed = status.input_fail_open_total ?? 0;
+  const bypassed = status.input_fail_open_total;
   return [
     ["safety", `kernel ${kernel ?? "not told"}, breaker ${breaker ?? "not told"}${why}`],
     ...(leases.length === 0 ? [["fail-open", "no lease: nothing goes unchecked"] as const] : leases),
-    ["bypassed", `${plural(bypassed, "job")} ever, of all tenants`],
+    ["bypassed", bypassed === null ? FOR_ALL_ONLY : `${plural(bypassed ?? 0, "job")} ever, of all tenants`],
   ];
 }
 
@@ -68,6 +68,7 @@ function work(io: Io, status: Json): Facts {
 }
 
 function figures(status: Json): Facts {
+  if (status.lock_busy_retry_count === null) return [["figures", FOR_ALL_ONLY]];
   const delay = status.lock_busy_retry_delay_ms ?? {};
   return [
     ["lock busy", `${plural(status.lock_busy_retry_count, "retry", "retries")}, delay ${ms("p95", delay.p95)}`],
@@ -77,6 +78,7 @@ function figures(status: Json): Facts {
 }
 
 const WORKERS_SHOWN_MAX = 5;
+const FOR_ALL_ONLY = "shown to keys of tenant * only";
 
 function workerOf({ id, active_jobs, max_parallel_jobs, topics }: Json): string {
   return `${id} (${active_jobs} of ${max_parallel_jobs ?? "any number of"} jobs; ${topics.join(", ")})`;
@@ -89,7 +91,7 @@ function ms(name: string, value: number | null | undefined): string {
 
 /** Null where it is not kept tenant by tenant. */
 function total(group: Readonly<Record<string, number>> | null, one: string, many = `${one}s`): string {
-  if (group === null) return "shown to keys of tenant * only";
+  if (group === null) return FOR_ALL_ONLY;
   const sum = Object.values(group).reduce((all, count) => all + count, 0);
   return `${plural(sum, one, many)}${counts(group)}`;
 }

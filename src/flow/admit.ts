@@ -19,7 +19,9 @@ import { place } from "./place.ts";
  *
  * 1. Key, job and place are one commit: a crash leaves all of them or none.
  * 2. A key that was used before gives the job that it made, while it is being made too; with another body it conflicts.
- * 3. Where the safety kernel is in this process, admission, check and placement are one commit and no message; else the
+ * 3. Ids are one name space for all tenants, since the keys of the wire protocol are made of them: one that another tenant
+ *    has cannot be used, in words that say nothing about a job.
+ * 4. Where the safety kernel is in this process, admission, check and placement are one commit and no message; else the
  *    job waits as PENDING and its announcement is in the outbox.
  */
 export type Admitted =
@@ -29,7 +31,9 @@ export type Admitted =
       readonly traceId: string;
       readonly state: JobState;
     }
-  | { readonly kind: "conflict"; readonly jobId: string };
+  | { readonly kind: "conflict"; readonly jobId: string }
+  /** The id is not free, and that is all that may be told: whose it is, is none of the client's business. */
+  | { readonly kind: "unusable"; readonly jobId: string };
 
 export async function admit(flow: Flow, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
   const { clock, metrics } = flow.world;
@@ -37,7 +41,7 @@ export async function admit(flow: Flow, submission: Submission, endpoint = "/api
   const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
   try {
     const admitted = await takeIn(flow, submission);
-    if (admitted.kind === "conflict") rejected("conflict");
+    if (admitted.kind === "conflict" || admitted.kind === "unusable") rejected("conflict");
     return admitted;
   } catch (error) {
     rejected(intentOf(error).kind === "permanent" ? "invalid" : "unavailable");
@@ -94,7 +98,7 @@ async function replay(flow: Flow, submission: Submission, jobId: string): Promis
   if (found && found.value.org === submission.org && (reserved || isSameWish(found.value, submission))) {
     return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
   }
-  if (found) return { kind: "conflict", jobId };
+  if (found) return { kind: found.value.org === submission.org ? "conflict" : "unusable", jobId };
   throw new Error(`job \`${jobId}\` was refused as known, but is not in the store`);
 }
 

@@ -35,7 +35,7 @@ export function held(flow: Flow, job: Job): Held | null {
       return { kind: "stays" };
     case "wait":
       if (aim.isForAll) return { kind: "stays" };
-      flow.roster.rememberUnfit(job.topic, job.id);
+      flow.roster.rememberUnfit(job.topic, job);
       return { kind: "waits", job: waitForWorker(job, aim.why, given(flow)) };
     default:
       return aim satisfies never;

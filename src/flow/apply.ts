@@ -48,7 +48,12 @@ export async function untilFresh<T>(what: string, attempt: () => Promise<T | "st
     const answer = await attempt();
     if (answer !== "stale") return answer;
   }
-  throw new Error(`${what} changed ${FRESH_TRIES_MAX} times while it was being decided on`);
+  throw new Contention(`${what} changed ${FRESH_TRIES_MAX} times while it was being decided on`);
+}
+
+/** Others were faster each time: nothing is broken, and trying again helps. */
+export class Contention extends Error {
+  override readonly name = "Contention";
 }
 
 const SENDING_MAX = 4_096;

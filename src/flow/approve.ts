@@ -11,7 +11,7 @@ import { JOBS, type Job, type JobState } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { Put, Versioned } from "../ports/store.ts";
 import { untilFresh } from "./apply.ts";
-import { audited, decisionLine, noteAudit } from "./audit.ts";
+import { audited, decisionLine } from "./audit.ts";
 import { askKernel } from "./breaker.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { decide, sha256Of } from "./decide.ts";
@@ -97,10 +97,9 @@ async function tryApprove(flow: Flow, wish: ApprovalWish): Promise<ApproveOutcom
     }
     case "void": {
       const next = await decide(flow, answer.job, present.decision);
-      const state = await place(flow, found, next, [noteOf(flow, job, wish.by, "void", answer.why)]);
-      if (state === "stale") return "stale";
-      noteAudit(flow, decisionLine(next));
-      return { kind: "void", state, why: answer.why };
+      const lines = [noteOf(flow, job, wish.by, "void", answer.why), audited(flow, decisionLine(next))];
+      const state = await place(flow, found, next, lines);
+      return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
     }
     case "expired":
     case "own_job":

@@ -24,7 +24,8 @@ import { type Flow, given } from "./flow.ts";
  * 2. While it is open a check costs nothing at all. Probes are claimed in the store, so all processes together send no
  *    more than `probes` of them.
  * 3. A copy is renewed when the others tell of a change, at each failure, and, while it is not closed, once in a while.
- * 4. Only a kernel that did not answer is a failure. What is thrown (a store, a shutdown, a request that makes no sense)
+ * 4. A store that goes back (restored from a copy, a record removed) is followed: what is in it is what holds.
+ * 5. Only a kernel that did not answer is a failure. What is thrown (a store, a shutdown, a request that makes no sense)
  *    is thrown as itself: it is neither a failure nor an answer (L29, L30).
  */
 export async function askKernel(flow: Flow, request: PolicyRequest): Promise<Checked> {
@@ -109,11 +110,12 @@ async function noteFailure(flow: Flow, probe: string | null, reason: string): Pr
 /** Load, decide, commit: what becomes of the shared breaker. */
 function share(flow: Flow, event: BreakerEvent): Promise<Breaker> {
   return untilFresh("the safety breaker", async () => {
+    const { breakerCopies } = flow.safety;
     const found = await flow.world.store.load(BREAKERS, SAFETY_BREAKER);
     const before = withOwnCount(flow, found?.value ?? CLOSED);
     const after = stepBreaker(before, event, givenFor(flow));
     if (after === before || (after.kind === "closed" && before.kind === "closed")) {
-      adopt(flow, after, found?.version ?? 0);
+      adopt(flow, after, found?.version ?? 0, breakerCopies);
       return after;
     }
     const isNews = after.kind !== before.kind && (after.kind !== "half_open" || before.kind === "closed");
@@ -124,7 +126,7 @@ function share(flow: Flow, event: BreakerEvent): Promise<Breaker> {
       puts: [put(BREAKERS, SAFETY_BREAKER, found, after), ...(isNews ? [audited(flow, { ...line, facts })] : [])],
     });
     if (committed.kind !== "committed") return "stale";
-    adopt(flow, after, (found?.version ?? 0) + 1);
+    adopt(flow, after, (found?.version ?? 0) + 1, breakerCopies);
     if (isNews) announce(flow, after);
     return after;
   });
@@ -135,12 +137,14 @@ function withOwnCount(flow: Flow, stored: Breaker): Breaker {
   return stored.kind === "closed" && flow.safety.breaker.kind === "closed" ? flow.safety.breaker : stored;
 }
 
-function adopt(flow: Flow, breaker: Breaker, version: number): void {
+/** `copies` is how many there were when the store was asked. */
+function adopt(flow: Flow, breaker: Breaker, version: number, copies: number): void {
   const { safety, world } = flow;
-  // An answer that took its time may be older than what is known.
-  if (version < safety.breakerVersion) return;
+  // An answer that took its time may be older than what came to be known meanwhile. If nothing did, the store has gone back.
+  if (version < safety.breakerVersion && copies !== safety.breakerCopies) return;
   safety.breaker = breaker;
   safety.breakerVersion = version;
+  safety.breakerCopies += 1;
   world.metrics.set("cordum_safety_breaker_state", BREAKER_LEVEL[breaker.kind]);
 }
 
@@ -157,8 +161,9 @@ function announce(flow: Flow, breaker: Breaker): void {
 
 function renew(flow: Flow): Promise<void> {
   return flow.safety.breakerRead.run(flow.world.clock.now(), async () => {
+    const { breakerCopies } = flow.safety;
     const found = await flow.world.store.load(BREAKERS, SAFETY_BREAKER);
-    adopt(flow, withOwnCount(flow, found?.value ?? CLOSED), found?.version ?? 0);
+    adopt(flow, withOwnCount(flow, found?.value ?? CLOSED), found?.version ?? 0, breakerCopies);
   });
 }
 

@@ -1,5 +1,5 @@
 import { cancelJob } from "../jobs/life.ts";
-import { isFinal, type Job, type JobState } from "../model/job.ts";
+import type { Job, JobState } from "../model/job.ts";
 import { CANCEL } from "../wire/subjects.ts";
 import { untilFresh } from "./apply.ts";
 import { loadOwn } from "./approve.ts";
@@ -38,14 +38,14 @@ export function cancel(flow: Flow, wish: CancelWish): Promise<CancelOutcome> {
     const facts = { job: job.id, topic: job.topic, state: job.state, why: wish.why };
     const line = audited(flow, { org: job.org, kind: "cancel", who: wish.by, what: "cancelled", facts });
     if (!(await settle(flow, found, next, [line]))) return "stale";
-    tellWorkers(flow, job, wish);
+    tellWorkers(flow, job, wish.by, wish.why);
     return { kind: "cancelled", state: next.state };
   });
 }
 
-/** Also of an attempt that was thought lost: somebody may still be at it. */
-function tellWorkers(flow: Flow, job: Job, { by, why }: CancelWish): void {
-  if (job.attempt === 0 || isFinal(job.state)) return;
+/** The job as it was before it ended. Also of an attempt that was thought lost: somebody may still be at it. */
+export function tellWorkers(flow: Flow, job: Job, by: string, why: string): void {
+  if (job.attempt === 0) return;
   const { bus, clock, log, name } = flow.world;
   try {
     bus.tell(

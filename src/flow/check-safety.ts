@@ -77,11 +77,10 @@ async function settleVerdict(
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
     const decided: Job = await decide(flow, now.value, decision);
+    // Before the commit, in its tick: a crash after it must not leave a decision without its line.
+    if (tries === 0) noteAudit(flow, decisionLine(decided));
     const placed = await place(flow, now, decided, [], guards);
-    if (placed !== "stale") {
-      noteAudit(flow, decisionLine(decided));
-      break;
-    }
+    if (placed !== "stale") break;
     now = await flow.world.store.load(JOBS, id);
     if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept: it is the answer when its time comes.
   }
@@ -119,8 +118,8 @@ function keptVerdict(flow: Flow, job: Job): Decision | null {
 }
 
 export function policyRequestOf(job: Job): PolicyRequest {
-  const { id: jobId, org, topic, priority, capability, riskTags, requires, actorId } = job;
-  return {
+  const { id: jobId, org, topic, priority, capability, riskTags, requires, actorId, input } = job;
+  const request = {
     jobId,
     org,
     topic,
@@ -132,8 +131,9 @@ export function policyRequestOf(job: Job): PolicyRequest {
     actorId,
     actorType: job.actorType ?? null,
     packId: job.packId ?? null,
-    input: job.input.kind === "inline" ? job.input.value : null,
+    input: input.kind === "inline" ? input.value : null,
   };
+  return input.kind === "inline" ? request : { ...request, inputOmitted: { bytes: input.bytes } };
 }
 
 /** Kept durably at `cordum:scheduler:input_fail_open_total`. */

@@ -1,4 +1,5 @@
 import { DEFAULT_ORG } from "../jobs/submission.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
 import { JOBS } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
@@ -216,17 +217,20 @@ async function writeLetter(
   }
 }
 
-/** Whose message it was. What cannot be read, or is about no job that is known, is the operator's. */
+/**
+ * Whose message it was. What cannot be read, or is about no job that is known, is the operators': it may be anybody's, so
+ * no tenant sees it, not even the default one.
+ */
 async function orgOf(flow: Flow, content: Content): Promise<string> {
-  if (content.kind === "undecodable") return DEFAULT_ORG;
+  if (content.kind === "undecodable") return EVERY_ORG;
   const { body } = content.packet;
-  if (body.kind !== "job_result" && body.kind !== "job_request") return DEFAULT_ORG;
+  if (body.kind !== "job_result" && body.kind !== "job_request") return EVERY_ORG;
   const found = await flow.world.store.load(JOBS, body.jobId);
-  if (body.kind === "job_result") return found?.value.org ?? DEFAULT_ORG;
+  if (body.kind === "job_result") return found?.value.org ?? EVERY_ORG;
   // Anybody can write a tenant's name into a packet: that puts no letter before a tenant it may not speak for.
   const claimed = body.tenantId || DEFAULT_ORG;
   const isBelieved = flow.settings.current.unsignedTenants.includes(claimed) || found?.value.org === claimed;
-  return isBelieved ? claimed : DEFAULT_ORG;
+  return isBelieved ? claimed : EVERY_ORG;
 }
 
 /** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */

@@ -1,18 +1,18 @@
 import { dispatchJob, waitForRule } from "../jobs/attempt.ts";
-import { shareOut } from "../jobs/share.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job, limitOfRule, queueOf } from "../model/job.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
-import { type Held, held, isHeld } from "./aim.ts";
+import { held, isHeld } from "./aim.ts";
 import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";
 import { noteLeaseOver } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
+import { pick } from "./pick.ts";
 import { allowedOf, guardsOf, refusedBy } from "./room.ts";
 
 /**
  * Takes jobs out of a topic's backlog while its window has room, in turn between the orgs that wait.
  *
- * 1. A job is taken under a short lease: two processes do not work on the same head, and a dead one loses nothing.
+ * 1. What cannot go now does not stand in the way of what can (see `pick.ts`).
  * 2. Room is a guard of each commit; the counts read before only say how many are worth taking.
  * 3. Nobody waits for it: it is asked for after a commit by whoever made room, and by the sweeper for those who died.
  */
@@ -52,46 +52,14 @@ async function sendShares(
   waiting: ReadonlyMap<string, number>,
   room: number,
 ): Promise<number> {
-  const { taken, failure } = await takeShares(flow, topic, waiting, room);
-  const sent = await Promise.all(taken.map((job) => sendOne(flow, job)));
+  const { fit, asideCount, failure } = await pick(flow, topic, waiting, room, (job) => held(flow, job));
+  const sent = await Promise.all(fit.map((job) => sendOne(flow, job)));
   if (failure !== null) throw failure;
-  return sent.filter(Boolean).length;
-}
-
-/** Takes jobs of those who wait, in turn by their weights, under a short lease. */
-export async function takeShares(
-  flow: Flow,
-  topic: string,
-  waiting: ReadonlyMap<string, number>,
-  room: number,
-): Promise<{ readonly taken: readonly Versioned<Job>[]; readonly failure: unknown }> {
-  const { orgs } = flow.settings.current;
-  const before = flow.desk.turnOf(topic) ?? { org: anyOf(waiting, flow), taken: 0 };
-  const { shares, turn } = shareOut(waiting, room, before, (org) => orgs[org]?.weight ?? 1);
-  flow.desk.giveTurn(topic, turn);
-  const nowMs = flow.world.clock.now();
-  const takes = await Promise.allSettled(
-    [...shares].map(([org, limit]) =>
-      flow.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
-    ),
-  );
-  // What was taken is used even if another org's take failed: it would be hidden until its lease ends.
-  const taken = takes.flatMap((take) => (take.status === "fulfilled" ? take.value : []));
-  const failed = takes.find((take) => take.status === "rejected");
-  return { taken, failure: failed ? failed.reason : null };
-}
-
-/** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
-function anyOf(waiting: ReadonlyMap<string, number>, flow: Flow): string {
-  return [...waiting.keys()][Math.floor(flow.world.random.next() * waiting.size)] ?? "";
+  // Those set aside have left the backlog: there may be more behind them.
+  return sent.filter(Boolean).length + asideCount;
 }
 
 async function sendOne(flow: Flow, taken: Versioned<Job>): Promise<boolean> {
-  const holding = held(flow, taken.value);
-  if (holding) {
-    await setAside(flow, taken, holding);
-    return holding.kind === "waits"; // It has left the backlog: those behind it are tried as well.
-  }
   const job = dispatchJob(taken.value, given(flow));
   const committed = await apply(flow, {
     org: job.org,
@@ -119,11 +87,9 @@ export async function putBack(flow: Flow, taken: Versioned<Job>, guard: Guard): 
   await flow.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
 }
 
-/** Not for any worker that this process could send it to now. */
-export async function setAside(flow: Flow, taken: Versioned<Job>, holding: Held): Promise<void> {
-  const { org, topic } = taken.value;
-  if (holding.kind === "stays") await flow.world.store.untake(JOBS, queueOf(topic, org), [taken.id]);
-  else await apply(flow, { org, puts: [put(JOBS, taken.id, taken, holding.job)] });
+/** All that have a backlog: something that kept jobs from going is over. */
+export async function drainAll(flow: Flow): Promise<void> {
+  for (const topic of (await backlogTopics(flow)).keys()) drain(flow, topic);
 }
 
 /** The topics that have a backlog. */
@@ -134,5 +100,3 @@ export async function backlogTopics(flow: Flow): Promise<ReadonlyMap<string, num
 const ROUNDS_MAX = 1_000;
 const BATCH_MAX = 256;
 const GROUP_MAX = 10_000;
-/** Long enough for a commit, short enough that a job taken by a process that died is soon taken again. */
-const TAKE_LEASE_MS = 5_000;

@@ -1,4 +1,5 @@
 import { type Explanation, explainJob, type Surroundings } from "../jobs/explain.ts";
+import { worksFor } from "../jobs/placement.ts";
 import {
   BACKLOG_GROUP,
   backlogGroupOf,
@@ -15,19 +16,29 @@ import { leaseFor } from "./fail-open.ts";
 import type { Flow } from "./flow.ts";
 import { limitOfOrg } from "./room.ts";
 
-/** Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`. */
+/**
+ * Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`.
+ *
+ * `isForAll`: whoever asks may see all tenants. Everybody else is told no number of others, and not what servers said.
+ */
 export type Explained =
   | { readonly kind: "explained"; readonly job: Job; readonly around: Surroundings; readonly explanation: Explanation }
   | { readonly kind: "not_found" };
 
-export async function explain(flow: Flow, wish: { readonly org: string; readonly jobId: string }): Promise<Explained> {
+export interface ExplainWish {
+  readonly org: string;
+  readonly jobId: string;
+  readonly isForAll: boolean;
+}
+
+export async function explain(flow: Flow, wish: ExplainWish): Promise<Explained> {
   const found = await loadOwn(flow, wish);
   if (!found) return { kind: "not_found" };
-  const around = await surroundingsOf(flow, found.value);
+  const around = await surroundingsOf(flow, found.value, wish.isForAll);
   return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
 }
 
-async function surroundingsOf(flow: Flow, job: Job): Promise<Surroundings> {
+async function surroundingsOf(flow: Flow, job: Job, isForAll: boolean): Promise<Surroundings> {
   const { clock, store } = flow.world;
   const nowMs = clock.now();
   const settings = flow.settings.current;
@@ -42,19 +53,22 @@ async function surroundingsOf(flow: Flow, job: Job): Promise<Surroundings> {
   const ofOrg = limitOfOrg(settings, job.org);
   const ofRule = limitOfRule(job);
   const aim = aimOf(flow, job);
-  const serving = flow.roster.serving(job.topic, nowMs);
+  const serving = flow.roster.serving(job.topic, nowMs).filter((worker) => worksFor(worker, job.org));
+  const window = { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax };
+  const breaker = refusal(flow);
   return {
     nowMs,
-    window: { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax },
+    window: { isEmpty: window.used === 0, isFull: window.used >= window.max, use: isForAll ? window : null },
     tenant: ofOrg === null ? null : { used: running.get(job.org) ?? 0, max: ofOrg },
     rule: ofRule === null ? null : { used: underRules.get(underRule(job).name) ?? 0, max: ofRule },
-    backlog: { topic: backlog.get(job.topic) ?? 0, tenant: backlogOfTopic.get(job.org) ?? 0 },
+    backlog: { topic: isForAll ? (backlog.get(job.topic) ?? 0) : null, tenant: backlogOfTopic.get(job.org) ?? 0 },
     workers: { serving: serving.length, free: serving.filter(({ load, loadMax }) => load < loadMax).length },
     unfit: aim.kind === "wait" ? aim.why : null,
     isIdle: flow.desk.isIdle(job.topic, nowMs),
-    breaker: refusal(flow),
+    breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
     failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
   };
 }
 
+const LEFT_ALONE = "it is left alone for a while";
 const GROUP_MAX = 10_000;

@@ -10,8 +10,8 @@ import {
   isInForce,
   isOnLease,
   leasesOf,
-  OPEN_LEASES,
   OPEN_LEASES_LIST,
+  openCountersOf,
   openLease,
   seeLease,
 } from "../model/fail-open.ts";
@@ -53,9 +53,11 @@ export async function openFailOpen(flow: Flow, wish: FailOpenWish): Promise<Open
   const committed = await apply(flow, {
     org: scope,
     puts: [put(FAIL_OPENS, lease.id, null, lease), noteOf(flow, lease, by, "opened")],
-    guards: [{ kind: "counter", counter: OPEN_LEASES, max: FAIL_OPEN_MAX }],
+    guards: openCountersOf(scope).map((bound) => ({ kind: "counter", ...bound })),
   });
-  if (committed.kind === "refused") return { kind: "too_many", limit: FAIL_OPEN_MAX };
+  if (committed.kind === "refused") {
+    return { kind: "too_many", limit: committed.guard.kind === "counter" ? committed.guard.max : 0 };
+  }
   if (committed.kind === "stale") throw new Error(`lease \`${lease.id}\` exists already`);
   const until = new Date(lease.endsMs).toISOString();
   log.write("warn", "fail_open_opened", { lease: lease.id, scope, reason, by, until });
@@ -82,7 +84,7 @@ export function closeFailOpen(flow: Flow, id: string, by: string): Promise<Close
 export async function listFailOpen(flow: Flow, scopes: readonly string[] | null = null): Promise<readonly FailOpen[]> {
   const pages = await Promise.all(
     (scopes ?? [null]).map((scope) =>
-      flow.world.store.list(FAIL_OPENS, { index: leasesOf(scope), limit: FAIL_OPEN_MAX }),
+      flow.world.store.list(FAIL_OPENS, { index: leasesOf(scope), limit: FAIL_OPEN_MAX.listed }),
     ),
   );
   const leases = pages.flatMap(({ items }) => items.map(({ value }) => value));
@@ -196,7 +198,7 @@ function changed(flow: Flow): void {
 function renewLeases(flow: Flow): Promise<void> {
   const { clock, store } = flow.world;
   return flow.safety.leasesRead.run(clock.now(), async () => {
-    const page = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX });
+    const page = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX.listed });
     flow.safety.leases = page.items.map(({ value }) => value);
     for (const lease of flow.safety.leases) countDown(flow, lease);
   });

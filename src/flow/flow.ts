@@ -4,6 +4,7 @@ import type { LiveSettings } from "../settings.ts";
 import type { World } from "../world.ts";
 import { RetryArrivals } from "./arrivals.ts";
 import { AuditDesk } from "./audit.ts";
+import { Bells } from "./bells.ts";
 import { Desk } from "./desk.ts";
 import { Notices } from "./notices.ts";
 import { Pools } from "./pools.ts";
@@ -24,20 +25,24 @@ export interface Flow {
   /** The workers that were heard of, and the pools that they are in. */
   readonly roster: Roster;
   readonly pools: Pools;
+  /** Who waits for work over HTTP. */
+  readonly bells: Bells;
 }
 
 export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
+  const notices = new Notices(world);
   return {
     world,
     settings,
     desk: new Desk(),
-    notices: new Notices(world),
+    notices,
     audit: new AuditDesk(world),
     arrivals: new RetryArrivals(),
     safety: new SafetyDesk(),
     kernel,
     roster: new Roster(() => settings.current.worker.silentMs),
     pools: new Pools(),
+    bells: new Bells(world, notices),
   };
 }
 

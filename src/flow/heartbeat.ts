@@ -1,5 +1,3 @@
-import { resume } from "../jobs/attempt.ts";
-import { JOBS } from "../model/job.ts";
 import { bareTopic } from "../policy/pattern.ts";
 import type { Stop } from "../ports/bus.ts";
 import type { Cancel } from "../ports/clock.ts";
@@ -7,8 +5,8 @@ import type { Heartbeat, Packet } from "../wire/packet.ts";
 import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../wire/subjects.ts";
 import { changedIn } from "./changed.ts";
 import { drain } from "./drain.ts";
-import { type Flow, given } from "./flow.ts";
-import { place } from "./place.ts";
+import { placeFitting } from "./fitting.ts";
+import type { Flow } from "./flow.ts";
 import { POOLS_CHANGED, refreshPools } from "./pools.ts";
 import { ProgressDesk } from "./progress.ts";
 import type { Sign } from "./roster.ts";
@@ -98,25 +96,6 @@ function topicsOf(flow: Flow, sign: Sign): readonly string[] {
   const nowMs = flow.world.clock.now();
   const isServed = (topic: string) => flow.roster.serving(topic, nowMs).some(({ id }) => id === sign.id);
   return flow.desk.idleTopics(IDLE_LOOKED_AT_MAX).filter(isServed);
-}
-
-/** Jobs for which no worker was fit: this one may be. */
-async function placeFitting(flow: Flow, sign: Sign): Promise<void> {
-  const nowMs = flow.world.clock.now();
-  for (const subject of flow.roster.unfitSubjects()) {
-    if (!flow.roster.serving(subject, nowMs).some(({ id }) => id === sign.id)) continue;
-    await Promise.all(flow.roster.recallUnfit(subject).map((id) => placeAgain(flow, id)));
-  }
-}
-
-async function placeAgain(flow: Flow, id: string): Promise<void> {
-  try {
-    const found = await flow.world.store.load(JOBS, id);
-    if (found?.value.state !== "RETRYING" || found.value.wait?.retryClass !== "no_worker") return;
-    await place(flow, found, resume(found.value, given(flow)));
-  } catch (error) {
-    flow.world.log.write("warn", "wake_left_to_sweeper", { id, error: String(error) });
-  }
 }
 
 async function followPools(flow: Flow): Promise<void> {

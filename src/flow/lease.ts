@@ -1,13 +1,16 @@
 import { giveBack, leaseJob } from "../jobs/attempt.ts";
-import { waitForWorker } from "../jobs/placement.ts";
+import { canDo, waitForWorker, worksFor } from "../jobs/placement.ts";
 import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../model/job.ts";
+import { bareTopic } from "../policy/pattern.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { HEARTBEAT, workSubject } from "../wire/subjects.ts";
+import { followSettings, type Held } from "./aim.ts";
 import { apply } from "./apply.ts";
-import { backlogTopics, putBack, setAside, takeShares } from "./drain.ts";
+import { putBack } from "./drain.ts";
 import { heldByLease } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
 import { meet } from "./heartbeat.ts";
+import { pick } from "./pick.ts";
 import { allowedOf, guardsOf } from "./room.ts";
 
 /**
@@ -16,7 +19,8 @@ import { allowedOf, guardsOf } from "./room.ts";
  * 1. They take from the backlog of their own tenant; with a key of every tenant, in turn between those that wait.
  * 2. Taking a job is one commit, with the same guards as sending it. It is theirs under a lease id that nobody else knows,
  *    until the attempt's deadline, which they move on.
- * 3. Who finds nothing waits: until a job of theirs joins a backlog, and looks again within a second in any case.
+ * 3. Who finds nothing waits: until a job of theirs joins a backlog (see `bells.ts`), and looks again within a second in
+ *    any case.
  * 4. Who has gone while its jobs were being taken has taken none: they go back to their places.
  */
 export interface LeaseWish {
@@ -35,16 +39,17 @@ export interface LeaseWish {
 export async function lease(flow: Flow, wish: LeaseWish): Promise<readonly Job[]> {
   const { clock } = flow.world;
   const untilMs = clock.now() + wish.waitMs;
-  const bell = new Bell(flow, wish);
+  const bell = flow.bells.hang(wish);
   try {
     for (;;) {
-      bell.rewind();
+      bell.look();
       announce(flow, wish);
       const jobs = await takeJobs(flow, wish);
       if (wish.signal.aborted) {
         await Promise.all(jobs.map(({ value }) => release(flow, value)));
         return [];
       }
+      if (jobs.length > 0) bell.found();
       const restMs = untilMs - clock.now();
       if (jobs.length > 0 || restMs <= 0) return jobs.map(({ value }) => value);
       await bell.rings(restMs);
@@ -79,15 +84,17 @@ function announce(flow: Flow, { org, workerId, topics, max, capabilities = [], p
 
 async function takeJobs(flow: Flow, wish: LeaseWish): Promise<readonly Versioned<Job>[]> {
   if (wish.pool !== undefined && flow.pools.draining.has(wish.pool)) return [];
-  const wanted = new Set(wish.topics.map(workSubject));
-  const topics = [...(await backlogTopics(flow)).keys()].filter((topic) => wanted.has(workSubject(topic))).sort();
+  const waiting = await waitingFor(flow, wish);
+  if (waiting.length === 0) return [];
+  const inFlight = await flow.world.store.counts(IN_FLIGHT_GROUP, GROUP_MAX);
   const jobs: Versioned<Job>[] = [];
   // Not always the same topic first: the others would wait for as long as it has a backlog.
-  const start = Math.floor(flow.world.random.next() * topics.length);
-  for (const topic of [...topics.slice(start), ...topics.slice(0, start)]) {
+  const start = Math.floor(flow.world.random.next() * waiting.length);
+  for (const [topic, orgs] of [...waiting.slice(start), ...waiting.slice(0, start)]) {
     if (jobs.length >= wish.max || wish.signal.aborted) break;
+    const room = flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
     try {
-      jobs.push(...(await takeOf(flow, wish, topic, wish.max - jobs.length)));
+      jobs.push(...(await takeOf(flow, wish, topic, orgs, Math.min(room, wish.max - jobs.length))));
     } catch (error) {
       // What was leased before is the worker's: it must hear of it.
       if (jobs.length === 0) throw error;
@@ -98,35 +105,59 @@ async function takeJobs(flow: Flow, wish: LeaseWish): Promise<readonly Versioned
   return jobs;
 }
 
-async function takeOf(flow: Flow, wish: LeaseWish, topic: string, max: number): Promise<readonly Versioned<Job>[]> {
-  const { store, log } = flow.world;
-  const [inFlight, waiting] = await Promise.all([
-    store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
-    store.counts(backlogGroupOf(topic), GROUP_MAX),
-  ]);
-  const room = Math.min(max, flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0));
-  const own = wish.org === "*" ? waiting : new Map([...waiting].filter(([org]) => org === wish.org));
-  if (room <= 0 || own.size === 0) return [];
-  const { taken, failure } = await takeShares(flow, topic, await allowedOf(flow, own), room);
-  if (failure !== null) log.write("warn", "lease_take_failed", { topic, error: String(failure) });
-  const leases = await Promise.allSettled(taken.map((job) => leaseOne(flow, wish, job)));
+/** The topics that have jobs for it, by name, and whose. Others' topics are not asked about: everybody asks each second. */
+async function waitingFor(flow: Flow, { org, topics }: LeaseWish): Promise<readonly Waiting[]> {
+  const names = new Set(topics.flatMap(namesOf));
+  const found = await Promise.all(
+    [...names].sort().map(async (topic): Promise<Waiting> => {
+      const orgs = await flow.world.store.counts(backlogGroupOf(topic), GROUP_MAX);
+      const own = orgs.get(org) ?? 0;
+      return [topic, org === "*" ? orgs : new Map(own > 0 ? [[org, own]] : [])];
+    }),
+  );
+  return found.filter(([, orgs]) => orgs.size > 0);
+}
+
+type Waiting = readonly [topic: string, orgs: ReadonlyMap<string, number>];
+
+/** What jobs may call the topic, with and without the prefix of its subject. */
+function namesOf(topic: string): readonly string[] {
+  const subject = workSubject(topic);
+  const bare = bareTopic(subject);
+  return workSubject(bare) === subject ? [bare, subject] : [subject];
+}
+
+async function takeOf(
+  flow: Flow,
+  wish: LeaseWish,
+  topic: string,
+  waiting: ReadonlyMap<string, number>,
+  room: number,
+): Promise<readonly Versioned<Job>[]> {
+  if (room <= 0) return [];
+  const allowed = await allowedOf(flow, waiting);
+  const { fit, failure } = await pick(flow, topic, allowed, room, holdingFor(flow, wish));
+  if (failure !== null) flow.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
+  const leases = await Promise.allSettled(fit.map((job) => leaseOne(flow, wish, job)));
   const leased = leases.flatMap((one) => (one.status === "fulfilled" && one.value !== null ? [one.value] : []));
   const failed = leases.find((one) => one.status === "rejected");
   if (failed && leased.length === 0) throw failed.reason;
   return leased;
 }
 
+/** What keeps a job from this worker; its pool counts for what it can do, as it does where work is sent. */
+function holdingFor(flow: Flow, { org, workerId, capabilities = [] }: LeaseWish): (job: Job) => Held | null {
+  followSettings(flow);
+  let abilities: ReadonlySet<string> | null = null;
+  return (job) => {
+    const unpermitted = heldByLease(flow, job);
+    if (unpermitted || job.requires.length === 0) return unpermitted;
+    abilities ??= new Set([...capabilities, ...flow.roster.abilitiesOf({ id: workerId, transport: "http", org })]);
+    return canDo(abilities, job.requires) ? null : leftToOthers(flow, job);
+  };
+}
+
 async function leaseOne(flow: Flow, wish: LeaseWish, taken: Versioned<Job>): Promise<Versioned<Job> | null> {
-  const unpermitted = heldByLease(flow, taken.value);
-  if (unpermitted) {
-    await setAside(flow, taken, unpermitted);
-    return null;
-  }
-  const abilities = wish.capabilities ?? [];
-  if (!taken.value.requires.every((name) => abilities.includes(name))) {
-    await leaveToOthers(flow, taken);
-    return null;
-  }
   const job = leaseJob(taken.value, wish.workerId, flow.world.random.id(), given(flow));
   const puts = [put(JOBS, taken.id, taken, job)];
   const committed = await apply(flow, { org: job.org, puts, guards: guardsOf(job, flow.settings.current) });
@@ -144,15 +175,13 @@ async function leaseOne(flow: Flow, wish: LeaseWish, taken: Versioned<Job>): Pro
 }
 
 /** It requires what this worker cannot do: it must not stand in the way of jobs that it can. */
-async function leaveToOthers(flow: Flow, taken: Versioned<Job>): Promise<void> {
-  const { topic, id, requires } = taken.value;
-  const nowMs = flow.world.clock.now();
-  const isFit = ({ capabilities }: { capabilities: ReadonlySet<string> }) =>
-    requires.every((name) => capabilities.has(name));
-  if (flow.roster.serving(topic, nowMs).some(isFit)) return setAside(flow, taken, { kind: "stays" });
-  flow.roster.rememberUnfit(topic, id);
+function leftToOthers(flow: Flow, job: Job): Held {
+  const { topic, org, requires } = job;
+  const workers = flow.roster.serving(topic, flow.world.clock.now());
+  if (workers.some((worker) => worksFor(worker, org) && canDo(worker.capabilities, requires))) return { kind: "stays" };
+  flow.roster.rememberUnfit(topic, job);
   const why = `no worker of the topic that is known can do ${requires.map((name) => `\`${name}\``).join(", ")}`;
-  await setAside(flow, taken, { kind: "waits", job: waitForWorker(taken.value, why, given(flow)) });
+  return { kind: "waits", job: waitForWorker(job, why, given(flow)) };
 }
 
 /** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */
@@ -166,55 +195,6 @@ export async function release(flow: Flow, { id, org, leaseId }: Job): Promise<vo
   }
 }
 
-/** Rings when a job joins a backlog that the worker takes from, when it has gone, and now and then in any case. */
-class Bell {
-  readonly #flow: Flow;
-  readonly #signal: AbortSignal;
-  readonly #stopListening: () => void;
-  #hasRung = false;
-  #wake = (): void => {};
-  readonly #ring = (): void => {
-    this.#hasRung = true;
-    this.#wake();
-  };
-
-  constructor(flow: Flow, { org, topics, signal }: LeaseWish) {
-    this.#flow = flow;
-    this.#signal = signal;
-    const subjects = new Set(topics.map(workSubject));
-    this.#stopListening = flow.notices.listen((notice) => {
-      if (notice.state !== "SCHEDULED" || (org !== "*" && notice.org !== org)) return;
-      if (subjects.has(workSubject(notice.topic))) this.#ring();
-    });
-    signal.addEventListener("abort", this.#ring);
-  }
-
-  /** What rings from now on says that looking again is worth while. */
-  rewind(): void {
-    this.#hasRung = false;
-  }
-
-  rings(restMs: number): Promise<void> {
-    const { clock, random } = this.#flow.world;
-    if (this.#hasRung || this.#signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const delayMs = Math.min(restMs, LOOK_EVERY_MS * (0.5 + random.next() / 2));
-      const cancel = clock.after(delayMs, () => this.#wake());
-      this.#wake = () => {
-        cancel();
-        this.#wake = () => {};
-        resolve();
-      };
-    });
-  }
-
-  stop(): void {
-    this.#stopListening();
-    this.#signal.removeEventListener("abort", this.#ring);
-  }
-}
-
 export const LEASE_WAIT_MS_MAX = 55_000;
-const LOOK_EVERY_MS = 1_000;
 const ANNOUNCED_EVERY_MS = 5_000;
 const GROUP_MAX = 10_000;

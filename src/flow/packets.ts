@@ -81,7 +81,7 @@ function metadataOf(job: Job): JobMetadata {
 /** Tells whoever watches the dead letters that a job has ended unhappily. */
 export function deadLetterMessage(sender: string, job: Job): Message {
   return {
-    id: `dlq:${job.id}@${job.attempt}`,
+    id: deadLetterIdOf(job),
     subject: DLQ,
     packet: packet(sender, job.traceId, job.updatedMs, {
       kind: "job_result",
@@ -93,6 +93,9 @@ export function deadLetterMessage(sender: string, job: Job): Message {
     }),
   };
 }
+
+/** A job that was revived may end again in the same attempt: to the broker that is another message. */
+export const deadLetterIdOf = ({ id, attempt, updatedMs }: Job): string => `dlq:${id}@${attempt}.${updatedMs}`;
 
 export function requestIn(packet: Packet): JobRequest {
   if (packet.body.kind === "job_request") return packet.body;

@@ -5,6 +5,8 @@ import type { PoolSettings } from "../settings.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { audited } from "./audit.ts";
 import { tellChanged } from "./changed.ts";
+import { drainAll } from "./drain.ts";
+import { placeAllFitting } from "./fitting.ts";
 import type { Flow } from "./flow.ts";
 import type { PoolFacts } from "./roster.ts";
 
@@ -14,6 +16,7 @@ import type { PoolFacts } from "./roster.ts";
  * 1. The record in the store is the truth; every process keeps a copy, made anew when it is told of a change, and every
  *    few seconds in case it was not.
  * 2. A pool that is being drained gets nothing new; what its workers have, they finish.
+ * 3. What waited for a pool goes on as soon as this process knows that it takes work again.
  */
 export class Pools {
   draining: ReadonlySet<string> = new Set();
@@ -68,13 +71,22 @@ export async function setDraining(flow: Flow, name: string, isDraining: boolean,
   return pool;
 }
 
-/** Reads which pools are being drained. True when some pool takes work again that did not before. */
-export async function refreshPools(flow: Flow): Promise<boolean> {
+/** Reads which pools are being drained. */
+export async function refreshPools(flow: Flow): Promise<void> {
   const page = await flow.world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
   const draining = new Set(page.items.filter(({ value }) => value.isDraining).map(({ id }) => id));
   const before = flow.pools.draining;
   flow.pools.draining = draining;
-  return [...before].some((name) => !draining.has(name));
+  if ([...before].some((name) => !draining.has(name))) flow.desk.track(goOn(flow));
+}
+
+/** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */
+async function goOn(flow: Flow): Promise<void> {
+  try {
+    await Promise.all([drainAll(flow), placeAllFitting(flow)]);
+  } catch (error) {
+    flow.world.log.write("warn", "drain_left_to_sweeper", { error: String(error) });
+  }
 }
 
 export const POOLS_CHANGED = "pools";

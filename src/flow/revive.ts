@@ -8,7 +8,7 @@ import { fromBase64 } from "../wire/base64.ts";
 import { decodePacket } from "../wire/codec.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
-import { audited, decisionLine, noteAudit } from "./audit.ts";
+import { audited, decisionLine } from "./audit.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { decide } from "./decide.ts";
 import { accountIn } from "./deliver.ts";
@@ -92,10 +92,8 @@ async function retryJob(
   ];
   if (safety.local) {
     const checked = await decide(flow, revived, safety.local(policyRequestOf(revived)));
-    const state = await place(flow, found, checked, puts);
-    if (state === "stale") return "stale";
-    noteAudit(flow, decisionLine(checked));
-    return { kind: "revived", jobId, state };
+    const state = await place(flow, found, checked, [...puts, audited(flow, decisionLine(checked))]);
+    return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
   const announced = submitMessage(name, revived);
   const committed = await apply(flow, {

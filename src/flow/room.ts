@@ -6,7 +6,8 @@ import type { Flow } from "./flow.ts";
 
 /**
  * What bounds the jobs that are with workers: the topic's window, the tenant's limit, and the limit of the rule that
- * allowed the job; and the lease, for a job whose only permission it is. Each is a guard of the commit that sends the job, so that no race can exceed it (L25).
+ * allowed the job; and the lease, for a job whose only permission it is. Each is a guard of the commit that sends the job,
+ * so that no race can exceed it (L25).
  */
 export function guardsOf(job: Job, settings: Settings): readonly Guard[] {
   const guards: Guard[] = [{ kind: "counter", counter: inFlightOf(job.topic), max: settings.dispatch.windowMax }];

@@ -1,3 +1,4 @@
+import type { Work } from "../jobs/placement.ts";
 import { workSubject } from "../wire/subjects.ts";
 import { Entry } from "./roster-entry.ts";
 
@@ -6,7 +7,8 @@ import { Entry } from "./roster-entry.ts";
  *
  * 1. Hints only: it may lack workers that are there, and list some that have just gone. Nothing is lost by either; the
  *    job's record and its deadline are the truth.
- * 2. Bounded: the one that was silent for the longest makes room. Who is silent for `worker.silent_ms` is not there.
+ * 2. Bounded: the one that was silent for the longest makes room; over HTTP, where each key may name as many as it
+ *    likes, of its own tenant. Who is silent for `worker.silent_ms` is not there.
  * 3. A worker's load is what it last reported, and what was sent to it since and is not answered: a burst between two
  *    heartbeats does not land on one worker (L41).
  */
@@ -62,12 +64,14 @@ export class Roster {
   readonly #silentMs: () => number;
   /** Who comes over HTTP has a name within its tenant: it cannot pass itself off as another's worker. */
   readonly #workers = new Map<string, Entry>();
+  /** The keys of those that come over HTTP, by tenant, in the same order. */
+  readonly #ofOrg = new Map<string, Set<string>>();
   /** Subject of the work → who serves it; made when first asked for, and anew when anybody changes. */
   #serving = new Map<string, readonly Entry[]>();
   /** Job → the worker that it was sent to. */
   readonly #sent = new Map<string, Entry>();
   /** Jobs for which no known worker of their topic is fit, by the subject of their work. */
-  readonly #unfit = new Map<string, Set<string>>();
+  readonly #unfit = new Map<string, Map<string, Work>>();
   #unfitCount = 0;
   /** By the names of pools: which topics workers serve that did not name any themselves, and what they can do. */
   #poolOf: (pool: string) => PoolFacts = () => NO_POOL;
@@ -81,15 +85,24 @@ export class Roster {
     const key = keyOf(sign);
     const before = this.#workers.get(key);
     const isBack = before === undefined || nowMs - before.lastSeenMs > this.#silentMs() || before.isLeaving;
-    if (before === undefined && this.#workers.size >= WORKERS_MAX) this.#forgetOne();
+    if (before === undefined) this.#makeRoom(sign);
     const worker = before ?? new Entry(sign);
     const isChanged = worker.take(sign, nowMs);
     // In the order in which they were last heard of.
     this.#workers.delete(key);
     this.#workers.set(key, worker);
+    if (worker.transport === "http") this.#keepOrder(key, worker.org ?? "");
     if (!isChanged && before !== undefined) return isBack;
     this.#serving = new Map();
     return (isBack || isChanged) && !worker.isLeaving;
+  }
+
+  /** What the worker can do: by itself, and by its pool. */
+  abilitiesOf(sign: Pick<Sign, "id" | "transport" | "org">): ReadonlySet<string> {
+    const worker = this.#workers.get(keyOf(sign));
+    if (!worker) return NOTHING;
+    worker.giveAbilities(this.#factsOf(worker).capabilities);
+    return worker.capabilities;
   }
 
   /** By id. */
@@ -145,21 +158,23 @@ export class Roster {
   }
 
   /** The job waits for a worker that can do what it requires. */
-  rememberUnfit(topic: string, jobId: string): void {
+  rememberUnfit(topic: string, { id, org, requires }: Work & { readonly id: string }): void {
     if (this.#unfitCount >= UNFIT_MAX) return; // It comes back by itself, later.
     const subject = workSubject(topic);
-    const jobs = this.#unfit.get(subject) ?? new Set();
-    if (!jobs.has(jobId)) this.#unfitCount++;
-    this.#unfit.set(subject, jobs.add(jobId));
+    const jobs = this.#unfit.get(subject) ?? new Map<string, Work>();
+    if (!jobs.has(id)) this.#unfitCount++;
+    this.#unfit.set(subject, jobs.set(id, { org, requires }));
   }
 
-  /** Once: who still waits is remembered again. */
-  recallUnfit(topic: string): readonly string[] {
-    const jobs = this.#unfit.get(workSubject(topic));
-    if (!jobs) return [];
-    this.#unfit.delete(workSubject(topic));
-    this.#unfitCount -= jobs.size;
-    return [...jobs];
+  /** Those that are fit now, once: who still waits is remembered again. */
+  recallUnfit(topic: string, isFit: (work: Work) => boolean): readonly string[] {
+    const subject = workSubject(topic);
+    const jobs = this.#unfit.get(subject) ?? new Map<string, Work>();
+    const ids = [...jobs].flatMap(([id, work]) => (isFit(work) ? [id] : []));
+    for (const id of ids) jobs.delete(id);
+    this.#unfitCount -= ids.length;
+    if (jobs.size === 0) this.#unfit.delete(subject);
+    return ids;
   }
 
   /** Subjects of topics that have such jobs. */
@@ -179,7 +194,7 @@ export class Roster {
     if (this.#serving.size >= TOPICS_MAX) this.#serving.clear();
     const found: Entry[] = [];
     for (const worker of this.#workers.values()) {
-      const pool = worker.pool === null ? NO_POOL : this.#poolOf(worker.pool);
+      const pool = this.#factsOf(worker);
       const isServing = worker.subjects.size > 0 ? worker.subjects.has(subject) : pool.serves(subject);
       if (!isServing) continue;
       worker.giveAbilities(pool.capabilities);
@@ -191,21 +206,42 @@ export class Roster {
     return found;
   }
 
+  #factsOf({ pool }: Entry): PoolFacts {
+    return pool === null ? NO_POOL : this.#poolOf(pool);
+  }
+
   #isThere(worker: Entry, nowMs: number): boolean {
     return nowMs - worker.lastSeenMs <= this.#silentMs();
+  }
+
+  #keepOrder(key: string, org: string): void {
+    const keys = this.#ofOrg.get(org) ?? new Set();
+    keys.delete(key);
+    this.#ofOrg.set(org, keys.add(key));
+  }
+
+  #makeRoom({ transport, org }: Sign): void {
+    const own = transport === "http" ? this.#ofOrg.get(org ?? "") : undefined;
+    if (own && own.size >= WORKERS_OF_ORG_MAX) this.#forgetFirst(own.values());
+    else if (this.#workers.size >= WORKERS_MAX) this.#forgetFirst(this.#workers.keys());
+  }
+
+  #forgetFirst(keys: Iterable<string>): void {
+    for (const key of keys) {
+      const worker = this.#workers.get(key);
+      if (worker) this.#forget(key, worker);
+      return;
+    }
   }
 
   #forget(key: string, worker: Entry): void {
     for (const jobId of worker.unanswered.keys()) this.#sent.delete(jobId);
     this.#workers.delete(key);
     this.#serving = new Map();
-  }
-
-  #forgetOne(): void {
-    for (const [key, worker] of this.#workers) {
-      this.#forget(key, worker);
-      return;
-    }
+    if (worker.transport !== "http") return;
+    const own = this.#ofOrg.get(worker.org ?? "");
+    own?.delete(key);
+    if (own?.size === 0) this.#ofOrg.delete(worker.org ?? "");
   }
 }
 
@@ -236,7 +272,9 @@ function viewOf(worker: Entry): WorkerView {
 }
 
 const NO_POOL: PoolFacts = { serves: () => false, capabilities: [] };
+const NOTHING: ReadonlySet<string> = new Set();
 const WORKERS_MAX = 10_000;
+const WORKERS_OF_ORG_MAX = 1_000;
 const TOPICS_MAX = 10_000;
 const SENT_MAX = 65_536;
 const UNFIT_MAX = 10_000;

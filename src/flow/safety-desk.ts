@@ -11,6 +11,8 @@ export class SafetyDesk {
   breaker: Breaker = CLOSED;
   /** Of the record that the copy comes from; 0 when there is none yet. */
   breakerVersion = 0;
+  /** How often the copy was made anew: whether it was while somebody read the record. */
+  breakerCopies = 0;
   readonly breakerRead = new Reading();
   /** Claims of probes under way: one that is being asked for need not be asked for again. */
   claiming = 0;

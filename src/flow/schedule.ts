@@ -19,6 +19,7 @@ export async function schedule(flow: Flow, packet: Packet): Promise<void> {
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
   refuseOtherTenants(flow, request.tenantId || DEFAULT_ORG);
   const admitted = await admit(flow, submissionIn(packet, request), SUBMIT);
+  if (admitted.kind === "unusable") throw permanent(new Error("this job id cannot be used; choose another one"));
   if (admitted.kind === "conflict") {
     throw permanent(
       new Error(`job \`${request.jobId}\` is known with another body; use an id of its own for each job`),

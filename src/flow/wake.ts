@@ -9,6 +9,7 @@ import type { Table } from "../model/table.ts";
 import { type Due, put, type Versioned } from "../ports/store.ts";
 import { inputKey, outputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
+import { tellWorkers } from "./cancel.ts";
 import { checkSafety } from "./check-safety.ts";
 import { wakeLease } from "./fail-open.ts";
 import { settle } from "./finish.ts";
@@ -59,7 +60,9 @@ async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   }
   const passed = passTime(job, given(flow));
   if (passed) {
-    await settle(flow, found, passed);
+    const isSettled = await settle(flow, found, passed);
+    // Somebody may still be at it, for nothing.
+    if (isSettled && passed.state === "TIMEOUT") tellWorkers(flow, job, "cordum", passed.error?.message ?? "timed out");
     return;
   }
   if (job.wait) flow.arrivals.note(job.wait.retryClass, flow.world.clock.now());
@@ -74,7 +77,8 @@ async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
 
 /**
  * After its retention a job leaves with its payloads: those it points at, the input as its client wrote it (an approval
- * points at a copy), and what workers wrote whose results did not count.
+ * points at a copy), and what workers wrote whose results did not count. The record goes first: one that somebody has
+ * given another life meanwhile keeps its payloads, and what a crash leaves behind ends by itself.
  */
 async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   const { id, input, output, attempt, org } = found.value;
@@ -83,8 +87,8 @@ async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   if (output?.kind === "pointer") keys.add(output.ptr);
   // For workers of others an input is put where they look for it, and they put their results where they are looked for.
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
-  await Promise.all([...keys].map((key) => flow.world.blobs.delete(key)));
-  await apply(flow, { org, puts: [put(JOBS, found.id, found, null)] });
+  const committed = await apply(flow, { org, puts: [put(JOBS, found.id, found, null)] });
+  if (committed.kind === "committed") await Promise.all([...keys].map((key) => flow.world.blobs.delete(key)));
 }
 
 async function forget<T>(flow: Flow, table: Table<T>, found: Versioned<T>): Promise<void> {

@@ -39,9 +39,13 @@ export const MAY: Readonly<Record<Role, readonly Access[]>> = {
 export const LOCAL: Principal = { id: "local", org: EVERY_ORG, role: "admin" };
 export const ANYBODY: Principal = { id: "anybody", org: DEFAULT_ORG, role: "viewer" };
 
-export function mayCall(principal: Principal, { access, everyTenant }: Pick<Route, "access" | "everyTenant">): boolean {
+export function mayCall(
+  principal: Principal,
+  { access, orAccess = access, everyTenant }: Pick<Route, "access" | "orAccess" | "everyTenant">,
+): boolean {
   if (principal.org !== EVERY_ORG && (everyTenant || access === "system")) return false;
-  return access === "system" ? principal.role === "admin" : MAY[principal.role].includes(access);
+  if (access === "system") return principal.role === "admin";
+  return MAY[principal.role].includes(access) || MAY[principal.role].includes(orAccess);
 }
 
 /** The tenant that a request is about. */

@@ -1,3 +1,7 @@
+/**
+ * Approvals over HTTP: the jobs of a tenant that wait for a human, with everything that the human decides about, and the
+ * two answers. Whether somebody may give one is decided in `jobs/approval.ts`.
+ */
 import { approve, reject } from "../flow/approve.ts";
 import { JOBS, type Job, jobsOf } from "../model/job.ts";
 import { redact } from "../model/redact.ts";

@@ -1,6 +1,13 @@
+/**
+ * Dead letters over HTTP: listed, read, tried again, dropped. A tenant has those of its own jobs and messages; a key of `*`
+ * that names no tenant has all, also the messages that nobody can say whose they are.
+ */
 import { dropLetter, retryLetter } from "../flow/revive.ts";
-import { DEAD_LETTERS, deadLettersOf } from "../model/dead-letter.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
+import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../model/dead-letter.ts";
 import { redact } from "../model/redact.ts";
+import type { Versioned } from "../ports/store.ts";
+import { shownTo } from "./access.ts";
 import { listPage, PAGE_QUERY, pageOf } from "./page.ts";
 import { payloadValue } from "./payload.ts";
 import { Problem } from "./problem.ts";
@@ -12,7 +19,7 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/dlq",
-    summary: "What could not be done, newest first",
+    summary: "What could not be done, newest first; with a key of tenant `*` that names none, of all tenants",
     access: "read",
     query: PAGE_QUERY,
     answer: pageOf(LETTER),
@@ -44,23 +51,22 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listDeadLetters({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
-  return listPage(flow.world.store, DEAD_LETTERS, deadLettersOf(org), query, (item) => deadLetterView(item.value));
+async function listDeadLetters({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const index = deadLettersOf(shownTo(request));
+  return listPage(flow.world.store, DEAD_LETTERS, index, request.query, (item) => deadLetterView(item.value));
 }
 
-async function getDeadLetter({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Answer> {
-  const id = params.id ?? "";
-  const found = await flow.world.store.load(DEAD_LETTERS, id);
-  if (found === null || found.value.org !== org) throw noSuchLetter(id, org);
-  const { source } = found.value;
+async function getDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { value: letter } = await loadLetter(flow, request);
+  const { source } = letter;
   const input = source.kind === "job" ? await payloadValue(flow.world.blobs, source.input) : null;
   const { paths } = flow.settings.current.redaction;
-  return ok(deadLetterDetail(found.value, redact(input, { paths, at: "input" }), paths));
+  return ok(deadLetterDetail(letter, redact(input, { paths, at: "input" }), paths));
 }
 
-async function retryDeadLetter({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
-  const id = params.id ?? "";
-  const outcome = await retryLetter(flow, { org, id, by: principal.id });
+async function retryDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { id, value } = await loadLetter(flow, request);
+  const outcome = await retryLetter(flow, { org: value.org, id, by: request.principal.id });
   switch (outcome.kind) {
     case "revived":
       return ok({ job_id: outcome.jobId, state: outcome.state });
@@ -75,22 +81,30 @@ async function retryDeadLetter({ flow }: Gateway, { org, params, principal }: Ga
     case "not_revivable":
       throw new Problem("job_gone", `job \`${outcome.jobId}\` is ${outcome.state}; nothing is left to be tried`);
     case "not_found":
-      throw noSuchLetter(id, org);
+      throw noSuchLetter(request);
     default:
       return outcome satisfies never;
   }
 }
 
-async function dropDeadLetter({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
-  const id = params.id ?? "";
-  const outcome = await dropLetter(flow, { org, id, by: principal.id });
-  if (outcome.kind === "not_found") throw noSuchLetter(id, org);
+async function dropDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { id, value } = await loadLetter(flow, request);
+  const outcome = await dropLetter(flow, { org: value.org, id, by: request.principal.id });
+  if (outcome.kind === "not_found") throw noSuchLetter(request);
   return ok({ id, dropped: true });
 }
 
-function noSuchLetter(id: string, org: string): Problem {
-  return new Problem(
-    "dead_letter_not_found",
-    `no dead letter \`${id}\` of tenant \`${org}\`; \`GET /api/v1/dlq\` lists them`,
-  );
+/** One that the caller may see. */
+async function loadLetter({ world }: Gateway["flow"], request: GatewayRequest): Promise<Versioned<DeadLetter>> {
+  const found = await world.store.load(DEAD_LETTERS, request.params.id ?? "");
+  const tenant = shownTo(request);
+  if (found !== null && (tenant === EVERY_ORG || found.value.org === tenant)) return found;
+  throw noSuchLetter(request);
+}
+
+function noSuchLetter(request: GatewayRequest): Problem {
+  const tenant = shownTo(request);
+  const whose = tenant === EVERY_ORG ? "" : ` of tenant \`${tenant}\``;
+  const id = request.params.id ?? "";
+  return new Problem("dead_letter_not_found", `no dead letter \`${id}\`${whose}; \`GET /api/v1/dlq\` lists them`);
 }

@@ -1,7 +1,12 @@
+/**
+ * Jobs over HTTP: submitted, listed, read, explained, cancelled, remediated. A tenant's jobs are there for that tenant
+ * alone; what is shown of an input has passed the redaction.
+ */
 import { Type } from "typebox";
 import { cancel } from "../flow/cancel.ts";
 import { explain } from "../flow/explain.ts";
 import { remedied } from "../jobs/remedy.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
 import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../model/job.ts";
 import { suggestion } from "../model/nearest.ts";
 import { redact } from "../model/redact.ts";
@@ -117,9 +122,9 @@ async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Answer
   return ok(jobDetail(job, redact(input, { paths, at: "input" }), result));
 }
 
-async function explainJob({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Answer> {
+async function explainJob({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
-  const explained = await explain(flow, { org, jobId });
+  const explained = await explain(flow, { org, jobId, isForAll: principal.org === EVERY_ORG });
   if (explained.kind === "not_found") throw noSuchJob(jobId, org);
   return ok(explanationView(explained.job, explained.explanation, explained.around));
 }

@@ -20,11 +20,14 @@ import {
   keyState,
   keysOf,
   keyText,
+  LAST_REVOCATION,
   newSecret,
   ROLES,
   ROOT_KEYS,
+  ROOT_REVOCATIONS,
+  type RootRevocation,
 } from "../model/api-key.ts";
-import { put, type Versioned } from "../ports/store.ts";
+import { type Put, put, type Versioned } from "../ports/store.ts";
 import { isTenant } from "./access.ts";
 import { listPage, PAGE_QUERY, pageOf } from "./page.ts";
 import { Problem } from "./problem.ts";
@@ -141,19 +144,25 @@ async function revokeKey({ flow, keys }: Gateway, { principal, params }: Gateway
       throw new Problem("key_not_found", `no key \`${id}\`; \`GET /api/v1/keys\` lists them`);
     }
     if (found.value.revokedMs !== null) return found.value;
-    const roots = isRoot(found.value) ? ((await flow.world.store.counts(KEYS_GROUP, 10)).get(ROOT_KEYS) ?? 0) : 2;
-    if (roots < 2)
-      throw new Problem("last_key", "make another one with `tenant` `*`, `role` `admin` and no expiry first");
+    const witness = isRoot(found.value) ? [await notTheLast(flow, { id, atMs: nowMs })] : [];
     const after: ApiKey = { ...found.value, revokedMs: nowMs };
     const line = { org: after.org, kind: "key", who: principal.id, what: "key revoked", facts: { id } } as const;
     const committed = await apply(flow, {
       org: after.org,
-      puts: [put(API_KEYS, id, found, after), audited(flow, line)],
+      puts: [put(API_KEYS, id, found, after), ...witness, audited(flow, line)],
     });
     return committed.kind === "committed" ? after : "stale";
   });
   keys.forget(id);
   return ok(keyView(revoked, nowMs));
+}
+
+/** Read before the keys are counted: whoever revokes another one meanwhile makes this one stale. */
+async function notTheLast({ world: { store } }: Gateway["flow"], revocation: RootRevocation): Promise<Put> {
+  const before = await store.load(ROOT_REVOCATIONS, LAST_REVOCATION);
+  const roots = (await store.counts(KEYS_GROUP, 10)).get(ROOT_KEYS) ?? 0;
+  if (roots >= 2) return put(ROOT_REVOCATIONS, LAST_REVOCATION, before, revocation);
+  throw new Problem("last_key", "make another one with `tenant` `*`, `role` `admin` and no expiry first");
 }
 
 const isSeenBy = (principal: Principal, { value }: Versioned<ApiKey>): boolean =>

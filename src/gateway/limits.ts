@@ -1,5 +1,5 @@
 /**
- * What one caller may take: so many requests a second, so many streams and waiting requests at once.
+ * What one caller, and one tenant, may take: so many requests a second, so many streams and waiting requests at once.
  *
  * Both are counted in this process alone and in bounded memory: a caller that was forgotten starts anew.
  */
@@ -50,6 +50,7 @@ export class Buckets {
 
 export interface PlacesMax {
   readonly perCaller: number;
+  readonly perTenant: number;
   readonly all: number;
 }
 
@@ -61,29 +62,40 @@ export type Place =
 export class Places {
   readonly #max: PlacesMax;
   readonly #byCaller = new Map<string, number>();
+  readonly #byTenant = new Map<string, number>();
   #all = 0;
 
   constructor(max: PlacesMax) {
     this.#max = max;
   }
 
-  enter(caller: string): Place {
+  /** `tenant`: null for who is of none. */
+  enter(caller: string, tenant: string | null): Place {
+    const { perCaller, perTenant, all } = this.#max;
     const current = this.#byCaller.get(caller) ?? 0;
-    if (current >= this.#max.perCaller) return { kind: "full", current, limit: this.#max.perCaller };
-    if (this.#all >= this.#max.all) return { kind: "full", current: this.#all, limit: this.#max.all };
-    this.#byCaller.set(caller, current + 1);
+    const ofTenant = tenant === null ? 0 : (this.#byTenant.get(tenant) ?? 0);
+    if (current >= perCaller) return { kind: "full", current, limit: perCaller };
+    if (ofTenant >= perTenant) return { kind: "full", current: ofTenant, limit: perTenant };
+    if (this.#all >= all) return { kind: "full", current: this.#all, limit: all };
+    addTo(this.#byCaller, caller, 1);
+    if (tenant !== null) addTo(this.#byTenant, tenant, 1);
     this.#all += 1;
     let isHere = true;
     const leave = () => {
       if (!isHere) return;
       isHere = false;
       this.#all -= 1;
-      const rest = (this.#byCaller.get(caller) ?? 1) - 1;
-      if (rest === 0) this.#byCaller.delete(caller);
-      else this.#byCaller.set(caller, rest);
+      addTo(this.#byCaller, caller, -1);
+      if (tenant !== null) addTo(this.#byTenant, tenant, -1);
     };
     return { kind: "taken", leave };
   }
+}
+
+function addTo(counts: Map<string, number>, name: string, delta: 1 | -1): void {
+  const count = (counts.get(name) ?? 0) + delta;
+  if (count > 0) counts.set(name, count);
+  else counts.delete(name);
 }
 
 const CALLERS_MAX = 10_000;

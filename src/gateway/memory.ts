@@ -1,8 +1,14 @@
-/** What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, nothing else. */
+/**
+ * What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, nothing else.
+ *
+ * Who works gets it as it is; who only reads sees it without its secrets, as everywhere else, and never as bytes.
+ */
 import { Type } from "typebox";
 import { JOBS, type Job, type Payload } from "../model/job.ts";
+import { redact, redactText } from "../model/redact.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { inputKey, keyIn, outputKey, toPointer } from "../wire/pointer.ts";
+import { MAY } from "./access.ts";
 import { queryText } from "./page.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
@@ -11,8 +17,10 @@ export const MEMORY_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/memory",
-    summary: "The input (`ctx:`) or the result (`res:`) of a job, by its pointer",
+    summary:
+      "The input (`ctx:`) or the result (`res:`) of a job, by its pointer; without its secrets for who may not work",
     access: "read",
+    orAccess: "work",
     query: Type.Object({
       ptr: Type.String({ maxLength: 600, description: "Such as `redis://ctx:<job id>`, or the key alone." }),
     }),
@@ -21,7 +29,7 @@ export const MEMORY_ROUTES: readonly Route[] = [
       key: Type.String(),
       kind: Type.String({ description: "`context` or `result`" }),
       size_bytes: Type.Integer(),
-      base64: Type.String(),
+      base64: Type.Optional(Type.String({ description: "The bytes as they are; for keys that may work." })),
       text: Type.Optional(Type.String({ description: "Where the bytes are text." })),
       json: Type.Optional(Type.Unknown({ description: "Where the text is JSON." })),
     }),
@@ -29,7 +37,7 @@ export const MEMORY_ROUTES: readonly Route[] = [
   },
 ];
 
-async function getMemory({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function getMemory({ flow }: Gateway, { org, query, principal }: GatewayRequest): Promise<Answer> {
   const { store, blobs } = flow.world;
   const key = keyIn(queryText(query, "ptr") ?? "");
   const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
@@ -40,15 +48,13 @@ async function getMemory({ flow }: Gateway, { org, query }: GatewayRequest): Pro
   if (bytes === null) {
     throw new Problem("memory_not_found", `nothing of tenant \`${org}\` stands at \`${key.slice(0, 100)}\``);
   }
-  const kind = key.startsWith("ctx:") ? "context" : "result";
-  return ok({
-    pointer: toPointer(key),
-    key,
-    kind,
-    size_bytes: bytes.length,
-    base64: toBase64(bytes),
-    ...readable(bytes),
-  });
+  const isInput = key.startsWith("ctx:");
+  const content = readable(bytes);
+  const shown = MAY[principal.role].includes("work")
+    ? { base64: toBase64(bytes), ...content }
+    : withoutSecrets(content, flow.settings.current.redaction.paths, isInput ? "input" : "result");
+  const kind = isInput ? "context" : "result";
+  return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...shown });
 }
 
 /** The job that a key belongs to. After the job's id may come a dot and what makes the key unique. */
@@ -73,7 +79,20 @@ function payloadAt(job: Job, key: string): Payload | null {
 
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-function readable(bytes: Uint8Array): { readonly text?: string; readonly json?: unknown } {
+interface Content {
+  readonly text?: string;
+  readonly json?: unknown;
+}
+
+/** The text of a JSON value is made from what is left of the value: the places that are left out are known there alone. */
+function withoutSecrets({ text, json }: Content, paths: readonly string[], at: string): Content {
+  if (text === undefined) return {};
+  if (json === undefined) return { text: redactText(text) };
+  const clean = redact(json, { paths, at });
+  return { text: JSON.stringify(clean), json: clean };
+}
+
+function readable(bytes: Uint8Array): Content {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, ...jsonIn(text) };

@@ -48,6 +48,7 @@ function operationOf(route: Route): Document {
     summary: route.summary,
     operationId: operationId(route),
     "x-access": route.access,
+    ...(route.orAccess ? { "x-or-access": route.orAccess } : {}),
     ...(route.everyTenant ? { "x-every-tenant": true } : {}),
     ...(route.long ? { "x-long": true } : {}),
     ...(isOpen ? { security: [] } : {}),

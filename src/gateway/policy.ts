@@ -5,6 +5,8 @@
  * 2. One policy governs all tenants, so what a caller of one tenant sees of it leaves out the rules for others.
  */
 import { type Static, type TSchema, Type } from "typebox";
+import { askKernel } from "../flow/breaker.ts";
+import type { Flow } from "../flow/flow.ts";
 import { publishPolicy, rollbackPolicy } from "../flow/publish-policy.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { IN_FORCE, POLICY_CHOICE, POLICY_RELEASES, RELEASES_LIST } from "../model/policy-release.ts";
@@ -124,8 +126,8 @@ export const POLICY_ROUTES: readonly Route[] = [
 ];
 
 async function evaluateOne({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const question = questionIn(request, request.body as Question);
-  const checked = await flow.world.safety.check(question).catch((error: unknown) => {
+  const question = questionIn(flow, request, request.body as Question);
+  const checked = await askKernel(flow, question).catch((error: unknown) => {
     // It answered, but not with a decision: the store has nothing to do with it, and trying again does not help.
     throw new Problem("internal", `the safety kernel did not decide: ${String(error)}`, {}, error);
   });
@@ -135,14 +137,14 @@ async function evaluateOne({ flow }: Gateway, request: GatewayRequest): Promise<
 
 async function explainOne({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
   const { snapshot } = flow.kernel.inForce;
-  const explanation = explain(snapshot, questionIn(request, request.body as Question));
+  const explanation = explain(snapshot, questionIn(flow, request, request.body as Question));
   return ok(explanationView(explanation, visibleTo(request, snapshot)));
 }
 
 async function simulateMany({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
   const { policy, requests } = request.body as Static<typeof SIMULATE>;
   const { snapshot } = flow.kernel.inForce;
-  const questions = requests.map((one) => questionIn(request, one));
+  const questions = requests.map((one) => questionIn(flow, request, one));
   if (policy === undefined) {
     return ok(simulationView(simulate(snapshot, questions), null, visibleTo(request, snapshot)));
   }
@@ -231,14 +233,20 @@ async function listRules({ flow }: Gateway, request: GatewayRequest): Promise<An
   });
 }
 
-function questionIn({ org, principal }: GatewayRequest, question: Question): PolicyRequest {
+function questionIn(flow: Flow, { org, principal }: GatewayRequest, question: Question): PolicyRequest {
   const { tenant_id: tenant = org } = question;
   if (tenant !== org && principal.org !== EVERY_ORG) {
     throw new Problem("tenant_forbidden", `this key speaks for \`${org}\` only; leave out \`tenant_id\``);
   }
   const read = readQuestion(question, org);
-  if (read.kind === "ok") return read.request;
+  if (read.kind === "ok") return asOfJob(read.request, flow.settings.current.limits.inlineBytesMax);
   throw new Problem("invalid_request", read.problems.join("; "), { problems: read.problems });
+}
+
+/** The input of a job that is too large for its record is not looked at. */
+function asOfJob(request: PolicyRequest, inlineBytesMax: number): PolicyRequest {
+  const { length: bytes } = new TextEncoder().encode(JSON.stringify(request.input) ?? "");
+  return bytes <= inlineBytesMax ? request : { ...request, input: null, inputOmitted: { bytes } };
 }
 
 function visibleTo({ principal }: GatewayRequest, { document }: Snapshot): (ruleId: string) => boolean {

@@ -3,9 +3,12 @@
  *
  * 1. Whether trying again can help is in every document, and a jittered `Retry-After` goes with every 429 and 503: one fixed
  *    number told to a thousand clients would bring them all back at once.
- * 2. A store that fails and a bug in here do not look the same: the first is 503, the second 500.
+ * 2. A store that fails and a bug in here do not look the same: the first is 503, the second 500. A move that the states of
+ *    a job do not allow is a bug.
  */
+import { Contention } from "../flow/apply.ts";
 import { ERRORS, type ErrorCode } from "../model/errors.ts";
+import { IllegalMove } from "../model/job.ts";
 import { redact } from "../model/redact.ts";
 import { intentOf } from "../retry/contract.ts";
 
@@ -73,6 +76,8 @@ export function problemFrom(thrown: unknown): Problem {
   if (intentOf(thrown).kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
   if (isBug(thrown) || code === "STORE_REFUSED")
     return new Problem("internal", "see the log of the control plane", {}, thrown);
+  if (thrown instanceof Contention)
+    return new Problem("store_unavailable", `${thrown.message}; send it again`, {}, thrown);
   const detail =
     "what became of the request is not known; send it again, with an `Idempotency-Key` if it makes something";
   return new Problem("store_unavailable", detail, {}, thrown);
@@ -86,7 +91,7 @@ function retryAfter(knownMs: unknown, chance: number): number {
 
 const RETRY_AFTER_MS = { min: 500, max: 5_000 } as const;
 
-/** What the language itself throws is a mistake of ours; adapters throw plain errors, or their own. */
+/** What the language itself throws is a mistake of ours, and so is an illegal move; adapters throw other errors. */
 function isBug(thrown: unknown): boolean {
-  return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => thrown instanceof kind);
+  return [TypeError, RangeError, ReferenceError, SyntaxError, IllegalMove].some((kind) => thrown instanceof kind);
 }

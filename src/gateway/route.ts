@@ -14,6 +14,8 @@ export interface Route {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  /** Who has this access may call it, too. */
+  readonly orAccess?: Access;
   readonly query?: TSchema;
   readonly body?: TSchema;
   /** What a 200 has in it. */

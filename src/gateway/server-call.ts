@@ -4,9 +4,13 @@
  * 1. Who calls is known before the body is read: a stranger cannot make this process read a megabyte.
  * 2. A request that waits, and a stream, has a place (they are bounded) and a signal that fires when its client has gone or
  *    the process shuts down; its place is free again when the connection is.
+ * 3. Who waits is asked for its key again every second: one that was revoked, or has expired, ends the wait.
+ * 4. Rates and places are bounded for each caller and for each tenant: one with many keys leaves room for the others.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { ANYBODY, mayCall, tenantOf } from "./access.ts";
+import { EVERY_ORG } from "../model/api-key.ts";
+import { ERRORS } from "../model/errors.ts";
+import { ANYBODY, type Call, mayCall, tenantOf } from "./access.ts";
 import { Buckets, Places, type Rate } from "./limits.ts";
 import { Problem } from "./problem.ts";
 import type { Answer, Gateway, GatewayRequest, Principal, Reader, Route } from "./route.ts";
@@ -28,13 +32,17 @@ declare module "fastify" {
 export class Calls {
   readonly #gateway: Gateway;
   readonly #rate: Rate;
+  readonly #tenantRate: Rate;
   readonly #buckets = new Buckets();
+  readonly #tenantBuckets = new Buckets();
   readonly #places = new Places(PLACES_MAX);
   readonly #waiting = new Set<AbortController>();
 
   constructor(gateway: Gateway, ratePerS: number) {
     this.#gateway = gateway;
     this.#rate = { perSecond: ratePerS, burst: ratePerS * BURST_S };
+    const ofTenant = ratePerS * TENANT_SHARE;
+    this.#tenantRate = { perSecond: ofTenant, burst: ofTenant * BURST_S };
   }
 
   add(app: FastifyInstance, route: Route): void {
@@ -50,7 +58,9 @@ export class Calls {
         const wait = route.long ? this.#wait(raw, reply) : null;
         const request = readRequest(raw, wait?.signal ?? NEVER);
         validate(request);
-        return sendAnswer(reply, await route.handle(this.#gateway, request), request);
+        const answer = await route.handle(this.#gateway, request);
+        if (answer.body === null) refuseEnded(request.signal);
+        return sendAnswer(reply, answer, request);
       },
     });
   }
@@ -69,15 +79,24 @@ export class Calls {
     const principal = await keys.identify({ headers, ip });
     if (!mayCall(principal, route)) throw keys.refuse(forbidden(principal, route), principal);
     const org = this.#tenantOf(principal, headers);
-    if (!this.#buckets.take(principal.id, flow.world.clock.now(), this.#rate)) {
-      const { burst } = this.#rate;
-      if (isSubmission(route)) {
-        flow.world.metrics.add("cordum_admission_rejected_total", { reason: "rate_limited" });
-      }
-      const detail = `at most ${this.#rate.perSecond} requests a second are taken from one caller (\`http.rate_per_s\`)`;
-      throw new Problem("too_many_requests", detail, { current: burst, limit: burst });
+    const exceeded = this.#spend(principal);
+    if (exceeded === null) return { principal, org };
+    if (isSubmission(route)) flow.world.metrics.add("cordum_admission_rejected_total", { reason: "rate_limited" });
+    const { rate, whose } = exceeded;
+    const detail = `at most ${rate.perSecond} requests a second are taken from one ${whose} (see \`http.rate_per_s\`)`;
+    throw new Problem("too_many_requests", detail, { current: rate.burst, limit: rate.burst });
+  }
+
+  /** Takes from the caller and from its tenant, or from neither: what is refused costs nothing. */
+  #spend({ id, org }: Principal): { readonly rate: Rate; readonly whose: "caller" | "tenant" } | null {
+    const nowMs = this.#gateway.flow.world.clock.now();
+    if (this.#buckets.left(id, nowMs, this.#rate) < 1) return { rate: this.#rate, whose: "caller" };
+    // Keys of `*` are the operators': what a tenant does must not keep them out, nor what one of them does the others.
+    if (org !== EVERY_ORG && !this.#tenantBuckets.take(org, nowMs, this.#tenantRate)) {
+      return { rate: this.#tenantRate, whose: "tenant" };
     }
-    return { principal, org };
+    this.#buckets.take(id, nowMs, this.#rate);
+    return null;
   }
 
   #tenantOf(principal: Principal, headers: GatewayRequest["headers"]): string {
@@ -90,8 +109,9 @@ export class Calls {
     }
   }
 
-  #wait({ caller }: FastifyRequest, reply: FastifyReply): AbortController {
-    const place = this.#places.enter(caller?.principal.id ?? ANYBODY.id);
+  #wait({ caller, headers, ip }: FastifyRequest, reply: FastifyReply): AbortController {
+    const { id, org } = caller?.principal ?? ANYBODY;
+    const place = this.#places.enter(id, org === EVERY_ORG ? null : org);
     if (place.kind === "full") {
       const { current, limit } = place;
       throw new Problem("too_many_waiting", "end some of them, or take more work with each", { current, limit });
@@ -103,8 +123,32 @@ export class Calls {
       this.#waiting.delete(wait);
       wait.abort();
     });
+    if (caller !== null && caller.principal !== ANYBODY) this.#askAgain(wait, { headers, ip });
     return wait;
   }
+
+  /** What was let in does not stay in for ever: a wait ends when its key does. */
+  #askAgain(wait: AbortController, call: Call): void {
+    const { flow, keys } = this.#gateway;
+    let stop = () => {};
+    const ask = async () => {
+      const refused = await keys.identify(call).then(() => null, refusalIn);
+      if (wait.signal.aborted) return;
+      if (refused) wait.abort(refused);
+      else stop = flow.world.clock.after(ASKED_EVERY_MS, ask);
+    };
+    stop = flow.world.clock.after(ASKED_EVERY_MS, ask);
+    wait.signal.addEventListener("abort", () => stop(), { once: true });
+  }
+}
+
+/** A store that does not answer says nothing about the key: whoever waits goes on, and is asked again. */
+const refusalIn = (error: unknown): Problem | null =>
+  error instanceof Problem && ERRORS[error.code].status === 401 ? error : null;
+
+/** Nothing came before the key ended: then that is the answer. */
+function refuseEnded({ aborted, reason }: AbortSignal): void {
+  if (aborted && reason instanceof Problem) throw reason;
 }
 
 const isSubmission = ({ method, path }: Route): boolean => method === "POST" && path === "/api/v1/jobs";
@@ -153,5 +197,8 @@ function sendAnswer(reply: FastifyReply, answer: Answer, { signal }: GatewayRequ
 /** Of requests that neither wait nor stream. */
 const NEVER = new AbortController().signal;
 const BURST_S = 2;
+/** A tenant has as much as so many callers, however many keys it makes. */
+const TENANT_SHARE = 2;
+const ASKED_EVERY_MS = 1_000;
 /** One caller may be all the workers of a tenant. */
-const PLACES_MAX = { perCaller: 1_000, all: 5_000 } as const;
+const PLACES_MAX = { perCaller: 1_000, perTenant: 2_000, all: 5_000 } as const;

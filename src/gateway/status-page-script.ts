@@ -13,14 +13,17 @@ function element(tag, text, kind) {
 function rows(id, lines) {
   byId(id).replaceChildren(...lines.map((cells) => {
     const row = element("tr");
-    for (const cell of cells) row.append(typeof cell === "number" ? element("td", cell.toLocaleString("en"), "count")
+    const made = cells.map((cell) => typeof cell === "number" ? element("td", cell.toLocaleString("en"), "count")
       : Array.isArray(cell) ? element("td", cell[0], cell[1]) : element("td", cell));
+    if (made.length === 1) made[0].colSpan = 4;
+    row.append(...made);
     return row;
   }));
 }
 const headers = () => key === null ? {} : { "x-api-key": key };
 const entries = (counted) => Object.entries(counted ?? {});
 
+const FOR_ALL = "kept for all tenants together; ask with a key of tenant *";
 const CLASSES = {
   lock_busy: "a lock that somebody else holds", safety_unavailable: "a safety kernel that does not answer",
   store_unavailable: "a store that does not answer", no_worker: "nobody there who can do it",
@@ -52,7 +55,7 @@ function showTables(status) {
   rows("queues", topics.map((topic) => [topic, status.backlog[topic] ?? 0,
     status.in_flight === null ? ["–", "count"] : status.in_flight[topic] ?? 0]));
   const classes = [...new Set([...entries(status.waiting), ...entries(status.parked_retries)].map(([name]) => name))].sort();
-  rows("retries", status.waiting === null ? [["kept for all tenants together; ask with a key of tenant *"]]
+  rows("retries", status.waiting === null ? [[FOR_ALL]]
     : classes.map((name) => [name, status.waiting[name] ?? 0, status.parked_retries[name] ?? 0, CLASSES[name] ?? ""]));
   rows("workers", (status.workers.items ?? []).map((worker) => [worker.id + (worker.leaving ? " (leaving)" : ""),
     worker.topics.join(", ") || worker.pool || "", [worker.active_jobs + " / " + (worker.max_parallel_jobs ?? "any"), "count"],
@@ -71,7 +74,8 @@ function showFacts(status) {
       " until " + lease.ends_at.slice(11, 19) + " UTC: " + lease.reason, "bad"]]),
     ["policy", policy.source + ": " + policy.rules + " rules, else " + policy.default_decision],
     ["snapshot", policy.snapshot],
-    ["sent unchecked", status.input_fail_open_total + " jobs ever, under fail-open leases"],
+    ["sent unchecked", status.input_fail_open_total === null ? FOR_ALL
+      : status.input_fail_open_total + " jobs ever, under fail-open leases"],
   ]);
   rows("about", [
     ["process", status.name], ["version", status.version + ", " + status.mode + ", profile " + status.profile],
@@ -81,7 +85,7 @@ function showFacts(status) {
     ["access", status.needs_key ? "by API key" : "anybody on this machine: there is no API key yet"],
   ]);
   const ms = (value) => value === null ? ["–", "count"] : [value.toFixed(1) + " ms", "count"];
-  rows("figures", [
+  rows("figures", status.lock_busy_retry_count === null ? [[FOR_ALL]] : [
     ["lock_busy_retry_count", status.lock_busy_retry_count, "retries because a lock was held"],
     ["lock_busy_retry_delay_ms p50", ms(status.lock_busy_retry_delay_ms.p50), "half of those waited less"],
     ["lock_busy_retry_delay_ms p95", ms(status.lock_busy_retry_delay_ms.p95), "nearly all of those waited less"],

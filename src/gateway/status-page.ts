@@ -46,10 +46,14 @@ section.wide { grid-column: span 12; }
 .number small { font-size: 13px; font-weight: 400; color: var(--soft); margin-left: 5px; }
 table { width: 100%; border-collapse: collapse; margin-top: 8px; font-size: 14px; }
 th { text-align: left; font-weight: 500; color: var(--soft); font-size: 12px; }
-th, td { padding: 4px 10px 4px 0; border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+th, td { padding: 4px 16px 4px 0; border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 td:first-child, th:first-child { overflow-wrap: normal; }
-td.count, th.count { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tbody:empty::after { content: attr(data-none); color: var(--soft); font-size: 13px; }
+th:last-child, td:last-child { padding-right: 0; }
+td.count, th.count { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; width: 1%; }
+.facts td:first-child, .facts th:first-child { white-space: nowrap; width: 1%; }
+.facts td[colspan] { white-space: normal; }
+tbody:empty::after { content: attr(data-none); color: var(--soft); font-size: 13px; line-height: 2; display: block;
+  width: 0; white-space: nowrap; }
 code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
 form { display: flex; gap: 8px; margin-top: 10px; } [hidden] { display: none !important; }
 input { flex: 1; font: inherit; padding: 6px 10px; border: 1px solid var(--line); border-radius: 6px; background: var(--back);
@@ -58,8 +62,11 @@ button { font: inherit; padding: 6px 14px; border: 0; border-radius: 6px; backgr
 @media (max-width: 760px) { section { grid-column: span 12; } }
 `;
 
+/** What stands first in tables that say one thing a row: short, and never worth a line of its own. */
+const FACTS: ReadonlySet<string> = new Set(["what", "class"]);
+
 const section = (title: string, about: string, id: string, none: string, head: readonly string[]): string => `
-<section><h2>${title}</h2><p class="soft">${about}</p><table>
+<section><h2>${title}</h2><p class="soft">${about}</p><table${FACTS.has(head[0] ?? "") ? ' class="facts"' : ""}>
 <thead><tr>${head.map((name) => `<th${name.startsWith("#") ? ' class="count"' : ""}>${name.replace("#", "")}</th>`).join("")}</tr></thead>
 <tbody id="${id}" data-none="${none}"></tbody></table></section>`;
 
@@ -81,7 +88,7 @@ ${section("Workers", "Those heard of lately, by what they said of themselves; a 
 ${section("Safety", "Every job is checked before it goes out. Without an answer jobs wait, unless somebody has opened a lease.", "safety", "", ["what", "how it stands"])}
 ${section("This control plane", "What runs here, and what it promises to keep.", "about", "", ["what", "how it stands"])}
 ${section("Figures", "Of this process since its start; the founding documents measure by them.", "figures", "", ["figure", "#value", "meaning"])}
-<section class="wide"><h2>Live</h2><p class="soft" id="live-about">The latest changes of jobs, newest first; best effort.</p><table>
+<section class="wide"><h2>Live</h2><p class="soft" id="live-about">The latest changes of jobs, newest first; best effort.</p><table class="facts">
 <thead><tr><th>at</th><th>job</th><th>topic</th><th>is now</th></tr></thead>
 <tbody id="live" data-none="nothing has happened since this page was opened"></tbody></table></section>
 </main><script>${SCRIPT}</script></body></html>

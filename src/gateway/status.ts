@@ -2,12 +2,14 @@
  * How it is: what runs here, under which policy and promise of durability, what waits and for what, and the founding
  * figures.
  *
- * 1. A tenant sees its own numbers and nobody's names. What is not kept tenant by tenant is `null` for it.
+ * 1. A key of one tenant sees its own numbers and nobody's names. What is not kept tenant by tenant is `null` for it, and of what
+ *    stands behind this process (servers, their addresses, what they say) it sees nothing.
  * 2. A key of tenant `*` that names no tenant sees all of them.
  */
 import { Type } from "typebox";
 import { FAIL_OPEN_TOTAL } from "../flow/check-safety.ts";
 import type { Flow } from "../flow/flow.ts";
+import { worksFor } from "../jobs/placement.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_LEASES_LIST } from "../model/fail-open.ts";
 import {
@@ -15,14 +17,14 @@ import {
   BACKLOG_GROUP,
   backlogGroupOf,
   IN_FLIGHT_GROUP,
-  RUNNING_GROUP,
+  runningOf,
   WAITING_GROUP,
 } from "../model/job.ts";
 import { PARKED_GROUP } from "../model/parked.ts";
 import { shownTo } from "./access.ts";
 import { readinessOf } from "./health.ts";
 import { inForceView } from "./policy-views.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
+import { type About, type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 
 const counts = Type.Record(Type.String(), Type.Integer());
 const orNull = (type: ReturnType<typeof Type.Record>) => Type.Union([type, Type.Null()]);
@@ -44,8 +46,15 @@ export const STATUS_ROUTES: readonly Route[] = [
       parked_retries: orNull(counts),
       approvals: Type.Integer({ description: "Jobs that wait for a human." }),
       dead_letters: Type.Integer(),
-      workers: Type.Object({ total: Type.Integer(), leaving: Type.Integer() }, { additionalProperties: true }),
+      workers: Type.Object(
+        { total: Type.Integer(), leaving: Type.Integer() },
+        { additionalProperties: true, description: "Those that work for the tenant." },
+      ),
       safety: Type.Object({}, { additionalProperties: true }),
+      input_fail_open_total: Type.Union([Type.Integer(), Type.Null()], {
+        description:
+          "Jobs that ever went out without a verdict, of all tenants; like the figures, only for keys of `*`.",
+      }),
     }),
     handle: getStatus,
   },
@@ -55,16 +64,19 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Ans
   const { flow, about, metrics, startedMs } = gateway;
   const { clock, name } = flow.world;
   const tenant = shownTo(request);
+  // Whoever has a key of `*` may know what stands behind, also while looking at one tenant.
+  const isOperator = request.principal.org === EVERY_ORG;
+  const figures = metrics.figures();
   const [readiness, work, safety, bypasses, needsKey] = await Promise.all([
     readinessOf(gateway),
     tenant === EVERY_ORG ? workOfAll(flow) : workOf(flow, tenant),
-    safetyOf(flow, tenant),
-    flow.world.store.total(FAIL_OPEN_TOTAL),
+    safetyOf(flow, tenant, isOperator),
+    isOperator ? flow.world.store.total(FAIL_OPEN_TOTAL) : null,
     gateway.keys.exist(),
   ]);
   return ok({
     name,
-    ...about,
+    ...(isOperator ? about : ofItself(about)),
     policy: inForceView(flow.kernel),
     tenant,
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
@@ -74,9 +86,14 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Ans
     ...work,
     workers: workersOf(flow, tenant),
     safety,
-    ...metrics.figures(),
+    ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
   });
+}
+
+/** What a process says to everybody: nothing of the servers behind it. */
+function ofItself({ version, profile, mode, durability }: About): About {
+  return { version, profile, mode, durability, warnings: [] };
 }
 
 async function workOfAll({ world: { store } }: Flow): Promise<object> {
@@ -98,17 +115,15 @@ async function workOfAll({ world: { store } }: Flow): Promise<object> {
   };
 }
 
-async function workOf({ world: { store } }: Flow, org: string): Promise<object> {
-  const ask = async (group: string) => (await store.counts(group, NAMES_MAX)).get(org) ?? 0;
-  const topics = await store.counts(BACKLOG_GROUP, NAMES_MAX);
-  const backlog = async (topic: string) => [topic, await ask(backlogGroupOf(topic))] as const;
-  const [running, approvals, letters, ...own] = await Promise.all([
-    ask(RUNNING_GROUP),
-    ask(APPROVALS_GROUP),
-    ask("dead_letters"),
-    ...[...topics.keys()].map(backlog),
-  ]);
-  const counted = new Map(own.filter(([, count]) => count > 0));
+/** Each counter by its own name, in a change that changes nothing: a group may have more tenants than are ever listed. */
+async function workOf({ world: { store, clock } }: Flow, org: string): Promise<object> {
+  const topics = [...(await store.counts(BACKLOG_GROUP, NAMES_MAX)).keys()];
+  const groups = [APPROVALS_GROUP, "dead_letters", ...topics.map(backlogGroupOf)];
+  const watch = [runningOf(org), ...groups.map((group) => ({ group, name: org }))];
+  const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
+  const [running = 0, approvals = 0, letters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
+  const backlog = topics.map((topic, at) => [topic, own[at] ?? 0] as const);
+  const counted = new Map(backlog.filter(([, count]) => count > 0));
   return {
     backlog: plain(counted),
     backlog_total: sum(counted),
@@ -121,10 +136,10 @@ async function workOf({ world: { store } }: Flow, org: string): Promise<object> 
   };
 }
 
-/** Workers may serve several tenants: who they are is told to `*` alone. */
+/** Who they are is told to `*` alone. */
 function workersOf({ roster, world }: Flow, tenant: string): object {
   const nowMs = world.clock.now();
-  const all = roster.list(nowMs);
+  const all = roster.list(nowMs).filter((worker) => tenant === EVERY_ORG || worksFor(worker, tenant));
   const total = { total: all.length, leaving: all.filter((worker) => worker.isLeaving).length };
   if (tenant !== EVERY_ORG) return total;
   const items = all.slice(0, WORKERS_MAX).map((worker) => ({
@@ -140,9 +155,9 @@ function workersOf({ roster, world }: Flow, tenant: string): object {
   return { ...total, items };
 }
 
-async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string): Promise<object> {
+async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string, isOperator: boolean): Promise<object> {
   const { store, clock, safety } = world;
-  const open = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX });
+  const open = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX.listed });
   const nowMs = clock.now();
   const leases = open.items
     .map((item) => item.value)
@@ -150,7 +165,8 @@ async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string): P
   return {
     kernel: safety.local ? "in this process" : "elsewhere",
     breaker: breaker.kind,
-    ...(breaker.kind === "closed" ? {} : { breaker_reason: breaker.reason }),
+    // What went wrong names addresses.
+    ...(breaker.kind === "closed" || !isOperator ? {} : { breaker_reason: breaker.reason }),
     fail_open: leases.map(({ id, scope, reason, endsMs }) => ({
       id,
       scope,

@@ -4,7 +4,8 @@
  * 1. Best effort: who must not miss anything reads the jobs. There is no `Last-Event-ID`; a reader that comes back reads the
  *    lists and goes on from there.
  * 2. A reader that does not keep up is told so and dropped: what waits for it never grows beyond a bound.
- * 3. A comment comes when nothing else did for a while, so that both ends and everything between see that it is alive.
+ * 3. It ends when the reader's key does (see `server-call.ts`).
+ * 4. A comment comes when nothing else did for a while, so that both ends and everything between see that it is alive.
  */
 import { Type } from "typebox";
 import type { Flow } from "../flow/flow.ts";
@@ -13,6 +14,7 @@ import { EVERY_ORG } from "../model/api-key.ts";
 import { JOB_STATES } from "../model/job.ts";
 import { shownTo } from "./access.ts";
 import { queryText } from "./page.ts";
+import { Problem } from "./problem.ts";
 import type { Answer, Gateway, GatewayRequest, Reader, Route } from "./route.ts";
 
 export const STREAM_ROUTES: readonly Route[] = [
@@ -59,7 +61,8 @@ function feed(flow: Flow, reader: Reader, signal: AbortSignal, isWanted: (notice
     // Who does not read would never take the end, either, and keep the process from stopping.
     clock.after(END_MS_MAX, () => reader.drop());
   };
-  const onAbort = () => end("the control plane is shutting down; come again");
+  const onAbort = () =>
+    end(signal.reason instanceof Problem ? KEY_ENDED : "the control plane is shutting down; come again");
   const write = (text: string) => {
     if (reader.waitingBytes() > WAITING_BYTES_MAX) end("dropped: read faster, or ask for less");
     else reader.write(text);
@@ -83,6 +86,7 @@ function eventOf({ jobId, org, topic, state, atMs }: Notice): string {
   return `event: job\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
+const KEY_ENDED = "the API key is not good any more; ask an administrator for another one";
 const HEARTBEAT_MS = 15_000;
 const WAITING_BYTES_MAX = 256 * 1024;
 const END_MS_MAX = 1_000;

@@ -14,6 +14,9 @@ export type Fields = Readonly<Record<string, unknown>>;
 export async function submit({ flow }: Gateway, submission: Submission): Promise<Answer> {
   refuseUnserved(flow, submission.topic);
   const admitted = await admit(flow, submission);
+  if (admitted.kind === "unusable") {
+    throw new Problem("invalid_submission", "this `job_id` cannot be used; choose another one, or leave it out");
+  }
   if (admitted.kind === "conflict") {
     throw new Problem(
       "idempotency_conflict",

@@ -103,7 +103,7 @@ export function explanationView(job: Job, { wait, sentence, unblocks }: Explanat
     sentence: redactText(sentence),
     unblocks,
     facts: {
-      window: around.window,
+      window: { full: around.window.isFull, ...around.window.use },
       tenant: around.tenant,
       rule: around.rule,
       backlog: around.backlog,

@@ -145,15 +145,33 @@ async function leaseJobs({ flow }: Gateway, request: GatewayRequest): Promise<An
     ...(body.pool === undefined ? {} : { pool: body.pool }),
   });
   if (jobs.length === 0) return { status: 204, body: null };
-  try {
-    return ok({ jobs: await Promise.all(jobs.map((job) => leasedView(flow, job))) });
-  } catch (error) {
+  const views = await viewsOf(flow, jobs).catch(async (error: unknown) => {
     await Promise.all(jobs.map((job) => release(flow, job)));
     throw error;
-  }
+  });
+  // It has gone while the inputs were being read: nobody would work on them until their leases end.
+  if (request.signal.aborted) await Promise.all(jobs.map((job) => release(flow, job)));
+  return views.length === 0 || request.signal.aborted ? { status: 204, body: null } : ok({ jobs: views });
 }
 
-async function leasedView({ world }: Gateway["flow"], job: Job): Promise<object> {
+/** Without those whose input is gone: nobody can do them, and another try would find nothing else. */
+async function viewsOf(flow: Gateway["flow"], jobs: readonly Job[]): Promise<readonly object[]> {
+  const views = await Promise.all(
+    jobs.map(async (job) => {
+      const input = await payloadValue(flow.world.blobs, job.input);
+      if (input !== null || job.input.kind === "inline") return leasedView(job, input);
+      const { ptr } = job.input;
+      if ((await flow.world.blobs.get(ptr)) !== null) return leasedView(job, null);
+      const message = `the input is gone: nothing is stored under \`${ptr}\` any more; submit the job again`;
+      const holder = { org: job.org, jobId: job.id, leaseId: job.leaseId ?? "" };
+      await fail(flow, holder, { message, isRetryable: false, retryAfterMs: null });
+      return null;
+    }),
+  );
+  return views.filter((view) => view !== null);
+}
+
+function leasedView(job: Job, input: unknown): object {
   const { constraints } = job.safety ?? {};
   return {
     job_id: job.id,
@@ -161,7 +179,7 @@ async function leasedView({ world }: Gateway["flow"], job: Job): Promise<object>
     lease_id: job.leaseId,
     topic: job.topic,
     tenant_id: job.org,
-    input: await payloadValue(world.blobs, job.input),
+    input,
     labels: job.labels,
     constraints: constraints === undefined ? null : constraintsOnWire(constraints),
     deadline: new Date(job.dueMs).toISOString(),

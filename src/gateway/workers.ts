@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { setDraining } from "../flow/pools.ts";
 import type { WorkerView } from "../flow/roster.ts";
+import { worksFor } from "../jobs/placement.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../model/job.ts";
 import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../model/pool.ts";
@@ -97,7 +98,7 @@ const listed = (items: readonly object[]): Answer => ok({ items, next_cursor: nu
 function workersFor({ flow }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
   const workers = flow.roster.list(flow.world.clock.now());
   if (principal.org === EVERY_ORG) return workers;
-  return workers.filter((worker) => worker.org === null || worker.org === EVERY_ORG || worker.org === org);
+  return workers.filter((worker) => worksFor(worker, org));
 }
 
 async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
@@ -122,23 +123,28 @@ function workerView(worker: WorkerView): object {
   };
 }
 
-async function listPools({ flow }: Gateway): Promise<Answer> {
+/** What others call their pools is theirs: a tenant sees those of the settings, and of the workers that it sees. */
+async function listPools(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { flow } = gateway;
   const records = await poolRecords(flow);
-  const named = flow.roster.list(flow.world.clock.now()).flatMap(({ pool }) => (pool === null ? [] : [pool]));
-  const names = new Set([...Object.keys(flow.settings.current.pools), ...records.keys(), ...named]);
-  return listed([...names].sort().map((name) => poolView(flow, name, records.get(name))));
+  const workers = workersFor(gateway, request);
+  const named = workers.flatMap(({ pool }) => (pool === null ? [] : [pool]));
+  const kept = request.principal.org === EVERY_ORG ? records.keys() : [];
+  const names = new Set([...Object.keys(flow.settings.current.pools), ...kept, ...named]);
+  return listed([...names].sort().map((name) => poolView(flow, name, records.get(name), workers)));
 }
 
 async function changePool({ flow }: Gateway, { params, principal }: GatewayRequest, isDraining: boolean) {
   const name = params.name ?? "";
-  const isNamed = flow.roster.list(flow.world.clock.now()).some(({ pool }) => pool === name);
+  const workers = flow.roster.list(flow.world.clock.now());
+  const isNamed = workers.some((worker) => worker.pool === name);
   const before = await flow.world.store.load(POOLS, name);
   if (!isPoolName(name) || !(before || isNamed || flow.settings.current.pools[name])) {
     const detail = `no pool \`${name.slice(0, 64)}\` in the settings, and no worker names it; \`GET /api/v1/pools\` lists them`;
     throw new Problem("pool_not_found", detail);
   }
   const pool = await setDraining(flow, name, isDraining, principal.id);
-  return ok(poolView(flow, name, pool ?? before?.value));
+  return ok(poolView(flow, name, pool ?? before?.value, workers));
 }
 
 async function poolRecords({ world }: Gateway["flow"]): Promise<ReadonlyMap<string, Pool>> {
@@ -146,13 +152,18 @@ async function poolRecords({ world }: Gateway["flow"]): Promise<ReadonlyMap<stri
   return new Map(page.items.map(({ id, value }) => [id, value]));
 }
 
-function poolView(flow: Gateway["flow"], name: string, record: Pool | undefined): object {
+function poolView(
+  flow: Gateway["flow"],
+  name: string,
+  record: Pool | undefined,
+  workers: readonly WorkerView[],
+): object {
   const settings = flow.settings.current.pools[name];
   return {
     name,
     topics: settings?.topics ?? [],
     requires: settings?.requires ?? [],
-    workers: flow.roster.list(flow.world.clock.now()).filter(({ pool }) => pool === name).length,
+    workers: workers.filter(({ pool }) => pool === name).length,
     draining: record?.isDraining ?? false,
     changed_by: record?.by ?? null,
     changed_at: record ? new Date(record.atMs).toISOString() : null,

@@ -131,20 +131,20 @@ function retryOrEnd(
   given: Given,
 ): Job {
   const { delayMs, setBy } = chooseDelay(job, retryClass, askedMs, given);
-  const facts = { error, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
+  const isFailure = outcome === "failed" || outcome === "lost";
+  const failures = (job.failures ?? 0) + 1;
+  const counted = isFailure ? { failures } : {};
+  const facts = { error, ...counted, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
   const spent = facts.patience[retryClass];
   const isOver = spent && isSpent(given.settings.retry[retryClass].budget, spent, given.nowMs, job.deadlineMs);
-  if (isOver || isBeyondRule(job, outcome)) {
+  if (isOver || (isFailure && isBeyondRule(job, failures))) {
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
-    return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, history }, given);
+    return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, ...counted, history }, given);
   }
   return moveJob(job, "RETRYING", given.nowMs, facts);
 }
 
 /** A rule may allow fewer retries than the budget of the class does: in this life, and what was only waited for is none. */
-function isBeyondRule(job: Job, outcome: JobEvent): boolean {
-  const max = job.safety?.constraints?.budgets?.maxRetries;
-  if (max === undefined || (outcome !== "failed" && outcome !== "lost")) return false;
-  const life = job.history.slice(job.history.findLastIndex(({ event }) => event === "revived") + 1);
-  return life.filter(({ event }) => event === "failed" || event === "lost").length >= max;
+function isBeyondRule(job: Job, failures: number): boolean {
+  return failures > (job.safety?.constraints?.budgets?.maxRetries ?? Number.POSITIVE_INFINITY);
 }

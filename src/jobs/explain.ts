@@ -7,6 +7,8 @@ import type { RetryClass } from "../retry/classes.ts";
  * 1. Every state that is not final has a reason: the table below does not compile without.
  * 2. It is read off the job and what stands around it; nothing is guessed. Where two things are in the way, the one is
  *    named that has to go first.
+ * 3. Who may see one tenant alone is told its own figures; of what it shares with others, what it needs to understand the
+ *    wait ("the window is full") and no number: what is null in the surroundings is in no sentence.
  */
 export type WaitReason =
   /** It was just submitted, and is looked at next. */
@@ -39,14 +41,15 @@ export interface Use {
 /** What stands around a job. */
 export interface Surroundings {
   readonly nowMs: number;
-  /** Jobs of its topic that are with workers. */
-  readonly window: Use;
+  /** Jobs of its topic that are with workers, of all tenants; `use` is null for who may not know how many. */
+  readonly window: { readonly isEmpty: boolean; readonly isFull: boolean; readonly use: Use | null };
   /** Jobs of its tenant that are; null where there is no limit. */
   readonly tenant: Use | null;
   /** Jobs that the same rule let run. */
   readonly rule: Use | null;
-  readonly backlog: { readonly topic: number; readonly tenant: number };
-  /** Workers that were heard of and serve the topic, and how many of them have a place free. */
+  /** Those of the topic that wait, of all tenants (null for who may not know) and of its own. */
+  readonly backlog: { readonly topic: number | null; readonly tenant: number };
+  /** Workers that were heard of, serve the topic and work for the tenant, and how many of them have a place free. */
   readonly workers: { readonly serving: number; readonly free: number };
   /** Why none of them may have it now; null when one may. */
   readonly unfit: string | null;
@@ -165,11 +168,13 @@ function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
 
 function explainBacklog(job: Job, around: Surroundings): Blocked {
   const { nowMs, window, tenant, rule, backlog } = around;
-  const ahead = `${backlog.topic} of \`${job.topic}\` wait, ${backlog.tenant} of them of tenant \`${job.org}\``;
+  const wait = `of \`${job.topic}\` wait`;
+  const [all, own] = backlog.topic === null ? ["", wait] : [`${backlog.topic} ${wait}, `, "of them"];
+  const ahead = `${all}${backlog.tenant} ${own} of tenant \`${job.org}\``;
   const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
   const since = `for ${span(nowMs - job.updatedMs)}`;
   const { workers } = around;
-  if (workers.serving === 0 && (around.isIdle || window.used === 0)) {
+  if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
     const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
     return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
   }
@@ -182,8 +187,9 @@ function explainBacklog(job: Job, around: Surroundings): Blocked {
     const what = `raise \`orgs.${job.org}.limits.max_concurrent_jobs\``;
     return { ...at, reason: "tenant_limit", sentence, unblocks: [{ what, command: "cordum config explain" }] };
   }
-  if (window.used >= window.max) {
-    const sentence = `${window.used} jobs of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
+  if (window.isFull) {
+    const many = window.use === null ? "the window is full: jobs" : `${window.use.used} jobs`;
+    const sentence = `${many} of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
     return { ...at, reason: "window_full", sentence, unblocks: [SEE_WORKERS, MORE_WINDOW] };
   }
   if (rule && rule.used >= rule.max) {
@@ -191,7 +197,8 @@ function explainBacklog(job: Job, around: Surroundings): Blocked {
     return { ...at, reason: "rule_limit", sentence, unblocks: [SEE_RULES] };
   }
   const free = workers.free === 0 && workers.serving > 0 ? "; no worker that was heard of has a place free" : "";
-  const sentence = `it waits for its turn ${since}: ${ahead}; ${window.used} of ${window.max} are with workers${free}`;
+  const out = window.use === null ? "" : `; ${window.use.used} of ${window.use.max} are with workers`;
+  const sentence = `it waits for its turn ${since}: ${ahead}${out}${free}`;
   return { ...at, reason: "turn", sentence, unblocks: [SEE_WORKERS] };
 }
 
@@ -277,10 +284,7 @@ const AFTER: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
 };
 
-const SEE_WORKERS: Unblock = {
-  what: "see the workers, or start one that serves the topic",
-  command: "cordum worker list",
-};
+const SEE_WORKERS: Unblock = { what: "see the workers, or start one for the topic", command: "cordum worker list" };
 const SEE_POOLS: Unblock = { what: "see which pools are being drained", command: "cordum pool list" };
 const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
 const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };

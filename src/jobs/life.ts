@@ -101,15 +101,19 @@ export function cancelJob(job: Job, who: string, why: string, given: Given): Job
   return end(job, "CANCELLED", { error: { name: "Cancelled", message: why }, history }, given);
 }
 
-/** A second life for a job that ended in the dead letters: it is checked and tried as if it were new. */
+/**
+ * A second life for a job that ended in the dead letters: it is checked and tried as if it were new. A verdict that was
+ * not a plain permission stays on it until the next one: no lease lets out what a human was to decide about.
+ */
 export function reviveJob(job: Job, who: string, given: Given): Job | null {
   if (!REVIVABLE.includes(job.state)) return null;
   const { nowMs, settings } = given;
-  const { leaseId: _, progress: __, approval: ___, ...kept } = job;
+  const { leaseId: _, progress: __, approval: ___, failures: ____, ...kept } = job;
+  const isAllowed = job.safety?.effect === "allow" || job.safety?.effect === "allow_with_constraints";
   return {
     ...kept,
     state: "PENDING",
-    safety: null,
+    safety: isAllowed ? null : job.safety,
     error: null,
     wait: null,
     patience: {},

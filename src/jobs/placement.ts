@@ -10,6 +10,7 @@ import { chooseDelay, type Given, waiting } from "./moves.ts";
  * 3. While a pool of the topic is being drained, the topic's subject would reach its workers too: then the others get
  *    work directly or not at all, and what finds nobody waits.
  * 4. A job whose requirements none of the known workers of its topic meets waits until one comes that does.
+ * 5. Who works for another tenant alone is not there: it decides nothing about the job.
  */
 export interface Candidate {
   readonly id: string;
@@ -22,6 +23,10 @@ export interface Candidate {
   readonly load: number;
   readonly loadMax: number;
 }
+
+/** Workers on the bus work for everybody, and so does one with a key of `*`; any other over HTTP is its tenant's own. */
+export const worksFor = ({ org }: Pick<Candidate, "org">, tenant: string): boolean =>
+  org === null || org === "*" || org === tenant;
 
 export interface Work {
   readonly org: string;
@@ -46,14 +51,15 @@ export type Aim =
 export function aimAt(work: Work, workers: readonly Candidate[], pools: PoolsOfTopic): Aim {
   const { requires, org } = work;
   let best: Candidate | null = null;
-  let [hasOthers, hasComing, hasDrained] = [false, false, false];
+  let [isAlone, hasOthers, hasComing, hasDrained] = [true, false, false, false];
   for (const worker of workers) {
-    if (worker.org !== null && worker.org !== "*" && worker.org !== org) continue;
+    if (!worksFor(worker, org)) continue;
+    isAlone = false;
     if (worker.pool !== null && pools.draining.has(worker.pool)) {
       hasDrained = true;
       continue;
     }
-    if (requires.length > 0 && !requires.every((name) => worker.capabilities.has(name))) continue;
+    if (requires.length > 0 && !canDo(worker.capabilities, requires)) continue;
     if (worker.transport === "http") hasComing = true;
     else if (!worker.isDirect) hasOthers = true;
     else if (best === null || isRoomier(worker, best)) best = worker;
@@ -66,13 +72,17 @@ export function aimAt(work: Work, workers: readonly Candidate[], pools: PoolsOfT
   const drained = whyDrained(hasDrained, pools);
   if (drained !== null) {
     if (hasComing) return FOR_LEASE;
-    return { kind: "wait", why: drained, isForAll: !workers.some((worker) => isOpen(worker, pools)) };
+    const isForAll = !workers.some((worker) => worksFor(worker, org) && isOpen(worker, pools));
+    return { kind: "wait", why: drained, isForAll };
   }
-  if (requires.length === 0 || hasOthers || workers.length === 0) return AT_TOPIC;
+  if (requires.length === 0 || hasOthers || isAlone) return AT_TOPIC;
   if (hasComing) return FOR_LEASE;
   const wanted = requires.map((name) => `\`${name}\``).join(", ");
   return { kind: "wait", why: `no worker of the topic that is known can do ${wanted}`, isForAll: false };
 }
+
+export const canDo = (abilities: ReadonlySet<string>, requires: readonly string[]): boolean =>
+  requires.every((name) => abilities.has(name));
 
 /** A job that no worker is fit for now: it comes back later, and does not stand in the way of others. */
 export function waitForWorker(job: Job, why: string, given: Given): Job {

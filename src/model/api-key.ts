@@ -39,6 +39,21 @@ export const API_KEYS: Table<ApiKey> = {
   },
 };
 
+/**
+ * One record that every revocation of a root key writes with the key: of two at once the second is stale, and counts again.
+ * Each would else see the other's key as the one that is left.
+ */
+export const ROOT_REVOCATIONS: Table<RootRevocation> = {
+  name: "root_revocation",
+  placement: () => ({ lists: [], queue: null, counters: [], dueMs: null }),
+};
+export const LAST_REVOCATION = "last";
+
+export interface RootRevocation {
+  readonly id: string;
+  readonly atMs: number;
+}
+
 /** The keys of a tenant; under `*` those of all tenants. */
 export const keysOf = (org: string): string => `keys/${org}`;
 /** `all`: every key ever made; `root`: those that can make others, for ever. */

@@ -1,4 +1,5 @@
 import type { WireError } from "../retry/contract.ts";
+import { EVERY_ORG } from "./api-key.ts";
 import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";
 
@@ -8,6 +9,7 @@ import type { Placement, Table } from "./table.ts";
  */
 export interface DeadLetter {
   readonly id: string;
+  /** Whose it is; `*` for a message of which nobody can say it. */
   readonly org: string;
   readonly createdMs: number;
   readonly dueMs: number;
@@ -39,8 +41,10 @@ export type DeadLetterSource =
 export const DEAD_LETTERS: Table<DeadLetter> = {
   name: "dead_letter",
   placement(letter): Placement {
+    const lists = [{ name: deadLettersOf(letter.org), score: letter.createdMs }];
+    if (letter.org !== EVERY_ORG) lists.push({ name: deadLettersOf(EVERY_ORG), score: letter.createdMs });
     return {
-      lists: [{ name: deadLettersOf(letter.org), score: letter.createdMs }],
+      lists,
       queue: null,
       counters: [{ group: "dead_letters", name: letter.org }],
       dueMs: letter.dueMs,
@@ -48,6 +52,7 @@ export const DEAD_LETTERS: Table<DeadLetter> = {
   },
 };
 
+/** The letters of a tenant; under `*` those of all tenants, and what belongs to none: messages that nobody can read. */
 export const deadLettersOf = (org: string): string => `dead_letters/${org}`;
 
 /** The letter for a job that ended unhappily; `null` for any other end. A denial is an answer, not a failure. */

@@ -1,5 +1,5 @@
 import type { Job } from "./job.ts";
-import type { Placement, Table } from "./table.ts";
+import type { CounterName, Placement, Table } from "./table.ts";
 
 /**
  * A fail-open lease: while the safety kernel does not answer, jobs of its scope may go without a verdict.
@@ -31,8 +31,11 @@ export const FAIL_OPEN_MS = { default: 30 * 60_000, max: 4 * 3_600_000, min: 1_0
 /** By how much clocks of healthy machines may differ. */
 export const CLOCK_TOLERANCE_MS = 5_000;
 const SEEN_EVERY_MS = 60_000;
-/** Open leases at the same time; more are a mistake. */
-export const FAIL_OPEN_MAX = 100;
+/**
+ * Open leases at the same time; more are a mistake. Each scope has places of its own, so that no tenant takes those of the
+ * others, and those of `*` are beside what all tenants together may have: in an outage they are the ones that are needed.
+ */
+export const FAIL_OPEN_MAX = { ofScope: 5, ofTenants: 200, listed: 205 } as const;
 
 export const FAIL_OPENS: Table<FailOpen> = {
   name: "fail-open",
@@ -43,7 +46,7 @@ export const FAIL_OPENS: Table<FailOpen> = {
       ...(lease.ended ? [] : [{ name: OPEN_LEASES_LIST, score: lease.openedMs }]),
     ],
     queue: null,
-    counters: [lease.ended ? endedOf(lease.id) : OPEN_LEASES],
+    counters: lease.ended ? [endedOf(lease.id)] : openCountersOf(lease.scope).map(({ counter }) => counter),
     dueMs: lease.dueMs,
   }),
 };
@@ -51,7 +54,12 @@ export const FAIL_OPENS: Table<FailOpen> = {
 /** All of them, or those of one scope. */
 export const leasesOf = (scope: string | null): string => (scope === null ? "fail-open" : `fail-open/of/${scope}`);
 export const OPEN_LEASES_LIST = "fail-open/open";
-export const OPEN_LEASES = { group: "fail-open", name: "open" };
+/** What an open lease of a scope counts towards, and how many there may be. */
+export function openCountersOf(scope: string): readonly { readonly counter: CounterName; readonly max: number }[] {
+  const own = { counter: { group: "fail-open-of", name: scope }, max: FAIL_OPEN_MAX.ofScope };
+  const ofTenants = { counter: { group: "fail-open", name: "tenants" }, max: FAIL_OPEN_MAX.ofTenants };
+  return scope === EVERYBODY ? [own] : [own, ofTenants];
+}
 /** 1 when the lease has ended. */
 export const endedOf = (leaseId: string) => ({ group: "fail-open-ended", name: leaseId });
 

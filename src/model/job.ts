@@ -78,6 +78,8 @@ export interface Job {
   /** The lease under which a worker over HTTP has the present attempt. */
   readonly leaseId?: string;
   readonly progress?: Progress;
+  /** Attempts of this life that failed or were lost, which is what a rule's `max_retries` bounds. */
+  readonly failures?: number;
 }
 
 /** What a human has to decide: bound to this very job and policy, good once, until it expires. */

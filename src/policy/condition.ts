@@ -7,6 +7,8 @@
  * 2. A condition answers true, false, or in words why it cannot be answered. What a fault means is decided by the rule.
  * 3. There is no `matches`: the library's is a JavaScript regular expression, and one of those hangs on 33 characters.
  *    `re2(text, pattern)` takes time in proportion to the text, and its pattern is part of the policy, never of a request.
+ * 4. A condition that speaks of an input that is elsewhere cannot be answered, whatever it says: `has(input.amount)` is not
+ *    false because somebody made the input too large to be looked at.
  */
 import { type ASTNode, Environment, type ParseResult } from "@marcbachmann/cel-js";
 import { RE2JS } from "re2js";
@@ -21,7 +23,10 @@ export const CONDITION_LIMITS = { length: 2_048, nodes: 256, depth: 24, elements
 /** True, false, or what went wrong. */
 export type Outcome = boolean | string;
 
-export type Condition = ParseResult;
+export interface Condition {
+  readonly run: ParseResult;
+  readonly readsInput: boolean;
+}
 
 export type CompiledCondition =
   | { readonly kind: "ok"; readonly condition: Condition }
@@ -64,9 +69,10 @@ export class Conditions {
     this.#view.request = null;
   }
 
-  ask(condition: Condition): Outcome {
+  ask({ run, readsInput }: Condition): Outcome {
+    if (readsInput && this.#view.request?.inputOmitted !== undefined) return INPUT_OMITTED;
     try {
-      const answer: unknown = condition(this.#view);
+      const answer: unknown = run(this.#view);
       if (this.#meter.isOver) return this.#meter.fault;
       return typeof answer === "boolean" ? answer : "the condition is neither true nor false";
     } catch (error) {
@@ -75,13 +81,15 @@ export class Conditions {
   }
 
   #compiled(written: ASTNode): CompiledCondition {
-    for (const node of nodesOf(written)) {
+    const nodes = nodesOf(written);
+    for (const node of nodes) {
       const pattern = patternOf(node);
       if (pattern !== null) this.#patterns.set(pattern, RE2JS.compile(pattern));
     }
-    const condition = this.#metered.parse(meteredSource(written));
-    const { valid, error } = condition.check();
-    return valid ? { kind: "ok", condition } : bad(summaryOf(error));
+    const run = this.#metered.parse(meteredSource(written));
+    const { valid, error } = run.check();
+    const readsInput = nodes.some(({ op, args }) => op === "id" && args === "input");
+    return valid ? { kind: "ok", condition: { run, readsInput } } : bad(summaryOf(error));
   }
 
   #environment(scale: number): Environment {
@@ -126,6 +134,8 @@ const VARIABLES = {
   mcp: "Mcp",
   input: "dyn",
 } as const;
+
+const INPUT_OMITTED = "the input is too large to be looked at, or is kept elsewhere";
 
 function refusalOf(node: ASTNode): string | null {
   const name = node.op === "call" || node.op === "rcall" ? node.args[0] : null;

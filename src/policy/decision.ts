@@ -14,6 +14,8 @@ export interface PolicyRequest {
   readonly packId: string | null;
   /** The input itself where it is small enough to travel with the record; null where it is elsewhere. */
   readonly input: unknown;
+  /** There is an input, but not here: nothing can be said about it. Its size, 0 where that is not known. */
+  readonly inputOmitted?: { readonly bytes: number };
 }
 
 export type ActorType = "human" | "service";

@@ -84,7 +84,7 @@ export class Clients {
   #hear(order: Order, jobId: string, kind: string): void {
     const known = this.told.get(order.number);
     const id = `order ${order.number}`;
-    if (kind === "conflict")
+    if (kind === "conflict" || kind === "unusable")
       this.#violations.add("idempotency", id, `the same wish was called a conflict with ${jobId}`);
     if (known !== undefined && known !== jobId) {
       this.#violations.add("idempotency", id, `told of ${known} first, then of ${jobId}`);

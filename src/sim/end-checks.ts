@@ -1,3 +1,4 @@
+import { deadLetterIdOf } from "../flow/packets.ts";
 import { originalId } from "../flow/park.ts";
 import { RESERVATIONS } from "../jobs/idempotency.ts";
 import { AUDIT_PENDING } from "../model/audit.ts";
@@ -64,7 +65,7 @@ function checkJob({ plan, system, violations, seen }: Ended, job: Job): void {
     violations.add("stuck", job.id, `still ${job.state}, attempt ${job.attempt}, due ${job.dueMs}, topic ${job.topic}`);
     return;
   }
-  if ((job.state === "FAILED" || job.state === "TIMEOUT") && !seen.stored.has(`dlq:${job.id}@${job.attempt}`)) {
+  if ((job.state === "FAILED" || job.state === "TIMEOUT") && !seen.stored.has(deadLetterIdOf(job))) {
     violations.add("letter", job.id, `${job.state}, and nobody was told on the bus`);
   }
   const order = plan.orders[Number(job.labels.order)];

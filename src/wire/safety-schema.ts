@@ -43,6 +43,7 @@ export const SAFETY = {
       bytes("input_content", 20),
       text("input_content_type", 21),
       int64("input_size_bytes", 22),
+      bool("input_omitted", OURS_FROM),
     ],
     PolicyCheckResponse: [
       oneOf("decision", 1, "DecisionType"),

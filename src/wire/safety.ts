@@ -6,6 +6,8 @@
  * 2. What a kernel of others says is never read as something milder. A decision that we cannot carry out as it was meant
  *    (quarantine, a redacted context) is a denial that says so; an answer without a decision is malformed.
  * 3. Malformed bytes end in a `MalformedError`.
+ * 4. An input that is not in the question, or is not one that can be looked into, is said to be omitted: it is not the
+ *    same as no input. Others say so by a size without the content.
  */
 import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../policy/decision.ts";
 import { MalformedError } from "./bytes.ts";
@@ -37,7 +39,8 @@ export function encodeCheck(request: PolicyRequest): Uint8Array {
     },
     inputContent: content,
     inputContentType: content === undefined ? undefined : JSON_TYPE,
-    inputSizeBytes: content?.length,
+    inputSizeBytes: content?.length ?? (request.inputOmitted?.bytes || undefined),
+    inputOmitted: request.inputOmitted === undefined ? undefined : true,
   });
 }
 
@@ -47,7 +50,8 @@ export function decodeCheck(bytes: Uint8Array): PolicyRequest {
   const meta = (message.meta ?? {}) as PlainMessage;
   const topic = said(message.topic);
   if (topic === null) throw new MalformedError("a PolicyCheckRequest has no `topic`");
-  return {
+  const input = contentOf(message);
+  const request = {
     jobId: (message.jobId as string | undefined) ?? "",
     org: said(message.tenant) ?? said(meta.tenantId) ?? "default",
     topic,
@@ -59,8 +63,10 @@ export function decodeCheck(bytes: Uint8Array): PolicyRequest {
     actorId: (meta.actorId as string | undefined) ?? (message.principalId as string | undefined) ?? null,
     actorType: (meta.actorType as PolicyRequest["actorType"] | undefined) ?? null,
     packId: (meta.packId as string | undefined) ?? null,
-    input: contentOf(message),
+    input: input ?? null,
   };
+  if (input !== undefined) return request;
+  return { ...request, inputOmitted: { bytes: safeNumber(message.inputSizeBytes) ?? 0 } };
 }
 
 /** `explanation` is ours, for `Explain`: any JSON value. */
@@ -183,13 +189,15 @@ function safeNumber(value: unknown): number | undefined {
   return value > 0n ? Number.MAX_SAFE_INTEGER : Number.MIN_SAFE_INTEGER;
 }
 
-/** The input, if it is one that can be looked into; null where it is elsewhere or of another kind. */
+/** The input, if it is one that can be looked into; null for none; undefined where it is elsewhere or of another kind. */
 function contentOf(message: PlainMessage): unknown {
-  const content = message.inputContent as Uint8Array | undefined;
-  if (content === undefined || content.length === 0) return null;
+  const content = (message.inputContent as Uint8Array | undefined) ?? new Uint8Array();
+  const isWhole = content.length >= (safeNumber(message.inputSizeBytes) ?? 0);
+  if (message.inputOmitted === true || !isWhole) return undefined;
+  if (content.length === 0) return null;
   const type = said(message.inputContentType)?.toLowerCase() ?? JSON_TYPE;
   if (type.startsWith("text/")) return utf8(content);
-  if (!/^application\/([\w.+-]+\+)?json\b/.test(type)) return null;
+  if (!/^application\/([\w.+-]+\+)?json\b/.test(type)) return undefined;
   try {
     return JSON.parse(utf8(content)) as unknown;
   } catch {

@@ -67,14 +67,14 @@ export class GrpcLine {
 
   #failed(error: ServiceError, timeoutMs: number): Called {
     const { code, details } = error;
-    const silent = (what: string): Called => ({ kind: "silent", reason: `the kernel at ${this.#address} ${what}` });
+    const silent = (what: string): Called => ({ kind: "silent", reason: `the kernel ${what}` });
     switch (code) {
       case status.DEADLINE_EXCEEDED:
         return silent(`gave no answer within ${timeoutMs} ms`);
       case status.CANCELLED:
         return silent("gave up the call");
       case status.UNAVAILABLE: {
-        const why = /ECONNREFUSED/.test(details) ? "connection refused" : details.slice(0, REASON_LENGTH_MAX);
+        const why = /ECONNREFUSED/.test(details) ? "connection refused" : this.#unplaced(details);
         return silent(`cannot be reached: ${why}`);
       }
       default: {
@@ -83,8 +83,15 @@ export class GrpcLine {
       }
     }
   }
+
+  /** Reasons go onto jobs, which tenants read: where the kernel is, is the operators' business (they have the setting). */
+  #unplaced(details: string): string {
+    const host = this.#address.replace(/:\d+$/, "");
+    return details.replaceAll(host, "…").replace(ADDRESSES, "…").slice(0, REASON_LENGTH_MAX);
+  }
 }
 
+const ADDRESSES = /\b\d{1,3}(?:\.\d{1,3}){3}\b|\[[0-9a-f:]{2,}\]/gi;
 const CHANNEL: ChannelOptions = {
   "grpc.initial_reconnect_backoff_ms": 50,
   "grpc.max_reconnect_backoff_ms": 500,

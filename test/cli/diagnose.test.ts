@@ -55,6 +55,8 @@ describe("durability of a cluster (L46, L47, L48)", () => {
 
   test("a control plane that tells nothing of its servers is not taken for fine", () => {
     expect(codes({ mode: "cluster", warnings: ["redis may evict"] })).toEqual(["caution warning", "caution warning"]);
+    // To a key of one tenant it says nothing of them at all.
+    expect(codes({ mode: "cluster", tenant: "acme" })).toEqual([]);
   });
 });
 

@@ -122,7 +122,7 @@ describe("our own kernel", () => {
     const safety = ask(address);
     expect(await safety.check(request("demo.echo"))).toEqual({
       kind: "unavailable",
-      reason: `the kernel at ${address} cannot be reached: connection refused`,
+      reason: "the kernel cannot be reached: connection refused",
     });
     await serve(portOf(address));
     await untilDecided(safety);
@@ -166,7 +166,7 @@ describe("a kernel that does not answer", () => {
     for (let at = 0; at < 4; at++) {
       expect(await safety.check(request("demo.echo"))).toEqual({
         kind: "unavailable",
-        reason: `the kernel at 127.0.0.1:${port} gave no answer within 50 ms`,
+        reason: "the kernel gave no answer within 50 ms",
       });
     }
     // The old connections stay open and mute; only a new one reaches the kernel that now has the port.

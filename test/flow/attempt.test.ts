@@ -48,7 +48,7 @@ describe("what belongs to one job stays with it", () => {
     const large = (text: string) => ({ text: text.repeat(300_000) });
     await plant.admit(flow, { topic: "t", jobId: "j1", org: "acme", input: large("a") });
     const other = await plant.admit(flow, { topic: "t", jobId: "j1", org: "evil", input: large("e") });
-    expect(other).toEqual({ kind: "conflict", jobId: "j1" });
+    expect(other).toEqual({ kind: "unusable", jobId: "j1" });
     let seen = "";
     await plant.worker("w1", ["t"], async (item) => {
       seen = (item.input as { text: string }).text.slice(0, 1);

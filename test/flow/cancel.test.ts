@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
 import { cancel } from "../../src/flow/cancel.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { IN_FLIGHT_GROUP, type OpenState } from "../../src/model/job.ts";
@@ -91,6 +92,26 @@ describe("cancel", () => {
     await plant.run(cancel(flow, wish(working)));
     await plant.pass(100);
     expect(heard.at(-1)).toBe(`${working} alice not needed`);
+  });
+
+  test("is told to the workers of a job that runs out of time as well", async () => {
+    const { dispatch, job } = defaultSettings();
+    const plant = new Plant({ job: { ...job, deadlineMs: 30_000 }, dispatch: { ...dispatch, deadlineMs: 60_000 } });
+    const { flow } = await plant.control("c1");
+    const heard: string[] = [];
+    await plant.run(
+      flow.world.bus.listen(CANCEL, ({ body }) => {
+        if (body.kind === "job_cancel") heard.push(body.jobId);
+      }),
+    );
+    const waiting = await submit(plant, flow); // Nobody serves it: nobody has to be told.
+    await plant.pass(40_000);
+    await plant.worker("w1", ["demo.one"], never);
+    const working = await submit(plant, flow);
+    await plant.pass(40_000);
+    expect((await plant.job(waiting)).state).toBe("TIMEOUT");
+    expect((await plant.job(working)).state).toBe("TIMEOUT");
+    expect(heard).toEqual([working]);
   });
 
   test("frees the place at once for the next job of the topic", async () => {

@@ -10,7 +10,7 @@ import { idOf, Plant } from "./plant.ts";
 const never = () => new Promise<never>(() => {});
 
 async function why(plant: Plant, flow: Flow, jobId: string) {
-  const explained = await plant.run(explain(flow, { org: "default", jobId }));
+  const explained = await plant.run(explain(flow, { org: "default", jobId, isForAll: true }));
   if (explained.kind !== "explained") throw new Error("not found");
   return explained;
 }
@@ -28,7 +28,7 @@ describe("why a job waits", () => {
     await plant.pass(2_000);
     const { explanation, around } = await why(plant, flow, second);
     expect(explanation.wait?.reason).toBe("window_full");
-    expect(around).toMatchObject({ window: { used: 1, max: 1 }, backlog: { topic: 1, tenant: 1 } });
+    expect(around).toMatchObject({ window: { use: { used: 1, max: 1 } }, backlog: { topic: 1, tenant: 1 } });
     expect(around.workers.serving).toBe(1);
     expect((await why(plant, flow, first)).explanation.wait?.reason).toMatch(/^(dispatched|running)$/);
   });
@@ -49,7 +49,7 @@ describe("why a job waits", () => {
     const plant = new Plant();
     const { flow } = await plant.control("c1");
     const jobId = idOf(await plant.admit(flow, { topic: "t" }));
-    expect(await plant.run(explain(flow, { org: "evil", jobId }))).toEqual({ kind: "not_found" });
+    expect(await plant.run(explain(flow, { org: "evil", jobId, isForAll: false }))).toEqual({ kind: "not_found" });
   });
 });
 

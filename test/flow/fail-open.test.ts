@@ -5,7 +5,7 @@ import { closeFailOpen, leaseFor, listFailOpen, openAtStart, openFailOpen } from
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
 import { reviewBypass } from "../../src/flow/review.ts";
 import { AUDIT_PAGES, auditPagesOf } from "../../src/model/audit.ts";
-import { FAIL_OPEN_MS, type FailOpen } from "../../src/model/fail-open.ts";
+import { FAIL_OPEN_MAX, FAIL_OPEN_MS, type FailOpen } from "../../src/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../src/model/job.ts";
 import { around, idOf, Plant } from "./plant.ts";
 
@@ -162,6 +162,27 @@ describe("there is no forever", () => {
     expect((lease?.endsMs ?? 0) - (lease?.openedMs ?? 0)).toBe(30 * MINUTE_MS);
     expect((await plant.run(openAtStart(second)))?.id).toBe(lease?.id);
     expect(plant.bench.net.counting.events.get("fail_open_opened")).toBe(1);
+  });
+
+  test("no tenant takes the places of others, and all tenants together none of those for everybody", async () => {
+    const plant = new Plant();
+    const flow = plant.flow("c1", "remote");
+    const { ofScope, ofTenants, listed } = FAIL_OPEN_MAX;
+    const kindOf = async (scope: string) => (await plant.run(openFailOpen(flow, { ...WISH, scope }))).kind;
+    for (let at = 0; at < ofScope; at++) expect(await kindOf("greedy")).toBe("opened");
+    expect(await plant.run(openFailOpen(flow, { ...WISH, scope: "greedy" }))).toEqual({
+      kind: "too_many",
+      limit: ofScope,
+    });
+    for (let at = ofScope; at < ofTenants; at++) expect(await kindOf(`t${at % (ofTenants / ofScope)}`)).toBe("opened");
+    expect(await kindOf("late")).toBe("too_many");
+    for (let at = 0; at < ofScope; at++) expect(await kindOf("*")).toBe("opened");
+    expect(await kindOf("*")).toBe("too_many");
+    await plant.pass(1_000);
+    await plant.run(leaseFor(flow, "default"));
+    await plant.pass(100);
+    expect(flow.safety.leases.length).toBe(listed);
+    expect(await plant.run(leaseFor(flow, "somebody"))).toMatchObject({ scope: "*" });
   });
 
   test("it ends by itself across a restart", async () => {

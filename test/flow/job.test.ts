@@ -199,12 +199,12 @@ describe("idempotency", () => {
     expect(idOf(other)).not.toBe(idOf(first));
   });
 
-  test("L22: a job id of another org is a conflict, never that org's job", async () => {
+  test("L22: a job id of another org cannot be used, and is never that org's job", async () => {
     const plant = new Plant();
     const { flow } = await plant.control("c1");
     await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "a" });
     expect(await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({
-      kind: "conflict",
+      kind: "unusable",
       jobId: "j1",
     });
   });

@@ -92,7 +92,7 @@ describe("L25: the tenant's limit", () => {
     const second = idOf(await plant.admit(flow, { topic: "b" }));
     await plant.pass(3_000);
     expect(begun).toEqual(["a"]);
-    const why = await plant.run(explain(flow, { org: "default", jobId: second }));
+    const why = await plant.run(explain(flow, { org: "default", jobId: second, isForAll: true }));
     expect(why.kind === "explained" && why.explanation.wait?.reason).toBe("tenant_limit");
     await plant.run(cancel(flow, { org: "default", jobId: first, by: "alice", why: "make room" }));
     await plant.pass(3_000);
@@ -146,7 +146,7 @@ describe("the limit of a rule", () => {
     const ids: string[] = [];
     for (let index = 0; index < 3; index++) ids.push(idOf(await plant.admit(flow, { topic: "few" })));
     await plant.pass(100);
-    const why = await plant.run(explain(flow, { org: "default", jobId: ids[2] ?? "" }));
+    const why = await plant.run(explain(flow, { org: "default", jobId: ids[2] ?? "", isForAll: true }));
     expect(why.kind === "explained" && why.explanation).toMatchObject({
       wait: { reason: "rule_limit", retryClass: "throttled" },
       sentence: expect.stringContaining("rule `few` lets 2 of its jobs run at once"),

@@ -11,6 +11,7 @@ import { checkSubmission } from "../../src/jobs/submission.ts";
 import { AUDIT_PAGES, auditPagesOf } from "../../src/model/audit.ts";
 import { BREAKERS, SAFETY_BREAKER } from "../../src/model/breaker.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
+import { put } from "../../src/ports/store.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
 import type { Settings } from "../../src/settings.ts";
 import { Plant } from "./plant.ts";
@@ -50,6 +51,25 @@ async function sitOut(settings: Settings, health: "refuses" | "hangs", count: nu
   const answered = asked.filter((ask) => ask.health === "up").map(({ atMs }) => atMs);
   return { plant, answered, meanwhile, worked: () => worked };
 }
+
+test("the breaker follows a store that went back: it does not stay open for ever", async () => {
+  const plant = new Plant();
+  const { flow } = await plant.control("c1", "remote");
+  let worked = 0;
+  await plant.worker("w1", ["demo.echo"], async () => worked++);
+  plant.kernel.health = "refuses";
+  for (let count = 0; count < 10; count++) await plant.run(admit(flow, anySubmission()));
+  await plant.pass(60_000);
+  expect(flow.safety.breaker.kind).not.toBe("closed");
+  const { store } = plant.bench.net;
+  const found = store.load(BREAKERS, SAFETY_BREAKER);
+  const puts = [put(BREAKERS, SAFETY_BREAKER, found, null)];
+  store.commit({ org: "*", atMs: 0, puts, guards: [], sends: [], watch: [] });
+  plant.kernel.health = "up";
+  await plant.pass(60_000);
+  expect(flow.safety.breaker.kind).toBe("closed");
+  expect(worked).toBe(10);
+});
 
 describe("jobs wait while the kernel is away for a minute", () => {
   test("5,000: nothing goes out meanwhile, everything afterwards; the checks come as spread as a stream of chance", async () => {

@@ -259,7 +259,7 @@ describe("workers of others", () => {
     expect(await plant.job("j2")).toMatchObject({ org: "birch", state: "SUCCEEDED" });
     await expect(plant.job("j1")).rejects.toThrow("no job");
     const letter = await plant.run(flow.world.store.load(DEAD_LETTERS, `${SUBMIT}/client:j1`));
-    expect(letter?.value).toMatchObject({ org: "default", reason: "permanent" });
+    expect(letter?.value).toMatchObject({ org: "*", reason: "permanent" });
     expect(letter?.value.error.message).toContain("`acme`");
   });
 });

@@ -13,6 +13,8 @@ import { auditLines } from "./audit-lines.ts";
 import { idOf, Plant } from "./plant.ts";
 
 const wish = (id: string) => ({ org: "default", id, by: "alice" });
+/** A result for a job that nobody knows. */
+const ofNobody = (id: string) => ({ ...wish(id), org: "*" });
 const letterOf = (plant: Plant, id: string) => plant.bench.net.store.load(DEAD_LETTERS, id);
 
 /** A worker that fails for good until it is mended. */
@@ -159,7 +161,7 @@ describe("the dead letter of a message", () => {
         return { kind: "ack" };
       }),
     );
-    expect(await plant.run(retryLetter(flow, wish(id)))).toMatchObject({ kind: "sent_again", subject: RESULT });
+    expect(await plant.run(retryLetter(flow, ofNobody(id)))).toMatchObject({ kind: "sent_again", subject: RESULT });
     await plant.pass(1_000);
     expect(seen).toEqual([packet]);
     expect(letterOf(plant, id)).toBeNull();

@@ -62,6 +62,45 @@ describe("who is there", () => {
   });
 });
 
+describe("one tenant's workers over HTTP", () => {
+  test("however many names a key makes up, they push out nobody else's", () => {
+    const roster = open();
+    roster.hear({ id: "bus", ...bus }, 0);
+    roster.hear({ id: "w", transport: "http", org: "birch", topics: ["t"] }, 0);
+    for (let index = 0; index < 12_000; index++) {
+      roster.hear({ id: `w${index}`, transport: "http", org: "acme", topics: ["t"] }, 0);
+    }
+    const ids = roster.list(0).map(({ id }) => id);
+    expect(ids).toEqual(expect.arrayContaining(["bus", "w", "w11999"]));
+    expect(ids).not.toContain("w0");
+    expect(ids.length).toBeLessThan(5_000);
+  });
+
+  test("of those the one that was silent for the longest makes room", () => {
+    const roster = open();
+    const hear = (id: string) => roster.hear({ id, transport: "http", org: "acme", topics: ["t"] }, 0);
+    hear("kept");
+    for (let index = 0; index < 3_000; index++) {
+      hear(`w${index}`);
+      hear("kept");
+    }
+    expect(roster.list(0).map(({ id }) => id)).toContain("kept");
+    expect(roster.serving("t", 0).length).toBe(roster.list(0).length);
+  });
+});
+
+describe("jobs that nobody was fit for", () => {
+  test("are recalled once, and only those that are asked for", () => {
+    const roster = open();
+    for (const [id, name] of Object.entries({ a: "gpu", b: "tpu", c: "gpu" })) {
+      roster.rememberUnfit("job.t", { id, org: "default", requires: [name] });
+    }
+    const recall = (name: string) => roster.recallUnfit("t", ({ requires }) => requires.includes(name));
+    expect([recall("gpu"), recall("gpu"), roster.unfitSubjects()]).toEqual([["a", "c"], [], ["job.t"]]);
+    expect([recall("tpu"), roster.unfitSubjects()]).toEqual([["b"], []]);
+  });
+});
+
 describe("load", () => {
   test("L41: what was just sent counts before any heartbeat tells of it", () => {
     const roster = open();
@@ -106,6 +145,8 @@ describe("pools", () => {
     roster.setPools((pool) => ({ serves: (subject) => pool === "p" && subject === "job.t", capabilities: ["gpu"] }));
     const [known] = roster.serving("t", 0);
     expect([...(known?.capabilities ?? [])].sort()).toEqual(["gpu", "x"]);
+    expect([...roster.abilitiesOf({ id: "w", transport: "bus" })].sort()).toEqual(["gpu", "x"]);
+    expect([...roster.abilitiesOf({ id: "w", transport: "http", org: "acme" })]).toEqual([]);
     expect(roster.serving("u", 0)).toEqual([]);
   });
 });

@@ -1,12 +1,15 @@
 import { expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
 import { deliver } from "../../src/flow/deliver.ts";
 import { Sweeper } from "../../src/flow/sweep.ts";
+import { wake } from "../../src/flow/wake.ts";
+import { JOBS } from "../../src/model/job.ts";
 import { PARKED, PARKED_GROUP } from "../../src/model/parked.ts";
-import { put } from "../../src/ports/store.ts";
+import { type Due, put } from "../../src/ports/store.ts";
 import { toBase64 } from "../../src/wire/base64.ts";
 import { encodePacket } from "../../src/wire/codec.ts";
 import { RESULT } from "../../src/wire/subjects.ts";
-import { around, Plant } from "./plant.ts";
+import { around, idOf, Plant } from "./plant.ts";
 
 const base64 = toBase64(
   encodePacket({ traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "info", message: "m" } }),
@@ -89,6 +92,26 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   const sweeper = new Sweeper(flow);
   await plant.run(sweeper.sweep().then(() => sweeper.settled()));
   expect((await plant.run(store.counts(PARKED_GROUP, 9))).size).toBe(0);
+});
+
+test("a job whose removal does not count keeps its payloads; one that is removed takes them along", async () => {
+  const { limits, retention } = defaultSettings();
+  const plant = new Plant({ limits: { ...limits, inlineBytesMax: 10 } });
+  const flow = plant.flow("c1");
+  const admitted = await plant.admit(flow, { topic: "danger.rm", input: "x".repeat(100) });
+  const id = idOf(admitted);
+  const { input } = await plant.job(id);
+  const ptr = input.kind === "pointer" ? input.ptr : "";
+  await plant.pass(retention.jobsMs + 1_000);
+  const { store, blobs } = flow.world;
+  const found = plant.bench.net.store.load(JOBS, id);
+  const due = { ...found, table: JOBS.name, dueMs: found?.value.dueMs } as Due;
+  const stale = async () => ({ kind: "stale", table: JOBS.name, id });
+  await plant.run(wake({ ...flow, world: { ...flow.world, store: around(store, { commit: stale }) } }, due));
+  expect(await plant.run(blobs.get(ptr))).not.toBeNull();
+  await plant.run(wake(flow, due));
+  expect(plant.bench.net.store.load(JOBS, id)).toBeNull();
+  expect(await plant.run(blobs.get(ptr))).toBeNull();
 });
 
 test("L20: a sweep ends while a topic drains without pause", async () => {

@@ -33,19 +33,23 @@ describe("a bucket", () => {
   });
 });
 
-test("places are bounded for each caller and for all, and one that was left is free", () => {
-  const places = new Places({ perCaller: 2, all: 3 });
-  const first = places.enter("a");
-  places.enter("a");
-  expect(places.enter("a")).toEqual({ kind: "full", current: 2, limit: 2 });
-  expect(places.enter("b").kind).toBe("taken");
-  expect(places.enter("c")).toEqual({ kind: "full", current: 3, limit: 3 });
+test("places are bounded for each caller, each tenant and for all, and one that was left is free", () => {
+  const places = new Places({ perCaller: 2, perTenant: 3, all: 5 });
+  const first = places.enter("a", "acme");
+  places.enter("a", "acme");
+  expect(places.enter("a", "acme")).toEqual({ kind: "full", current: 2, limit: 2 });
+  expect(places.enter("b", "acme").kind).toBe("taken");
+  // Another key of the same tenant is not another tenant.
+  expect(places.enter("c", "acme")).toEqual({ kind: "full", current: 3, limit: 3 });
+  expect(places.enter("d", null).kind).toBe("taken");
+  expect(places.enter("e", null).kind).toBe("taken");
+  expect(places.enter("f", "other")).toEqual({ kind: "full", current: 5, limit: 5 });
   if (first.kind === "taken") {
     first.leave();
     first.leave();
   }
-  expect(places.enter("c").kind).toBe("taken");
-  expect(places.enter("c").kind).toBe("full");
+  expect(places.enter("c", "acme").kind).toBe("taken");
+  expect(places.enter("c", "acme").kind).toBe("full");
 });
 
 describe("the gateway", () => {
@@ -54,6 +58,21 @@ describe("the gateway", () => {
   afterEach(() => gateway.close());
 
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} };
+
+  test("a tenant with many keys takes no more than its share, and nobody else's", async () => {
+    gateway = await openTestGateway({ ratePerS: 10, change: () => ({ clock }) });
+    const acme = await Promise.all([1, 2, 3].map(() => gateway.keyOf("acme", "viewer")));
+    const [other, root] = [await gateway.keyOf("other", "viewer"), await gateway.keyOf("*", "viewer")];
+    const tries = acme.flatMap(({ key }) => Array.from({ length: 20 }, () => key));
+    const answers = await Promise.all(tries.map((key) => gateway.call("GET", "/api/v1/jobs", { key })));
+    const refused = answers.filter((answer) => answer.statusCode === 429);
+    expect(refused).toHaveLength(20);
+    expect(refused[0]?.json()).toMatchObject({ code: "too_many_requests", limit: 40 });
+    expect(refused[0]?.json<Payload>().detail).toContain("one tenant");
+    for (const { key } of [other, root]) {
+      expect((await gateway.call("GET", "/api/v1/jobs", { key })).statusCode).toBe(200);
+    }
+  });
 
   test("answers 429 with what the limit is and when to come again, spread (L11, L26)", async () => {
     gateway = await openTestGateway({ ratePerS: 10, change: () => ({ clock }) });

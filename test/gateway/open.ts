@@ -6,7 +6,7 @@ import type { FastifyInstance, LightMyRequestResponse } from "fastify";
 import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
-import type { Route } from "../../src/gateway/route.ts";
+import type { About, Route } from "../../src/gateway/route.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import { API_KEYS, type ApiKey, hashOf, keyText, newSecret, type Role } from "../../src/model/api-key.ts";
 import { DEMO_POLICY } from "../../src/policy/built-in.ts";
@@ -41,6 +41,8 @@ export interface TestGatewayOptions {
   readonly change?: (world: World) => Partial<World>;
   readonly sweptMs?: () => number;
   readonly ratePerS?: number;
+  /** What the process says of itself, beside the usual. */
+  readonly about?: Partial<About>;
   /** In place of one that keeps the names of events, for `logged`. */
   readonly log?: Log;
   /** In place of all that there are. */
@@ -84,7 +86,8 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     ? openFlow({ ...world, ...options.change(world) }, { current: settings }, kernel)
     : controlled;
   const durability = { profile: "test", meaning: "a test" };
-  const about = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
+  const usual = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
+  const about: About = { ...usual, ...options.about };
   const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
   const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
   const server = openGateway({ flow, control: seen, metrics: prom, about }, limits, options.routes);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
 import { DEMO_POLICY } from "../../src/policy/built-in.ts";
 import { compile } from "../../src/policy/compile.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
@@ -112,6 +113,37 @@ describe("what would be decided", () => {
     const answer = await post(path, body);
     expect(answer.status).toBe(400);
     expect(answer.body.detail).toContain(words);
+  });
+
+  test("an input that would be too large for a job's record is not looked at here either", async () => {
+    await gateway.close();
+    const settings = defaultSettings();
+    gateway = await openTestGateway({
+      settings: { ...settings, limits: { ...settings.limits, inlineBytesMax: 1_000 } },
+    });
+    const when = "has(input.amount) && input.amount > 1000";
+    const rule = `  - {id: large, match: {when: ${when}}, decision: deny, reason: too much}\n`;
+    await post("publish", { policy: `default_decision: allow\n${policy("large", rule)}` });
+    const padding = "x".repeat(1_000);
+    for (const path of ["evaluate", "explain"]) {
+      const decided = async (input: object) => (await post(path, { topic: "pay", input })).body.decision;
+      expect(await decided({ amount: 5 })).toBe("ALLOW");
+      expect(await decided({ amount: 82_000, padding })).toBe("DENY");
+      expect(await decided({ amount: 5, padding })).toBe("DENY");
+    }
+  });
+
+  test("a question goes through the breaker like a check: a kernel that is away is left alone", async () => {
+    let asked = 0;
+    const check = async () => ({ kind: "unavailable" as const, reason: `gone ${++asked}` });
+    const other = await openTestGateway({ change: () => ({ safety: { local: null, check } }) });
+    const { failures } = defaultSettings().safety.breaker;
+    for (let at = 0; at < failures + 5; at++) {
+      const answer = await other.call("POST", "/api/v1/policy/evaluate", { body: { topic: "a.b" } });
+      expect(answer.json()).toMatchObject({ code: "safety_unavailable", retryable: true });
+    }
+    await other.close();
+    expect(asked).toBe(failures);
   });
 
   test("a kernel elsewhere that does not answer is said to be just that", async () => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { isLoopback } from "../../src/gateway/access.ts";
+import { IllegalMove } from "../../src/model/job.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/world.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
@@ -78,15 +79,33 @@ describe("errors", () => {
     expect(answers[0]?.body).not.toContain("connection lost");
   });
 
-  test("a mistake of ours is 500, and no client is told to try again", async () => {
+  test.each([new TypeError("x is not a function"), new IllegalMove("job `x` is not a function of its states")])(
+    "a mistake of ours is 500, and no client is told to try again: %s",
+    async (mistake) => {
+      gateway = await openTestGateway({
+        change: (world) => storeThat(world, { commit: () => Promise.reject(mistake) }),
+      });
+      const answer = await submit();
+      expect(answer.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
+      expect(answer.headers["retry-after"]).toBeUndefined();
+      expect(answer.body).not.toContain("not a function");
+      expect(gateway.logged).toContain("error request_failed");
+    },
+  );
+
+  test("what others change all the time is 503, and says so", async () => {
+    let isContended = false;
     gateway = await openTestGateway({
-      change: (world) => storeThat(world, { commit: () => Promise.reject(new TypeError("x is not a function")) }),
+      change: (world) =>
+        storeThat(world, {
+          commit: async (change) => (isContended ? { kind: "stale", table: "", id: "" } : world.store.commit(change)),
+        }),
     });
-    const answer = await submit();
-    expect(answer.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
-    expect(answer.headers["retry-after"]).toBeUndefined();
-    expect(answer.body).not.toContain("not a function");
-    expect(gateway.logged).toContain("error request_failed");
+    const { job_id: id } = (await submit()).json<Payload>();
+    isContended = true;
+    const answer = await gateway.app.inject({ method: "POST", url: `/api/v1/jobs/${id}/cancel`, payload: {} });
+    expect(answer.json()).toMatchObject({ status: 503, retryable: true });
+    expect(answer.json<Payload>().detail).toContain("changed 8 times");
   });
 
   test("an unknown address says what there is", async () => {

@@ -84,6 +84,17 @@ test("shows what status says, with units and what each number means", async () =
   expect(at("live").text).toBe("10:20:30.456 j1 demo.echo SUCCEEDED");
 });
 
+test("shows a tenant what is its own, and says what is not kept tenant by tenant", async () => {
+  const gateway = await openTestGateway();
+  const { key } = await gateway.keyOf("acme", "viewer");
+  const status = (await gateway.call("GET", "/api/v1/status", { key })).body;
+  await gateway.close();
+  const { at } = openPage(async (url) => new Response(url.endsWith("stream") ? ": connected\n\n" : status));
+  await until(() => at("about").text.includes("tenant acme"));
+  for (const id of ["figures", "retries", "safety"]) expect(at(id).text).toContain("ask with a key of tenant *");
+  expect(at("cards").text).not.toMatch(/null|undefined/);
+});
+
 test("asks for a key where one is needed, and sends it along; a wrong one is told and forgotten", async () => {
   const seen: (string | undefined)[] = [];
   const refusal = (title: string) => Response.json({ title, detail: "send one" }, { status: 401 });

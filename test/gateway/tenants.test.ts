@@ -146,13 +146,18 @@ describe("with a key of another tenant, of each role", () => {
     expect(await stateOf(gateway, acme)).toEqual(before);
   });
 
-  test("a job's id that is taken is taken, and nothing is told about the job that has it", async () => {
+  test("a job's id that another tenant has cannot be used, and nothing is told about it", async () => {
     const key = keys.find(({ role }) => role === "submitter")?.key;
     const body = { topic: "shared.work", input: { text: "acme-input" }, job_id: acme.named.queued };
     const answer = await gateway.call("POST", "/api/v1/jobs", { key, body });
-    expect(answer.json()).toMatchObject({ status: 422, code: "idempotency_conflict" });
-    expect(answer.json()).not.toHaveProperty("trace_id");
-    expect(answer.json()).not.toHaveProperty("state");
+    expect(answer.json()).toMatchObject({ status: 400, code: "invalid_submission" });
+    expect(answer.body).not.toContain(acme.named.queued);
+    // Whatever job it is, and whether the body is the same: the answer does not differ.
+    const other = await gateway.call("POST", "/api/v1/jobs", {
+      key,
+      body: { topic: "elsewhere", job_id: acme.named.waiting },
+    });
+    expect(other.json()).toEqual(answer.json());
   });
 
   test("the tenant itself does see what is its own: the tries above were not about nothing", async () => {

@@ -1,13 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { admit } from "../../src/flow/admit.ts";
+import type { Gateway, GatewayRequest } from "../../src/gateway/route.ts";
+import { WORKER_ROUTES } from "../../src/gateway/worker.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
+import type { Blobs } from "../../src/ports/blobs.ts";
 import { retryAfter } from "../../src/retry/contract.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
 import { http, worker } from "../../src/worlds/worker-kit.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
 
+const NEVER = new AbortController().signal;
 let gateway: TestGateway;
 
 beforeEach(async () => {
@@ -89,6 +93,47 @@ describe("a worker with any client", () => {
     expect(topics.json().items).toEqual([{ topic: "demo.far", workers: 2, waiting: 1, running: null }]);
     const seen = await gateway.call("GET", "/api/v1/workers", { key: viewer });
     expect(seen.json().items.map((one: { worker_id: string }) => one.worker_id)).toEqual(["curl", "curl"]);
+  });
+});
+
+describe("an input that stands beside its record", () => {
+  const route = WORKER_ROUTES.find(({ path }) => path === "/api/v1/worker/lease");
+  const submitLarge = () => submit({ input: { text: "x".repeat(300_000) } });
+  const leased = (signal: AbortSignal, blobs: Partial<Blobs> = {}) => {
+    const body = { worker_id: "curl", topics: ["demo.far"], wait_ms: 5_000, max: 10 };
+    const request = { body, signal, org: "default", principal: { org: "default" }, headers: {} };
+    const world = { ...gateway.world, blobs: { ...seen(gateway.world.blobs), ...blobs } };
+    return route?.handle({ flow: { ...gateway.flow, world } } as Gateway, request as unknown as GatewayRequest);
+  };
+  const seen = (blobs: Blobs): Pick<Blobs, "get"> => ({ get: (ptr) => blobs.get(ptr) });
+
+  test("and is gone: the job is not handed out with nothing in its place, but ends and says why", async () => {
+    const [gone, there] = [await submitLarge(), await submitLarge()];
+    await gateway.world.blobs.delete(`ctx:${gone}`);
+    const answer = await leased(NEVER);
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { jobs: [{ job_id: there, input: { text: "x".repeat(300_000) } }] },
+    });
+    expect(await job(gone)).toMatchObject({ state: "FAILED", attempt: 1 });
+    expect((await job(gone)).error?.message).toContain("input is gone");
+  });
+
+  test("and is all that there was: nothing came", async () => {
+    const gone = await submitLarge();
+    await gateway.world.blobs.delete(`ctx:${gone}`);
+    expect(await leased(NEVER)).toMatchObject({ status: 204 });
+  });
+
+  test("who goes while it is read has taken nothing", async () => {
+    const id = await submitLarge();
+    const gone = new AbortController();
+    const get: Blobs["get"] = (ptr) => {
+      gone.abort();
+      return gateway.world.blobs.get(ptr);
+    };
+    await leased(gone.signal, { get });
+    expect(await job(id)).toMatchObject({ state: "SCHEDULED", attempt: 0 });
   });
 });
 

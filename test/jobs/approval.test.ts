@@ -13,7 +13,7 @@ import { applyResult } from "../../src/jobs/attempt.ts";
 import { cancelJob, reviveJob } from "../../src/jobs/life.ts";
 import { letterOf } from "../../src/model/dead-letter.ts";
 import { isFinal, type Job } from "../../src/model/job.ts";
-import { ask, asked, at, everyStage, fresh, settings } from "./stages.ts";
+import { allow, ask, asked, at, everyStage, fresh, limited, settings } from "./stages.ts";
 
 const present = (job: Job, snapshot = "s") => ({ job, decision: { ...ask, snapshot } });
 const approver = { by: "alice" };
@@ -148,10 +148,13 @@ describe("cancel and revive", () => {
     }
   });
 
-  test("a second life begins with new patience, a new deadline and no verdict", () => {
+  test("a second life begins with new patience, a new deadline and no permission; what was no permission stays", () => {
     const ended = expireApproval(asked(), at(9));
     const revived = reviveJob(ended, "alice", at(1_000)) as Job;
-    expect(revived).toMatchObject({ id: ended.id, state: "PENDING", safety: null, error: null, patience: {} });
+    expect(revived).toMatchObject({ id: ended.id, state: "PENDING", safety: ask, error: null, patience: {} });
+    for (const safety of [allow, limited]) {
+      expect(reviveJob({ ...ended, safety }, "alice", at(1_000))?.safety).toBeNull();
+    }
     expect(revived.approval).toBeUndefined();
     expect(revived.deadlineMs).toBe(1_000 + settings.job.deadlineMs);
     expect(revived.history.at(-1)).toMatchObject({ event: "revived", who: "alice" });

@@ -5,9 +5,11 @@ import { decideSafety } from "../../src/jobs/life.ts";
 import { JOB_STATES } from "../../src/model/job.ts";
 import { allow, asked, at, everyStage, fresh, limited, STAGES } from "./stages.ts";
 
+const windowOf = (used: number) => ({ isEmpty: used === 0, isFull: used >= 5, use: { used, max: 5 } });
+
 const around: Surroundings = {
   nowMs: 10_000,
-  window: { used: 0, max: 5 },
+  window: windowOf(0),
   tenant: null,
   rule: null,
   backlog: { topic: 3, tenant: 2 },
@@ -58,7 +60,7 @@ describe("the backlog", () => {
 
   test("names what is in the way, and what has to go first", () => {
     const few = decideSafety(fresh(), limited, at(1));
-    const full = { used: 5, max: 5 };
+    const full = windowOf(5);
     expect(reasonIn({})).toBe("turn");
     expect(reasonIn({ window: full })).toBe("window_full");
     expect(reasonIn({ window: full, tenant: { used: 2, max: 2 } })).toBe("tenant_limit");
@@ -66,14 +68,26 @@ describe("the backlog", () => {
     expect(reasonIn({ workers: { serving: 0, free: 0 } })).toBe("no_worker");
     expect(reasonIn({ unfit: "the pool is being drained", window: full })).toBe("no_fit_worker");
     // Work that is out proves that somebody serves it, whoever that is.
-    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: { used: 1, max: 5 } })).toBe("turn");
-    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: { used: 1, max: 5 }, isIdle: true })).toBe("no_worker");
+    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1) })).toBe("turn");
+    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1), isIdle: true })).toBe("no_worker");
   });
 
   test("says how many wait and how many are out", () => {
-    const { sentence } = explainJob(job, { ...around, window: { used: 5, max: 5 } });
+    const { sentence } = explainJob(job, { ...around, window: windowOf(5) });
     expect(sentence).toContain("5 jobs of `demo.echo` are with workers");
     expect(sentence).toContain("3 of `demo.echo` wait, 2 of them of tenant `default`");
+  });
+
+  test("says nothing of others to who sees one tenant alone: only what is in the way", () => {
+    const alone = { ...around, backlog: { topic: null, tenant: 2 } };
+    const full = explainJob(job, { ...alone, window: { isEmpty: false, isFull: true, use: null } });
+    expect(full.wait?.reason).toBe("window_full");
+    expect(full.sentence).toContain("the window is full: jobs of `demo.echo` are with workers");
+    const turn = explainJob(job, { ...alone, window: { isEmpty: false, isFull: false, use: null } });
+    for (const { sentence } of [full, turn]) {
+      expect(sentence).toContain("2 of `demo.echo` wait of tenant `default`");
+      expect(sentence).not.toMatch(/null|undefined|\b[0135] /);
+    }
   });
 });
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
-import { applyResult, dispatchJob, giveBack, passTime, resume } from "../../src/jobs/attempt.ts";
+import { applyResult, dispatchJob, giveBack, passTime, resume, waitForRule } from "../../src/jobs/attempt.ts";
 import { decideSafety, newJob, reviveJob, waitForSafety } from "../../src/jobs/life.ts";
 import type { Given } from "../../src/jobs/moves.ts";
 import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
@@ -144,6 +144,18 @@ describe("results", () => {
     expect(first).toMatchObject({ state: "FAILED", attempt: 2 });
     const second = live(reviveJob(first, "alice", at(1_000_000)) as Job, 1_000_000);
     expect(second).toMatchObject({ state: "FAILED", attempt: 4 });
+  });
+
+  test("a rule's number of retries is not forgotten with the history", () => {
+    const budgets = { maxRetries: 1, maxConcurrentJobs: 1 };
+    let job = decideSafety(fresh(), { ...allow, effect: "allow_with_constraints", constraints: { budgets } }, at(1));
+    for (let attempts = 0; attempts < 2; attempts++) {
+      expect(isFinal(job.state)).toBe(false);
+      if (job.state === "RETRYING") job = resume(job, at(2));
+      for (let waits = 0; waits < HISTORY_MAX + 1; waits++) job = resume(waitForRule(job, 1, at(2)), at(2));
+      job = applyResult(dispatchJob(job, at(2)), failed, null, at(3)) as Job;
+    }
+    expect(job).toMatchObject({ state: "FAILED", attempt: 2 });
   });
 
   test("L2: a permanent failure ends at once, with a dead letter", () => {

@@ -76,7 +76,16 @@ describe("what a job requires", () => {
   });
 
   test("one that comes for another tenant's work meets nothing", () => {
-    expect(aimAt(gpu, [coming("h", { can: ["gpu"], org: "acme" })], OPEN)).toMatchObject({ kind: "wait" });
+    const foreign = coming("h", { can: ["gpu"], org: "acme" });
+    expect(aimAt(gpu, [worker("a"), foreign], OPEN)).toMatchObject({ kind: "wait" });
+  });
+
+  test("one that comes for another tenant's work decides nothing: it is as if it were not there", () => {
+    for (const foreign of [coming("h", { org: "acme" }), coming("h", { org: "acme", can: ["gpu"] })]) {
+      expect(aimAt(gpu, [foreign], OPEN)).toEqual(aimAt(gpu, [], OPEN));
+      const drained = worker("a", { pool: "old" });
+      expect(aimAt(any, [drained, foreign], draining("old"))).toEqual(aimAt(any, [drained], draining("old")));
+    }
   });
 });
 

@@ -50,6 +50,19 @@ describe("a condition", () => {
   });
 
   test.each([
+    "input.amount > 1000",
+    "has(input.amount) && input.amount > 1000",
+    "input != null && input.amount > 1000",
+    "'amount' in input && input.amount > 1000",
+    "tenant == 'nobody' && has(input.amount)",
+    "[1].exists(x, has(input.amount))",
+  ])("%s: cannot be answered where the input is elsewhere", (text) => {
+    const elsewhere = { input: null, inputOmitted: { bytes: 60_000 } };
+    expect(ask(text, elsewhere)).toBe("the input is too large to be looked at, or is kept elsewhere");
+    expect(ask("topic == 'demo.echo'", elsewhere)).toBe(true);
+  });
+
+  test.each([
     ["tenant ==", /^cannot be read at column 10: unexpected token/],
     [
       "tenant == 'a' &&\n  topik == 'b'",

@@ -213,7 +213,7 @@ describe("packets that nobody can read", () => {
 function letterWhere(isIt: (letter: DeadLetter) => boolean): Promise<DeadLetter> {
   return new Promise((resolve, reject) => {
     const look = async () => {
-      const { items } = await flow.world.store.list(DEAD_LETTERS, { index: deadLettersOf("default"), limit: 50 });
+      const { items } = await flow.world.store.list(DEAD_LETTERS, { index: deadLettersOf("*"), limit: 50 });
       const found = items.find(({ value }) => isIt(value));
       if (found) resolve(found.value);
       else flow.world.clock.after(20, () => void look().catch(reject));

@@ -4,9 +4,9 @@
  * 1. Closed, which is the default: nothing is worked on meanwhile, everything is afterwards.
  * 2. Under a lease: what is worked on meanwhile carries the mark; what came after the lease had ended waits.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { defaultSettings } from "../../src/config.ts";
 import { openFailOpen } from "../../src/flow/fail-open.ts";
 import { openFlow } from "../../src/flow/flow.ts";
 import { counting } from "../../src/sim/quiet.ts";
@@ -19,6 +19,7 @@ import { Api } from "./api.ts";
 import { bundle } from "./bundle.ts";
 import { Program } from "./program.ts";
 import { type Spread, spreadOf } from "./spread.ts";
+import { Telling } from "./telling.ts";
 
 export interface OutageOptions {
   readonly jobs: number;
@@ -44,20 +45,32 @@ export interface OutageReport {
   /** Acknowledged, and not finished in the end. */
   readonly lost: readonly string[];
   readonly twice: readonly string[];
+  /** Of the checks that came to the kernel once it was back. */
   readonly spread: Spread;
+  /** Of a Poisson stream in a process of its own, at the same time: a busy machine bunches both. */
+  readonly chance: Spread;
 }
 
 export async function outage(options: OutageOptions): Promise<OutageReport> {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
-  const [program, script] = await Promise.all([Program.build(), bundle("kernel-process.ts")]);
-  const kernel = new Kernel(script, await freePort());
+  const [program, ...scripts] = await Promise.all([
+    Program.build(),
+    bundle("kernel-process.ts"),
+    bundle("chance-process.ts"),
+  ]);
+  const [kernelScript = "", chanceScript = ""] = scripts;
+  const port = await freePort();
+  const kernel = new Telling([kernelScript, String(port)]);
+  // About as many a second as the jobs that come back after a minute with the default policy.
+  const chance = new Telling([chanceScript, String(options.jobs / 20)]);
   try {
     await kernel.start();
-    const door = await startParts(program, { nats, redis, kernel, options });
-    return await new Experiment({ nats, redis, kernel, door, options }).run();
+    const door = await startParts(program, { nats, redis, options }, `127.0.0.1:${port}`);
+    return await new Experiment({ nats, redis, kernel, chance, door, options }).run();
   } finally {
-    await kernel.kill();
+    await Promise.all([kernel.kill(), chance.kill()]);
     await program.remove();
+    for (const script of scripts) rmSync(dirname(script), { recursive: true, force: true });
     await Promise.all([nats.stop(), redis.stop()]);
   }
 }
@@ -65,13 +78,17 @@ export async function outage(options: OutageOptions): Promise<OutageReport> {
 interface Bench {
   readonly nats: RunningServer;
   readonly redis: RunningServer;
-  readonly kernel: Kernel;
+  readonly kernel: Telling;
+  readonly chance: Telling;
+  readonly door: Api;
   readonly options: OutageOptions;
 }
 
-async function startParts(program: Program, { nats, redis, kernel, options }: Bench): Promise<Api> {
+type Servers = Pick<Bench, "nats" | "redis" | "options">;
+
+async function startParts(program: Program, { nats, redis, options }: Servers, kernel: string): Promise<Api> {
   const env = { CORDUM_LOG_LEVEL: "error", CORDUM_HTTP_RATE_PER_S: "100000", ...options.env };
-  const argv = ["--nats", nats.url, "--redis", redis.url, "--port", "0", "--safety", kernel.address];
+  const argv = ["--nats", nats.url, "--redis", redis.url, "--port", "0", "--safety", kernel];
   const roles = ["gateway", ...Array.from({ length: options.controls }, () => "control")];
   const started = roles.map((role) => program.up([...argv, "--role", role], env));
   const [url = ""] = await Promise.all(started.map((part) => part.url));
@@ -79,18 +96,18 @@ async function startParts(program: Program, { nats, redis, kernel, options }: Be
 }
 
 class Experiment {
-  readonly #bench: Bench & { readonly door: Api };
+  readonly #bench: Bench;
   /** Jobs as the worker got them: whether they carried the mark. */
   readonly #got = new Map<string, boolean>();
   readonly #twice: string[] = [];
   #waiting: (() => void)[] = [];
 
-  constructor(bench: Bench & { readonly door: Api }) {
+  constructor(bench: Bench) {
     this.#bench = bench;
   }
 
   async run(): Promise<OutageReport> {
-    const { nats, redis, kernel, options, door } = this.#bench;
+    const { nats, redis, kernel, chance, options, door } = this.#bench;
     const say = options.say ?? (() => undefined);
     const stop = await worker({
       id: "w",
@@ -109,12 +126,12 @@ class Experiment {
       const after = options.leaseMs === undefined ? [] : await this.#underLease(before);
       await until(downMs + options.outageMs);
       const meanwhile = [...this.#got.keys()].filter((id) => id !== first);
-      await kernel.start();
+      await Promise.all([kernel.start(), chance.start()]);
       say("  the kernel is back");
       const ids = [...before, ...after];
       await this.#allGot(ids);
       const states = await Promise.all(ids.map((id) => this.#end(id)));
-      await until((kernel.asked[0] ?? 0) + options.windowMs);
+      await until((kernel.times[0] ?? 0) + options.windowMs);
       const marked = new Map(await Promise.all(meanwhile.map(async (id) => [id, await isMarked(door, id)] as const)));
       return {
         jobs: ids.length,
@@ -124,7 +141,8 @@ class Experiment {
         lost: ids.filter((_, at) => states[at] !== "SUCCEEDED"),
         twice: this.#twice,
         // The first one is a probe: the others are counted from the moment on at which they may come.
-        spread: spreadOf(kernel.asked.slice(1), options.windowMs),
+        spread: spreadOf(kernel.times.slice(1), options.windowMs),
+        chance: spreadOf(chance.times, options.windowMs),
       };
     } finally {
       await stop();
@@ -142,7 +160,6 @@ class Experiment {
       nats: nats.url,
       redis: redis.url,
     });
-    const { defaultSettings } = await import("../../src/config.ts");
     const flow = openFlow(world, { current: defaultSettings() });
     const wish = { scope: "default", reason: "the kernel was killed", by: "operator", forMs: options.leaseMs ?? 0 };
     const opened = await openFailOpen(flow, wish);
@@ -177,42 +194,6 @@ class Experiment {
 
   async #allGot(ids: readonly string[]): Promise<void> {
     for (const id of ids) while (!this.#got.has(id)) await new Promise<void>((wake) => this.#waiting.push(wake));
-  }
-}
-
-/** The kernel as a process that can be killed and started again on its port. */
-class Kernel {
-  readonly address: string;
-  /** When it was asked, since it was last started. */
-  asked: number[] = [];
-  readonly #argv: readonly string[];
-  #child: ChildProcess | null = null;
-
-  constructor(script: string, port: number) {
-    this.address = `127.0.0.1:${port}`;
-    this.#argv = [script, String(port)];
-  }
-
-  async start(): Promise<void> {
-    this.asked = [];
-    const child = spawn(process.execPath, this.#argv, { stdio: ["ignore", "pipe", "inherit"] });
-    this.#child = child;
-    await new Promise<void>((resolve, reject) => {
-      child.once("close", () => reject(new Error("the kernel did not start")));
-      createInterface({ input: child.stdout as NonNullable<ChildProcess["stdout"]> }).on("line", (line) => {
-        const [word, ...times] = line.split(" ");
-        if (word === "ready") resolve();
-        else for (const atMs of times) this.asked.push(Number(atMs));
-      });
-    });
-  }
-
-  async kill(): Promise<void> {
-    const child = this.#child;
-    this.#child = null;
-    if (child === null) return;
-    child.kill("SIGKILL");
-    await once(child, "exit");
   }
 }
 

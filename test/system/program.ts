@@ -20,7 +20,7 @@ export class Program {
     mkdirSync(join(dir, "dist"));
     // The program reads its version one level above itself.
     writeFileSync(join(dir, "package.json"), '{"version": "1.2.3", "type": "module"}');
-    await build({
+    const built = build({
       entryPoints: { main: join(src, "main.ts"), "sqlite-thread": join(src, "worlds", "sqlite-thread.ts") },
       outdir: join(dir, "dist"),
       bundle: true,
@@ -29,6 +29,10 @@ export class Program {
       format: "esm",
       packages: "external",
       logLevel: "error",
+    });
+    await built.catch((error: unknown) => {
+      rmSync(dir, { recursive: true, force: true });
+      throw error;
     });
     return new Program(dir);
   }

@@ -62,13 +62,14 @@ rules:
   - {id: fine, match: {topics: ['*.*']}, decision: allow, reason: nothing is wrong with it}
 `;
 
-/** Waits that are short enough to be sat out. What a worker's appearance must start keeps its default. */
+/** Waits that are short enough to be sat out; but for one that nothing but a worker's coming must end. */
 const HURRY = {
   CORDUM_DISPATCH_DEADLINE_MS: "3000",
   CORDUM_SWEEP_EVERY_MS: "200",
   CORDUM_SAFETY_TIMEOUT_MS: "400",
   CORDUM_SAFETY_BREAKER_OPEN_MS: "300",
   CORDUM_RETRY_SAFETY_UNAVAILABLE_POLICY: "full:100ms:1s",
+  CORDUM_RETRY_NO_WORKER_POLICY: "fixed:10m",
   CORDUM_LOG_LEVEL: "warn",
 };
 

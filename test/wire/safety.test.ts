@@ -137,6 +137,26 @@ describe("a question", () => {
     expect(() => decodeCheck(withInput(Buffer.from([0xff]), "text/plain"))).toThrow(MalformedError);
   });
 
+  it("about an input that is elsewhere says so; it is not the same as none", () => {
+    const bare = decodeCheck(peerEncode("PolicyCheckRequest", { topic: "t" }));
+    expect(bare.inputOmitted).toBeUndefined();
+    for (const bytes of [0, 60_000]) {
+      const one: PolicyRequest = { ...bare, inputOmitted: { bytes } };
+      expect(decodeCheck(encodeCheck(one))).toEqual(one);
+    }
+    const ours = peerDecode("PolicyCheckRequest", encodeCheck({ ...bare, inputOmitted: { bytes: 60_000 } }));
+    expect(ours).toMatchObject({ inputSizeBytes: "60000", inputOmitted: true });
+    const others = [
+      { inputSizeBytes: 60_000 },
+      { inputSizeBytes: 60_000, inputContent: Buffer.from("the beginn"), inputContentType: "text/plain" },
+      { inputContent: Buffer.from([1]), inputContentType: "application/octet-stream" },
+    ];
+    for (const message of others) {
+      const read = decodeCheck(peerEncode("PolicyCheckRequest", { topic: "t", ...message }));
+      expect(read).toMatchObject({ input: null, inputOmitted: {} });
+    }
+  });
+
   it.each([
     ["no topic", peerEncode("PolicyCheckRequest", { tenant: "acme" })],
     ["bytes that are none", Uint8Array.of(0xff, 0xff)],

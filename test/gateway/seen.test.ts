@@ -1,0 +1,152 @@
+// What a key of one tenant gets to see of what tenants share: its own figures, and nothing of others or of the servers.
+import { afterEach, describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { deliver } from "../../src/flow/deliver.ts";
+import { DEAD_LETTERS, type DeadLetter } from "../../src/model/dead-letter.ts";
+import { put } from "../../src/ports/store.ts";
+import { SUBMIT } from "../../src/wire/subjects.ts";
+import { openTestGateway, type TestGateway } from "./open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+type Payload = Readonly<Record<string, unknown>>;
+
+const get = async (url: string, key?: string) => (await gateway.call("GET", url, { key })).json<Payload>();
+
+async function submit(key: string, body: object): Promise<string> {
+  return (await gateway.call("POST", "/api/v1/jobs", { key, body })).json<{ job_id: string }>().job_id;
+}
+
+/** One tenant with a worker of its own, another one that looks, and somebody who may see everything. */
+async function openWithWorker() {
+  const redis = { product: "redis", version: "7", durability: "always", maxmemory_policy: "noeviction" };
+  const servers = { nats: { version: "2.10" }, redis };
+  const about = { servers, safety_address: "10.0.0.7:50051", warnings: ["redis://10.0.0.8 evicts"] };
+  gateway = await openTestGateway({ about });
+  const { key: root } = await gateway.keyOf("*", "admin");
+  const { key: acme } = await gateway.keyOf("acme", "admin");
+  const { key: other } = await gateway.keyOf("other", "submitter");
+  const body = { worker_id: "acme-worker", topics: ["b.b"], pool: "acme-pool" };
+  await gateway.call("POST", "/api/v1/worker/lease", { key: acme, body });
+  return { root, acme, other };
+}
+
+describe("of another tenant's workers", () => {
+  test("neither their pools nor their number", async () => {
+    const { root, acme, other } = await openWithWorker();
+    const pools = async (key: string) =>
+      (await get("/api/v1/pools", key)).items as readonly { name: string; workers: number }[];
+    for (const key of [root, acme]) expect(await pools(key)).toMatchObject([{ name: "acme-pool", workers: 1 }]);
+    expect(await pools(other)).toEqual([]);
+    // A lever that was pulled is on record; that tells a stranger nothing, either.
+    await gateway.call("POST", "/api/v1/pools/acme-pool/drain", { key: root });
+    expect(await pools(other)).toEqual([]);
+    expect(await pools(acme)).toMatchObject([{ name: "acme-pool", draining: true }]);
+    const workers = async (key: string) => (await get("/api/v1/status", key)).workers;
+    expect(await workers(acme)).toEqual({ total: 1, leaving: 0 });
+    expect(await workers(other)).toEqual({ total: 0, leaving: 0 });
+  });
+
+  test("nor, where a job is explained, their jobs", async () => {
+    const { root, acme, other } = await openWithWorker();
+    for (let at = 0; at < 3; at++) await submit(acme, { topic: "b.b" });
+    const id = await submit(other, { topic: "b.b" });
+    const explain = async (key: string, tenant?: string) =>
+      (await gateway.call("GET", `/api/v1/jobs/${id}/explain`, { key, tenant })).json<{ facts: Payload }>();
+    const seen = await explain(other);
+    expect(seen.facts).toMatchObject({ backlog: { topic: null }, workers: { serving: 0, free: 0 } });
+    expect(Object.keys(seen.facts.window as object)).toEqual(["full"]);
+    expect(JSON.stringify(seen)).not.toContain("acme");
+    const whole = await explain(root, "other");
+    expect(whole.facts).toMatchObject({ backlog: { topic: expect.any(Number) }, window: { max: expect.any(Number) } });
+  });
+});
+
+describe("of the servers and of all tenants together", () => {
+  test("nothing; whoever has a key of `*` sees it, also while looking at one tenant", async () => {
+    const { root, other } = await openWithWorker();
+    const reason = "the kernel at 10.0.0.7:50051 gave no answer";
+    gateway.flow.safety.breaker = { kind: "open", untilMs: Number.MAX_SAFE_INTEGER, openings: 1, reason };
+    const seen = await get("/api/v1/status", other);
+    expect(seen).toMatchObject({ input_fail_open_total: null, lock_busy_retry_count: null, warnings: [] });
+    expect(seen).toMatchObject({ job_result_latency_ms_p95: null, durability: { profile: "test" } });
+    expect(seen.safety).toMatchObject({ breaker: "open" });
+    expect(JSON.stringify(seen)).not.toMatch(/10\.0\.0|redis|nats/);
+    const whole = (await gateway.call("GET", "/api/v1/status", { key: root, tenant: "other" })).json<Payload>();
+    expect(whole).toMatchObject({ input_fail_open_total: 0, safety_address: "10.0.0.7:50051" });
+    expect(whole.safety).toMatchObject({ breaker_reason: reason });
+  });
+
+  test("its own numbers are right among more tenants than are ever listed", async () => {
+    gateway = await openTestGateway();
+    const { key } = await gateway.keyOf("zz-last", "viewer");
+    const orgs = [...Array.from({ length: 1_100 }, (_, at) => `a${at}`), "zz-last"];
+    const nowMs = gateway.world.clock.now();
+    const source = { kind: "message", subject: "s", messageId: "m", deliveries: 1, base64: "" } as const;
+    const letterOf = (org: string): DeadLetter => ({
+      id: org,
+      org,
+      createdMs: nowMs,
+      dueMs: nowMs + 60_000,
+      reason: "budget",
+      error: { name: "Error", message: "no" },
+      source,
+      history: [],
+    });
+    const change = { org: "a0", atMs: nowMs, guards: [], sends: [], watch: [] };
+    const puts = orgs.map((org) => put(DEAD_LETTERS, org, null, letterOf(org)));
+    await gateway.world.store.commit({ ...change, puts });
+    expect(await get("/api/v1/status", key)).toMatchObject({ tenant: "zz-last", dead_letters: 1 });
+  });
+});
+
+test("a message that nobody can read is shown to keys of `*` alone, not to the default tenant", async () => {
+  gateway = await openTestGateway();
+  const root = await gateway.keyOf("*", "operator");
+  const tenant = await gateway.keyOf("default", "operator");
+  const station = { name: "test", about: () => "", handle: async () => {} };
+  const content = { kind: "undecodable", bytes: new Uint8Array([255]), error: "not a packet" } as const;
+  await deliver(gateway.flow, station)({ id: "m1", subject: SUBMIT, attempt: 9, content });
+  const id = `${SUBMIT}/m1`;
+  const list = async (key: string) => (await get("/api/v1/dlq", key)).items;
+  const call = async (method: "GET" | "POST" | "DELETE", key: string, lever = "") =>
+    (await gateway.call(method, `/api/v1/dlq/${encodeURIComponent(id)}${lever}`, { key })).json<Payload>();
+  expect(await list(tenant.key)).toEqual([]);
+  for (const [method, lever] of [
+    ["GET", ""],
+    ["POST", "/retry"],
+    ["DELETE", ""],
+  ] as const) {
+    expect(await call(method, tenant.key, lever)).toMatchObject({ code: "dead_letter_not_found" });
+  }
+  expect(await list(root.key)).toMatchObject([{ id, tenant_id: "*" }]);
+  expect(await call("GET", root.key)).toMatchObject({ id, base64: "/w==" });
+  expect(await call("POST", root.key, "/retry")).toMatchObject({ code: "unreadable" });
+  expect(await call("DELETE", root.key)).toMatchObject({ dropped: true });
+});
+
+describe("what stands at a pointer", () => {
+  const input = { card: "4111", password: "hunter22", text: "hello" };
+
+  test("is without its secrets for who reads, and as it is for who works", async () => {
+    gateway = await openTestGateway({ settings: { ...defaultSettings(), redaction: { paths: ["input.card"] } } });
+    const [submitter, viewer, worker] = [
+      await gateway.keyOf("acme", "submitter"),
+      await gateway.keyOf("acme", "viewer"),
+      await gateway.keyOf("acme", "worker"),
+    ];
+    const id = await submit(submitter.key, { topic: "x.y", input });
+    for (const { key } of [submitter, viewer]) {
+      const seen = await get(`/api/v1/memory?ptr=ctx:${id}`, key);
+      expect(seen).toMatchObject({ json: { card: "[redacted]", password: "[redacted]", text: "hello" } });
+      expect(seen).not.toHaveProperty("base64");
+      expect(JSON.stringify(seen)).not.toMatch(/4111|hunter22/);
+    }
+    const raw = await get(`/api/v1/memory?ptr=ctx:${id}`, worker.key);
+    expect(raw).toMatchObject({ json: input, base64: Buffer.from(JSON.stringify(input)).toString("base64") });
+    const stranger = await gateway.keyOf("other", "worker");
+    expect(await get(`/api/v1/memory?ptr=ctx:${id}`, stranger.key)).toMatchObject({ code: "memory_not_found" });
+  });
+});
