@@ -17,7 +17,6 @@ const ENTRY_POINTS = {
   index: "src/index.ts",
   worker: "src/worlds/worker-kit.ts",
   sim: "src/sim/simulate.ts",
-  "sqlite-thread": "src/worlds/sqlite-thread.ts",
 };
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");

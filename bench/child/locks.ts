@@ -54,8 +54,8 @@ function countRequests(): () => number {
 
 async function hold(ms: number): Promise<void> {
   const untilMs = performance.now() + ms;
-  // Timers fire up to two milliseconds late; the last bit is waited for turn by turn, with the event loop free.
-  await delay(ms - 2);
+  // Timers fire up to three milliseconds late; the last bit is waited for turn by turn, with the event loop free.
+  await delay(ms - 3);
   while (performance.now() < untilMs) await immediate();
 }
 

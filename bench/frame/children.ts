@@ -30,10 +30,8 @@ export class Children {
     const entry = join(dir, "child.mjs");
     await build({
       absWorkingDir: ROOT,
-      // The embedded world starts its thread from a file beside its own.
-      entryPoints: { child: "bench/child/main.ts", "sqlite-thread": "src/worlds/sqlite-thread.ts" },
-      outdir: dir,
-      outExtension: { ".js": ".mjs" },
+      entryPoints: ["bench/child/main.ts"],
+      outfile: entry,
       bundle: true,
       format: "esm",
       platform: "node",

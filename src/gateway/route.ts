@@ -7,6 +7,7 @@ import type { Flow } from "../flow/flow.ts";
 import type { Role } from "../model/api-key.ts";
 import type { ErrorCode } from "../model/errors.ts";
 import type { KeyRing } from "./access.ts";
+import type { Verdicts } from "./verdict.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
@@ -54,6 +55,8 @@ export interface Gateway {
   readonly about: About;
   readonly startedMs: number;
   readonly keys: KeyRing;
+  /** What the policy says to jobs that were just taken, where another process decides. */
+  readonly verdicts: Verdicts;
   /** True from the moment on at which nothing new is taken. */
   isDraining(): boolean;
 }

@@ -27,6 +27,7 @@ import { Calls } from "./server-call.ts";
 import { STATUS_ROUTES } from "./status.ts";
 import { STATUS_PAGE_ROUTES } from "./status-page.ts";
 import { STREAM_ROUTES } from "./stream.ts";
+import { Verdicts } from "./verdict.ts";
 import { WORKER_ROUTES } from "./worker.ts";
 import { WORKERS_ROUTES } from "./workers.ts";
 
@@ -63,14 +64,15 @@ export interface GatewayLimits {
 }
 
 export function openGateway(
-  parts: Omit<Gateway, "isDraining" | "startedMs" | "keys">,
+  parts: Omit<Gateway, "isDraining" | "startedMs" | "keys" | "verdicts">,
   limits: GatewayLimits,
   routes: readonly Route[] = ROUTES,
 ): GatewayServer {
   let draining = false;
   const { clock } = parts.flow.world;
   const keys = new KeyRing(parts.flow);
-  const gateway: Gateway = { ...parts, keys, startedMs: clock.now(), isDraining: () => draining };
+  const verdicts = new Verdicts(parts.flow);
+  const gateway: Gateway = { ...parts, keys, verdicts, startedMs: clock.now(), isDraining: () => draining };
   const calls = new Calls(gateway, limits.ratePerS ?? RATE_PER_S);
   const all = [...routes, documentRoute(routes, parts.about.version)];
   const app = newApp(gateway, limits, all);

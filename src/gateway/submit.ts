@@ -6,12 +6,11 @@ import { checkSubmission, type Submission } from "../jobs/submission.ts";
 import { JOBS, type Job } from "../model/job.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok } from "./route.ts";
-import { decidedState } from "./verdict.ts";
 import { remediationView } from "./views.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-export async function submit({ flow }: Gateway, submission: Submission): Promise<Answer> {
+export async function submit({ flow, verdicts }: Gateway, submission: Submission): Promise<Answer> {
   refuseUnserved(flow, submission.topic);
   const admitted = await admit(flow, submission);
   if (admitted.kind === "unusable") {
@@ -25,7 +24,7 @@ export async function submit({ flow }: Gateway, submission: Submission): Promise
     );
   }
   const { jobId, traceId } = admitted;
-  const state = admitted.state === "PENDING" ? await decidedState(flow, jobId) : admitted.state;
+  const state = admitted.state === "PENDING" ? await verdicts.stateOf(jobId) : admitted.state;
   const answer = { job_id: jobId, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
   switch (state) {
     case "DENIED":

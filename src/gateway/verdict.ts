@@ -9,58 +9,55 @@ import { refusal } from "../flow/breaker.ts";
 import type { Flow } from "../flow/flow.ts";
 import { JOBS, type JobState } from "../model/job.ts";
 
-/** The state of a job that was just taken, once it was decided on; PENDING when that does not come in time. */
-export async function decidedState(flow: Flow, jobId: string): Promise<JobState> {
-  const { clock, safety, store } = flow.world;
-  if (safety.local || refusal(flow) !== null) return "PENDING";
-  const untilMs = clock.now() + flow.settings.current.safety.timeoutMs;
-  for (;;) {
-    const bell = bellsOf(flow).wait(jobId, Math.max(0, untilMs - clock.now()));
-    const found = await store.load(JOBS, jobId);
-    const isDecided = found === null || found.value.state !== "PENDING" || found.value.wait !== null;
-    if (isDecided) bell.stop();
-    if (isDecided || !(await bell.rung)) return found?.value.state ?? "PENDING";
-  }
-}
-
-/** One listener for all that wait, however many they are. */
-class Bells {
-  readonly #clock: Flow["world"]["clock"];
+export class Verdicts {
+  readonly #flow: Flow;
+  /** Who is to be told when something happens to a job. One listener for all, however many they are. */
   readonly #waiting = new Map<string, Set<() => void>>();
+  #isListening = false;
 
   constructor(flow: Flow) {
-    this.#clock = flow.world.clock;
-    flow.notices.listen(({ jobId }) => {
-      for (const ring of this.#waiting.get(jobId) ?? []) ring();
+    this.#flow = flow;
+  }
+
+  /** The state of a job that was just taken, once it was decided on; PENDING when that does not come in time. */
+  async stateOf(jobId: string): Promise<JobState> {
+    const { clock, safety, store } = this.#flow.world;
+    if (safety.local || refusal(this.#flow) !== null) return "PENDING";
+    this.#listen();
+    const untilMs = clock.now() + this.#flow.settings.current.safety.timeoutMs;
+    for (;;) {
+      const news = this.#wait(jobId, Math.max(0, untilMs - clock.now()));
+      const found = await store.load(JOBS, jobId);
+      const isDecided = found === null || found.value.state !== "PENDING" || found.value.wait !== null;
+      if (isDecided) news.stop();
+      if (isDecided || !(await news.came)) return found?.value.state ?? "PENDING";
+    }
+  }
+
+  #listen(): void {
+    if (this.#isListening) return;
+    this.#isListening = true;
+    this.#flow.notices.listen(({ jobId }) => {
+      for (const tell of this.#waiting.get(jobId) ?? []) tell();
     });
   }
 
-  /** Rings when something has happened to the job; false when nothing has for so long. */
-  wait(jobId: string, ms: number): { readonly rung: Promise<boolean>; stop(): void } {
+  /** Whether something happened to the job within so long. */
+  #wait(jobId: string, ms: number): { readonly came: Promise<boolean>; stop(): void } {
     let stop = (): void => {};
-    const rung = new Promise<boolean>((resolve) => {
-      const end = (isRung: boolean) => {
+    const came = new Promise<boolean>((resolve) => {
+      const end = (isNews: boolean) => {
         cancel();
         const others = this.#waiting.get(jobId);
-        others?.delete(ring);
+        others?.delete(tell);
         if (others?.size === 0) this.#waiting.delete(jobId);
-        resolve(isRung);
+        resolve(isNews);
       };
-      const ring = () => end(true);
-      const cancel = this.#clock.after(ms, () => end(false));
-      this.#waiting.set(jobId, (this.#waiting.get(jobId) ?? new Set()).add(ring));
+      const tell = () => end(true);
+      const cancel = this.#flow.world.clock.after(ms, () => end(false));
+      this.#waiting.set(jobId, (this.#waiting.get(jobId) ?? new Set()).add(tell));
       stop = () => end(false);
     });
-    return { rung, stop };
+    return { came, stop };
   }
-}
-
-const BELLS = new WeakMap<Flow, Bells>();
-
-function bellsOf(flow: Flow): Bells {
-  const known = BELLS.get(flow);
-  if (known) return known;
-  const bells = new Bells(flow);
-  BELLS.set(flow, bells);
-  return bells;
 }

@@ -10,7 +10,7 @@ import { cryptoRandom } from "./crypto-random.ts";
 import { EmbeddedLocks } from "./embedded-locks.ts";
 import { SqliteBlobs } from "./sqlite-blobs.ts";
 import { SqliteBus } from "./sqlite-bus.ts";
-import { openThread } from "./sqlite-link.ts";
+import { openHere } from "./sqlite-link.ts";
 import type { FencePlace } from "./sqlite-records.ts";
 import { Sequence } from "./sqlite-sequence.ts";
 import { SqliteStore } from "./sqlite-store.ts";
@@ -27,7 +27,7 @@ export interface EmbeddedOptions {
   readonly bus: BusOptions;
   readonly clock?: Clock;
   readonly random?: Random;
-  /** A thread of its own unless a test wants it nearer. */
+  /** In this thread, unless a test wants it otherwise. */
   readonly openLink?: (dir: string) => Promise<Link>;
 }
 
@@ -39,7 +39,7 @@ export interface EmbeddedWorld {
 
 /** A world in one process and one data directory; everything that is awaited in it survives a power cut. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWorld> {
-  const { log, metrics, safety, clock = wallClock, openLink = openThread } = options;
+  const { log, metrics, safety, clock = wallClock, openLink = openHere } = options;
   const random = options.random ?? cryptoRandom(clock);
   const writer = new Writer(await openLink(options.dir), clock, log);
   const store = new SqliteStore(writer);

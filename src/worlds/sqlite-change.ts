@@ -1,10 +1,10 @@
 import { type Change, type Committed, deltasOf, type Guard, movesOf, type Put } from "../ports/store.ts";
 
 /**
- * A change as it travels to the thread that writes it: values as text, moves instead of places.
+ * A change as it travels to the scribe that writes it: values as text, moves instead of places.
  *
  * 1. All that can be worked out without the database is worked out here, where it fails its own caller and nobody else.
- * 2. What travels is small and plain, because both threads pay for every field of it.
+ * 2. What travels is small and plain: nobody can change it afterwards, and it could go to another thread.
  */
 export interface PreparedChange {
   readonly atMs: number;

@@ -6,8 +6,8 @@ import type { Answers, Batch, Call, Failure } from "./sqlite-scribe.ts";
 /**
  * The way to the one writer of a data directory: group commit.
  *
- * 1. Calls of one tick travel together and run in one transaction; of many, the first leave early, so that the writer
- *    works while the rest is gathered. Batches run in order, so whoever awaited a write reads it.
+ * 1. Calls of one tick travel together and run in one transaction. Batches run in order, so whoever awaited a write
+ *    reads it.
  * 2. A promise resolves only after its transaction is on disk. If the commit fails, all of them reject.
  * 3. At most `UNDER_WAY_MAX` batches are under way: a slow disk makes larger batches, not a longer line.
  * 4. What rides along (`later`) costs no transaction of its own while others come by, and waits `LATER_MS` at most.
@@ -26,7 +26,7 @@ export class Writer {
   #underWay = 0;
   #onTurn: (() => void)[] = [];
   #lastAnswer: Promise<void> = Promise.resolve();
-  /** The thread is gone, and that was told. */
+  /** The scribe is gone, and that was told. */
   #isCut = false;
   #closed: Promise<void> | null = null;
 
@@ -94,9 +94,7 @@ export class Writer {
     if (this.#closed) return Promise.reject(new DirectoryFailure("the data directory is closed"));
     return new Promise<T>((resolve, reject) => {
       queue.push({ call, isMoot, resolve: resolve as (result: unknown) => void, reject });
-      const isFull = this.#changes.length + this.#reads.length >= EARLY_CALLS;
-      if (isFull && this.#underWay < UNDER_WAY_MAX) this.#send();
-      else this.#arm();
+      this.#arm();
     });
   }
 
@@ -137,7 +135,7 @@ export class Writer {
       (error: unknown) => {
         for (const { reject } of changes) reject(error);
         for (const { reject } of reads) reject(error);
-        if (!this.#isCut) this.#log.write("error", "store.thread_lost", { error: String(error) });
+        if (!this.#isCut) this.#log.write("error", "store.scribe_lost", { error: String(error) });
         this.#isCut = true;
         this.#answered();
       },
@@ -223,8 +221,6 @@ function errorOf({ isPassing, text }: Failure): Error {
   return isPassing ? new DirectoryFailure(text) : new Error(text);
 }
 
-/** Calls that do not wait for the end of their tick: a long tick must not keep the writer idle. */
-const EARLY_CALLS = 16;
 const BATCH_MAX = 500;
 const UNDER_WAY_MAX = 16;
 const LATER_MS = 20;

@@ -10,8 +10,8 @@ import { type EmbeddedWorld, openEmbedded } from "../../src/worlds/embedded.ts";
 import { openLocally } from "../worlds/directory.ts";
 
 /**
- * An embedded world in a directory of its own, which can be closed and opened again. It has no thread of its own, because
- * a manual clock could not tell when that has come to rest; threads are tested in `test/worlds/sqlite-link.test.ts`.
+ * An embedded world in a directory of its own, which can be closed and opened again. Only copies get to its scribe and
+ * back, so that nothing can lean on a shared object; the shipped link is tested in `test/worlds/sqlite-link.test.ts`.
  */
 export class EmbeddedBench {
   readonly dir = mkdtempSync(join(tmpdir(), "cordum-embedded-"));

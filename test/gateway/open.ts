@@ -19,7 +19,6 @@ import type { World } from "../../src/world.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 import { localSafety } from "../../src/worlds/local-safety.ts";
 import { promMetrics } from "../../src/worlds/prom-metrics.ts";
-import { openLocally } from "../worlds/directory.ts";
 
 export interface TestGateway {
   readonly app: FastifyInstance;
@@ -76,8 +75,6 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     metrics: ends.metrics,
     safety: localSafety(kernel),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
-    // A thread that loads TypeScript takes longer to start than most of these tests to run.
-    openLink: openLocally,
   });
   const controlled = openFlow(world, { current: settings }, kernel);
   const control = await startControl(controlled);

@@ -9,7 +9,21 @@ import { type Flow, openFlow } from "../../src/flow/flow.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../src/model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../../src/model/job.ts";
-import { HANDSHAKE, HEARTBEAT, PROGRESS, RESULT, SUBMIT } from "../../src/wire/subjects.ts";
+import {
+  ALERT,
+  CANCEL,
+  CHANGED,
+  DLQ,
+  directSubject,
+  EVENTS,
+  HANDSHAKE,
+  HEARTBEAT,
+  PROGRESS,
+  RESULT,
+  SUBMIT,
+  workSubject,
+} from "../../src/wire/subjects.ts";
+import { startWorker } from "../../src/worker/worker.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 import { peerDecode, peerEncode } from "../wire/peer.ts";
@@ -196,9 +210,9 @@ describe("packets that nobody can read", () => {
   });
 
   test("on subjects that are only listened to are dropped, and the next good one is heard", async () => {
-    for (const subject of [HEARTBEAT, HANDSHAKE, PROGRESS]) {
+    for (const subject of [HEARTBEAT, HANDSHAKE, PROGRESS, CANCEL, EVENTS, CHANGED, ALERT, DLQ]) {
       raw.publish(subject, Buffer.from("nonsense"));
-      raw.publish(subject, peerEncode("BusPacket", { jobCancel: { jobId: "not what belongs here" } }));
+      raw.publish(subject, peerEncode("BusPacket", { handshake: { componentId: "not what belongs here", role: 1 } }));
     }
     raw.publish(HEARTBEAT, peerEncode("BusPacket", { heartbeat: { workerId: "good", pool: "p" } }));
     await raw.flush();
@@ -207,6 +221,16 @@ describe("packets that nobody can read", () => {
     worker.stop();
     expect(flow.roster.list(flow.world.clock.now()).map(({ id }) => id)).toEqual(["good"]);
   });
+});
+
+test("a worker that is sent nonsense drops it, and does the next job", async () => {
+  const handle = async () => "unharmed";
+  const stop = await startWorker(flow.world, { id: "ours", topics: ["sdk"], concurrency: 1, handle });
+  for (const subject of [workSubject("sdk"), directSubject("ours")]) raw.publish(subject, Buffer.from("nonsense"));
+  await raw.flush();
+  const job = await submit({ jobId: "after-nonsense", topic: "sdk" });
+  expect(job).toMatchObject({ state: "SUCCEEDED", attempt: 1, output: { value: "unharmed" } });
+  await stop();
 });
 
 /** Resolves when such a letter is written. */

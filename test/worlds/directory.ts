@@ -62,13 +62,13 @@ export class TestDirectory {
   }
 }
 
-/** A data directory without a thread of its own, for tests whose time stands still until everything has come to rest. */
+/** A data directory behind a link that only copies get through, as between threads: nothing can lean on a shared object. */
 export async function openLocally(dir: string): Promise<Link> {
   const directory = await openDataDirectory(dir);
   return { ...localLink(directory.db, dutiesOf(directory.db)), close: async () => directory.close() };
 }
 
-/** The scribe in this thread. As across threads, only copies get through, and what has arrived runs together. */
+/** Only copies get through, and what has arrived runs together. */
 export function localLink(db: Database, duties: Duties): Link {
   const scribe = new Scribe(db, duties);
   let arrived: { readonly batch: Batch; readonly answer: (answers: Answers) => void }[] = [];

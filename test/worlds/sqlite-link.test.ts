@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { put } from "../../src/ports/store.ts";
 import { openDataDirectory } from "../../src/worlds/sqlite.ts";
-import { openThread } from "../../src/worlds/sqlite-link.ts";
-import type { Batch } from "../../src/worlds/sqlite-scribe.ts";
+import { openHere } from "../../src/worlds/sqlite-link.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { type Link, Writer } from "../../src/worlds/sqlite-writer.ts";
 import { wallClock } from "../../src/worlds/wall-clock.ts";
-import { changeOf, DOCS, message, names, T0 } from "../contract/store.subject.ts";
+import { changeOf, DOCS, names, T0 } from "../contract/store.subject.ts";
 
-describe("a data directory in a thread of its own", () => {
+describe("the shipped link to a data directory", () => {
   let dir: string;
   const links: Link[] = [];
   beforeEach(() => {
@@ -23,7 +22,7 @@ describe("a data directory in a thread of its own", () => {
   });
 
   const open = async () => {
-    const link = await openThread(dir);
+    const link = await openHere(dir);
     links.push(link);
     const logged: string[] = [];
     const writer = new Writer(link, wallClock, { write: (_level, event) => void logged.push(event) });
@@ -59,12 +58,12 @@ describe("a data directory in a thread of its own", () => {
 
   it("that another has is refused with the words of the directory", async () => {
     const held = await openDataDirectory(dir);
-    await expect(openThread(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
+    await expect(openHere(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
     held.close();
     await open();
   });
 
-  it("a bad call is an error of its own: the thread lives on", async () => {
+  it("a bad call is an error of its own: the others are carried out", async () => {
     const { store } = await open();
     const calls = await Promise.allSettled([
       store.list(DOCS, { index: "all", limit: Number.NaN }),
@@ -72,23 +71,5 @@ describe("a data directory in a thread of its own", () => {
     ]);
     expect(calls.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
     expect(await store.unsent(T0, 1)).toEqual([]);
-  });
-
-  it("when the thread dies, everybody is told, at once and ever after, and what was acknowledged is there", async () => {
-    const { link, store, logged, writer } = await open();
-    await store.commit(changeOf([put(DOCS, "a", null, { text: "a" })], { sends: [message("m")] }));
-    const underWay = Promise.allSettled(names("d", 100).map((id) => store.commit(change(id))));
-    await expect(link.run({} as Batch)).rejects.toMatchObject(fail);
-    for (const call of await underWay) {
-      if (call.status === "rejected") expect(call.reason).toMatchObject(fail);
-      else expect(call.value.kind).toBe("committed");
-    }
-    await expect(store.load(DOCS, "a")).rejects.toMatchObject(fail);
-    await expect(store.commit(change("b"))).rejects.toMatchObject(fail);
-    expect(logged).toEqual(["store.thread_lost"]);
-    await writer.close();
-    const again = await open();
-    expect(await again.store.load(DOCS, "a")).toMatchObject({ version: 1 });
-    expect(await again.store.unsent(T0, 10)).toMatchObject([{ id: "m" }]);
   });
 });

@@ -115,10 +115,16 @@ if not held then
     return {1, fence, 1}
   end
 end
-note()
-local _, _, holder = holding(call('GET', lock))
+local wasFree = held and 0 or 1
+if held then
+  if isQueueing == '1' then call('ZADD', index, call('ZCARD', queue), lock) end
+else
+  note()
+  held = call('GET', lock)
+end
+local _, _, holder = holding(held)
 local last = tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
-return {0, tonumber(number) or 0, call('PTTL', lock), holder, held and 0 or 1, last}
+return {0, tonumber(number) or 0, call('PTTL', lock), holder, wasFree, last}
 `);
 
 /**
