@@ -29,7 +29,8 @@ import type { Flow } from "./flow.ts";
  * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
  * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
  *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
- *    again by this process' sweeper: then a line may be there twice, but is not missing.
+ *    again by this process' sweeper: then a line may be there twice, but is not missing. Plain permissions of one tick that
+ *    differ in their job alone are one line that names all the jobs.
  * 3. `chainAudit` moves lines into the chain; any process may, and one at a time succeeds.
  * 4. Secrets are taken out before anything is written.
  */
@@ -99,7 +100,9 @@ export async function chainAudit(flow: Flow, org: string): Promise<number> {
 /** What one process is about to write. */
 export class AuditDesk {
   readonly #world: World;
-  readonly #gathered = new Map<string, StampedLine[]>();
+  readonly #gathered = new Map<string, Gathered[]>();
+  /** Of those, the ones that a further permission of the same kind can join. */
+  readonly #joinable = new Map<string, Gathered>();
   #unwritten: Noted[] = [];
   #prefix = "";
   #last = 0;
@@ -108,8 +111,7 @@ export class AuditDesk {
     this.#world = world;
   }
 
-  stamp({ kind, who, what, facts }: AuditLine): StampedLine {
-    const at = this.#world.clock.now();
+  stamp({ kind, who, what, facts }: AuditLine, at = this.#world.clock.now()): StampedLine {
     if (facts === undefined) return { at, kind, who: redacted(who), what: redacted(what) };
     return { at, kind, who: redacted(who), what: redacted(what), facts: redactedFacts(facts) };
   }
@@ -124,10 +126,19 @@ export class AuditDesk {
   /** True for the first line of a tick: whoever brings it sees to it that all are written. */
   gather(line: AuditLine): boolean {
     const isFirst = this.#gathered.size === 0;
-    const stamped = this.stamp(line);
+    const like = permissionLike(line);
+    const job = String(line.facts?.job ?? "");
+    const joined = like === null ? undefined : this.#joinable.get(like);
+    if (joined && joined.length + job.length < JOBS_LENGTH_MAX) {
+      joined.jobs.push(job);
+      joined.length += job.length + 1;
+      return isFirst;
+    }
+    const gathered: Gathered = { line, at: this.#world.clock.now(), jobs: [job], length: job.length };
     const lines = this.#gathered.get(line.org);
-    if (lines) lines.push(stamped);
-    else this.#gathered.set(line.org, [stamped]);
+    if (lines) lines.push(gathered);
+    else this.#gathered.set(line.org, [gathered]);
+    if (like !== null) this.#joinable.set(like, gathered);
     return isFirst;
   }
 
@@ -135,10 +146,14 @@ export class AuditDesk {
     const taken: Noted[] = [];
     for (const [org, lines] of this.#gathered) {
       for (let at = 0; at < lines.length; at += LINES_MAX) {
-        taken.push({ org, put: this.put(lines.slice(at, at + LINES_MAX), org) });
+        const stamped = lines
+          .slice(at, at + LINES_MAX)
+          .map((gathered) => this.stamp(joinedLine(gathered), gathered.at));
+        taken.push({ org, put: this.put(stamped, org) });
       }
     }
     this.#gathered.clear();
+    this.#joinable.clear();
     return taken;
   }
 
@@ -156,6 +171,18 @@ export class AuditDesk {
   }
 }
 
+/** What permissions that can share a line have in common; null for every other line. */
+function permissionLike({ org, kind, who, what, facts }: AuditLine): string | null {
+  if (kind !== "decision" || what !== "allow" || facts === undefined) return null;
+  return [org, who, facts.topic, facts.rule, facts.snapshot].join("\n");
+}
+
+function joinedLine({ line, jobs }: Gathered): AuditLine {
+  if (jobs.length === 1) return line;
+  const { job: _, ...facts } = line.facts ?? {};
+  return { ...line, facts: { ...facts, jobs: jobs.join(" "), count: jobs.length } };
+}
+
 function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   const clean: Record<string, Fact> = {};
   for (const name in facts) {
@@ -168,6 +195,15 @@ function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fa
 
 function redacted(text: string): string {
   return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
+}
+
+/** A line that is about to be written, for one job or for several. */
+interface Gathered {
+  readonly line: AuditLine;
+  readonly at: number;
+  readonly jobs: string[];
+  /** Characters of the jobs' ids. */
+  length: number;
 }
 
 /** A record of lines that is to be written. */
@@ -231,3 +267,5 @@ const CHAINED_MAX = 1_000;
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;
+/** Fits into a text. */
+const JOBS_LENGTH_MAX = 900;

@@ -174,3 +174,33 @@ test("every verdict of the kernel is in the log of its tenant; a repeat is told 
   expect(entries[0]).toMatchObject({ kind: "decision", who: "k1", facts: { rule: "allow", snapshot: "s1" } });
   expect(entriesOf(plant, "default")).toEqual([]);
 });
+
+test("permissions of one tick that differ in their job alone are one line that names every job; nothing else is joined", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  const verdict = (what: string, job: string, facts: AuditLine["facts"] = {}): AuditLine => ({
+    org: "acme",
+    kind: "decision",
+    who: "k1",
+    what,
+    facts: { job, topic: "demo.echo", rule: "r", reason: "fine", snapshot: "s1", ...facts },
+  });
+  const ids = Array.from({ length: 100 }, (_, at) => `job-${String(at).padStart(16, "0")}`);
+  for (const id of ids) noteAudit(flow, verdict("allow", id));
+  noteAudit(flow, verdict("allow", "other-rule", { rule: "r2" }));
+  noteAudit(flow, verdict("allow", "other-policy", { snapshot: "s2" }));
+  for (const id of ["denied-1", "denied-2"]) noteAudit(flow, verdict("deny", id));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "acme"));
+  const entries = entriesOf(plant, "acme");
+  const joined = entries.filter(({ facts }) => facts.jobs !== undefined);
+  expect(joined.flatMap(({ facts }) => String(facts.jobs).split(" "))).toEqual(ids);
+  expect(joined).toHaveLength(3);
+  for (const { facts } of joined) expect(facts.count).toBe(String(facts.jobs).split(" ").length);
+  expect(entries.flatMap(({ facts }) => facts.job ?? [])).toEqual([
+    "other-rule",
+    "other-policy",
+    "denied-1",
+    "denied-2",
+  ]);
+});
