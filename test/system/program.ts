@@ -21,7 +21,7 @@ export class Program {
     // The program reads its version one level above itself.
     writeFileSync(join(dir, "package.json"), '{"version": "1.2.3", "type": "module"}');
     const built = build({
-      entryPoints: { main: join(src, "main.ts"), "sqlite-thread": join(src, "worlds", "sqlite-thread.ts") },
+      entryPoints: { main: join(src, "main.ts") },
       outdir: join(dir, "dist"),
       bundle: true,
       splitting: true,
