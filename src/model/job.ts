@@ -80,6 +80,37 @@ export interface Job {
   readonly progress?: Progress;
   /** Attempts of this life that failed or were lost, which is what a rule's `max_retries` bounds. */
   readonly failures?: number;
+  /** The step of a run that this job is for: its end moves the run on, in the same commit. */
+  readonly step?: StepRef;
+}
+
+/**
+ * A step that takes time is a job, whoever it waits for: a worker, a human (`approval`), the clock (`delay`), another run
+ * (`subworkflow`). Only the first is sent anywhere.
+ */
+export interface StepRef {
+  readonly runId: string;
+  readonly stepId: string;
+  readonly kind: "worker" | "approval" | "delay" | "subworkflow";
+  /** Which child of a `for_each`. */
+  readonly index?: number;
+  /** In place of the retry policy of the class `unclassified`. */
+  readonly retry?: StepRetry;
+  /** `subworkflow`: which one, and the run of it that is under way. */
+  readonly workflowId?: string;
+  readonly version?: number;
+  readonly subRunId?: string;
+  /** The job has ended before its run did: that one must still be stopped. */
+  readonly isSubRunLeft?: true;
+}
+
+export interface StepRetry {
+  readonly retriesMax: number;
+  readonly initialMs: number;
+  readonly maxMs: number;
+  readonly multiplier: number;
+  /** `full`: uniform from 0 to the backoff; `equal`: its upper half; `none`: the backoff itself. */
+  readonly jitter: "full" | "equal" | "none";
 }
 
 /** What a human has to decide: bound to this very job and policy, good once, until it expires. */
@@ -197,6 +228,7 @@ export const JOBS: Table<Job> = {
       lists.push({ name: job.bypass.reviewedMs === undefined ? unreviewedOf(job.org) : bypassedOf(job.org), score });
     const isQueued = job.state === "SCHEDULED";
     if (isQueued) lists.push({ name: waitingOn(job.topic), score });
+    if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
       lists,
       queue: isQueued
@@ -208,7 +240,15 @@ export const JOBS: Table<Job> = {
   },
 };
 
+/** The children of a `for_each`, all of them and those that have not ended, in their order. */
+function childLists({ runId, stepId }: StepRef, index: number, state: JobState) {
+  const all = { name: childrenOf(runId, stepId), score: index };
+  return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, stepId), score: index }];
+}
+
 function countersOf(job: Job): readonly CounterName[] {
+  // Who waits for the clock or another run is with no worker.
+  if (job.step && job.step.kind !== "worker" && job.state !== "APPROVAL_REQUIRED") return [];
   switch (job.state) {
     case "SCHEDULED":
       return [backlogOf(job.topic), backlogOfOrg(job.topic, job.org)];
@@ -225,6 +265,8 @@ function countersOf(job: Job): readonly CounterName[] {
   }
 }
 
+export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
+export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
 export const jobsOf = (org: string, state?: JobState): string => (state ? `jobs/${org}/${state}` : `jobs/${org}`);
 export const queueOf = (topic: string, org: string): string => `backlog/${topic}/${org}`;
 /** The jobs that wait for a topic, of all orgs, by age. */

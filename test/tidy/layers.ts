@@ -13,7 +13,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   jobs: ["jobs", "model", "retry", "wire", "type policy", "type settings"],
   retry: ["retry"],
   policy: ["policy", "model", "retry"],
-  workflow: ["workflow", "model", "retry"],
+  workflow: ["workflow", "expression", "model", "retry", "jobs", "type wire", "type settings"],
   rollout: ["rollout", "model", "retry"],
   wire: ["wire", "model", "retry", "type policy"],
   ports: ["ports", "model", "retry", "wire", "policy"],
