@@ -7,12 +7,15 @@ import { describeMachine, type Machine } from "./frame/machine.ts";
 import { type Options, readOptions, type SuiteName, USAGE } from "./frame/options.ts";
 import { printHeader, printSuite, toJson } from "./frame/report.ts";
 import type { Suite, SuiteOutcome } from "./frame/suite.ts";
+import { ADMISSION_SUITE } from "./suites/admission.ts";
 import { BACKLOG_SUITE } from "./suites/backlog.ts";
+import { FANOUT_SUITE } from "./suites/fanout.ts";
 import { JOBS_SUITE } from "./suites/jobs.ts";
 import { LOCK_SUITE } from "./suites/lock.ts";
 import { PARKED_SUITE } from "./suites/parked.ts";
 import { POLICY_SUITE } from "./suites/policy.ts";
 import { PROCESSES_SUITE } from "./suites/processes.ts";
+import { RUNS_SUITE } from "./suites/runs.ts";
 
 const SUITES: Readonly<Record<SuiteName, Suite>> = {
   jobs: JOBS_SUITE,
@@ -21,6 +24,9 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   backlog: BACKLOG_SUITE,
   parked: PARKED_SUITE,
   policy: POLICY_SUITE,
+  runs: RUNS_SUITE,
+  admission: ADMISSION_SUITE,
+  fanout: FANOUT_SUITE,
 };
 
 await main(process.argv.slice(2));

@@ -1,6 +1,14 @@
-// `npm start`: installs and builds what is missing, then runs `cordum up --demo` with the arguments given.
-// It runs in this process, so a signal reaches the program itself and its exit code is ours.
+// `npm start`: installs and builds what is missing, then runs `cordum up --demo` with the example workflows and the
+// arguments given. It runs in this process, so a signal reaches the program itself and its exit code is ours.
 
+import { existsSync } from "node:fs";
+import { join, relative } from "node:path";
 import { launch } from "./launch.mjs";
+import { root } from "./run.mjs";
 
-await launch(["up", "--demo", ...process.argv.slice(2)]);
+const given = process.argv.slice(2);
+const examples = join(root, "examples", "workflows");
+const isChosen = given.some((arg) => /^--workflows(=|$)/.test(arg)) || process.env.CORDUM_WORKFLOWS_DIR;
+const workflows = isChosen || !existsSync(examples) ? [] : ["--workflows", relative(process.cwd(), examples)];
+
+await launch(["up", "--demo", ...workflows, ...given]);

@@ -167,6 +167,7 @@ function contradictions(values: Values): string[] {
   needs("sweep.every_ms", "sweep.horizon_ms", "what falls due between two sweeps would be late");
   needs("sweep.horizon_ms", "sweep.lease_ms", "a claimed item would be claimed again before its time");
   needs("retention.idempotency_ms", "retention.jobs_ms", "a key would outlive the job that it stands for");
+  needs("retention.idempotency_ms", "retention.runs_ms", "a key would outlive the run that it stands for");
   needs("dispatch.deadline_ms", "job.deadline_ms", "the job would end before its first attempt could");
   return problems;
 }

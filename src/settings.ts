@@ -1,3 +1,4 @@
+import type { Policy } from "./retry/policies.ts";
 import type { RetrySettings } from "./retry/settings.ts";
 
 /** Every setting that the flow reads, parsed and frozen. `config.ts` has the table: name, unit, default, range, origin. */
@@ -31,11 +32,26 @@ export interface Settings {
     /** Younger outbox messages are left to the process that committed them. */
     readonly outboxAgeMs: number;
   };
-  readonly retention: { readonly jobsMs: number; readonly idempotencyMs: number };
+  readonly retention: { readonly jobsMs: number; readonly runsMs: number; readonly idempotencyMs: number };
   readonly limits: {
     readonly inlineBytesMax: number;
     /** Jobs of one org that may be with workers at the same time; null for any number. */
     readonly concurrentJobsMax: number | null;
+    /** Runs of one org that may be open at the same time. */
+    readonly concurrentRunsMax: number;
+  };
+  readonly admission: AdmissionSettings;
+  readonly runLock: {
+    /** How long a result waits in the hand-over queue; 0 for not at all (founding). */
+    readonly engineWaitMs: number;
+    readonly gatewayWaitMs: number;
+    readonly ttlMs: number;
+    /** Results of one run that meet in one process share one turn of its lock. */
+    readonly coalesce: boolean;
+  };
+  readonly run: {
+    /** A run's own patience, where its workflow does not say. */
+    readonly deadlineMs: number;
   };
   /** What differs for an org, by its id. */
   readonly orgs: Readonly<Record<string, OrgSettings>>;
@@ -62,9 +78,15 @@ export interface LiveSettings {
 }
 
 export interface OrgSettings {
-  readonly limits?: { readonly concurrentJobsMax?: number };
+  readonly limits?: { readonly concurrentJobsMax?: number; readonly concurrentRunsMax?: number };
   /** Its share of turns beside the others; 1 when not said. */
   readonly weight?: number;
+}
+
+/** How a run gets its slot: in the write that starts it, or behind the founding lock, which is polled. */
+export interface AdmissionSettings {
+  readonly strategy: "atomic" | "polled";
+  readonly polled: { readonly policy: Policy; readonly maxWaitMs: number; readonly ttlMs: number };
 }
 
 export interface PoolSettings {

@@ -1,19 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CpuMeter } from "./cpu.ts";
 import { Ledger } from "./ledger.ts";
-import { inputOf } from "./payload.ts";
+import { inputOf, STEPS } from "./payload.ts";
 import type { OpenSide, Side } from "./side.ts";
 import type { LoopFigures, LoopTask } from "./task.ts";
 
 /**
- * A closed loop: so many jobs in flight, a new one when one has ended.
+ * A closed loop: so many jobs, or runs of a workflow, in flight, a new one when one has ended.
  *
  * 1. The measured window lies inside the running loop: neither its beginning nor its end is part of the figures.
- * 2. Every job, the warm-up's too, is checked in the end: worked on once, ended once. Of a prefilled backlog, which is
+ * 2. Every job, the warm-up's too, is checked in the end: worked on once (a run: each of its steps, in order), ended once. Of a prefilled backlog, which is
  *    not worked off, the part that was begun.
  */
 export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigures> {
-  const loop = new Loop();
+  const loop = new Loop(task.load === "runs" ? STEPS : 1);
   const side = await open(task.side, task.role, loop);
   if (task.prefilled) await side.fill(task.inFlight, () => loop.next());
   await side.start();
@@ -30,7 +30,7 @@ export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigur
 }
 
 class Loop {
-  readonly ledger = new Ledger();
+  readonly ledger: Ledger;
   /** Resolves when the first job has ended: a backlog that was there before its control plane waits for a sweep. */
   readonly flowing: Promise<void>;
   /** Resolves when the last job has ended, after `end`. */
@@ -42,7 +42,8 @@ class Loop {
   #drain: () => void = () => {};
   #fail: (error: unknown) => void = () => {};
 
-  constructor() {
+  constructor(stepsEach: number) {
+    this.ledger = new Ledger(stepsEach);
     this.flowing = new Promise((resolve) => {
       this.#flow = resolve;
     });
@@ -71,8 +72,8 @@ class Loop {
     if (this.ledger.open === 0) this.#drain();
   }
 
-  worked({ n }: { readonly n: number }): void {
-    this.ledger.work(n);
+  worked({ n }: { readonly n: number }, _attempt: number, step = 0): void {
+    this.ledger.work(n, step);
   }
 
   ended(n: number): void {
@@ -90,7 +91,7 @@ class Loop {
 async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<LoopFigures, "submitted" | "faults">> {
   await flowing;
   await delay(task.warmMs);
-  const cpu = new CpuMeter(task.clientPids, task.serverPids);
+  const cpu = new CpuMeter(task.clientPids, task.serverPids, task.side.kind === "dbos");
   const beganMs = performance.now();
   ledger.beginWindow();
   await delay(task.measureMs);

@@ -1,9 +1,13 @@
 // A measuring process: is told one task by its parent, does it, answers, and ends.
 
+import { runAdmission } from "./admission.ts";
+import { runFan } from "./fan.ts";
+import { serveFanControl, serveFanWorkers } from "./fan-stations.ts";
 import { runLocks } from "./locks.ts";
 import { runLoop } from "./loop.ts";
 import { runParked } from "./parked.ts";
 import { runPolicy } from "./policy.ts";
+import { openRunSide } from "./run-sides.ts";
 import { serve } from "./serve.ts";
 import { openSide } from "./sides.ts";
 import type { FromChild, Task, ToChild } from "./task.ts";
@@ -32,7 +36,7 @@ function figuresOf(task: Task): Promise<unknown> {
   const ready = () => answer({ kind: "ready" });
   switch (task.kind) {
     case "loop":
-      return runLoop(task, openSide);
+      return runLoop(task, task.load === "jobs" ? openSide : openRunSide);
     case "serve":
       return serve(task, openSide, ready, stopped);
     case "lock":
@@ -41,6 +45,14 @@ function figuresOf(task: Task): Promise<unknown> {
       return runParked(task, openSide);
     case "policy":
       return runPolicy(task);
+    case "admission":
+      return runAdmission(task, ready);
+    case "fan":
+      return runFan(task);
+    case "fan-control":
+      return serveFanControl(task, ready, stopped);
+    case "fan-workers":
+      return serveFanWorkers(task, ready, stopped);
     default:
       return task satisfies never;
   }

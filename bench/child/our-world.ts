@@ -8,7 +8,13 @@ import { pinoLog } from "../../src/worlds/pino-log.ts";
 import { promMetrics } from "../../src/worlds/prom-metrics.ts";
 import type { SideSpec } from "./task.ts";
 
-export type OurSpec = Exclude<SideSpec, { kind: "bullmq" }>;
+export type OurSpec = Extract<SideSpec, { kind: "cluster" | "embedded" }>;
+
+/** What only ours can do is asked of ours alone. */
+export function oursOnly(spec: SideSpec): OurSpec {
+  if (spec.kind === "cluster" || spec.kind === "embedded") return spec;
+  throw new Error(`this is measured of ours alone, not of ${spec.kind}`);
+}
 
 /**
  * A world as `cordum up` opens it: real metrics, the default settings and the built-in policy. Warnings go to stderr

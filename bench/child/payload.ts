@@ -10,5 +10,9 @@ export function inputOf(n: number): Input {
 }
 
 export const TOPIC = "bench.echo";
+/** A run has a step for each, in this order. */
+export const STEP_TOPICS = ["bench.one", "bench.two", "bench.three"] as const;
+export const STEPS = STEP_TOPICS.length;
+export const stepOf = (topic: string): number => (STEP_TOPICS as readonly string[]).indexOf(topic);
 
 const TEXT = `${"find the three most recent invoices of this customer, add them up, ".repeat(2)}and answer job `;

@@ -13,9 +13,9 @@ export interface Side {
 }
 
 export interface Events {
-  /** A worker has begun with the job. What it throws, the job fails with. */
-  worked(input: Input, attempt: number): void;
-  /** The job's final state is committed. */
+  /** A worker has begun with the job, or with this step of the run. What it throws, the job fails with. */
+  worked(input: Input, attempt: number, step?: number): void;
+  /** The final state of the job or of the run is committed. */
   ended(n: number): void;
   /** The job was put off until then. Only ours says so. */
   retrying?(n: number, dueMs: number): void;

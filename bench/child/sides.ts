@@ -9,6 +9,8 @@ export const openSide: OpenSide = (spec, role, events) => {
     case "cluster":
     case "embedded":
       return openOurs(spec, role, events);
+    case "dbos":
+      throw new Error("DBOS is measured with runs alone");
     default:
       return spec satisfies never;
   }

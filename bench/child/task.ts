@@ -1,8 +1,25 @@
 /** What a measuring process is told to do, and what it answers. Plain data: it crosses processes as JSON. */
-export type Task = LoopTask | ServeTask | LockTask | ParkedTask | PolicyTask;
+export type Task =
+  | LoopTask
+  | ServeTask
+  | LockTask
+  | ParkedTask
+  | PolicyTask
+  | AdmissionTask
+  | FanTask
+  | FanControlTask
+  | FanWorkersTask;
 
 export type SideSpec =
-  | { readonly kind: "bullmq"; readonly redisUrl: string; readonly concurrency: number }
+  | {
+      readonly kind: "bullmq";
+      readonly redisUrl: string;
+      readonly concurrency: number;
+      /** Of a flow: a queue and a worker for each step, or one of both for all. */
+      readonly queues?: "one" | "each";
+    }
+  /** Here `concurrency` is the size of its pool of connections. */
+  | { readonly kind: "dbos"; readonly postgresUrl: string; readonly concurrency: number }
   | { readonly kind: "cluster"; readonly redisUrl: string; readonly natsUrl: string; readonly concurrency: number }
   | { readonly kind: "embedded"; readonly dataDir: string; readonly concurrency: number };
 
@@ -14,9 +31,11 @@ export interface Times {
   readonly measureMs: number;
 }
 
-/** A closed loop: a new job is submitted when one has ended. */
+/** A closed loop: a new job or run is submitted when one has ended. */
 export interface LoopTask extends Times {
   readonly kind: "loop";
+  /** What is submitted: single jobs, or runs of a workflow of three steps. */
+  readonly load: "jobs" | "runs";
   readonly side: SideSpec;
   readonly role: "all" | "submitter";
   readonly inFlight: number;
@@ -69,6 +88,50 @@ export interface PolicyTask extends Times {
 export const POLICY_PEERS = ["cordum", "cedar"] as const;
 export type PolicyPeer = (typeof POLICY_PEERS)[number];
 
+/** Many starts of runs at once, for an org that may have few open; no run ends meanwhile. */
+export interface AdmissionTask {
+  readonly kind: "admission";
+  readonly side: SideSpec;
+  readonly strategy: AdmissionStrategy;
+  /** Runs that may be open. */
+  readonly limit: number;
+  /** How many this process starts at once. */
+  readonly starts: number;
+  /** Where the signal comes from; null: there is no other process to wait for. */
+  readonly goRedisUrl: string | null;
+}
+
+export const ADMISSION_STRATEGIES = ["atomic", "polled fixed:10ms", "polled bounded:10ms:0.5"] as const;
+export type AdmissionStrategy = (typeof ADMISSION_STRATEGIES)[number];
+
+/** One wide `for_each`, beside small runs at a steady rate. */
+export interface FanTask {
+  readonly kind: "fan";
+  readonly side: SideSpec;
+  /** Whether control plane and workers are in this process too. */
+  readonly role: "all" | "submitter";
+  readonly items: number;
+  readonly workers: number;
+  readonly othersPerSecond: number;
+  readonly warmMs: number;
+  /** How long the small runs are measured before the wide one. */
+  readonly quietMs: number;
+}
+
+/** A control plane of its own process, until it is told to stop. */
+export interface FanControlTask {
+  readonly kind: "fan-control";
+  readonly side: SideSpec;
+}
+
+/** Workers, until they are told to stop. */
+export interface FanWorkersTask {
+  readonly kind: "fan-workers";
+  readonly side: SideSpec;
+  readonly workers: number;
+}
+
+/** Of jobs, or of runs. */
 export interface LoopFigures {
   readonly jobs: number;
   readonly seconds: number;
@@ -113,6 +176,29 @@ export interface PolicyFigures {
   readonly cpuUs: number;
   /** To each of the requests, in order: whoever measures a wrong answer measures nothing. */
   readonly answers: readonly ("allow" | "deny")[];
+}
+
+export interface AdmissionFigures {
+  readonly latenciesMs: readonly number[];
+  /** Answers by their HTTP status. */
+  readonly statuses: Readonly<Record<number, number>>;
+}
+
+export interface FanFigures {
+  readonly runId: string;
+  readonly seconds: number;
+  readonly p95QuietMs: number;
+  readonly p95MeanwhileMs: number;
+  /** Of all processes, where one process is all of them. */
+  readonly control: FanControlFigures | null;
+  readonly workers: ServeFigures | null;
+  readonly faults: readonly string[];
+}
+
+export interface FanControlFigures {
+  /** By run: how often its lock was acquired, and how many results of its jobs were committed. */
+  readonly acquisitions: Readonly<Record<string, number>>;
+  readonly results: Readonly<Record<string, number>>;
 }
 
 export type ToChild = { readonly kind: "task"; readonly task: Task } | { readonly kind: "stop" };

@@ -1,10 +1,11 @@
 // Where and with what the figures were made.
 
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { findServer } from "../../scripts/servers.mjs";
+import { findPostgres } from "./postgres.ts";
 
 export interface Machine {
   readonly date: string;
@@ -32,6 +33,7 @@ export function describeMachine(): Machine {
       node: process.versions.node,
       redis: serverVersion("redis", /v=([\d.]+)/),
       nats: serverVersion("nats", /v([\d.]+)/),
+      postgres: versionOf(findPostgres()?.postgres ?? null, /([\d.]+)/),
       ...Object.fromEntries(PACKAGES.map((name) => [name, packageVersion(name)])),
     },
   };
@@ -43,12 +45,16 @@ function commit(): string {
 }
 
 function serverVersion(name: "redis" | "nats", pattern: RegExp): string {
-  const binary = findServer(name);
+  return versionOf(findServer(name), pattern);
+}
+
+function versionOf(binary: string | null, pattern: RegExp): string {
   return binary === null ? "missing" : (pattern.exec(command(binary, ["--version"]))?.[1] ?? "unknown");
 }
 
 function packageVersion(name: string): string {
   const file = `${ROOT}node_modules/${name}/package.json`;
+  if (!existsSync(file)) return "missing";
   return String((JSON.parse(readFileSync(file, "utf8")) as { version?: unknown }).version);
 }
 
@@ -68,4 +74,5 @@ const PACKAGES = [
   "redis-semaphore",
   "@nats-io/transport-node",
   "@cedar-policy/cedar-wasm",
+  "@dbos-inc/dbos-sdk",
 ];

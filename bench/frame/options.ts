@@ -10,14 +10,24 @@ export interface Options {
   readonly profileDir: string | null;
 }
 
-export const SUITE_NAMES = ["jobs", "processes", "lock", "backlog", "parked", "policy"] as const;
+export const SUITE_NAMES = [
+  "jobs",
+  "processes",
+  "lock",
+  "backlog",
+  "parked",
+  "policy",
+  "runs",
+  "admission",
+  "fanout",
+] as const;
 export type SuiteName = (typeof SUITE_NAMES)[number];
 
 export const USAGE = `usage: npm run bench -- [--json] [--rounds N] [--only ${SUITE_NAMES.join(",")}] [--quick] [--save] [--profile DIR]
   --json         one JSON document on stdout instead of tables
   --rounds N     rounds of every measurement, interleaved (5; with --quick 2)
   --only A,B     these suites alone
-  --quick        short measurements and no backlog of a million: to see that it works, not for figures
+  --quick        short measurements, no backlog of a million, no fan of ten thousand: to see that it works, not for figures
   --save         also write bench/results/<date>-<commit>.json
   --profile DIR  write a CPU profile of every measuring process to DIR`;
 

@@ -9,7 +9,10 @@ export function printHeader(machine: Machine, isQuick: boolean): void {
   console.log(`${machine.cores} × ${machine.cpu}, ${machine.memory_gb} GB, ${machine.os}`);
   console.log(versions.join(", "));
   console.log(`load before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`);
-  if (isQuick) console.log("QUICK: short, hardly warm, fewer parked retries, no backlog of a million; not for figures");
+  if (isQuick)
+    console.log(
+      "QUICK: short, hardly warm, fewer parked retries, no backlog of a million, a small fan; not for figures",
+    );
 }
 
 export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
@@ -20,6 +23,7 @@ export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
   const head = ["", ...suite.columns.map((column) => column.title)];
   const rows = outcome.series.cells().map((cell) => [labelOf(cell), ...suite.columns.map((c) => shown(cell, c))]);
   for (const line of aligned([head, ...rows])) console.log(`  ${line}`);
+  for (const { name, reason } of outcome.notRun ?? []) console.log(`  ${name}: not run: ${reason}`);
   console.log();
   for (const target of outcome.targets) {
     const mark = target.isReached ? "reached" : "MISSED ";
@@ -46,6 +50,7 @@ export function toJson(
         reached: isReached,
       })),
     ),
+    not_run: suites.flatMap(({ name, outcome }) => (outcome.notRun ?? []).map((peer) => ({ suite: name, ...peer }))),
     faults: suites.flatMap(({ outcome }) => outcome.faults),
   };
 }

@@ -6,12 +6,14 @@ import { join } from "node:path";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startNats, startRedis } from "../../test/servers/start.ts";
 import type { SideSpec } from "../child/task.ts";
+import { databaseUrl, startPostgres } from "./postgres.ts";
 
 /** One of the compared systems, before it is known where its servers are. */
 export interface System {
   readonly name: string;
   readonly kind: SideSpec["kind"];
   readonly concurrency: number;
+  readonly queues?: "one" | "each";
 }
 
 export interface Ground {
@@ -39,8 +41,9 @@ export async function onFreshGround<T>(system: System, work: (ground: Ground) =>
 
   async function sideOf(): Promise<SideSpec> {
     if (kind === "embedded") return { kind, dataDir, concurrency };
+    if (kind === "dbos") return { kind, postgresUrl: databaseUrl(await started(startPostgres())), concurrency };
     const redisUrl = (await started(startRedis(REDIS_DURABILITY))).url;
-    if (kind === "bullmq") return { kind, redisUrl, concurrency };
+    if (kind === "bullmq") return { kind, redisUrl, concurrency, ...(system.queues && { queues: system.queues }) };
     const natsUrl = (await started(startNats())).url;
     return { kind, redisUrl, natsUrl, concurrency };
   }

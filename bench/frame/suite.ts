@@ -30,6 +30,13 @@ export interface SuiteOutcome {
   readonly targets: readonly Target[];
   /** Jobs lost or doubled, locks held by two: the benchmark then fails. */
   readonly faults: readonly string[];
+  /** Who was not measured, and why. */
+  readonly notRun?: readonly NotRun[];
+}
+
+export interface NotRun {
+  readonly name: string;
+  readonly reason: string;
 }
 
 export interface Target {

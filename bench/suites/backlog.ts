@@ -60,6 +60,7 @@ function measure({ children, isQuick }: Bench, system: System, length: number): 
   return onFreshGround(system, ({ side, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
+      load: "jobs",
       side,
       role: "all",
       // The window's worth of jobs is with the workers; the rest waits.

@@ -62,16 +62,21 @@ export function summary(system: System, inFlight: number, { jobs, seconds, clien
 }
 
 /** Speed against the fastest configuration of BullMQ, CPU against its leanest. */
-export function compareWithBest(series: Series, inFlight: number, systems: readonly System[]): void {
+export function compareWithBest(
+  series: Series,
+  inFlight: number,
+  systems: readonly System[],
+  keys = { speed: "jobs_per_s", cpu: "cpu_us_per_job" },
+): void {
   const rivals = systems.filter((system) => system.kind === "bullmq").map(({ name }) => name);
   const by = (key: string) => (a: string, b: string) =>
     series.median(a, inFlight, key) - series.median(b, inFlight, key);
-  const fastest = rivals.toSorted(by("jobs_per_s")).at(-1);
-  const leanest = rivals.toSorted(by("cpu_us_per_job")).at(0);
+  const fastest = rivals.toSorted(by(keys.speed)).at(-1);
+  const leanest = rivals.toSorted(by(keys.cpu)).at(0);
   if (fastest === undefined || leanest === undefined) return;
   for (const { name } of systems) {
-    series.compare("jobs_per_s", "ratio", { name, inFlight }, { name: fastest, inFlight });
-    series.compare("cpu_us_per_job", "cpu_ratio", { name, inFlight }, { name: leanest, inFlight });
+    series.compare(keys.speed, "ratio", { name, inFlight }, { name: fastest, inFlight });
+    series.compare(keys.cpu, "cpu_ratio", { name, inFlight }, { name: leanest, inFlight });
   }
 }
 
@@ -79,6 +84,7 @@ function measure({ children, isQuick }: Bench, system: System, inFlight: number)
   return onFreshGround(system, ({ side, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
+      load: "jobs",
       side,
       role: "all",
       inFlight,

@@ -36,6 +36,7 @@ function measure({ children, isQuick }: Bench, system: System) {
     for (const role of roles) servers.push(await children.start<ServeFigures>({ kind: "serve", side, role }));
     const figures = await children.run<LoopFigures>({
       kind: "loop",
+      load: "jobs",
       side,
       role: "submitter",
       inFlight: IN_FLIGHT,

@@ -12,6 +12,8 @@ export interface Client {
   get(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Json>;
   post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Json>;
   delete(path: string): Promise<Json>;
+  /** Server-sent events, as they come, until the signal or the other end ends them. */
+  stream(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null>;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: documents of a server whose version may differ from ours; read with care.
@@ -40,6 +42,13 @@ export function openClient(io: Io): Client {
       return call(path, { method: "POST", headers: json, body: JSON.stringify(body) });
     },
     delete: (path) => call(path, { method: "DELETE" }),
+    async stream(path, signal) {
+      const accept = "text/event-stream";
+      const response = await fetch(`${url}/api/v1${path}`, { headers: { ...headers, accept }, signal });
+      if (response.ok) return response.body;
+      await response.body?.cancel();
+      return null;
+    },
   };
 }
 

@@ -32,7 +32,10 @@ export function placesIn(command: Command, path = ""): readonly Place[] {
   const { commands, options } = command;
   const given = command.registeredArguments;
   const args = given.flatMap(({ argChoices }) => argChoices ?? []);
-  const usage = given.map((one) => (one.required ? `<${one.name()}>` : `[${one.name()}]`));
+  const usage = given.map((one) => {
+    const name = `${one.name()}${one.variadic ? "..." : ""}`;
+    return one.required ? `<${name}>` : `[${name}]`;
+  });
   const inner = commands.flatMap((one) => placesIn(one, `${path} ${one.name()}`.trim()));
   return [{ path, description: command.description(), commands, options, args, usage }, ...inner];
 }

@@ -11,11 +11,19 @@ export interface Io {
   /** Whether somebody is watching the talk: only then is there progress and color. */
   readonly watched: boolean;
   readonly color: boolean;
+  /** Where the data goes, if that is a terminal that can be drawn on; null or absent for pipes and files. */
+  screen?(): Screen | null;
   readStdin(): string;
   /** How the program was called, so that the commands we name can be typed as they stand. */
   readonly command: "cordum" | "npx cordum";
   nowMs(): number;
   pause(delayMs: number): Promise<void>;
+}
+
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
+  readonly color: boolean;
 }
 
 export function processIo(): Io {
@@ -31,12 +39,19 @@ export function processIo(): Io {
     say: (text) => void process.stderr.write(text),
     watched,
     color: watched && (process.env.NO_COLOR ?? "") === "",
+    screen: () => screenOf(process.stdout, process.env),
     readStdin: () => readFileSync(0, "utf8"),
     // Set by npm for whatever it starts: `npx cordum`, `npm start`.
     command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
     nowMs: () => Date.now(),
     pause: (delayMs) => sleep(delayMs),
   };
+}
+
+/** Asked every time: people change the size of their windows. A dumb terminal cannot move its cursor. */
+function screenOf({ isTTY, columns, rows }: NodeJS.WriteStream, env: NodeJS.ProcessEnv): Screen | null {
+  if (!isTTY || env.TERM === "dumb") return null;
+  return { columns: columns || 80, rows: rows || 24, color: (env.NO_COLOR ?? "") === "" };
 }
 
 export function printJson(io: Io, document: unknown): void {

@@ -35,12 +35,12 @@ export function loadPolicy(file: string | null, demo: boolean): LoadedPolicy {
   return { kernel, file: { name: file, text, stamp } };
 }
 
-export function readText(file: string, what = "the policy"): string {
+export function readText(file: string, what = "the policy", next = `cordum policy check ${file}`): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new CliError(EXIT.usage, `cannot read ${what} \`${file}\`: ${why}`, `cordum policy check ${file}`);
+    throw new CliError(EXIT.usage, `cannot read ${what} \`${file}\`: ${why}`, next);
   }
 }
 

@@ -17,10 +17,12 @@ import { addAudit, addFailOpen, addKey } from "./lever-commands.ts";
 import { loadConfig } from "./load-config.ts";
 import { addPolicy } from "./policy-commands.ts";
 import { addDlq, addWorkers } from "./queue-commands.ts";
+import { addRun } from "./run-commands.ts";
 import type { SimCommandOptions } from "./sim.ts";
 import { showStatus } from "./status.ts";
 import { printable } from "./table.ts";
 import type { UpOptions } from "./up.ts";
+import { addWorkflow } from "./workflow-commands.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
   let exitCode: ExitCode = EXIT.fine;
@@ -42,11 +44,15 @@ export function buildProgram(kit: Kit): Command {
     .description("A control plane for AI agents: policy before dispatch, retries with intent, nothing lost.")
     .version(version, "-V, --version", "print the version")
     .helpCommand(false)
+    // Else `run start --version 2` would be taken for the question which version of cordum this is.
+    .enablePositionalOptions()
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text), writeErr: (text) => io.say(text), outputError: () => {} });
   addUp(program, kit);
   addHealth(program, kit);
   addJob(program, kit);
+  addWorkflow(program, kit);
+  addRun(program, kit);
   addApproval(program, kit);
   addDlq(program, kit);
   addWorkers(program, kit);
@@ -71,6 +77,10 @@ function addUp(program: Command, { io, version, end }: Kit): void {
     .option("--role <role>", "all, or a part of a cluster: gateway, control, safety (default: all)")
     .option("--safety <host:port>", "a safety kernel in another process; in this one when not given")
     .option("--policy <file>", "the safety policy; published when it differs from the one published last")
+    .option(
+      "--workflows <dir>",
+      "workflows; every *.yaml, *.yml and *.json in it is applied, and again when it changes",
+    )
     .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
     .option("--demo", "start a demo worker, and show what to try")
     .action(async (options: UpOptions) => {

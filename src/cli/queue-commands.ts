@@ -51,7 +51,7 @@ export function addWorkers(program: Command, { io, client, end }: Kit): void {
       end(await changePool(io, client(), name, "resume", options.json === true)),
     );
   const lock = group(program, "lock", "locks: who holds them, who waits");
-  leaf(lock, "list", "list locks that are held or waited for, most waiters first")
+  leaf(lock, "list", "list locks that are held or waited for, the hottest first")
     .option("--limit <n>", "how many, 1 to 200")
     .action(async (options: PageOptions) => end(await listLocks(io, client(), options)));
 }

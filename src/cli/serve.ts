@@ -25,6 +25,7 @@ import { startDemoWorker } from "./demo.ts";
 import { type LoadedPolicy, publishChanges, putFileInForce } from "./load-policy.ts";
 import { type OpenedWorld, openWorld } from "./open-world.ts";
 import { Stops } from "./stops.ts";
+import { applyAtStart, applyChanges, loadWorkflows } from "./workflow-dir.ts";
 
 export const ROLES = ["all", "gateway", "control", "safety"] as const;
 export type ServeRole = (typeof ROLES)[number];
@@ -154,8 +155,19 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): 
     stops.add(async () => stopWatching());
   }
   stops.add(await followPolicy(flow));
-  if (config.process.failMode === "open" && options.role !== "safety") await openAtStart(flow);
+  if (options.role === "safety") return { flow, metrics, facts: opened.facts };
+  if (config.process.failMode === "open") await openAtStart(flow);
+  await followWorkflows(flow, config.process.workflowsDir, log, stops);
   return { flow, metrics, facts: opened.facts };
+}
+
+/** Before anything listens: what the directory says can be started from the first request on. */
+async function followWorkflows(flow: Flow, name: string | null, log: Log, stops: Stops): Promise<void> {
+  if (name === null) return;
+  const dir = loadWorkflows(name);
+  await applyAtStart(flow, dir, log);
+  const stopWatching = applyChanges(flow, dir, log);
+  stops.add(async () => stopWatching());
 }
 
 async function openSafety({ config, policy, role }: ServeOptions, live: LiveConfig, stops: Stops): Promise<Safety> {

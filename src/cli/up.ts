@@ -20,6 +20,7 @@ export interface UpOptions {
   readonly role?: string;
   readonly safety?: string;
   readonly policy?: string;
+  readonly workflows?: string;
   readonly config?: string;
   readonly demo?: boolean;
 }
@@ -67,6 +68,7 @@ function flagsOf(options: UpOptions): FlagValues {
     { name: "redis.url", flag: "--redis", value: options.redis },
     { name: "safety.address", flag: "--safety", value: options.safety },
     { name: "policy.file", flag: "--policy", value: options.policy },
+    { name: "workflows.dir", flag: "--workflows", value: options.workflows },
   ];
 }
 
@@ -182,6 +184,7 @@ function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): (
 /** The ways in which a start usually fails, each with what to do about it. What the language throws is a bug of ours. */
 function explain(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof ReferenceError) return error;
+  if (error instanceof CliError) return error;
   const { code } = error as { code?: unknown };
   if (code === "EADDRINUSE") {
     const message = `port ${port} on ${host} is taken, perhaps by a control plane that runs already (\`cordum status\`)`;

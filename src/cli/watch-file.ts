@@ -8,9 +8,14 @@ export function stampOf(file: string): string {
 
 /** Calls back after every change since the stamp. Polled: that survives editors which replace the file. */
 export function watchFile(file: string, stamp: string, onChange: () => void): () => void {
+  return watchStamp(() => stampOf(file), stamp, onChange);
+}
+
+/** The same for whatever has a stamp. */
+export function watchStamp(stampNow: () => string, stamp: string, onChange: () => void): () => void {
   let seen = stamp;
   const timer = setInterval(() => {
-    const now = stampOf(file);
+    const now = stampNow();
     if (now === seen) return;
     seen = now;
     onChange();

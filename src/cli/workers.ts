@@ -52,8 +52,15 @@ export async function changePool(
 
 export async function listLocks(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/locks", { limit: options.limit }), options, {
-    headers: ["LOCK", "WAITERS", "FENCE", "EXPIRES", "HOLDER"],
-    row: (lock: Json) => [lock.key, String(lock.waiters), String(lock.fence), lock.expires_at, lock.holder],
+    headers: ["LOCK", "WAITERS", "BUSY/MIN", "FENCE", "EXPIRES", "HOLDER"],
+    row: (lock: Json) => [
+      lock.key,
+      String(lock.waiters),
+      String(lock.busy_last_minute),
+      String(lock.fence),
+      lock.expires_at,
+      lock.holder,
+    ],
     again: "lock list",
   });
 }

@@ -22,6 +22,7 @@ export interface ProcessSettings {
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
   readonly policyFile: string | null;
+  readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
   readonly failMode: "closed" | "open";
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -39,6 +40,7 @@ export function processSettings(values: Values): ProcessSettings {
     natsUrl: textOrNull(values, "nats.url"),
     redisUrl: textOrNull(values, "redis.url"),
     policyFile: textOrNull(values, "policy.file"),
+    workflowsDir: textOrNull(values, "workflows.dir"),
     safetyAddress: textOrNull(values, "safety.address"),
     failMode: values["safety.fail_mode"] === "open" ? "open" : "closed",
     logLevel: values["log.level"] as ProcessSettings["logLevel"],
@@ -68,11 +70,17 @@ export function flowSettings(values: Values, sections: readonly SectionValue[]):
       batchMax: number("sweep.batch_max"),
       outboxAgeMs: number("sweep.outbox_age_ms"),
     },
-    retention: { jobsMs: number("retention.jobs_ms"), idempotencyMs: number("retention.idempotency_ms") },
+    retention: {
+      jobsMs: number("retention.jobs_ms"),
+      runsMs: number("retention.runs_ms"),
+      idempotencyMs: number("retention.idempotency_ms"),
+    },
     limits: {
       inlineBytesMax: number("limits.inline_bytes_max"),
       concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
+      concurrentRunsMax: number("limits.max_concurrent_runs"),
     },
+    ...runSettings(values),
     orgs,
     approval: { expiresMs: number("approval.expires_ms") },
     safety: {
@@ -87,6 +95,26 @@ export function flowSettings(values: Values, sections: readonly SectionValue[]):
     pools,
     unsignedTenants: namesIn(values["cap.unsigned_tenants"]),
     redaction: { paths: namesIn(values["redaction.paths"]) },
+  };
+}
+
+function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "run"> {
+  return {
+    admission: {
+      strategy: values["admission.strategy"] === "polled" ? "polled" : "atomic",
+      polled: {
+        policy: parsePolicy(String(values["admission.polled.policy"])),
+        maxWaitMs: whole(values, "admission.polled.max_wait_ms"),
+        ttlMs: whole(values, "admission.polled.ttl_ms"),
+      },
+    },
+    runLock: {
+      engineWaitMs: whole(values, "run_lock.engine_wait_ms"),
+      gatewayWaitMs: whole(values, "run_lock.gateway_wait_ms"),
+      ttlMs: whole(values, "run_lock.ttl_ms"),
+      coalesce: values["run_lock.coalesce"] === "true",
+    },
+    run: { deadlineMs: whole(values, "run.deadline_ms") },
   };
 }
 

@@ -63,6 +63,12 @@ export const PROCESS_SETTINGS = [
     help: "A safety policy: published at start and when it changes, if it differs from the file published last. Without one, what was published stays in force, or a built-in one; `cordum status` says which.",
   },
   {
+    name: "workflows.dir",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "A directory of workflows: every `*.yaml`, `*.yml` and `*.json` in it is applied at start, and again when it changes.",
+  },
+  {
     name: "safety.fail_mode",
     type: { kind: "choice", choices: ["closed", "open"] },
     default: "closed",

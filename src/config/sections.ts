@@ -17,6 +17,13 @@ export const SECTIONS = [
     help: "The same for one tenant as `limits.max_concurrent_jobs` for all the others.",
   },
   {
+    name: "orgs.<id>.limits.max_concurrent_runs",
+    type: count("runs", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "The same for one tenant as `limits.max_concurrent_runs` for all the others.",
+  },
+  {
     name: "orgs.<id>.weight",
     type: count("turns", 1, 100),
     default: 1,
@@ -81,7 +88,7 @@ export function suggestionInSection(name: string): string {
   const siblings = SECTIONS.filter((section) => section.name.startsWith(`${kind}.`));
   const names = siblings.map((section) => section.name.replace(PLACEHOLDER, id));
   if (names.length === 0) return "";
-  return suggestion(name, names) || `; there are ${siblings.map((section) => `\`${section.name}\``).join(" and ")}`;
+  return suggestion(name, names) || `; there are ${siblings.map((section) => `\`${section.name}\``).join(", ")}`;
 }
 
 export function sectionProblems(given: readonly SectionValue[]): readonly string[] {
@@ -98,7 +105,10 @@ export function orgsAndPools(given: readonly SectionValue[]) {
     const pool = pools[id] ?? { topics: [], requires: [] };
     switch (section) {
       case "orgs.<id>.limits.max_concurrent_jobs":
-        orgs[id] = { ...orgs[id], limits: { concurrentJobsMax: Number(value) } };
+        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentJobsMax: Number(value) } };
+        break;
+      case "orgs.<id>.limits.max_concurrent_runs":
+        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentRunsMax: Number(value) } };
         break;
       case "orgs.<id>.weight":
         orgs[id] = { ...orgs[id], weight: Number(value) };

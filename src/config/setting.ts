@@ -28,6 +28,7 @@ export type Unit =
   | "bytes"
   | "messages"
   | "jobs"
+  | "runs"
   | "records"
   | "deliveries"
   | "checks"

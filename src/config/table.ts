@@ -12,6 +12,7 @@ import { formatPolicy } from "../retry/policies.ts";
 import { DEFAULT_RETRY, FOUNDING_RETRY } from "../retry/settings.ts";
 import { FLOW_SETTINGS } from "./flow-settings.ts";
 import { PROCESS_SETTINGS } from "./process-settings.ts";
+import { RUN_SETTINGS } from "./run-settings.ts";
 import type { Setting } from "./setting.ts";
 
 const WAITS_FOR: Readonly<Record<RetryClass, string>> = {
@@ -29,11 +30,17 @@ type RetryName = `retry.${RetryClass}.${"policy" | "budget"}`;
 export type SettingName =
   | (typeof PROCESS_SETTINGS)[number]["name"]
   | (typeof FLOW_SETTINGS)[number]["name"]
+  | (typeof RUN_SETTINGS)[number]["name"]
   | RetryName;
 
 type NamedSetting = Setting & { readonly name: SettingName };
 
-export const SETTINGS: readonly NamedSetting[] = [...PROCESS_SETTINGS, ...FLOW_SETTINGS, ...retrySettings()];
+export const SETTINGS: readonly NamedSetting[] = [
+  ...PROCESS_SETTINGS,
+  ...FLOW_SETTINGS,
+  ...RUN_SETTINGS,
+  ...retrySettings(),
+];
 
 export const SETTING_NAMES: readonly SettingName[] = SETTINGS.map((setting) => setting.name);
 

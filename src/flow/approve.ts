@@ -7,7 +7,7 @@ import {
   rejectJob,
   type Seen,
 } from "../jobs/approval.ts";
-import { JOBS, type Job, type JobState } from "../model/job.ts";
+import { isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { Put, Versioned } from "../ports/store.ts";
 import { untilFresh } from "./apply.ts";
@@ -65,7 +65,7 @@ export function reject(
     const next = rejectJob(found.value, wish.by, wish.why, given(flow));
     if (!next) return { kind: "not_waiting", state: found.value.state };
     const line = noteOf(flow, found.value, wish.by, "rejected", wish.why);
-    return (await settle(flow, found, next, [line])) ? { kind: "rejected", state: next.state } : "stale";
+    return (await settle(flow, found, next, [line], AT_GATEWAY)) ? { kind: "rejected", state: next.state } : "stale";
   });
 }
 
@@ -92,7 +92,14 @@ async function tryApprove(flow: Flow, wish: ApprovalWish): Promise<ApproveOutcom
   const answer = approveJob(job, wish, present, given(flow));
   switch (answer.kind) {
     case "approved": {
-      const state = await place(flow, found, answer.job, [noteOf(flow, job, wish.by, "approved", wish.note)]);
+      const note = noteOf(flow, job, wish.by, "approved", wish.note);
+      const { job: next } = answer;
+      if (isFinal(next.state)) {
+        return (await settle(flow, found, next, [note], AT_GATEWAY))
+          ? { kind: "approved", state: next.state }
+          : "stale";
+      }
+      const state = await place(flow, found, next, [note]);
       return state === "stale" ? "stale" : { kind: "approved", state };
     }
     case "void": {
@@ -117,7 +124,9 @@ async function refuse(
 ): Promise<ApproveOutcome | "stale"> {
   switch (objection) {
     case "expired":
-      return (await settle(flow, found, expireApproval(found.value, given(flow)))) ? { kind: "expired" } : "stale";
+      return (await settle(flow, found, expireApproval(found.value, given(flow)), [], AT_GATEWAY))
+        ? { kind: "expired" }
+        : "stale";
     case "own_job":
       return { kind: "own_job" };
     case "not_waiting":
@@ -141,6 +150,8 @@ async function presentOf(flow: Flow, job: Job): Promise<Present> {
     // Also where there was nothing to hash when the approval was asked for: what has come since was approved by nobody.
     now = { ...job, input: { ...job.input, bytes: bytes.length, sha256: sha256Of(bytes) } };
   }
+  // A workflow asks for it, not the policy: that has nothing to say to it.
+  if (job.step?.kind === "approval" && job.safety) return { kind: "present", job: now, decision: job.safety };
   const checked = await askKernel(flow, policyRequestOf(now));
   return checked.kind === "decided" ? { kind: "present", job: now, decision: checked.decision } : checked;
 }
@@ -162,3 +173,6 @@ function noteOf(flow: Flow, job: Job, who: string, answer: string, why?: string)
     },
   });
 }
+
+/** Somebody waits for the answer. */
+const AT_GATEWAY = { path: "gateway" } as const;

@@ -37,7 +37,7 @@ export function cancel(flow: Flow, wish: CancelWish): Promise<CancelOutcome> {
     if (!next) return { kind: "ended", state: job.state };
     const facts = { job: job.id, topic: job.topic, state: job.state, why: wish.why };
     const line = audited(flow, { org: job.org, kind: "cancel", who: wish.by, what: "cancelled", facts });
-    if (!(await settle(flow, found, next, [line]))) return "stale";
+    if (!(await settle(flow, found, next, [line], { path: "gateway" }))) return "stale";
     tellWorkers(flow, job, wish.by, wish.why);
     return { kind: "cancelled", state: next.state };
   });

@@ -2,6 +2,7 @@ import type { Turn } from "../jobs/share.ts";
 import type { Job } from "../model/job.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Versioned } from "../ports/store.ts";
+import { BusyKeys } from "./busy-keys.ts";
 
 /**
  * What one process remembers between two messages: hints only. Everything here may be wrong or lost at any moment; the
@@ -14,6 +15,7 @@ export class Desk {
   readonly #full = new Set<string>();
   readonly #sent = new Map<string, Versioned<Job>>();
   readonly #busy = new Map<string, number>();
+  readonly #busyKeys = new BusyKeys();
   readonly #pending = new Set<Promise<unknown>>();
   readonly #timers = new Set<Cancel>();
   #isClosed = false;
@@ -112,11 +114,17 @@ export class Desk {
   }
 
   /** A lock was busy: how often in a row that was so for this process. */
-  noteBusy(key: string): number {
+  noteBusy(key: string, nowMs: number): number {
+    this.#busyKeys.note(key, nowMs);
     const count = (this.#busy.get(key) ?? 0) + 1;
     if (this.#busy.size >= LOCKS_MAX) this.#busy.clear();
     this.#busy.set(key, count);
     return count;
+  }
+
+  /** How often a lock was busy in the last minute, for this process. */
+  busyLastMinute(key: string, nowMs: number): number {
+    return this.#busyKeys.lastMinute(key, nowMs);
   }
 
   /** A lock was taken: how often in a row it had been busy before. */

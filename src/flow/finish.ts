@@ -1,15 +1,19 @@
 import { applyResult } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
-import { type Put, put, type Versioned } from "../ports/store.ts";
+import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
 import { deadLetterMessage, outputOf, resultIn } from "./packets.ts";
 import { remind } from "./wake.ts";
+import { type RunPath, tellRun } from "./with-run.ts";
 
-/** Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter. */
+/**
+ * Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter; a run goes on with
+ * it (stations `with-run`, `advance-run`).
+ */
 export async function finish(flow: Flow, packet: Packet): Promise<void> {
   const result = resultIn(packet);
   await untilFresh(`job \`${result.jobId}\``, async () => {
@@ -26,18 +30,36 @@ export async function finish(flow: Flow, packet: Packet): Promise<void> {
   });
 }
 
-/** Writes what became of a job, with `besides`. True if it was written; then room for the next one may have come. */
+/**
+ * Writes what became of a job, with what belongs to it. True if it was written; then room for the next one may have come.
+ * The end of a step's job moves its run on, in the same commit and under the run's lock.
+ */
 export async function settle(
   flow: Flow,
   found: Versioned<Job>,
   next: Job,
   besides: readonly Put[] = [],
+  { guards = [], path = "engine" }: { readonly guards?: readonly Guard[]; readonly path?: RunPath } = {},
+): Promise<boolean> {
+  if (!next.step || !isFinal(next.state)) return settleAlone(flow, found, next, besides, guards);
+  const key = { org: next.org, runId: next.step.runId, path };
+  return (await tellRun(flow, key, { kind: "job", found, next, besides, guards })).kind === "done";
+}
+
+/** A job that is of no run, does not end, or has outlived its run. */
+export async function settleAlone(
+  flow: Flow,
+  found: Versioned<Job>,
+  next: Job,
+  besides: readonly Put[],
+  guards: readonly Guard[],
 ): Promise<boolean> {
   const letter = letterOf(next);
   const puts = [...besides, put(JOBS, found.id, found, next)];
   const committed = await apply(flow, {
     org: next.org,
     puts: letter ? [...puts, put(DEAD_LETTERS, letter.id, null, letter)] : puts,
+    guards,
     sends: letter ? [deadLetterMessage(flow.world.name, next)] : [],
     watch: [backlogOf(next.topic)],
   });

@@ -7,8 +7,10 @@ import { AuditDesk } from "./audit.ts";
 import { Bells } from "./bells.ts";
 import { Desk } from "./desk.ts";
 import { Notices } from "./notices.ts";
+import { Plans } from "./plans.ts";
 import { Pools } from "./pools.ts";
 import { Roster } from "./roster.ts";
+import { RunDesk } from "./run-desk.ts";
 import { SafetyDesk } from "./safety-desk.ts";
 
 /** What every station of one process works with: the outside, the settings in force, and what the process remembers. */
@@ -27,6 +29,10 @@ export interface Flow {
   readonly pools: Pools;
   /** Who waits for work over HTTP. */
   readonly bells: Bells;
+  /** The workflows that it has compiled. */
+  readonly plans: Plans;
+  /** News that waits for the lock of its run. */
+  readonly runs: RunDesk;
 }
 
 export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
@@ -43,6 +49,8 @@ export function openFlow(world: World, settings: LiveSettings, kernel: LiveKerne
     roster: new Roster(() => settings.current.worker.silentMs),
     pools: new Pools(),
     bells: new Bells(world, notices),
+    plans: new Plans(),
+    runs: new RunDesk(),
   };
 }
 

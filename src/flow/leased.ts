@@ -84,7 +84,7 @@ async function end(
   const result: JobResult = { jobId, attempt, workerId: workerId ?? "", ...outcome };
   const next = applyResult(found.value, result, output, given(flow));
   if (!next) return lost(found.value);
-  if (!(await settle(flow, found, next))) return "stale";
+  if (!(await settle(flow, found, next, [], { path: "gateway" }))) return "stale";
   if (next.state === "SUCCEEDED" && dispatchedMs !== null) {
     const seconds = Math.max(0, next.updatedMs - dispatchedMs) / 1_000;
     flow.world.metrics.observe("cordum_job_result_latency_seconds", seconds);

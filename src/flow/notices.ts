@@ -1,17 +1,19 @@
 import { JOBS, type Job, type JobState } from "../model/job.ts";
+import { RUNS, type Run, type RunState } from "../model/run.ts";
 import type { Put } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
 import { EVENTS } from "../wire/subjects.ts";
 import type { World } from "../world.ts";
 
 /**
- * What happens to jobs, for whoever watches: a live view, a worker that waits over HTTP.
+ * What happens to jobs and runs, for whoever watches: a live view, a worker that waits over HTTP.
  *
  * 1. Best effort: a notice may be lost, never invented. Who must not miss anything reads the store.
  * 2. Listeners of this process hear of a change at once. The others hear of it over the bus, in one packet a tick with
  *    all the changes of that tick; what does not fit is left out, and counted.
  * 3. A process that nobody started this in tells nobody; one in which nobody listens does not listen to the bus either.
  * 4. A listener that throws disturbs neither the others nor the work.
+ * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
  */
 export interface Notice {
   readonly org: string;
@@ -21,12 +23,23 @@ export interface Notice {
   readonly atMs: number;
 }
 
+export interface RunNotice {
+  readonly org: string;
+  readonly runId: string;
+  readonly workflowId: string;
+  readonly state: RunState;
+  readonly atMs: number;
+}
+
 export type NoticeListener = (notice: Notice) => void;
+export type RunListener = (notice: RunNotice) => void;
 
 export class Notices {
   readonly #world: World;
   readonly #listeners = new Set<NoticeListener>();
+  readonly #runListeners = new Set<RunListener>();
   #gathered: Notice[] = [];
+  #gatheredRuns: RunNotice[] = [];
   #leftOut = 0;
   #isTelling = false;
   #isGathering = false;
@@ -44,6 +57,7 @@ export class Notices {
   async stop(): Promise<void> {
     this.#isTelling = false;
     this.#listeners.clear();
+    this.#runListeners.clear();
     const hearing = this.#hearing;
     this.#hearing = null;
     if (hearing) await (await hearing)();
@@ -52,6 +66,18 @@ export class Notices {
   /** Until the answer is called. */
   listen(listener: NoticeListener): () => void {
     this.#listeners.add(listener);
+    this.#hearOthers();
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Of runs: whenever one is written, also where its state stays what it is. */
+  listenRuns(listener: RunListener): () => void {
+    this.#runListeners.add(listener);
+    this.#hearOthers();
+    return () => void this.#runListeners.delete(listener);
+  }
+
+  #hearOthers(): void {
     this.#hearing ??= this.#world.bus
       .listen(EVENTS, (packet) => this.#hear(packet))
       .catch((error: unknown) => {
@@ -59,20 +85,33 @@ export class Notices {
         this.#hearing = null;
         return async () => {};
       });
-    return () => void this.#listeners.delete(listener);
   }
 
   /** Called with what was committed. */
   note(puts: readonly Put[]): void {
-    if (!this.#isTelling && this.#listeners.size === 0) return;
-    for (const { table, value } of puts) if (table === JOBS.name && value !== null) this.#noteJob(value as Job);
+    if (!this.#isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
+    for (const { table, value } of puts) {
+      if (value === null) continue;
+      if (table === JOBS.name) this.#noteJob(value as Job);
+      else if (table === RUNS.name) this.#noteRun(value as Run);
+    }
   }
 
   #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job): void {
     const notice: Notice = { org, jobId, topic, state, atMs };
-    this.#give(notice);
+    this.#give(this.#listeners, notice);
+    this.#gather(this.#gathered, notice, NOTICES_MAX);
+  }
+
+  #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run): void {
+    const notice: RunNotice = { org, runId, workflowId, state, atMs };
+    this.#give(this.#runListeners, notice);
+    this.#gather(this.#gatheredRuns, notice, RUN_NOTICES_MAX);
+  }
+
+  #gather<T>(gathered: T[], notice: T, max: number): void {
     if (!this.#isTelling) return;
-    if (this.#gathered.length < NOTICES_MAX) this.#gathered.push(notice);
+    if (gathered.length < max) gathered.push(notice);
     else this.#leftOut++;
     if (this.#isGathering) return;
     this.#isGathering = true;
@@ -84,12 +123,17 @@ export class Notices {
 
   #tell(): void {
     const { bus, clock, metrics, name } = this.#world;
-    const [notices, leftOut] = [this.#gathered, this.#leftOut];
+    const [jobs, runs, leftOut] = [this.#gathered, this.#gatheredRuns, this.#leftOut];
     this.#gathered = [];
+    this.#gatheredRuns = [];
     this.#leftOut = 0;
     this.#isGathering = false;
     if (leftOut > 0) metrics.add("cordum_notices_left_out_total", {}, leftOut);
-    const details = { jobs: JSON.stringify(notices.map(packed)), left_out: String(leftOut) };
+    const details = {
+      jobs: JSON.stringify(jobs.map(packed)),
+      ...(runs.length === 0 ? {} : { runs: JSON.stringify(runs.map(packedRun)) }),
+      left_out: String(leftOut),
+    };
     const alert = { kind: "alert", level: "INFO", message: "jobs changed", component: name, code: CODE } as const;
     try {
       bus.tell(EVENTS, { traceId: "", senderId: name, createdAtMs: clock.now(), body: { ...alert, details } });
@@ -100,11 +144,13 @@ export class Notices {
 
   #hear({ senderId, body }: Packet): void {
     if (senderId === this.#world.name || body.kind !== "alert" || body.code !== CODE) return;
-    for (const notice of noticesIn(body.details?.jobs ?? "")) this.#give(notice);
+    const { jobs = "", runs = "" } = body.details ?? {};
+    for (const notice of rowsIn(jobs, NOTICES_MAX).flatMap(unpacked)) this.#give(this.#listeners, notice);
+    for (const notice of rowsIn(runs, RUN_NOTICES_MAX).flatMap(unpackedRun)) this.#give(this.#runListeners, notice);
   }
 
-  #give(notice: Notice): void {
-    for (const listener of this.#listeners) {
+  #give<T>(listeners: ReadonlySet<(notice: T) => void>, notice: T): void {
+    for (const listener of listeners) {
       try {
         listener(notice);
       } catch (error) {
@@ -119,22 +165,37 @@ function packed({ org, jobId, topic, state, atMs }: Notice): readonly unknown[] 
   return [org, jobId, topic, state, atMs];
 }
 
-function noticesIn(text: string): readonly Notice[] {
+function packedRun({ org, runId, workflowId, state, atMs }: RunNotice): readonly unknown[] {
+  return [org, runId, workflowId, state, atMs];
+}
+
+function rowsIn(text: string, max: number): readonly unknown[] {
   try {
     const rows: unknown = JSON.parse(text);
-    return Array.isArray(rows) ? rows.slice(0, NOTICES_MAX).flatMap(unpacked) : [];
+    return Array.isArray(rows) ? rows.slice(0, max) : [];
   } catch {
     return []; // Somebody else's packet on this subject.
   }
 }
 
 function unpacked(row: unknown): Notice[] {
-  if (!Array.isArray(row)) return [];
-  const [org, jobId, topic, state, atMs] = row as unknown[];
-  const isRight = [org, jobId, topic, state].every((part) => typeof part === "string") && typeof atMs === "number";
-  return isRight ? [{ org, jobId, topic, state, atMs } as Notice] : [];
+  if (!isRight(row)) return [];
+  const [org, jobId, topic, state, atMs] = row;
+  return [{ org, jobId, topic, state: state as JobState, atMs }];
+}
+
+function unpackedRun(row: unknown): RunNotice[] {
+  if (!isRight(row)) return [];
+  const [org, runId, workflowId, state, atMs] = row;
+  return [{ org, runId, workflowId, state: state as RunState, atMs }];
+}
+
+function isRight(row: unknown): row is [string, string, string, string, number] {
+  if (!Array.isArray(row)) return false;
+  return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
 }
 
 const CODE = "jobs.changed";
 /** With the longest names that there are this is less than half of what a message may have. */
 const NOTICES_MAX = 500;
+const RUN_NOTICES_MAX = 200;

@@ -6,6 +6,7 @@ import { apply } from "./apply.ts";
 import { dispatch } from "./dispatch.ts";
 import { drain } from "./drain.ts";
 import { noteLeaseOver } from "./fail-open.ts";
+import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
 import { guardsOf, refusedBy } from "./room.ts";
 
@@ -77,6 +78,9 @@ async function settleInStore(
   guards: readonly Guard[],
   totals: readonly Total[],
 ): Promise<JobState | "stale"> {
+  if (before && job.step && isFinal(job.state)) {
+    return (await settle(flow, before, job, puts, { guards })) ? job.state : "stale";
+  }
   const committed = await apply(flow, {
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],

@@ -16,6 +16,7 @@ import { type Flow, given } from "./flow.ts";
 import { submitMessage } from "./packets.ts";
 import { comebackId, originalId } from "./park.ts";
 import { place } from "./place.ts";
+import { rejoinRun } from "./rejoin-run.ts";
 
 /**
  * Dead letters that somebody tries again, or drops.
@@ -39,6 +40,9 @@ export type RetryOutcome =
   /** Removed after its retention, or without its input: there is nothing left to be tried. */
   | { readonly kind: "job_gone" | "input_gone"; readonly jobId: string }
   | { readonly kind: "not_revivable"; readonly jobId: string; readonly state: JobState }
+  /** Its run has gone on without it, or cannot take it back: why, in words. */
+  | { readonly kind: "run_went_on"; readonly jobId: string; readonly why: string }
+  | { readonly kind: "full"; readonly current: number; readonly limit: number }
   | { readonly kind: "not_found" };
 
 export function retryLetter(flow: Flow, wish: LetterWish): Promise<RetryOutcome> {
@@ -86,6 +90,7 @@ async function retryJob(
   const revived = reviveJob(found.value, by, given(flow));
   if (!revived) return { kind: "not_revivable", jobId, state: found.value.state };
   if (!(await keepInput(flow, revived))) return { kind: "input_gone", jobId };
+  if (revived.step) return rejoinRun(flow, { found, revived, by, puts: removal(flow, letter, by, "retried") });
   const puts = [
     ...removal(flow, letter, by, "retried"),
     ...(await closing(flow, accountIn(submitMessage(name, revived).packet))),

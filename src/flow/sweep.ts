@@ -5,11 +5,13 @@ import { chainAll } from "./audit.ts";
 import { backlogTopics, drain } from "./drain.ts";
 import type { Flow } from "./flow.ts";
 import { Gauges } from "./gauges.ts";
+import { SlotRecounts } from "./recount.ts";
 import { wake } from "./wake.ts";
 
 /**
  * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
- * a backlog and room, and audit lines that have no place in their chain yet. Any process may do it; all of them do.
+ * a backlog and room, audit lines that have no place in their chain yet, and slots that were counted wrong. Any process
+ * may do it; all of them do.
  *
  * 1. Each part goes on until nothing is left, in bounded batches.
  * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
@@ -24,6 +26,7 @@ export class Sweeper {
   /** Called when few enough are at work for the next batch. */
   #onCalm = (): void => {};
   readonly #gauges = new Gauges();
+  readonly #recounts = new SlotRecounts();
   #next: Cancel = () => {};
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -64,6 +67,7 @@ export class Sweeper {
       due: () => this.#due(),
       backlog: () => this.#backlog(),
       audit: () => chainAll(this.#flow),
+      slots: () => this.#recounts.sweep(this.#flow),
     };
     const results = await Promise.all(
       Object.entries(parts).map(async ([part, run]) => {

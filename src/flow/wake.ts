@@ -5,8 +5,11 @@ import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { FAIL_OPENS } from "../model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
+import { RUN_RESERVATIONS, RUNS } from "../model/run.ts";
 import type { Table } from "../model/table.ts";
+import { WORKFLOW_HEADS } from "../model/workflow.ts";
 import { type Due, put, type Versioned } from "../ports/store.ts";
+import { retryDelay } from "../retry/contract.ts";
 import { inputKey, outputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
 import { tellWorkers } from "./cancel.ts";
@@ -16,24 +19,27 @@ import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
 import { unpark } from "./park.ts";
 import { place } from "./place.ts";
+import { wakeRun, wakeStepJob } from "./wake-run.ts";
+import { wakeWorkflowHead } from "./workflows.ts";
 
 /** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
 export async function wake(flow: Flow, due: Due): Promise<void> {
   const waker = WAKERS[due.table];
   if (!waker) throw new Error(`nothing wakes records of \`${due.table}\`: add it to the table in wake.ts`);
-  await waker(flow, due);
+  try {
+    await waker(flow, due);
+  } catch (error) {
+    // A lock was busy: the time that has come is not forgotten because of that (L18).
+    const delayMs = retryDelay(error);
+    if (delayMs === undefined) throw error;
+    again(flow, due, delayMs);
+  }
 }
 
-/**
- * A job whose time comes before the next sweep would be late, and all such jobs late together: this process wakes it by
- * itself. If it dies, the sweeper does.
- */
-export function remind(flow: Flow, waiting: Versioned<Job>): void {
+/** Wakes it once more in this process; if that dies, the sweeper does. */
+function again(flow: Flow, due: Due, delayMs: number): void {
   const { clock, log } = flow.world;
-  const delayMs = waiting.value.dueMs - clock.now();
-  if (delayMs > flow.settings.current.sweep.everyMs) return;
-  const due: Due = { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs };
-  flow.desk.later(clock, Math.max(0, delayMs), () => {
+  flow.desk.later(clock, delayMs, () => {
     const woken = wake(flow, due).catch((error: unknown) => {
       log.write("warn", "wake_left_to_sweeper", { id: due.id, error: String(error) });
     });
@@ -41,18 +47,32 @@ export function remind(flow: Flow, waiting: Versioned<Job>): void {
   });
 }
 
+/**
+ * A job whose time comes before the next sweep would be late, and all such jobs late together: this process wakes it by
+ * itself. If it dies, the sweeper does.
+ */
+export function remind(flow: Flow, waiting: Versioned<Job>): void {
+  const delayMs = waiting.value.dueMs - flow.world.clock.now();
+  if (delayMs > flow.settings.current.sweep.everyMs) return;
+  again(flow, { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs }, Math.max(0, delayMs));
+}
+
 const WAKERS: Readonly<Record<string, (flow: Flow, due: Due) => Promise<void>>> = {
   [JOBS.name]: (flow, due) => wakeJob(flow, as(due)),
   [PARKED.name]: (flow, due) => unpark(flow, as(due)),
   [SPENDINGS.name]: (flow, due) => forget(flow, SPENDINGS, as(due)),
   [RESERVATIONS.name]: (flow, due) => forget(flow, RESERVATIONS, as(due)),
+  [RUNS.name]: (flow, due) => wakeRun(flow, as(due)),
+  [RUN_RESERVATIONS.name]: (flow, due) => forget(flow, RUN_RESERVATIONS, as(due)),
   [DEAD_LETTERS.name]: (flow, due) => forget(flow, DEAD_LETTERS, as(due)),
   [FAIL_OPENS.name]: (flow, due) => wakeLease(flow, as(due)),
+  [WORKFLOW_HEADS.name]: (flow, due) => wakeWorkflowHead(flow, as(due)),
 };
 
 /** A stale version below means that somebody else moved the job on; then its time is another one. */
 async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   const job = found.value;
+  if (job.step && (await wakeStepJob(flow, found))) return;
   // Before the job's own deadline is looked at: an approval that nobody gave is the better reason.
   if (job.state === "APPROVAL_REQUIRED" && job.approval && flow.world.clock.now() >= job.approval.expiresMs) {
     await settle(flow, found, expireApproval(job, given(flow)));
@@ -80,7 +100,7 @@ async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
  * points at a copy), and what workers wrote whose results did not count. The record goes first: one that somebody has
  * given another life meanwhile keeps its payloads, and what a crash leaves behind ends by itself.
  */
-async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
+export async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
   const { id, input, output, attempt, org } = found.value;
   const keys = new Set<string>();
   if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));

@@ -25,7 +25,8 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
   const acquired = await locks.acquire({ ...request, owner: name });
   if (acquired.kind === "busy") {
     const { policy } = flow.settings.current.retry.lock_busy;
-    const delayMs = nextDelay(policy, flow.desk.noteBusy(wish.key), () => flow.world.random.next());
+    const attempt = flow.desk.noteBusy(wish.key, flow.world.clock.now());
+    const delayMs = nextDelay(policy, attempt, () => flow.world.random.next());
     metrics.add("cordum_lock_busy_retries_total", { path, policy: policy.kind });
     metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path, policy: policy.kind });
     throw retryAfter(

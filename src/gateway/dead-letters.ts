@@ -12,6 +12,7 @@ import { listPage, PAGE_QUERY, pageOf } from "./page.ts";
 import { payloadValue } from "./payload.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
+import { tooManyRuns } from "./run-start.ts";
 import { DROPPED, LETTER, LETTER_DETAIL, RETRIED } from "./schemas.ts";
 import { deadLetterDetail, deadLetterView } from "./views.ts";
 
@@ -80,6 +81,12 @@ async function retryDeadLetter({ flow }: Gateway, request: GatewayRequest): Prom
       throw new Problem("input_gone", `the input of job \`${outcome.jobId}\` has expired; submit it again`);
     case "not_revivable":
       throw new Problem("job_gone", `job \`${outcome.jobId}\` is ${outcome.state}; nothing is left to be tried`);
+    case "run_went_on":
+      throw new Problem("run_went_on", `job \`${outcome.jobId}\` is a step of a run: ${outcome.why}`, {
+        job_id: outcome.jobId,
+      });
+    case "full":
+      throw tooManyRuns(value.org, outcome);
     case "not_found":
       throw noSuchLetter(request);
     default:

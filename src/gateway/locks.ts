@@ -9,13 +9,16 @@ const LOCK = Type.Object({
   fence: Type.Integer(),
   expires_at: Type.String({ description: "When it comes free if its holder has died." }),
   waiters: Type.Integer(),
+  busy_last_minute: Type.Integer({
+    description: "How often it was busy when the process that answers asked for it, in the last minute.",
+  }),
 });
 
 export const LOCK_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/locks",
-    summary: "Locks that are held or waited for, most waiters first",
+    summary: "Locks that are held or waited for, the hottest first: most waiters, then most often busy",
     access: "system",
     query: Type.Object({
       limit: Type.Optional(Type.Integer({ minimum: PAGE_LIMITS.min, maximum: PAGE_LIMITS.max })),
@@ -26,13 +29,19 @@ export const LOCK_ROUTES: readonly Route[] = [
 ];
 
 async function listLocks({ flow }: Gateway, { query }: GatewayRequest): Promise<Answer> {
-  const locks = await flow.world.locks.list(readLimit(queryText(query, "limit")));
+  const limit = readLimit(queryText(query, "limit"));
+  // Where nobody queues, all have the same number of waiters: the hot ones may be anywhere, so more are looked at.
+  const locks = await flow.world.locks.list(PAGE_LIMITS.max);
+  const nowMs = flow.world.clock.now();
   const items = locks.map(({ key, holder, fence, expiresAtMs, waiters }) => ({
     key,
     holder,
     fence,
     expires_at: new Date(expiresAtMs).toISOString(),
     waiters,
+    busy_last_minute: flow.desk.busyLastMinute(key, nowMs),
   }));
-  return ok({ items, next_cursor: null });
+  // Stable: those that are as hot as each other stay in the order of the list.
+  items.sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute);
+  return ok({ items: items.slice(0, limit), next_cursor: null });
 }

@@ -1,11 +1,14 @@
 /**
- * What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, nothing else.
+ * What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, or what one of its
+ * runs keeps apart; nothing else.
  *
  * Who works gets it as it is; who only reads sees it without its secrets, as everywhere else, and never as bytes.
  */
 import { Type } from "typebox";
+import type { Flow } from "../flow/flow.ts";
 import { JOBS, type Job, type Payload } from "../model/job.ts";
 import { redact, redactText } from "../model/redact.ts";
+import { RUNS } from "../model/run.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { inputKey, keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { MAY } from "./access.ts";
@@ -18,7 +21,8 @@ export const MEMORY_ROUTES: readonly Route[] = [
     method: "GET",
     path: "/api/v1/memory",
     summary:
-      "The input (`ctx:`) or the result (`res:`) of a job, by its pointer; without its secrets for who may not work",
+      "The input (`ctx:`) or the result (`res:`) of a job, a run or a step, by its pointer; " +
+      "without its secrets for who may not work",
     access: "read",
     orAccess: "work",
     query: Type.Object({
@@ -41,7 +45,8 @@ async function getMemory({ flow }: Gateway, { org, query, principal }: GatewayRe
   const { store, blobs } = flow.world;
   const key = keyIn(queryText(query, "ptr") ?? "");
   const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
-  const payload = found !== null && found.org === org ? payloadAt(found, key) : null;
+  const ofJob = found !== null && found.org === org ? payloadAt(found, key) : null;
+  const payload = ofJob ?? (await payloadOfRun(flow, org, key));
   const bytes =
     payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await blobs.get(payload.ptr);
   // Somebody else's, expired, or never there: all the same from here.
@@ -73,6 +78,18 @@ function payloadAt(job: Job, key: string): Payload | null {
   ];
   for (const [payload, usual] of own) {
     if (payload?.kind === "inline" ? key === usual : payload?.ptr === key) return payload;
+  }
+  return null;
+}
+
+/** Steps that need no job keep what is large beside their run: `res:<run id>:<step>@1`. */
+async function payloadOfRun({ world }: Flow, org: string, key: string): Promise<Payload | null> {
+  const id = /^(?:ctx|res):([^:]{1,300})(?::|$)/.exec(key)?.[1];
+  const run = id === undefined ? null : (await world.store.load(RUNS, id))?.value;
+  if (!run || run.org !== org) return null;
+  const steps = Object.values(run.steps).flatMap(({ output, fan }) => [output, fan?.items]);
+  for (const payload of [run.input, run.output, ...steps]) {
+    if (payload?.kind === "pointer" && payload.ptr === key) return payload;
   }
   return null;
 }

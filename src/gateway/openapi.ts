@@ -53,7 +53,7 @@ function operationOf(route: Route): Document {
     ...(route.long ? { "x-long": true } : {}),
     ...(isOpen ? { security: [] } : {}),
     parameters: [...pathParameters(route), ...queryParameters(route), ...(isOpen ? [] : [TENANT])],
-    ...(route.body ? { requestBody: { content: { "application/json": { schema: plain(route.body) } } } } : {}),
+    ...(route.body ? { requestBody: { content: bodyOf(route.body, route.yaml) } } : {}),
     responses: {
       200: { description: "Fine", ...(route.answer ? { content: jsonOf(route.answer) } : {}) },
       default: { $ref: "#/components/responses/Problem" },
@@ -86,6 +86,10 @@ function queryParameters({ query }: Route): Document[] {
   }));
 }
 
+const bodyOf = (schema: object, takesYaml = false): Document => ({
+  ...jsonOf(schema),
+  ...(takesYaml ? { "application/yaml": { schema: { type: "string" } } } : {}),
+});
 const jsonOf = (schema: object): Document => ({ "application/json": { schema: plain(schema) } });
 
 /** Without what the library keeps in a schema for itself. */

@@ -5,6 +5,7 @@
  *    number told to a thousand clients would bring them all back at once.
  * 2. A store that fails and a bug in here do not look the same: the first is 503, the second 500. A move that the states of
  *    a job do not allow is a bug.
+ * 3. A lock that stayed busy is told as such, with the delay that its policy chose: nothing was changed.
  */
 import { Contention } from "../flow/apply.ts";
 import { ERRORS, type ErrorCode } from "../model/errors.ts";
@@ -73,7 +74,12 @@ export function problemFrom(thrown: unknown): Problem {
   if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500) {
     return new Problem("invalid_request", String(message), {}, thrown);
   }
-  if (intentOf(thrown).kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
+  const intent = intentOf(thrown);
+  if (intent.kind === "retry" && intent.retryClass === "lock_busy") {
+    const detail = "nothing was changed: somebody else holds the lock of the run; send it again";
+    return new Problem("lock_busy", detail, { retry_after_ms: intent.delayMs }, thrown);
+  }
+  if (intent.kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
   if (isBug(thrown) || code === "STORE_REFUSED")
     return new Problem("internal", "see the log of the control plane", {}, thrown);
   if (thrown instanceof Contention)

@@ -19,6 +19,8 @@ export interface Route {
   readonly orAccess?: Access;
   readonly query?: TSchema;
   readonly body?: TSchema;
+  /** A body in YAML is taken, too, and comes as `{source: <text>}`. */
+  readonly yaml?: true;
   /** What a 200 has in it. */
   readonly answer?: TSchema;
   /** The code of the problem when query or body do not fit; `invalid_request` when not said. */

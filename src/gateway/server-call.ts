@@ -26,6 +26,9 @@ declare module "fastify" {
   interface FastifyRequest {
     caller: Caller | null;
   }
+  interface FastifyContextConfig {
+    takesYaml?: boolean;
+  }
 }
 
 /** What the requests of one gateway share. */
@@ -51,6 +54,7 @@ export class Calls {
       method: route.method,
       url: route.path,
       exposeHeadRoute: route.method === "GET" && !route.long,
+      config: { takesYaml: route.yaml ?? false },
       onRequest: async (request) => {
         request.caller = await this.#admit(route, request);
       },
@@ -151,7 +155,7 @@ function refuseEnded({ aborted, reason }: AbortSignal): void {
   if (aborted && reason instanceof Problem) throw reason;
 }
 
-const isSubmission = ({ method, path }: Route): boolean => method === "POST" && path === "/api/v1/jobs";
+const isSubmission = ({ method, path }: Route): boolean => method === "POST" && STARTS.includes(path);
 
 function forbidden({ role, org }: Principal, { access, everyTenant }: Route): Problem {
   const needs = access === "system" ? "of tenant `*` and role `admin`" : everyTenant ? "of tenant `*`" : null;
@@ -196,6 +200,7 @@ function sendAnswer(reply: FastifyReply, answer: Answer, { signal }: GatewayRequ
 
 /** Of requests that neither wait nor stream. */
 const NEVER = new AbortController().signal;
+const STARTS: readonly string[] = ["/api/v1/jobs", "/api/v1/workflows/:id/runs"];
 const BURST_S = 2;
 /** A tenant has as much as so many callers, however many keys it makes. */
 const TENANT_SHARE = 2;

@@ -23,6 +23,8 @@ import { documentRoute } from "./openapi.ts";
 import { POLICY_ROUTES } from "./policy.ts";
 import { answerFor, PROBLEM_TYPE, Problem, problemFrom } from "./problem.ts";
 import type { Gateway, Route } from "./route.ts";
+import { RUN_CONTROL_ROUTES } from "./run-control.ts";
+import { RUN_ROUTES } from "./runs.ts";
 import { Calls } from "./server-call.ts";
 import { STATUS_ROUTES } from "./status.ts";
 import { STATUS_PAGE_ROUTES } from "./status-page.ts";
@@ -30,9 +32,13 @@ import { STREAM_ROUTES } from "./stream.ts";
 import { Verdicts } from "./verdict.ts";
 import { WORKER_ROUTES } from "./worker.ts";
 import { WORKERS_ROUTES } from "./workers.ts";
+import { WORKFLOW_ROUTES } from "./workflows.ts";
 
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
+  ...WORKFLOW_ROUTES,
+  ...RUN_ROUTES,
+  ...RUN_CONTROL_ROUTES,
   ...APPROVAL_ROUTES,
   ...DEAD_LETTER_ROUTES,
   ...KEY_ROUTES,
@@ -122,7 +128,7 @@ function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: reado
   });
   app.server.maxConnections = CONNECTIONS_MAX;
   app.decorateRequest("caller", null);
-  readJsonBodies(app);
+  readBodies(app);
   app.setErrorHandler((error, request, reply) => sendProblem(gateway, error, request, reply));
   app.setNotFoundHandler(async ({ method, url }) => {
     throw new Problem("route_not_found", notFound(method, url.split("?")[0] ?? "", routes));
@@ -157,8 +163,8 @@ function notFound(method: string, path: string, routes: readonly Route[]): strin
   return `no \`${asked}\`; ${nearest === undefined ? all : `did you mean \`${nearest}\`? ${all}`}`;
 }
 
-/** JSON only. A POST without a body but with the content type is fine: real clients send it. */
-function readJsonBodies(app: FastifyInstance): void {
+/** JSON, and YAML where a route takes it. A POST without a body but with the content type is fine: real clients send it. */
+function readBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>(
@@ -167,6 +173,14 @@ function readJsonBodies(app: FastifyInstance): void {
     (request, body, done) => {
       if (body.trim() === "") done(null, undefined);
       else parse(request, body, done);
+    },
+  );
+  app.addContentTypeParser<string>(
+    /^(application|text)\/(x-)?yaml\b/,
+    { parseAs: "string" },
+    ({ routeOptions }, source, done) => {
+      if (routeOptions.config.takesYaml) done(null, source.trim() === "" ? undefined : { source });
+      else done(new Problem("unsupported_media_type", "send JSON with `content-type: application/json`"));
     },
   );
 }

@@ -36,6 +36,8 @@ function showCards(status) {
   const cards = [
     ["Waiting", status.backlog_total, "jobs", "allowed, until a worker is free", ""],
     ["With workers", status.in_flight_total, "jobs", "sent out and not answered yet", ""],
+    ["Runs", status.runs.open, "open", status.runs.limit === undefined ? "of workflows, not ended yet"
+      : "of workflows, at most " + status.runs.limit, status.runs.open >= status.runs.limit ? "warn" : ""],
     ["Approvals", status.approvals, "jobs", "a human has to decide", status.approvals ? "warn" : ""],
     ["Dead letters", status.dead_letters, "kept", "given up, kept whole to be tried again", status.dead_letters ? "bad" : ""],
     ["Workers", status.workers.total, "there", status.workers.leaving + " of them about to leave", status.workers.total ? "" : "warn"],
@@ -137,7 +139,8 @@ async function listen() {
       text = events.pop();
       events.map((event) => /^data: (.*)$/m.exec(event)).filter(Boolean).forEach((data) => latest.unshift(JSON.parse(data[1])));
       latest = latest.slice(0, 20);
-      rows("live", latest.map((job) => [job.at.slice(11, 23), job.job_id, job.topic, job.state]));
+      rows("live", latest.map((news) => [news.at.slice(11, 23), news.job_id ?? "run " + news.run_id,
+        news.topic ?? news.workflow_id, news.state]));
     }
   } catch { /* asked again with the next status */ }
   setTimeout(() => { if (stream === mine) stream = null; }, 2000);

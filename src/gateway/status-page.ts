@@ -88,8 +88,8 @@ ${section("Workers", "Those heard of lately, by what they said of themselves; a 
 ${section("Safety", "Every job is checked before it goes out. Without an answer jobs wait, unless somebody has opened a lease.", "safety", "", ["what", "how it stands"])}
 ${section("This control plane", "What runs here, and what it promises to keep.", "about", "", ["what", "how it stands"])}
 ${section("Figures", "Of this process since its start; the founding documents measure by them.", "figures", "", ["figure", "#value", "meaning"])}
-<section class="wide"><h2>Live</h2><p class="soft" id="live-about">The latest changes of jobs, newest first; best effort.</p><table class="facts">
-<thead><tr><th>at</th><th>job</th><th>topic</th><th>is now</th></tr></thead>
+<section class="wide"><h2>Live</h2><p class="soft" id="live-about">The latest changes of jobs and runs, newest first; best effort.</p><table class="facts">
+<thead><tr><th>at</th><th>job or run</th><th>topic or workflow</th><th>is now</th></tr></thead>
 <tbody id="live" data-none="nothing has happened since this page was opened"></tbody></table></section>
 </main><script>${SCRIPT}</script></body></html>
 `;

@@ -8,6 +8,7 @@
  */
 import { Type } from "typebox";
 import { FAIL_OPEN_TOTAL } from "../flow/check-safety.ts";
+import { runLimitOf } from "../flow/create-run.ts";
 import type { Flow } from "../flow/flow.ts";
 import { worksFor } from "../jobs/placement.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
@@ -21,6 +22,7 @@ import {
   WAITING_GROUP,
 } from "../model/job.ts";
 import { PARKED_GROUP } from "../model/parked.ts";
+import { RUNS_GROUP, runsOpenOf } from "../model/run.ts";
 import { shownTo } from "./access.ts";
 import { readinessOf } from "./health.ts";
 import { inForceView } from "./policy-views.ts";
@@ -46,6 +48,14 @@ export const STATUS_ROUTES: readonly Route[] = [
       parked_retries: orNull(counts),
       approvals: Type.Integer({ description: "Jobs that wait for a human." }),
       dead_letters: Type.Integer(),
+      runs: Type.Object(
+        {
+          open: Type.Integer({ description: "Runs of workflows that have not ended." }),
+          limit: Type.Optional(Type.Integer({ description: "`limits.max_concurrent_runs` of the tenant." })),
+          by_tenant: Type.Optional(counts),
+        },
+        { description: "`limit` where one tenant is shown, `by_tenant` where all are." },
+      ),
       workers: Type.Object(
         { total: Type.Integer(), leaving: Type.Integer() },
         { additionalProperties: true, description: "Those that work for the tenant." },
@@ -97,8 +107,16 @@ function ofItself({ version, profile, mode, durability }: About): About {
 }
 
 async function workOfAll({ world: { store } }: Flow): Promise<object> {
-  const groups = [BACKLOG_GROUP, IN_FLIGHT_GROUP, WAITING_GROUP, PARKED_GROUP, APPROVALS_GROUP, "dead_letters"];
-  const [backlog, inFlight, waiting, parked, approvals, letters] = await Promise.all(
+  const groups = [
+    BACKLOG_GROUP,
+    IN_FLIGHT_GROUP,
+    WAITING_GROUP,
+    PARKED_GROUP,
+    APPROVALS_GROUP,
+    "dead_letters",
+    RUNS_GROUP,
+  ];
+  const [backlog, inFlight, waiting, parked, approvals, letters, runs] = await Promise.all(
     groups.map((group) => store.counts(group, NAMES_MAX)),
   );
   return {
@@ -112,16 +130,17 @@ async function workOfAll({ world: { store } }: Flow): Promise<object> {
     approvals_by_tenant: plain(approvals),
     dead_letters: sum(letters),
     dead_letters_by_tenant: plain(letters),
+    runs: { open: sum(runs), by_tenant: plain(runs) },
   };
 }
 
 /** Each counter by its own name, in a change that changes nothing: a group may have more tenants than are ever listed. */
-async function workOf({ world: { store, clock } }: Flow, org: string): Promise<object> {
+async function workOf({ world: { store, clock }, settings }: Flow, org: string): Promise<object> {
   const topics = [...(await store.counts(BACKLOG_GROUP, NAMES_MAX)).keys()];
   const groups = [APPROVALS_GROUP, "dead_letters", ...topics.map(backlogGroupOf)];
-  const watch = [runningOf(org), ...groups.map((group) => ({ group, name: org }))];
+  const watch = [runningOf(org), runsOpenOf(org), ...groups.map((group) => ({ group, name: org }))];
   const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
-  const [running = 0, approvals = 0, letters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
+  const [running = 0, runs = 0, approvals = 0, letters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
   const backlog = topics.map((topic, at) => [topic, own[at] ?? 0] as const);
   const counted = new Map(backlog.filter(([, count]) => count > 0));
   return {
@@ -133,6 +152,7 @@ async function workOf({ world: { store, clock } }: Flow, org: string): Promise<o
     parked_retries: null,
     approvals,
     dead_letters: letters,
+    runs: { open: runs, limit: runLimitOf(settings.current, org) },
   };
 }
 

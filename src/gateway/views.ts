@@ -247,6 +247,6 @@ function lineView({ atMs, event, attempt, who, why, retry }: HistoryLine): View 
   };
 }
 
-function iso(ms: number): string {
+export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }

@@ -71,14 +71,17 @@ export function approveJob(
     const { approval: _, ...asked } = present.job;
     return { kind: "void", job: moveJob(asked, "PENDING", nowMs, { history }), why };
   }
-  return {
-    kind: "approved",
-    job: moveJob(job, "SCHEDULED", nowMs, {
-      approval: { ...job.approval, decidedBy: by, decidedMs: nowMs },
-      dueMs: job.deadlineMs,
-      history: remember(job, { ...line(job, "approved", note, nowMs), who: by }),
-    }),
-  };
+  const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
+  const history = remember(job, { ...line(job, "approved", note, nowMs), who: by });
+  if (job.step?.kind === "approval") {
+    // The step is the approval: there is nothing to be sent.
+    const value = { approved_by: by, note: note ?? null, decided_at: new Date(nowMs).toISOString() };
+    return {
+      kind: "approved",
+      job: end(job, "SUCCEEDED", { approval, history, output: { kind: "inline", value } }, given),
+    };
+  }
+  return { kind: "approved", job: moveJob(job, "SCHEDULED", nowMs, { approval, history, dueMs: job.deadlineMs }) };
 }
 
 /** What the approver had before them, where they say so, against what is asked now: null when it is the same. */

@@ -1,5 +1,5 @@
 import { isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload, remember } from "../model/job.ts";
-import { isSpent } from "../retry/budget.ts";
+import { type Budget, isSpent } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/contract.ts";
 import type { JobResult } from "../wire/packet.ts";
@@ -122,7 +122,7 @@ export function passTime(job: Job, given: Given): Job | null {
 /** With a worker, as far as we know. */
 const isOut = (state: JobState): boolean => state === "DISPATCHED" || state === "RUNNING";
 
-function retryOrEnd(
+export function retryOrEnd(
   job: Job,
   outcome: JobEvent,
   error: WireError,
@@ -136,12 +136,18 @@ function retryOrEnd(
   const counted = isFailure ? { failures } : {};
   const facts = { error, ...counted, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
   const spent = facts.patience[retryClass];
-  const isOver = spent && isSpent(given.settings.retry[retryClass].budget, spent, given.nowMs, job.deadlineMs);
+  const isOver = spent && isSpent(budgetOf(job, retryClass, given), spent, given.nowMs, job.deadlineMs);
   if (isOver || (isFailure && isBeyondRule(job, failures))) {
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
     return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, ...counted, history }, given);
   }
   return moveJob(job, "RETRYING", given.nowMs, facts);
+}
+
+/** A step may say how often it is tried. */
+function budgetOf({ step }: Job, retryClass: RetryClass, { settings }: Given): Budget {
+  if (retryClass === "unclassified" && step?.retry) return { kind: "count", max: step.retry.retriesMax + 1 };
+  return settings.retry[retryClass].budget;
 }
 
 /** A rule may allow fewer retries than the budget of the class does: in this life, and what was only waited for is none. */

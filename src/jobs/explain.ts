@@ -1,5 +1,8 @@
 import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
 import type { RetryClass } from "../retry/classes.ts";
+import { explainBacklog } from "./explain-backlog.ts";
+import { explainStep, stepReasonOf } from "./explain-step.ts";
+import { SEE_RULES, SEE_WORKERS, span } from "./explain-words.ts";
 
 /**
  * Why a job does not move, since when, until when, and what unblocks it: for whoever is called at night.
@@ -31,7 +34,12 @@ export type WaitReason =
   /** An attempt failed or was lost: the next one has its time. */
   | "retry"
   | "store_unavailable"
-  | "lock_busy";
+  | "lock_busy"
+  /** A step of a run that waits for the clock. */
+  | "timer"
+  /** A step of a run that is a run itself: it waits for a free slot, or for that run to end. */
+  | "run_slot"
+  | "sub_run";
 
 export interface Use {
   readonly used: number;
@@ -82,7 +90,8 @@ export interface Unblock {
 
 export function explainJob(job: Job, around: Surroundings): Explanation {
   if (isFinal(job.state)) return explainEnd(job);
-  const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = OPEN[job.state as OpenState](job, around);
+  const blocked = explainStep(job, around) ?? OPEN[job.state as OpenState](job, around);
+  const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = blocked;
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
     sentence,
@@ -92,7 +101,8 @@ export function explainJob(job: Job, around: Surroundings): Explanation {
 
 /** As far as the job alone says, for lists: a job in the backlog waits for its turn, whatever is in the way there. */
 export function waitReasonOf(job: Job): WaitReason | null {
-  return isFinal(job.state) ? null : REASONS[job.state as OpenState](job);
+  if (isFinal(job.state)) return null;
+  return stepReasonOf(job) ?? REASONS[job.state as OpenState](job);
 }
 
 const REASONS: Readonly<Record<OpenState, (job: Job) => WaitReason>> = {
@@ -117,7 +127,7 @@ const REASON_OF_CLASS: Readonly<Record<RetryClass, WaitReason>> = {
   throttled: "throttled",
 };
 
-interface Blocked {
+export interface Blocked {
   readonly reason: WaitReason;
   readonly sinceMs: number;
   readonly untilMs: number;
@@ -164,42 +174,6 @@ function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
       { what: "refuse it", command: `cordum approval reject ${job.id} --reason "..."` },
     ],
   };
-}
-
-function explainBacklog(job: Job, around: Surroundings): Blocked {
-  const { nowMs, window, tenant, rule, backlog } = around;
-  const wait = `of \`${job.topic}\` wait`;
-  const [all, own] = backlog.topic === null ? ["", wait] : [`${backlog.topic} ${wait}, `, "of them"];
-  const ahead = `${all}${backlog.tenant} ${own} of tenant \`${job.org}\``;
-  const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
-  const since = `for ${span(nowMs - job.updatedMs)}`;
-  const { workers } = around;
-  if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
-    const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
-    return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
-  }
-  if (around.unfit !== null) {
-    const sentence = `${around.unfit}; it has waited ${since}; ${ahead}`;
-    return { ...at, reason: "no_fit_worker", sentence, unblocks: [SEE_WORKERS, SEE_POOLS] };
-  }
-  if (tenant && tenant.used >= tenant.max) {
-    const sentence = `tenant \`${job.org}\` has ${tenant.used} jobs with workers and may have ${tenant.max}; ${ahead}`;
-    const what = `raise \`orgs.${job.org}.limits.max_concurrent_jobs\``;
-    return { ...at, reason: "tenant_limit", sentence, unblocks: [{ what, command: "cordum config explain" }] };
-  }
-  if (window.isFull) {
-    const many = window.use === null ? "the window is full: jobs" : `${window.use.used} jobs`;
-    const sentence = `${many} of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
-    return { ...at, reason: "window_full", sentence, unblocks: [SEE_WORKERS, MORE_WINDOW] };
-  }
-  if (rule && rule.used >= rule.max) {
-    const sentence = `rule \`${job.safety?.ruleId}\` lets ${rule.max} of its jobs run at once, and ${rule.used} do`;
-    return { ...at, reason: "rule_limit", sentence, unblocks: [SEE_RULES] };
-  }
-  const free = workers.free === 0 && workers.serving > 0 ? "; no worker that was heard of has a place free" : "";
-  const out = window.use === null ? "" : `; ${window.use.used} of ${window.use.max} are with workers`;
-  const sentence = `it waits for its turn ${since}: ${ahead}${out}${free}`;
-  return { ...at, reason: "turn", sentence, unblocks: [SEE_WORKERS] };
 }
 
 function explainSent(job: Job, { nowMs }: Surroundings): Blocked {
@@ -283,16 +257,3 @@ const AFTER: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>
   DENIED: (job) =>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
 };
-
-const SEE_WORKERS: Unblock = { what: "see the workers, or start one for the topic", command: "cordum worker list" };
-const SEE_POOLS: Unblock = { what: "see which pools are being drained", command: "cordum pool list" };
-const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
-const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };
-
-/** As people say it; the exact times stand beside. */
-function span(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1_000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
-}

@@ -1,4 +1,4 @@
-import { type HistoryLine, type Job, type JobEvent, moveJob, remember } from "../model/job.ts";
+import { type HistoryLine, type Job, type JobEvent, moveJob, remember, type StepRetry } from "../model/job.ts";
 import { spend } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
@@ -16,8 +16,27 @@ export interface Given {
 export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, given: Given) {
   if (askedMs !== undefined) return { delayMs: askedMs, setBy: "worker" };
   const { retry } = given.settings;
+  if (retryClass === "unclassified" && job.step?.retry) {
+    const attempt = (job.patience.unclassified?.count ?? 0) + 1;
+    return { delayMs: backoffOf(job.step.retry, attempt, given.random), setBy: "the step's `retry`" };
+  }
   const delayMs = delayFor(retryClass, { settings: retry, patience: job.patience, random: given.random });
   return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
+}
+
+/** What a step's own `retry` says; attempts count from 1. Jitter spreads at the cap as well. */
+export function backoffOf(retry: StepRetry, attempt: number, random: () => number): number {
+  const backoffMs = Math.min(retry.maxMs, retry.initialMs * retry.multiplier ** (attempt - 1));
+  switch (retry.jitter) {
+    case "full":
+      return backoffMs * random();
+    case "equal":
+      return backoffMs * (0.5 + random() / 2);
+    case "none":
+      return backoffMs;
+    default:
+      return retry.jitter satisfies never;
+  }
 }
 
 /** The facts of a job that waits for its next try. */

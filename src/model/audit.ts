@@ -20,7 +20,9 @@ export type AuditKind =
   | "cancel"
   | "dead_letter"
   | "pool"
-  | "breaker";
+  | "breaker"
+  | "workflow"
+  | "run";
 
 export type Fact = string | number | boolean | null;
 

@@ -58,6 +58,8 @@ export interface Run {
   readonly lines: readonly TimelineLine[];
   /** How many lines there have been: the number of the next one. */
   readonly lineCount: number;
+  /** What the payloads that stand on the run itself have together; beyond a limit they are kept elsewhere. */
+  readonly inlineBytes: number;
   readonly labels: Readonly<Record<string, string>>;
   /** Who held the run's lock when this was written, and how it was got. */
   readonly lock: RunLock | null;
@@ -96,6 +98,8 @@ export interface StepRun {
   /** Which arm a `condition` or `switch` chose. */
   readonly arm?: string;
   readonly fan?: Fan;
+  /** The timeline's line that last told of it. */
+  readonly line?: number;
 }
 
 /** `children`: one output for each child of a `for_each`, in order, kept on the children's jobs and gathered when used. */

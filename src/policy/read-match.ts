@@ -1,6 +1,6 @@
 import { isMap, type Node } from "yaml";
+import { EXPRESSION_LIMITS } from "../expression/language.ts";
 import type { Conditions } from "./condition.ts";
-import { CONDITION_LIMITS } from "./condition.ts";
 import type { ActorType } from "./decision.ts";
 import type { Match, McpMatch } from "./document.ts";
 import { namePatternProblem, patternProblem } from "./pattern.ts";
@@ -64,7 +64,7 @@ function readMcp(yaml: YamlFields, node: Node): McpMatch {
 }
 
 function readWhen(yaml: YamlFields, node: Node, conditions: Conditions): string {
-  const text = yaml.text(node, "when", CONDITION_LIMITS.length);
+  const text = yaml.text(node, "when", EXPRESSION_LIMITS.length);
   const compiled = text === "" ? null : conditions.compile(text);
   if (compiled?.kind === "bad") yaml.problem(node, `\`when\` ${compiled.problem}`);
   return text;

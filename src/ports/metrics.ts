@@ -16,6 +16,12 @@ export type Labels = Readonly<Record<string, string>>;
 
 export const METRICS = {
   cordum_jobs_total: { type: "counter", labels: ["state"], help: "Jobs that reached a final state." },
+  cordum_runs_total: { type: "counter", labels: ["state"], help: "Workflow runs that reached a final state." },
+  cordum_run_results_total: {
+    type: "counter",
+    labels: [],
+    help: "Ends of steps that were applied to their runs; each lock acquisition may apply many.",
+  },
   cordum_bus_deliveries_total: {
     type: "counter",
     labels: ["subject", "action"],
@@ -47,6 +53,11 @@ export const METRICS = {
     type: "counter",
     labels: [],
     help: "Messages that the sweeper sent for a dead process.",
+  },
+  cordum_slots_recounted_total: {
+    type: "counter",
+    labels: [],
+    help: "Slots of workflow runs that were counted too many or too few, and set right.",
   },
   cordum_notices_left_out_total: {
     type: "counter",

@@ -45,6 +45,12 @@ export interface Store {
   /** The non-zero counters of a group. */
   counts(group: string, limit: number): Promise<ReadonlyMap<string, number>>;
 
+  /**
+   * Sets a counter to the number of entries that these lists of a table have together, in one atomic step, and tells by
+   * how much it had been too high (negative: too low). 0 unless something went wrong: counters follow from the records.
+   */
+  recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number>;
+
   /** Messages committed at or before `untilMs` and not yet confirmed as sent, oldest first. */
   unsent(untilMs: number, limit: number): Promise<readonly Message[]>;
   sent(messageIds: readonly string[]): Promise<void>;
@@ -102,7 +108,8 @@ export type Committed =
   | { readonly kind: "committed"; readonly seen: readonly number[] }
   /** A version was not the expected one: load and decide again. */
   | { readonly kind: "stale"; readonly table: string; readonly id: string }
-  | { readonly kind: "refused"; readonly guard: Guard };
+  /** `value`: what a counter guard found, without this change's own moves; 0 for the other guards. */
+  | { readonly kind: "refused"; readonly guard: Guard; readonly value: number };
 
 export interface ListQuery {
   readonly index: string;

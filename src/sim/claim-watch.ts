@@ -21,6 +21,7 @@ export class ClaimWatch {
       commit: (change) => store.commit(change),
       list: (table, query) => store.list(table, query),
       counts: (group, limit) => store.counts(group, limit),
+      recount: (counter, table, lists) => store.recount(counter, table, lists),
       unsent: (untilMs, limit) => store.unsent(untilMs, limit),
       sent: (messageIds) => store.sent(messageIds),
       total: (name) => store.total(name),

@@ -1,4 +1,4 @@
-import type { Entry, Table } from "../model/table.ts";
+import type { CounterName, Entry, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type {
   Change,
@@ -52,16 +52,17 @@ export class MemoryStore {
         return { kind: "stale", table, id };
     }
     for (const guard of change.guards) {
-      if (guard.kind === "fence" && !this.#passes(guard)) return { kind: "refused", guard };
+      if (guard.kind === "fence" && !this.#passes(guard)) return { kind: "refused", guard, value: 0 };
     }
     const deltas = deltasOf(change.puts);
     for (const guard of change.guards) {
       if (guard.kind === "counter") {
         const { group, name } = guard.counter;
         const own = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
-        if (this.count(group, name) + own > guard.max) return { kind: "refused", guard };
+        const value = this.count(group, name);
+        if (value + own > guard.max) return { kind: "refused", guard, value };
       } else if (guard.kind === "absent" && !this.#passes(guard)) {
-        return { kind: "refused", guard };
+        return { kind: "refused", guard, value: 0 };
       }
     }
     for (const guard of change.guards) {
@@ -118,6 +119,14 @@ export class MemoryStore {
     this.#turns.set(group, from + limit);
     const all = [...counters];
     return new Map([...all.slice(from), ...all.slice(0, from)].slice(0, limit));
+  }
+
+  recount({ group, name }: CounterName, table: string, lists: readonly string[]): number {
+    const shelf = this.#shelf(table);
+    const right = lists.reduce((sum, list) => sum + (shelf.lists.get(list)?.size ?? 0), 0);
+    const off = this.count(group, name) - right;
+    if (off !== 0) this.#addTo(group, name, -off);
+    return off;
   }
 
   unsent(untilMs: number, limit: number): readonly Message[] {

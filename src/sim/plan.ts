@@ -1,9 +1,11 @@
 import { configure } from "../config.ts";
 import type { Submission } from "../jobs/submission.ts";
 import type { PolicyDocument } from "../policy/document.ts";
-import type { Settings } from "../settings.ts";
+import type { OrgSettings, Settings } from "../settings.ts";
+import { ACTS, type Act, ASKED_TOPIC, DENIED_TOPIC } from "./acts.ts";
 import { drawFaults, type FaultProfile, type Faults } from "./faults.ts";
 import type { SeededRandom } from "./random.ts";
+import { drawRuns, type RunPlan } from "./run-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
 
 /**
@@ -20,6 +22,7 @@ export interface Plan {
   readonly controls: readonly ControlPlan[];
   readonly workers: readonly WorkerPlan[];
   readonly orders: readonly Order[];
+  readonly runs: RunPlan;
   readonly tallies: readonly TallyOrder[];
   readonly garbage: readonly Garbage[];
   readonly leases: readonly LeasePlan[];
@@ -67,9 +70,6 @@ export interface Order {
   readonly answer: "approve" | "reject" | "both" | "forget";
 }
 
-export const ACTS = ["ok", "retry", "throw", "fatal", "hang", "late", "twice", "die"] as const;
-export type Act = (typeof ACTS)[number];
-
 /** A request to count something under a lock. */
 export interface TallyOrder {
   readonly id: string;
@@ -91,8 +91,6 @@ export interface Garbage {
 
 const SLOWLY = { id: "slow", match: { topics: ["slow.>"] }, decision: "throttle", reason: "not so fast" } as const;
 
-export const DENIED_TOPIC = "danger.wipe";
-export const ASKED_TOPIC = "ask.human";
 const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", ASKED_TOPIC, "slow.delta"] as const;
 const ORGS = ["default", "acme", "birch", "cedar"] as const;
 const NOISY_ORG = "default";
@@ -111,6 +109,8 @@ export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) =>
 export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
   const faults = drawFaults(profile, random.fork("faults"));
   const safetyMs = 40_000 + 200 * jobs;
+  // A fifth of all wishes is for a run, which is several jobs.
+  const runs = Math.floor(jobs / 5);
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.chaos.skewMsMax);
   // In half of the histories some ask a kernel of their own and some the remote one; in the others all the remote one.
   const localRate = random.chance(0.5) ? 0.5 : 0;
@@ -137,7 +137,8 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     seesRetention: random.chance(0.2),
     controls,
     workers,
-    orders: drawOrders(random.fork("orders"), jobs, safetyMs),
+    orders: drawOrders(random.fork("orders"), jobs - runs, safetyMs),
+    runs: drawRuns(random.fork("runs"), runs, safetyMs, ORGS),
     tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
     leases: drawLeases(random.fork("leases"), safetyMs),
@@ -174,9 +175,17 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
       ...drawWaiting(random, settings),
     },
-    orgs: random.chance(0.5) ? { acme: { limits: { concurrentJobsMax: 1 + random.below(3) } } } : {},
+    orgs: drawOrgs(random),
+    admission: { ...settings.admission, strategy: random.chance(0.3) ? "polled" : "atomic" },
+    runLock: {
+      ...settings.runLock,
+      engineWaitMs: random.pick([0, settings.runLock.engineWaitMs]),
+      ttlMs: Math.round(random.logarithmic(1_500, 20_000)),
+      coalesce: random.chance(0.75),
+    },
+    run: { deadlineMs: Math.round(random.logarithmic(60_000, 240_000)) },
     // Longer than a job's own patience; not a week, through which idle processes would have to be followed.
-    retention: { jobsMs: 30 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
+    retention: { jobsMs: 30 * 3_600_000, runsMs: 30 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
     approval: { expiresMs: Math.round(random.logarithmic(5_000, 40_000)) },
     safety: {
       ...settings.safety,
@@ -194,6 +203,15 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       lockTtlMs: Math.round(random.logarithmic(1_500, 20_000)),
     },
   };
+}
+
+/** Some have few places for jobs, some for runs. */
+function drawOrgs(random: SeededRandom): Settings["orgs"] {
+  const orgs: Record<string, OrgSettings> = {};
+  if (random.chance(0.5)) orgs.acme = { limits: { concurrentJobsMax: 1 + random.below(3) } };
+  if (random.chance(0.5)) orgs.birch = { limits: { concurrentRunsMax: 1 + random.below(4) } };
+  if (random.chance(0.5)) orgs[NOISY_ORG] = { limits: { concurrentRunsMax: 1 + random.below(4) } };
+  return orgs;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Table } from "../model/table.ts";
+import type { CounterName, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed, Due, DueQuery, ListQuery, Page, Store, TakeQuery, Versioned } from "../ports/store.ts";
 import type { MemoryStore } from "./memory-store.ts";
@@ -52,6 +52,10 @@ export class SimStore implements Store {
 
   counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
     return this.#ask(() => this.#server.counts(group, limit));
+  }
+
+  recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number> {
+    return this.#ask(() => this.#server.recount(counter, table, lists));
   }
 
   unsent(untilMs: number, limit: number): Promise<readonly Message[]> {

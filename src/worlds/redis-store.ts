@@ -1,4 +1,4 @@
-import type { Table } from "../model/table.ts";
+import type { CounterName, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed, Due, DueQuery, ListQuery, Page, Store, TakeQuery, Versioned } from "../ports/store.ts";
 import {
@@ -15,7 +15,7 @@ import { RedisFailure } from "./redis-errors.ts";
 import type { RedisPipe } from "./redis-pipe.ts";
 import { DUE, TAKE, UNTAKE } from "./redis-scripts/claims.ts";
 import { COMMIT } from "./redis-scripts/commit.ts";
-import { COUNTS, LIST, UNSENT } from "./redis-scripts/pages.ts";
+import { COUNTS, LIST, RECOUNT, UNSENT } from "./redis-scripts/pages.ts";
 
 /**
  * The store on Redis 7 or Valkey.
@@ -103,6 +103,10 @@ export class RedisStore implements Store {
     const counts: [string, number][] = [];
     for (let at = 0; at < reply.length; at += 2) counts.push([reply[at]!, Number(reply[at + 1])]);
     return new Map(counts.sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  async recount({ group, name }: CounterName, table: string, lists: readonly string[]): Promise<number> {
+    return Number(await this.#pipe.run(RECOUNT, [group, name, ...lists.map((list) => ridOf(table, list))]));
   }
 
   async unsent(untilMs: number, limit: number): Promise<readonly Message[]> {
@@ -199,10 +203,10 @@ function settle<T>(batch: readonly Settle<T>[], answers: Promise<readonly T[]>):
 function committedOf(change: Change, answer: unknown): Committed {
   if (answer === 0) return { kind: "committed", seen: [] };
   if (Array.isArray(answer)) return { kind: "committed", seen: answer as number[] };
-  const nth = Number(answer);
+  const [nth = Number.NaN, value = 0] = String(answer).split(" ").map(Number);
   if (nth % 2 === 0) {
     const guard = guardsInOrder(change.guards)[nth / 2 - 1];
-    if (guard !== undefined) return { kind: "refused", guard };
+    if (guard !== undefined) return { kind: "refused", guard, value };
   }
   const stale = change.puts[(nth - 1) / 2];
   if (stale !== undefined) return { kind: "stale", table: stale.table, id: stale.id };

@@ -43,7 +43,9 @@ export interface PreparedSend {
 }
 
 /** As `Committed`, but a refusal names the guard by its place in the change. */
-export type PreparedCommitted = Exclude<Committed, { kind: "refused" }> | { kind: "refused"; at: number };
+export type PreparedCommitted =
+  | Exclude<Committed, { kind: "refused" }>
+  | { kind: "refused"; at: number; value: number };
 
 export function prepareChange(change: Change): PreparedChange {
   const { atMs, guards, watch, totals = NONE } = change;
@@ -58,7 +60,8 @@ export function prepareChange(change: Change): PreparedChange {
 }
 
 export function committedOf(change: Change, answer: PreparedCommitted): Committed {
-  return answer.kind === "refused" ? { kind: "refused", guard: change.guards[answer.at]! } : answer;
+  if (answer.kind !== "refused") return answer;
+  return { kind: "refused", guard: change.guards[answer.at]!, value: answer.value };
 }
 
 function preparePut(put: Put): PreparedPut {

@@ -25,12 +25,15 @@ export class Commits implements Participant {
   readonly #selectFence: Statement;
   readonly #deleteRecord: Statement;
   readonly #deleteEntry: Statement;
+  readonly #countEntries: Statement;
   readonly #upsertFence: Statement;
   readonly #records: BulkInsert;
   readonly #entries: BulkInsert;
   readonly #outbox: BulkInsert;
   /** Tells messages of one millisecond apart. */
   #outboxSeq: number;
+  /** Something passed its checks and is not with SQLite yet. */
+  #isGathered = false;
 
   constructor(db: Database, counters: Counters, claims: Claims) {
     this.#counters = counters;
@@ -39,6 +42,7 @@ export class Commits implements Participant {
     this.#selectFence = db.prepare("select fence from fences where tbl = ? and id = ?");
     this.#deleteRecord = db.prepare("delete from records where tbl = ? and id = ?");
     this.#deleteEntry = db.prepare("delete from lists where tbl = ? and name = ? and score = ? and id = ?");
+    this.#countEntries = db.prepare("select count(*) as size from lists where tbl = ? and name = ?");
     this.#upsertFence = db.prepare(
       "insert into fences (tbl, id, fence, at_ms) values (?, ?, ?, ?) " +
         "on conflict do update set fence = excluded.fence, at_ms = excluded.at_ms",
@@ -64,9 +68,10 @@ export class Commits implements Participant {
       if (expect !== null && expect !== version) return { kind: "stale", table, id };
       versions.push(version);
     }
-    const at = this.#refusedAt(guards, deltas);
-    if (at !== null) return { kind: "refused", at };
+    const refusal = this.#refusalOf(guards, deltas);
+    if (refusal !== null) return refusal;
 
+    this.#isGathered = true;
     for (const [index, put] of puts.entries()) this.#put(put, versions[index]!);
     for (const { counter, delta } of deltas) this.#counters.add(counter, delta);
     for (const { name, delta } of change.totals) this.#counters.addTotal(name, delta);
@@ -78,7 +83,18 @@ export class Commits implements Participant {
     return { kind: "committed", seen: change.watch.map((counter) => this.#counters.value(counter)) };
   }
 
+  /**
+   * How many entries the lists have, those that changes of this batch have moved included: they are handed over to
+   * SQLite now. Handing the same over once more, with what comes after, does no harm.
+   */
+  sizeOf(table: string, lists: readonly string[]): number {
+    this.flush();
+    return lists.reduce((sum, list) => sum + (this.#countEntries.get(table, list) as { size: number }).size, 0);
+  }
+
   flush(): void {
+    if (!this.#isGathered) return;
+    this.#isGathered = false;
     for (const row of this.#rows.values()) {
       const { table, id, json, dueMs, queue, score } = row.put;
       if (json === null) this.#deleteRecord.run(table, id);
@@ -101,6 +117,7 @@ export class Commits implements Participant {
   }
 
   rolledBack(): void {
+    this.#isGathered = false;
     this.#rows.clear();
     this.#fences.clear();
     this.#records.clear();
@@ -120,22 +137,23 @@ export class Commits implements Participant {
     this.#claims.follow(put);
   }
 
-  /** The place of the first guard that does not hold: fences before all others. */
-  #refusedAt(guards: readonly Guard[], deltas: PreparedChange["deltas"]): number | null {
+  /** By the first guard that does not hold: fences before all others. */
+  #refusalOf(guards: readonly Guard[], deltas: PreparedChange["deltas"]): Refused | null {
     for (const [at, guard] of guards.entries()) {
-      if (guard.kind === "fence" && this.#fenceOf(guard.table, guard.id) > guard.fence) return at;
+      if (guard.kind === "fence" && this.#fenceOf(guard.table, guard.id) > guard.fence) return refusedAt(at, 0);
     }
     for (const [at, guard] of guards.entries()) {
       switch (guard.kind) {
         case "fence":
           break;
         case "absent":
-          if (this.#versionOf(guard.table, guard.id) > 0) return at;
+          if (this.#versionOf(guard.table, guard.id) > 0) return refusedAt(at, 0);
           break;
         case "counter": {
           const { group, name } = guard.counter;
           const own = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
-          if (this.#counters.value(guard.counter) + own > guard.max) return at;
+          const value = this.#counters.value(guard.counter);
+          if (value + own > guard.max) return refusedAt(at, value);
           break;
         }
         default:
@@ -160,6 +178,8 @@ export class Commits implements Participant {
   }
 }
 
+type Refused = Extract<PreparedCommitted, { kind: "refused" }>;
+
 interface Row {
   /** The last put of the batch; the moves are those of all of them. */
   readonly put: PreparedPut;
@@ -179,6 +199,8 @@ const VERSIONS_MAX = 20_000;
 
 /** One object for all of them: within one message it travels once. */
 const COMMITTED: PreparedCommitted = { kind: "committed", seen: [] };
+
+const refusedAt = (at: number, value: number): Refused => ({ kind: "refused", at, value });
 
 const keyOf = (table: string, id: string): string => `${table}\n${id}`;
 

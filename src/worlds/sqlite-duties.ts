@@ -1,3 +1,4 @@
+import type { CounterName } from "../model/table.ts";
 import type { DueQuery, TakeQuery } from "../ports/store.ts";
 import type { Database } from "./sqlite.ts";
 import { BlobRows } from "./sqlite-blob-rows.ts";
@@ -42,6 +43,11 @@ function recordHandlers(records: Records, commits: Commits, claims: Claims, coun
     untake: (table: string, queue: string, ids: readonly string[]) => claims.untake(table, queue, ids),
     due: (query: DueQuery) => records.due(query),
     counts: (group: string, limit: number) => counters.group(group, limit),
+    recount: (counter: CounterName, table: string, lists: readonly string[]) => {
+      const off = counters.value(counter) - commits.sizeOf(table, lists);
+      if (off !== 0) counters.add(counter, -off);
+      return off;
+    },
     total: (name: string) => counters.total(name),
     unsent: (untilMs: number, limit: number) => records.unsent(untilMs, limit),
     sent: (messageIds: readonly string[]) => records.sent(messageIds),

@@ -1,4 +1,4 @@
-import type { Table } from "../model/table.ts";
+import type { CounterName, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed, Due, DueQuery, ListQuery, Page, Store, TakeQuery, Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
@@ -50,6 +50,10 @@ export class SqliteStore implements Store {
 
   counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
     return this.#writer.read("counts", group, limit);
+  }
+
+  recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number> {
+    return this.#writer.change("recount", counter, table, lists);
   }
 
   total(name: string): Promise<number> {

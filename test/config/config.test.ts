@@ -92,6 +92,23 @@ describe("the founding profile", () => {
     expect(founding.sweep).toEqual(defaultSettings().sweep);
   });
 
+  test("polls for admission, takes each result by itself and does not wait for a run's lock", () => {
+    const { admission, runLock } = defaultSettings();
+    expect(admission).toMatchObject({ strategy: "atomic", polled: { maxWaitMs: 2_000, ttlMs: 10_000 } });
+    expect(admission.polled.policy).toEqual({ kind: "bounded", baseMs: 10, pct: 0.5 });
+    expect(runLock).toEqual({ engineWaitMs: 500, gatewayWaitMs: 3_000, ttlMs: 30_000, coalesce: true });
+    const founding = foundingSettings();
+    const polled = { ...admission.polled, policy: { kind: "fixed", delayMs: 10 } };
+    expect(founding.admission).toEqual({ strategy: "polled", polled });
+    expect(founding.runLock).toEqual({ ...runLock, engineWaitMs: 0, coalesce: false });
+  });
+
+  test("a switch is written as YAML writes it", () => {
+    expect(good({ file: file("run_lock: {coalesce: false}") }).settings.runLock.coalesce).toBe(false);
+    expect(good({ env: { CORDUM_RUN_LOCK_COALESCE: "true" } }).settings.runLock.coalesce).toBe(true);
+    expect(problemsOf({ file: file("run_lock: {coalesce: maybe}") })).toHaveLength(1);
+  });
+
   test("single settings can still be chosen, and the origin tells which is which", () => {
     const config = good({ file: file("profile: founding\nretry: {lock_busy: {policy: 'bounded:500ms:0.3'}}") });
     expect(config.settings.retry.lock_busy).toEqual(defaultSettings().retry.lock_busy);
@@ -127,6 +144,7 @@ describe("what is wrong is said", () => {
     ["a poison policy that would need a record", "retry: {poison: {policy: 'full:1s:30s'}}"],
     ["a sweep that looks less far than it waits", "sweep: {every_ms: 3000}"],
     ["a lease that ends before its item's time", "sweep: {horizon_ms: 20000}"],
+    ["a key that outlives the run it stands for", "retention: {runs_ms: 3600000}"],
     ["half a cluster", "nats: {url: 'nats://127.0.0.1:4222'}"],
   ])("%s", (_, text) => {
     expect(problemsOf({ file: file(text) })).toHaveLength(1);

@@ -23,7 +23,7 @@ function explainedAs(config: Config, name?: string): string {
 
 const TEXT = `
 orgs:
-  acme: {weight: 3, limits: {max_concurrent_jobs: 7}}
+  acme: {weight: 3, limits: {max_concurrent_jobs: 7, max_concurrent_runs: 2}}
   Big-Co: {weight: 2}
 pools:
   gpu:
@@ -36,7 +36,7 @@ redaction: {paths: [input.card.number, "input.items.*.note"]}
 test("what is said of single tenants and pools reaches the flow", () => {
   const { settings } = good(file(TEXT));
   expect(settings.orgs).toEqual({
-    acme: { weight: 3, limits: { concurrentJobsMax: 7 } },
+    acme: { weight: 3, limits: { concurrentJobsMax: 7, concurrentRunsMax: 2 } },
     "Big-Co": { weight: 2 },
   });
   expect(settings.pools).toEqual({
@@ -55,7 +55,7 @@ test("the environment names ids of small letters, and is stronger than the file"
     CORDUM_REDACTION_PATHS: "input.a",
   };
   const { settings, sections } = good({ ...file(TEXT), env });
-  expect(settings.orgs.acme).toEqual({ weight: 3, limits: { concurrentJobsMax: 9 } });
+  expect(settings.orgs.acme).toEqual({ weight: 3, limits: { concurrentJobsMax: 9, concurrentRunsMax: 2 } });
   expect(settings.orgs.acme_eu).toEqual({ weight: 5 });
   expect(settings.pools.gpu).toEqual({ topics: ["train.a", "train.b"], requires: ["cuda"] });
   expect(sections.find(({ name }) => name === "orgs.acme_eu.weight")?.origin.place).toBe("CORDUM_ORGS_ACME_EU_WEIGHT");
@@ -63,7 +63,10 @@ test("the environment names ids of small letters, and is stronger than the file"
 
 test.each([
   ["orgs: {acme: {wieght: 3}}", "unknown setting `orgs.acme.wieght`; did you mean `orgs.acme.weight`?"],
-  ["orgs: {acme: {limits: {max_jobs: 3}}}", "there are `orgs.<id>.limits.max_concurrent_jobs` and `orgs.<id>.weight`"],
+  [
+    "orgs: {acme: {limits: {max_jobs: 3}}}",
+    "there are `orgs.<id>.limits.max_concurrent_jobs`, `orgs.<id>.limits.max_concurrent_runs`, `orgs.<id>.weight`",
+  ],
   ["orgs: {'a b': {weight: 3}}", "unknown setting `orgs.a b.weight`"],
   ["orgs: {acme: {weight: 0}}", "`0` is not a whole number from 1 to 100 (turns)"],
   ["orgs: {acme: {weight: [1]}}", "not a list"],

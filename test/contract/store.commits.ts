@@ -217,7 +217,11 @@ function outboxCases(test: StoreCase): void {
 
   test("a refused change sends nothing", async (kit) => {
     const guards = [{ kind: "counter", counter: counter("x"), max: -1 }] as const;
-    expect(await kit.commit([], { guards, sends: [message("m")] })).toEqual({ kind: "refused", guard: guards[0] });
+    expect(await kit.commit([], { guards, sends: [message("m")] })).toEqual({
+      kind: "refused",
+      guard: guards[0],
+      value: 0,
+    });
     expect(await kit.unsent(T0)).toEqual([]);
   });
 

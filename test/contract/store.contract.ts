@@ -4,6 +4,7 @@ import { commitCases } from "./store.commits.ts";
 import { guardCases } from "./store.guards.ts";
 import { listCases } from "./store.lists.ts";
 import { propertyCases } from "./store.property.ts";
+import { recountCases } from "./store.recount.ts";
 import { reopenCases } from "./store.reopen.ts";
 import { type StoreCase, StoreKit, type StoreSubject } from "./store.subject.ts";
 import { totalCases } from "./store.totals.ts";
@@ -32,6 +33,7 @@ export function storeContract(name: string, open: () => Promise<StoreSubject>): 
       );
     commitCases(test);
     guardCases(test);
+    recountCases(test);
     totalCases(test);
     listCases(test);
     claimCases(test);

@@ -56,7 +56,7 @@ function counterCases(test: StoreCase): void {
     const guards = [atMost(2)];
     expect(await kit.set("a", slotted("1"), { guards })).toMatchObject({ kind: "committed" });
     expect(await kit.set("b", slotted("2"), { guards })).toMatchObject({ kind: "committed" });
-    expect(await kit.set("c", slotted("3"), { guards })).toEqual({ kind: "refused", guard: guards[0] });
+    expect(await kit.set("c", slotted("3"), { guards })).toEqual({ kind: "refused", guard: guards[0], value: 2 });
     expect(await kit.load("c")).toBeNull();
     const swap = [put(DOCS, "a", await kit.load("a"), null), put(DOCS, "c", null, slotted("3"))];
     expect(await kit.commit(swap, { guards })).toMatchObject({ kind: "committed" });
@@ -68,6 +68,19 @@ function counterCases(test: StoreCase): void {
     await kit.set("a", slotted("1"));
     expect(await kit.set("b", { text: "" }, { guards: [atMost(1)] })).toMatchObject({ kind: "committed" });
     expect(await kit.set("c", { text: "" }, { guards: [atMost(0)] })).toMatchObject({ kind: "refused" });
+  });
+
+  test("a refusal tells the counter as it is, not as it would have been", async (kit) => {
+    await kit.set("a", { text: "", counters: [SLOT, SLOT, SLOT] });
+    const wanted = { text: "", counters: [SLOT, SLOT] };
+    expect(await kit.set("b", wanted, { guards: [atMost(4)] })).toMatchObject({ kind: "refused", value: 3 });
+    expect(await kit.commit([], { guards: [absent("x"), atMost(2)] })).toMatchObject({ kind: "refused", value: 3 });
+    expect(await kit.commit([], { guards: [atMost(-1, counter("nobody"))] })).toMatchObject({ value: 0 });
+    const answers = await kit.commitTogether(
+      names("run", 4).map((id) => changeOf([put(DOCS, id, null, slotted(id))], { guards: [atMost(5)] })),
+    );
+    const refused = answers.filter((answer) => answer.kind === "refused");
+    expect(refused.map(({ value }) => value)).toEqual([5, 5]);
   });
 
   test("a hundred racing admissions at a limit of two: two", async (kit) => {
@@ -102,7 +115,7 @@ function absentCases(test: StoreCase): void {
     await kit.set("key", { text: "taken" }, {}, NOTES);
     expect(await kit.set("a", { text: "" }, { guards: [absent("key")] })).toMatchObject({ kind: "committed" });
     const guards = [absent("key", "note")];
-    expect(await kit.set("b", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[0] });
+    expect(await kit.set("b", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[0], value: 0 });
     expect(await kit.load("b")).toBeNull();
     await kit.set("key", null, {}, NOTES);
     expect(await kit.set("b", { text: "" }, { guards })).toMatchObject({ kind: "committed" });
@@ -125,7 +138,7 @@ function fenceCases(test: StoreCase): void {
     const write = (value: number) => kit.set("a", { text: `${value}` }, { guards: [fence("a", value)] });
     expect(await write(5)).toMatchObject({ kind: "committed" });
     expect(await write(5)).toMatchObject({ kind: "committed" });
-    expect(await write(4)).toEqual({ kind: "refused", guard: fence("a", 4) });
+    expect(await write(4)).toEqual({ kind: "refused", guard: fence("a", 4), value: 0 });
     expect(await write(9)).toMatchObject({ kind: "committed" });
     expect(await write(8)).toMatchObject({ kind: "refused" });
     expect(await kit.load("a")).toMatchObject({ version: 3, value: { text: "9" } });
@@ -181,7 +194,7 @@ function orderCases(test: StoreCase): void {
   test("fences come before other guards, wherever they are given", async (kit) => {
     await kit.set("a", slotted(""), { guards: [fence("a", 9)] });
     const guards = [absent("a"), atMost(0), fence("a", 1)];
-    expect(await kit.set("b", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[2] });
+    expect(await kit.set("b", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[2], value: 0 });
     expect(await kit.set("b", { text: "" }, { guards: guards.slice(0, 2) })).toMatchObject({ kind: "refused" });
   });
 }

@@ -34,7 +34,8 @@ export class StoreModel {
     }
     for (const kind of ["fence", "absent", "counter"] as const) {
       const guard = change.guards.find((one) => one.kind === kind && !this.#holds(one, after));
-      if (guard) return { kind: "refused", guard };
+      const value = guard?.kind === "counter" ? countOf(this.#records, guard.counter) : 0;
+      if (guard) return { kind: "refused", guard, value };
     }
     for (const put of change.puts) this.#endClaims(keyOf(put.table, put.id), after);
     this.#records.clear();

@@ -36,7 +36,7 @@ export function reopenCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({ x: 49 });
     expect(await kit.run(kit.store.unsent(T0, 10))).toEqual([message("kept")]);
     const stale = { kind: "fence", table: "doc", id: "d", fence: 7 } as const;
-    expect(await kit.commit([], { guards: [stale] })).toEqual({ kind: "refused", guard: stale });
+    expect(await kit.commit([], { guards: [stale] })).toEqual({ kind: "refused", guard: stale, value: 0 });
     await kit.set("d-00002", null);
     expect(await kit.counts()).toEqual({ x: 48 });
     expect(await kit.run(kit.store.list(DOCS, { index: "all", limit: 100 }))).toMatchObject({ cursor: null });

@@ -75,7 +75,7 @@ describe("the way of a job", () => {
   });
 
   test("after its retention a job leaves every list", async () => {
-    const plant = new Plant({ retention: { jobsMs: 60_000, idempotencyMs: 30_000 } });
+    const plant = new Plant({ retention: { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 30_000 } });
     const { flow } = await plant.control("c1");
     await plant.worker("w1", ["demo.echo"], echo);
     await plant.admit(flow, { topic: "demo.echo", idempotencyKey: "k" });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Notice } from "../../src/flow/notices.ts";
+import type { Notice, RunNotice } from "../../src/flow/notices.ts";
 import type { Packet } from "../../src/wire/packet.ts";
 import { EVENTS } from "../../src/wire/subjects.ts";
 import { idOf, Plant } from "./plant.ts";
@@ -57,6 +57,47 @@ test("what does not fit into a packet is left out of it, and counted; this proce
   expect(there).toHaveLength(500);
 });
 
+test("runs are told, too, here and in other processes, whatever the number of their jobs", async () => {
+  const plant = new Plant();
+  const { flow } = await plant.control("a");
+  const other = plant.flow("b");
+  const [here, there]: [RunNotice[], RunNotice[]] = [[], []];
+  const packets: Packet[] = [];
+  await plant.run(plant.flow("watcher").world.bus.listen(EVENTS, (packet) => packets.push(packet)));
+  flow.notices.listenRuns((notice) => here.push(notice));
+  const stop = other.notices.listenRuns((notice) => there.push(notice));
+  await plant.pass(100);
+  const job = { id: "r1:s@1", org: "acme", topic: "t", state: "PENDING", updatedMs: 1 };
+  const run = { id: "r1", org: "acme", workflowId: "order", state: "RUNNING", updatedMs: 2, steps: {}, labels: {} };
+  const jobs = Array.from({ length: 600 }, () => ({ table: "job", value: job }));
+  flow.notices.note([...jobs, { table: "run", value: run }, { table: "run", value: null }] as never);
+  await plant.pass(100);
+  const told = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 2 };
+  expect(here).toEqual([told]);
+  expect(there).toEqual([told]);
+  expect(packets).toHaveLength(1);
+  for (let at = 0; at < 300; at++) flow.notices.note([{ table: "run", value: run }] as never);
+  await plant.pass(100);
+  expect(there).toHaveLength(201);
+  stop();
+  flow.notices.note([{ table: "run", value: run }] as never);
+  await plant.pass(100);
+  expect(there).toHaveLength(201);
+});
+
+test("a packet without runs looks as it did before there were any: older processes read it", async () => {
+  const plant = new Plant();
+  const { flow } = await plant.control("a");
+  const packets: Packet[] = [];
+  await plant.run(plant.flow("watcher").world.bus.listen(EVENTS, (packet) => packets.push(packet)));
+  await plant.pass(100);
+  const job = { id: "j", org: "o", topic: "t", state: "PENDING", updatedMs: 1 };
+  flow.notices.note([{ table: "job", value: job }] as never);
+  await plant.pass(100);
+  const details = { jobs: '[["o","j","t","PENDING",1]]', left_out: "0" };
+  expect(packets.map(({ body }) => (body.kind === "alert" ? body.details : null))).toEqual([details]);
+});
+
 test("a process in which nobody started it tells nobody; a listener that left hears nothing", async () => {
   const plant = new Plant();
   const quiet = plant.flow("quiet");
@@ -84,12 +125,16 @@ test("a listener that throws, and a packet that is not ours, disturb nobody", as
   flow.notices.listen((notice) => heard.push(notice));
   await plant.pass(100);
   const stranger = plant.flow("stranger");
-  for (const jobs of ["", "{", "{}", "[1]", '[["a"]]', '[["o","j","t",7,1]]']) {
-    const body = { kind: "alert", level: "INFO", message: "", code: "jobs.changed", details: { jobs } } as const;
+  const runs: RunNotice[] = [];
+  flow.notices.listenRuns((notice) => runs.push(notice));
+  for (const rows of ["", "{", "{}", "[1]", '[["a"]]', '[["o","j","t",7,1]]']) {
+    const details = { jobs: rows, runs: rows };
+    const body = { kind: "alert", level: "INFO", message: "", code: "jobs.changed", details } as const;
     stranger.world.bus.tell(EVENTS, { traceId: "", senderId: "stranger", createdAtMs: 0, body });
   }
   await plant.pass(100);
   expect(heard).toEqual([]);
+  expect(runs).toEqual([]);
   const jobId = idOf(await plant.admit(flow, { topic: "demo.echo" }));
   expect(states(heard, jobId).length).toBeGreaterThan(0);
 });

@@ -4,16 +4,21 @@ import { API_KEYS } from "../../src/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../src/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../src/model/fail-open.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
+import { RUNS } from "../../src/model/run.ts";
 import type { Table } from "../../src/model/table.ts";
+import { headKey, WORKFLOW_HEADS } from "../../src/model/workflow.ts";
 import { put } from "../../src/ports/store.ts";
+import { applied, started } from "./flows.ts";
 import type { TestGateway } from "./open.ts";
 
 export interface Belongings {
   readonly ids: readonly string[];
-  readonly named: Readonly<Record<"waiting" | "queued" | "bypassed" | "letter" | "lease" | "ownKey", string>>;
+  readonly named: Readonly<Record<Name, string>>;
   /** Words that stand in them. */
   readonly secrets: readonly string[];
 }
+
+type Name = "waiting" | "queued" | "bypassed" | "letter" | "lease" | "ownKey" | "workflow" | "run";
 
 /** Before any key is made: through the gateway as far as it goes, then past it. */
 export async function plantBelongings(gateway: TestGateway): Promise<Belongings> {
@@ -32,11 +37,13 @@ export async function plantBelongings(gateway: TestGateway): Promise<Belongings>
   const opened = await openFailOpen(gateway.flow, { scope: "acme", reason: "acme-reason", by: "test", forMs: 600_000 });
   const lease = opened.kind === "opened" ? opened.lease.id : "";
   const { id: ownKey } = await gateway.keyOf("acme", "worker");
-  const named = { waiting, queued, bypassed, letter, lease, ownKey };
+  const workflow = "acme-flow";
+  const run = await plantRun(gateway, workflow);
+  const named = { waiting, queued, bypassed, letter, lease, ownKey, workflow, run };
   return {
     ids: Object.values(named),
     named,
-    secrets: ["acme-input", "acme-label", "acme-reason", "acme-error", "acme.third"],
+    secrets: ["acme-input", "acme-label", "acme-reason", "acme-error", "acme.third", "acme-name"],
   };
 }
 
@@ -51,7 +58,16 @@ export async function stateOf({ world: { store } }: TestGateway, { named }: Belo
     load(DEAD_LETTERS, named.letter),
     load(FAIL_OPENS, named.lease).then((found) => found?.value.ended ?? null),
     load(API_KEYS, named.ownKey),
+    load(WORKFLOW_HEADS, headKey("acme", named.workflow)),
+    load(RUNS, named.run),
   ]);
+}
+
+/** It stays open: nobody does its work. */
+async function plantRun(gateway: TestGateway, id: string): Promise<string> {
+  const steps = { work: { topic: "shared.work", labels: { team: "acme-label" } } };
+  await applied(gateway, { id, name: "acme-name", steps }, { tenant: "acme" });
+  return started(gateway, id, { input: { text: "acme-input" } }, { tenant: "acme" });
 }
 
 async function plantLetter({ world }: TestGateway): Promise<string> {

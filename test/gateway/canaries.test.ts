@@ -4,13 +4,14 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { settingsFrom } from "../../src/config.ts";
-import type { Notice } from "../../src/flow/notices.ts";
+import type { Notice, RunNotice } from "../../src/flow/notices.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { permanent } from "../../src/retry/contract.ts";
 import type { Packet } from "../../src/wire/packet.ts";
 import { EVENTS, SUBMIT } from "../../src/wire/subjects.ts";
 import { startWorker } from "../../src/worker/worker.ts";
 import { pinoLog } from "../../src/worlds/pino-log.ts";
+import { applied, cel, runUntil, started } from "./flows.ts";
 import { type MadeKey, openTestGateway, type TestGateway } from "./open.ts";
 
 // Put together here, so that no scanner takes the file for a leak.
@@ -26,18 +27,21 @@ const LABELS = { team: "visible", note: token("Label"), access_token: `${MARK}-l
 let gateway: TestGateway;
 let root: MadeKey;
 const lines: string[] = [];
-const notices: Notice[] = [];
+const notices: (Notice | RunNotice)[] = [];
 const packets: Packet[] = [];
 const sinks = new Map<string, string>();
 
 beforeAll(async () => {
   const target = { write: (text: string) => void lines.push(text) };
   gateway = await openTestGateway({
-    settings: settingsFrom({ "redaction.paths": "input.card.number" }),
+    settings: settingsFrom({
+      "redaction.paths": "input.card.number,input.copied.card.number,output.copied.card.number",
+    }),
     log: pinoLog({ level: "debug", name: "test", target }),
   });
   root = await gateway.keyOf("*", "admin");
   gateway.flow.notices.listen((notice) => notices.push(notice));
+  gateway.flow.notices.listenRuns((notice) => notices.push(notice));
   await gateway.world.bus.listen(EVENTS, (packet) => packets.push(packet));
   await plant();
   await gather();
@@ -59,6 +63,7 @@ async function plant(): Promise<void> {
   expect(made.statusCode, made.body).toBe(200);
   await gateway.ended(1);
   await gateway.call("POST", "/api/v1/jobs", { key: root.key, body: { ...body, topic: "demo.approve" } });
+  await plantRun();
   // A client of the bus that speaks for a tenant it may not speak for, whose name is a secret by mistake.
   const request = {
     kind: "job_request",
@@ -76,6 +81,20 @@ async function plant(): Promise<void> {
   while ((await world.store.counts("dead_letters", 10)).size < 2);
   // Lines that adapters could write.
   world.log.write("warn", `connection lost: redis://u:${MARK}@h`, { error: `at ${token("Log")}`, password: MARK });
+}
+
+/** The secrets go in, are copied by a step, and come back in the error of another. */
+async function plantRun(): Promise<void> {
+  const steps = {
+    copy: { type: "transform", input: { copied: cel("input") } },
+    fails: { topic: "demo.fails", depends_on: ["copy"], input: cel("steps.copy.output") },
+  };
+  await applied(gateway, { id: "leaky", steps }, root);
+  const runId = await started(gateway, "leaky", { input: SECRET_INPUT, labels: LABELS }, root);
+  await runUntil(gateway, runId, ({ state }) => state === "FAILED", root);
+  const cancel = { key: root.key, body: { reason: `because of ${token("Reason")}` } };
+  const held = await started(gateway, "leaky", { input: SECRET_INPUT }, root);
+  await gateway.call("POST", `/api/v1/workflow-runs/${held}/cancel`, cancel);
 }
 
 async function gather(): Promise<void> {
@@ -103,6 +122,13 @@ async function gather(): Promise<void> {
     for (const part of ["", "/explain", "/decisions"]) await get(`job${part}`, `/api/v1/jobs/${job_id}${part}`);
   }
   await get("approvals", "/api/v1/approvals");
+  const runs = (await get("runs", "/api/v1/workflow-runs")).json().items as { run_id: string }[];
+  for (const { run_id } of runs) {
+    for (const part of ["", "/timeline", "/explain"]) {
+      const answer = await get(`run${part} ${run_id}`, `/api/v1/workflow-runs/${run_id}${part}`);
+      if (part === "") sinks.set("runs shown", `${sinks.get("runs shown") ?? ""}${answer.body}`);
+    }
+  }
   await get("audit", "/api/v1/audit");
   await get("audit of the system", "/api/v1/audit?system=true");
   await get("metrics", "/metrics");
@@ -133,6 +159,7 @@ test("the sinks are not empty, and what is no secret is in them", () => {
   expect(sinks.get("dead letter sys.job.submit/m1")).toContain('"holder":"visible"');
   expect(sinks.get("audit")).toContain("demo.fails");
   expect(sinks.get("approvals")).toContain("visible");
+  expect(sinks.get("runs shown")).toContain('"copied":{"password":"[redacted]"');
   expect(sinks.get("packets of notices")).toContain("jobs.changed");
   expect(notices.map(({ state }) => state)).toContain("FAILED");
   expect([...sinks.keys()].filter((name) => name.startsWith("dead letter "))).not.toEqual([]);
@@ -140,7 +167,7 @@ test("the sinks are not empty, and what is no secret is in them", () => {
 
 test("the record is whole: a retry has the input that was sent", async () => {
   const { items } = (await gateway.call("GET", "/api/v1/jobs?state=FAILED", { key: root.key })).json();
-  const found = await gateway.world.store.load(JOBS, items[0].job_id);
+  const found = await gateway.world.store.load(JOBS, items.at(-1).job_id);
   expect(found?.value.input).toEqual({ kind: "inline", value: SECRET_INPUT });
   expect(found?.value.labels).toEqual(LABELS);
 });

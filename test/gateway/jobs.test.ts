@@ -70,7 +70,10 @@ describe("POST /jobs", () => {
 
   test("a large input is kept elsewhere, and shown all the same", async () => {
     const { defaultSettings } = await import("../../src/config.ts");
-    const settings = { ...defaultSettings(), limits: { inlineBytesMax: 10, concurrentJobsMax: null } };
+    const settings = {
+      ...defaultSettings(),
+      limits: { inlineBytesMax: 10, concurrentJobsMax: null, concurrentRunsMax: 10 },
+    };
     gateway = await openTestGateway({ settings });
     const input = { text: "x".repeat(1_000) };
     const { job_id } = (await post({ topic: "demo.echo", input })).json<Payload>();

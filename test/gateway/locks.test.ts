@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { withLock } from "../../src/flow/with-lock.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
 
 let gateway: TestGateway;
@@ -23,4 +24,21 @@ test("locks are shown with their holder and their waiters, to keys of all tenant
   expect((await gateway.call("GET", "/api/v1/locks", { key: root })).statusCode).toBe(200);
   expect((await gateway.call("GET", "/api/v1/locks", { key: own })).statusCode).toBe(403);
   expect((await gateway.call("GET", "/api/v1/locks?limit=0", { key: root })).statusCode).toBe(400);
+});
+
+test("the hottest locks come first: most waiters, then most often busy, also where more are held than are shown", async () => {
+  gateway = await openTestGateway();
+  const { locks } = gateway.world;
+  const ask = (key: string, waitMs = 0) => ({ key, org: "acme", ttlMs: 60_000, waitMs, owner: "one" });
+  for (const key of ["a", "b", "c", "d"]) await locks.acquire(ask(key));
+  const waiting = locks.acquire(ask("d", 60_000));
+  const busy = (key: string) => withLock(gateway.flow, { ...ask(key), path: "job" }, async () => {});
+  for (const key of ["c", "b", "c"]) await expect(busy(key)).rejects.toThrow("is held by");
+  const { items } = (await gateway.call("GET", "/api/v1/locks?limit=3")).json();
+  expect(items).toMatchObject([
+    { key: "d", waiters: 1, busy_last_minute: 0 },
+    { key: "c", waiters: 0, busy_last_minute: 2 },
+    { key: "b", waiters: 0, busy_last_minute: 1 },
+  ]);
+  void waiting.catch(() => undefined);
 });

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Notice, NoticeListener } from "../../src/flow/notices.ts";
+import type { Notice, NoticeListener, RunListener, RunNotice } from "../../src/flow/notices.ts";
 import type { Gateway, GatewayRequest, Reader } from "../../src/gateway/route.ts";
 import { STREAM_ROUTES } from "../../src/gateway/stream.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
@@ -8,6 +8,7 @@ import { openTestGateway, type TestGateway } from "./open.ts";
 /** A stream without sockets, on a clock that stands: what was written, and a way to bring news. */
 async function openStream(query: Readonly<Record<string, string>> = {}, principal = { id: "k", org: "acme" }) {
   const listeners = new Set<NoticeListener>();
+  const runListeners = new Set<RunListener>();
   const timers: { delayMs: number; fn: () => void }[] = [];
   const written: string[] = [];
   const state = { waiting: 0, ended: false, dropped: false };
@@ -21,7 +22,11 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     listeners.add(listener);
     return () => listeners.delete(listener);
   };
-  const flow = { world: { clock: { now: () => 0, after } }, notices: { listen } };
+  const listenRuns = (listener: RunListener) => {
+    runListeners.add(listener);
+    return () => runListeners.delete(listener);
+  };
+  const flow = { world: { clock: { now: () => 0, after } }, notices: { listen, listenRuns } };
   const request = { org: "acme", principal, headers: {}, query, signal: gone.signal };
   const answer = await STREAM_ROUTES[0]?.handle({ flow } as unknown as Gateway, request as unknown as GatewayRequest);
   const reader: Reader = {
@@ -39,7 +44,11 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     const whole: Notice = { org: "acme", jobId: "j1", topic: "demo.echo", state: "SUCCEEDED", atMs: 0, ...notice };
     for (const listener of [...listeners]) listener(whole);
   };
-  return { answer, written, state, timers, listeners, tell, gone };
+  const tellRun = (notice: Partial<RunNotice>) => {
+    const whole: RunNotice = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...notice };
+    for (const listener of [...runListeners]) listener(whole);
+  };
+  return { answer, written, state, timers, listeners, runListeners, tell, tellRun, gone };
 }
 
 describe("the stream", () => {
@@ -60,6 +69,27 @@ describe("the stream", () => {
     expect(written.slice(1).map((text) => /"tenant_id":"(\w+)"/.exec(text)?.[1])).toEqual(["acme", "other"]);
   });
 
+  test("has the runs of the caller's tenant, and of nobody else", async () => {
+    const { written, tellRun, runListeners, gone } = await openStream();
+    tellRun({ runId: "mine" });
+    tellRun({ runId: "theirs", org: "other" });
+    const data =
+      '{"run_id":"mine","tenant_id":"acme","workflow_id":"order","state":"RUNNING","at":"1970-01-01T00:00:00.000Z"}';
+    expect(written).toEqual([": connected\n\n", `event: run\ndata: ${data}\n\n`]);
+    gone.abort();
+    expect(runListeners.size).toBe(0);
+  });
+
+  test("keeps to one run and the jobs of its steps", async () => {
+    const { written, tell, tellRun } = await openStream({ run: "r1" });
+    tellRun({ runId: "r1", state: "PAUSED" });
+    tellRun({ runId: "r12" });
+    tell({ jobId: "r1:charge@1" });
+    tell({ jobId: "r12:charge@1" });
+    tell({ jobId: "r1" });
+    expect(written.slice(1).map((text) => /"(?:run|job)_id":"([^"]+)"/.exec(text)?.[1])).toEqual(["r1", "r1:charge@1"]);
+  });
+
   test("keeps to a topic and a state", async () => {
     const { written, tell } = await openStream({ topic: "demo.echo", state: "FAILED" });
     tell({ state: "FAILED", jobId: "yes" });
@@ -67,6 +97,16 @@ describe("the stream", () => {
     tell({ state: "FAILED", topic: "demo.other" });
     expect(written).toHaveLength(2);
     expect(written[1]).toContain('"yes"');
+  });
+
+  test("has no runs where a topic is asked for, and runs of a state where one is", async () => {
+    const ofTopic = await openStream({ topic: "demo.echo" });
+    ofTopic.tellRun({});
+    expect(ofTopic.written).toHaveLength(1);
+    const ofState = await openStream({ state: "SUCCEEDED" });
+    ofState.tellRun({ state: "RUNNING" });
+    ofState.tellRun({ state: "SUCCEEDED" });
+    expect(ofState.written).toHaveLength(2);
   });
 
   test("says that it is alive", async () => {

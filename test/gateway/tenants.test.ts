@@ -59,7 +59,19 @@ afterAll(() => gateway.close());
 function addresses(path: string, { parameters }: Operation): readonly string[] {
   const asked = parameters.some(({ name, in: place }) => place === "query" && name === "ptr");
   if (asked) return acme.ids.flatMap((id) => [`${path}?ptr=ctx:${id}`, `${path}?ptr=redis://res:${id}`]);
-  return /\{\w+\}/.test(path) ? acme.ids.map((id) => path.replace(/\{\w+\}/g, id)) : [path];
+  const places = path.match(/\{\w+\}/g)?.length ?? 0;
+  if (places === 0) return [path];
+  const { workflow, run } = acme.named;
+  const sets = [
+    ...acme.ids.map((id) => [id, id]),
+    ...(places === 2
+      ? [
+          [workflow, run],
+          [run, "work"],
+        ]
+      : []),
+  ];
+  return sets.map(([first = "", second = ""]) => path.replace(/\{\w+\}/, first).replace(/\{\w+\}/, second));
 }
 
 /** A body that fits, and names the other tenant wherever it can name any. */
@@ -163,7 +175,7 @@ describe("with a key of another tenant, of each role", () => {
   test("the tenant itself does see what is its own: the tries above were not about nothing", async () => {
     const { key } = await gateway.keyOf("acme", "admin");
     const seen = async (url: string) => (await gateway.call("GET", url, { key })).body;
-    const { waiting, queued, letter, lease, ownKey } = acme.named;
+    const { waiting, queued, letter, lease, ownKey, workflow, run } = acme.named;
     expect(await seen("/api/v1/jobs")).toContain(queued);
     expect(await seen(`/api/v1/jobs/${queued}`)).toContain("acme-input");
     expect(await seen("/api/v1/approvals")).toContain(waiting);
@@ -171,6 +183,13 @@ describe("with a key of another tenant, of each role", () => {
     expect(await seen(`/api/v1/memory?ptr=ctx:${queued}`)).toContain("acme-input");
     expect(await seen("/api/v1/keys")).toContain(ownKey);
     expect(await seen("/api/v1/failopen")).toContain(lease);
+    expect(await seen("/api/v1/workflows")).toContain("acme-name");
+    expect(await seen(`/api/v1/workflows/${workflow}`)).toContain("acme-label");
+    expect(await seen(`/api/v1/workflows/${workflow}/runs`)).toContain(run);
+    expect(await seen("/api/v1/workflow-runs")).toContain(run);
+    expect(await seen(`/api/v1/workflow-runs/${run}`)).toContain("acme-input");
+    expect(await seen(`/api/v1/workflow-runs/${run}/timeline`)).toContain("run_started");
+    expect(await seen(`/api/v1/workflow-runs/${run}/explain`)).toContain("work");
     expect(JSON.parse(await seen("/api/v1/status"))).toMatchObject({ approvals: 1, dead_letters: 1, tenant: "acme" });
   });
 });

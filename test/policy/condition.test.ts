@@ -1,8 +1,8 @@
 import { Environment } from "@marcbachmann/cel-js";
 import { describe, expect, test } from "vitest";
+import { plainSource } from "../../src/expression/metered-source.ts";
 import { compile } from "../../src/policy/compile.ts";
 import { Conditions, type Outcome } from "../../src/policy/condition.ts";
-import { plainSource } from "../../src/policy/condition-source.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
 import { evaluate } from "../../src/policy/evaluate.ts";
 import { policy, REQUEST } from "./samples.ts";

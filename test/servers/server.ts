@@ -12,7 +12,6 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
-import { findServer, type ServerName } from "../../scripts/servers.mjs";
 import { freePort } from "./ports.ts";
 
 export interface StartOptions {
@@ -39,7 +38,11 @@ export interface RunningServer {
 
 /** What differs between one kind of server and another. */
 export interface ServerKind {
-  readonly name: ServerName;
+  readonly name: string;
+  /** Path of the binary; null when there is none. */
+  find(): string | null;
+  /** Whom it runs as: some servers refuse to be root. The caller's own user when not given. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
   readonly scheme: string;
   args(port: number, dir: string): Promise<string[]>;
   /** Asks over the protocol; false or a rejection means not yet. */
@@ -141,12 +144,14 @@ interface Child {
   log(): string;
 }
 
+type Owner = NonNullable<ServerKind["owner"]>;
+
 class PortTaken extends Error {}
 
 async function launch(kind: ServerKind, port: number, dir: string, dirIsOurs: boolean): Promise<Child> {
-  const binary = findServer(kind.name);
+  const binary = kind.find();
   if (binary === null) throw new Error(`no ${kind.name} server found: \`npm test\` says how to install it`);
-  const child = spawnChild(binary, await kind.args(port, dir), dirIsOurs ? dir : "");
+  const child = spawnChild(binary, await kind.args(port, dir), kind.owner ?? {}, dirIsOurs ? dir : "");
   try {
     await untilReady(kind, port, child);
     return child;
@@ -163,8 +168,8 @@ async function end(child: Child, signal: NodeJS.Signals): Promise<void> {
   await child.exited;
 }
 
-function spawnChild(binary: string, args: string[], dirToRemove: string): Child {
-  const child = spawn(binary, args, { stdio: ["ignore", "pipe", "pipe"] });
+function spawnChild(binary: string, args: string[], owner: Partial<Owner>, dirToRemove: string): Child {
+  const child = spawn(binary, args, { ...owner, stdio: ["ignore", "pipe", "pipe"] });
   child.on("error", () => {});
   if (child.pid === undefined) throw new Error(`could not start \`${binary}\``);
   let log = "";

@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { findServer } from "../../scripts/servers.mjs";
 import { talk } from "./protocol.ts";
 import { type RunningServer, type StartOptions, startServer } from "./server.ts";
 
@@ -26,6 +27,7 @@ export function startNats(options: NatsOptions = {}): Promise<RunningServer> {
   return startServer(
     {
       name: "nats",
+      find: () => findServer("nats"),
       scheme: "nats",
       args: async (port, dir) => {
         const args = ["-a", "127.0.0.1", "-p", String(port), "-n", name];
@@ -59,6 +61,7 @@ export function startRedis(options: RedisOptions = {}): Promise<RunningServer> {
   return startServer(
     {
       name: "redis",
+      find: () => findServer("redis"),
       scheme: "redis",
       args: (port, dir) =>
         Promise.resolve(["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", "", ...persistence]),

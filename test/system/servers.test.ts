@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect as connectNats } from "@nats-io/transport-node";
 import { afterEach, describe, expect, it } from "vitest";
+import { findServer } from "../../scripts/servers.mjs";
 import { freePort } from "../servers/ports.ts";
 import { talk } from "../servers/protocol.ts";
 import { type RunningServer, startServer } from "../servers/server.ts";
@@ -181,6 +182,7 @@ function isAlive(pid: number): boolean {
 function quickKind(): Parameters<typeof startServer>[0] {
   return {
     name: "redis",
+    find: () => findServer("redis"),
     scheme: "redis",
     args: async (port, dir) => ["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", ""],
     isReady: async ({ port, pid, signal }) =>

@@ -20,7 +20,7 @@ import { script } from "../redis-script.ts";
  *            T name delta                  add to a total
  *            w group name                  tell this counter
  * returns  one answer for each change: 0 committed, an array for committed with counters to tell, 2n - 1 when the nth
- *          put was stale, 2n when the nth guard refused
+ *          put was stale, 2n when the nth guard refused, "2n value" when that one was on a counter with this value
  *
  * Changes are decided one after another on tables that lie over the data (`versions`, `fences`, `counters`), so that
  * each sees those before it. Only when all are decided is anything written, each kind in as few commands as possible:
@@ -78,7 +78,8 @@ local function refusal(i, stop)
       local max = A[i + 4]
       if max ~= '' then
         guards = guards + 1
-        if count(A[i + 1], A[i + 2]) + A[i + 3] > tonumber(max) then return guards * 2 end
+        local n = count(A[i + 1], A[i + 2])
+        if n + A[i + 3] > tonumber(max) then return guards * 2 .. ' ' .. n end
       end
       i = i + 5
     elseif op == 'F' then

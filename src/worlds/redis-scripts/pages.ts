@@ -60,3 +60,21 @@ return out
 export const COUNTS = script(`
 return redis.call('HRANDFIELD', KEYS[1] .. 'c:' .. ARGV[1], ARGV[2], 'WITHVALUES')
 `);
+
+/**
+ * Sets a counter to the number of entries that some lists have together; at zero it is removed.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     group, name, list ("table/name"), list, …
+ * returns  by how much it had been too high
+ */
+export const RECOUNT = script(`
+local P, call = KEYS[1], redis.call
+local counters, name, right = P .. 'c:' .. ARGV[1], ARGV[2], 0
+for at = 3, #ARGV do right = right + call('ZCARD', P .. 'l:' .. ARGV[at]) end
+local off = tonumber(call('HGET', counters, name) or 0) - right
+if off ~= 0 then
+  if right == 0 then call('HDEL', counters, name) else call('HSET', counters, name, right) end
+end
+return off
+`);

@@ -1,5 +1,5 @@
 /**
- * Writes a parsed condition down again with the meter in it, so that no input makes it run long.
+ * Writes a parsed expression down again with the meter in it, so that no input makes it run long.
  *
  * 1. Whatever costs more than one step is inside `each(value, stepsPerElement)` (a list is gone through),
  *    `whole(value, factor)` (it is read or compared with all that is in it) or `sought(value)` (something is looked for).
@@ -160,7 +160,7 @@ function isLiteral(node: ASTNode): boolean {
   return node.op === "value";
 }
 
-function childrenOf(node: ASTNode): readonly ASTNode[] {
+export function childrenOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case "value":
     case "id":

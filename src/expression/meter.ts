@@ -1,22 +1,27 @@
-/** Counts what conditions do: a step is about what one node of an expression costs, a twentieth of a microsecond. */
+/** Counts what expressions do: a step is about what one node of an expression costs, a twentieth of a microsecond. */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
-
-/** For all conditions of one check together: some milliseconds, and a few tens at the worst. */
-export const STEPS_MAX = 100_000;
 
 /** An error carries a trace. */
 const ERROR_STEPS = 100;
 
 export class Meter {
   /** Made once and thrown as it is: a trace for each would cost more than the step that was refused. */
-  readonly #over = new Error(`the conditions took more than ${STEPS_MAX} steps`);
-  #left = STEPS_MAX;
+  readonly #over: Error;
+  readonly #stepsMax: number;
+  #left: number;
 
-  reset(): void {
-    this.#left = STEPS_MAX;
+  /** `what` is spoken of when there were too many: `the conditions`. */
+  constructor(what: string, stepsMax: number) {
+    this.#over = new Error(`${what} took more than ${stepsMax} steps`);
+    this.#stepsMax = stepsMax;
+    this.#left = stepsMax;
   }
 
-  /** Stays so until the next check: `all`, `exists`, `||` and `&&` swallow errors. */
+  reset(): void {
+    this.#left = this.#stepsMax;
+  }
+
+  /** Stays so until the next reset: `all`, `exists`, `||` and `&&` swallow errors. */
   get isOver(): boolean {
     return this.#left < 0;
   }

@@ -1,0 +1,86 @@
+// A PostgreSQL of the benchmark's own, for the peer that needs one. Nothing else here does: where it is missing, that peer
+// is not run, and the table says why.
+
+import { execFile } from "node:child_process";
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
+import { chown, mkdir, readFile, realpath } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { type RunningServer, type ServerKind, startServer } from "../../test/servers/server.ts";
+
+/** The two programs that are needed, from one installation; null when there is none. */
+export function findPostgres(): { readonly initdb: string; readonly postgres: string } | null {
+  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).toSorted((a, b) => Number(b) - Number(a)) : [];
+  const folders = [...(process.env.PATH ?? "").split(delimiter), ...versions.map((name) => join(DEBIAN, name, "bin"))];
+  for (const folder of folders) {
+    const found = { initdb: join(folder, "initdb"), postgres: join(folder, "postgres") };
+    if (isExecutable(found.initdb) && isExecutable(found.postgres)) return found;
+  }
+  return null;
+}
+
+/**
+ * As it comes: an acknowledged transaction is on disk. The default number of connections is kept, so that a peer whose
+ * pool is larger says so.
+ */
+export async function startPostgres(): Promise<RunningServer> {
+  const found = findPostgres();
+  if (found === null) throw new Error("no PostgreSQL found: install one, or leave out what needs it");
+  const owner = process.getuid?.() === 0 ? somebodyElse() : null;
+  const binaries = await realpath(found.postgres);
+  let folder = "";
+  const kind: ServerKind = {
+    name: "postgres",
+    scheme: "postgresql",
+    find: () => binaries,
+    ...(owner && { owner }),
+    async args(port, dir) {
+      folder = join(dir, "data");
+      await initialise(join(dirname(binaries), "initdb"), folder, owner);
+      return ["-D", folder, "-p", String(port), "-h", "127.0.0.1", "-k", folder];
+    },
+    async isReady({ pid }) {
+      // Its own note: the first line is the process, the eighth says that it takes connections.
+      const lines = (await readFile(join(folder, "postmaster.pid"), "utf8")).split("\n");
+      return lines[0] === String(pid) && lines[7]?.trim() === "ready";
+    },
+  };
+  return startServer(kind);
+}
+
+/** The database that every installation has. */
+export const databaseUrl = ({ port }: RunningServer): string =>
+  `postgresql://${USER}:${USER}@127.0.0.1:${port}/postgres`;
+
+async function initialise(initdb: string, folder: string, owner: Owner | null): Promise<void> {
+  if (owner) await chown(dirname(folder), owner.uid, owner.gid);
+  // A port that was taken is tried again in the same folder.
+  if (existsSync(folder)) return;
+  await mkdir(folder, { mode: 0o700 });
+  if (owner) await chown(folder, owner.uid, owner.gid);
+  await promisify(execFile)(initdb, ["-D", folder, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C"], owner ?? {});
+}
+
+type Owner = NonNullable<ServerKind["owner"]>;
+
+/** PostgreSQL refuses to be root. */
+function somebodyElse(): Owner {
+  const lines = readFileSync("/etc/passwd", "utf8").split("\n");
+  const entries = lines.map((line) => line.split(":"));
+  const entry = ["postgres", "nobody"].map((name) => entries.find(([user]) => user === name)).find(Boolean);
+  if (!entry)
+    throw new Error("PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to run it as");
+  return { uid: Number(entry[2]), gid: Number(entry[3]) };
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const DEBIAN = "/usr/lib/postgresql";
+const USER = "bench";

@@ -1,0 +1,66 @@
+/**
+ * `re2(text, pattern)`: the only way to ask for a pattern, since its time is in proportion to the text. Patterns are
+ * literals: part of what somebody wrote down, never of an input.
+ */
+import type { ASTNode, Environment } from "@marcbachmann/cel-js";
+import { RE2JS } from "re2js";
+import type { Meter } from "./meter.ts";
+
+export const PATTERN_LENGTH_MAX = 256;
+
+export class Patterns {
+  readonly #patterns = new Map<string, RE2JS>();
+
+  /** Knows the patterns of an expression from now on. */
+  add(nodes: readonly ASTNode[]): void {
+    for (const node of nodes) {
+      const pattern = patternOf(node);
+      if (pattern !== null) this.#patterns.set(pattern, RE2JS.compile(pattern));
+    }
+  }
+
+  register(environment: Environment, meter: Meter): Environment {
+    return environment.registerFunction("re2(string, string): bool", (text: string, pattern: string) => {
+      const compiled = this.#patterns.get(pattern);
+      if (compiled === undefined) throw new Error(`\`${pattern}\` was never written down as a pattern`);
+      // A step is what a node of the expression costs; an automaton takes about that for every state and 32 letters.
+      meter.charge((1 + text.length / 32) * (1 + compiled.programSize()));
+      return compiled.test(text);
+    });
+  }
+}
+
+/** Why a call cannot be allowed; null for any other node. */
+export function refusalOf(node: ASTNode): string | null {
+  const name = node.op === "call" || node.op === "rcall" ? node.args[0] : null;
+  if (name === "matches") {
+    return "uses `matches`, whose time has no bound; write `re2(text, pattern)`, which finds the pattern anywhere in the text";
+  }
+  if (node.op === "rcall" && name !== null && /^get[A-Z]/.test(name) && node.args[2].length > 0) {
+    return `gives \`${name}\` a time zone; those differ between machines, so times are in UTC`;
+  }
+  if (name !== "re2") return null;
+  const pattern = patternOf(node);
+  if (pattern === null) return "must give `re2` its pattern as a literal, as in `re2(topic, 'pay|refund')`";
+  if (pattern.length > PATTERN_LENGTH_MAX) return `has a pattern of more than ${PATTERN_LENGTH_MAX} characters`;
+  const read = readPattern(pattern);
+  return read.kind === "ok" ? null : `has a pattern that cannot be read: \`${pattern}\`: ${read.problem}`;
+}
+
+export type ReadPattern =
+  | { readonly kind: "ok"; readonly pattern: RE2JS }
+  | { readonly kind: "bad"; readonly problem: string };
+
+export function readPattern(pattern: string): ReadPattern {
+  try {
+    return { kind: "ok", pattern: RE2JS.compile(pattern) };
+  } catch (error) {
+    return { kind: "bad", problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function patternOf(node: ASTNode): string | null {
+  if (node.op !== "call" || node.args[0] !== "re2") return null;
+  const pattern = node.args[1][1];
+  return pattern?.op === "value" && typeof pattern.args === "string" ? pattern.args : null;
+}

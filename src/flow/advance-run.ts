@@ -1,0 +1,131 @@
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import type { Lease } from "../ports/locks.ts";
+import type { Guard, Versioned } from "../ports/store.ts";
+import { retryAfter } from "../retry/contract.ts";
+import { nextDelay } from "../retry/policies.ts";
+import type { RunEvent } from "../workflow/advance.ts";
+import { Contention } from "./apply.ts";
+import { commitRun } from "./commit-run.ts";
+import { decideRun } from "./decide-run.ts";
+import { settleAlone } from "./finish.ts";
+import type { Flow } from "./flow.ts";
+import type { Waiting } from "./run-desk.ts";
+import { planOf } from "./workflows.ts";
+
+/**
+ * Station 8: the news of a run, under its lock: load, decide, commit, and tell everybody what became of theirs. True if
+ * something is left to be done at once.
+ */
+export async function advanceRun(flow: Flow, runId: string, batch: readonly Waiting[], lease: Lease): Promise<boolean> {
+  let waiting = firstOfEach(batch);
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const found = await loadRun(flow, runId);
+    if (!found || isRunFinal(found.value.state)) {
+      await endAlone(flow, waiting, found?.value ?? null);
+      return false;
+    }
+    const outcome = await oneRound(flow, found, waiting, lease);
+    if (outcome.kind === "written") {
+      for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
+      return outcome.hasMore;
+    }
+    flow.runs.forgetRun(runId);
+    const isOld = ({ news }: Waiting) => news.kind === "job" && news.found.id === outcome.id;
+    for (const { resolve } of waiting.filter(isOld)) resolve({ kind: "stale" });
+    waiting = waiting.filter((one) => !isOld(one));
+    if (waiting.length === 0 && batch.length > 0) return true;
+  }
+  throw new Contention(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
+}
+
+type Outcome =
+  | { readonly kind: "written"; readonly run: Run; readonly hasMore: boolean }
+  /** Of the record that was another one by then. */
+  | { readonly kind: "stale"; readonly id: string };
+
+async function oneRound(
+  flow: Flow,
+  found: Versioned<Run>,
+  waiting: readonly Waiting[],
+  lease: Lease,
+): Promise<Outcome> {
+  const { id, value: before } = found;
+  const plan = await planOf(flow, before.org, before.workflowId, before.version);
+  if (!plan) throw new Error(`version ${before.version} of workflow \`${before.workflowId}\` is not in the store`);
+  const ended = waiting.flatMap(({ news }) => (news.kind === "job" ? [news] : []));
+  const events = waiting.map(({ news }) => eventOf(news));
+  const ids = new Set(ended.map((news) => news.found.id));
+  const decided = await decideRun(flow, plan, before, events.length > 0 ? events : [{ kind: "time" }], ids);
+  const { fence, waitedMs, attempts } = lease;
+  const run: Run = { ...decided.run, lock: { holder: flow.world.name, fence, waitedMs, attempts } };
+  const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
+  const committed = await commitRun(flow, {
+    before: found,
+    decided: { ...decided, run },
+    ended,
+    besides: waiting.flatMap(({ news }) => news.besides),
+    guards: [guard, ...ended.flatMap((news) => news.guards)],
+  });
+  switch (committed.kind) {
+    case "committed":
+      return { kind: "written", run, hasMore: decided.hasMore };
+    case "stale":
+      return { kind: "stale", id: committed.id };
+    case "refused":
+      if (committed.guard === guard) throw lostLock(flow, id);
+      // The guard of a job whose decision was made under a lock of its own.
+      return { kind: "stale", id: committed.guard.kind === "counter" ? "" : committed.guard.id };
+    default:
+      return committed satisfies never;
+  }
+}
+
+function eventOf(news: Waiting["news"]): RunEvent {
+  return news.kind === "job" ? { kind: "job_ended", job: news.next } : news.event;
+}
+
+/** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */
+function lostLock(flow: Flow, runId: string): Error {
+  const { policy } = flow.settings.current.retry.lock_busy;
+  const delayMs = nextDelay(policy, 1, () => flow.world.random.next());
+  return retryAfter(new Error(`the lock of run \`${runId}\` was lost`), delayMs, "lock_busy");
+}
+
+/** A second word about the same job was based on the same record as the first: it has to be decided again. */
+function firstOfEach(batch: readonly Waiting[]): readonly Waiting[] {
+  const seen = new Set<string>();
+  return batch.filter(({ news, resolve }) => {
+    if (news.kind !== "job" || !seen.has(news.found.id)) {
+      if (news.kind === "job") seen.add(news.found.id);
+      return true;
+    }
+    resolve({ kind: "stale" });
+    return false;
+  });
+}
+
+/** What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked. */
+async function loadRun(flow: Flow, runId: string): Promise<Versioned<Run> | null> {
+  return flow.runs.recallRun(runId) ?? (await flow.world.store.load(RUNS, runId));
+}
+
+/** The run is over or gone: its jobs end by themselves. */
+async function endAlone(flow: Flow, waiting: readonly Waiting[], run: Run | null): Promise<void> {
+  await Promise.all(
+    waiting.map(async ({ news, resolve, reject }) => {
+      if (news.kind === "event") {
+        resolve({ kind: "done", run });
+        return;
+      }
+      try {
+        const { found, next, besides, guards } = news;
+        const isWritten = await settleAlone(flow, found, next, besides, guards);
+        resolve(isWritten ? { kind: "done", run } : { kind: "stale" });
+      } catch (error) {
+        reject(error);
+      }
+    }),
+  );
+}
+
+const TRIES_MAX = 8;

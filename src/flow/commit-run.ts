@@ -1,0 +1,135 @@
+import { dispatchJob } from "../jobs/attempt.ts";
+import { DEAD_LETTERS, type DeadLetter, letterOf } from "../model/dead-letter.ts";
+import { backlogOf, backlogOfOrg, isFinal, JOBS, type Job } from "../model/job.ts";
+import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../model/run.ts";
+import type { Message } from "../ports/bus.ts";
+import { type Committed, type Guard, type Put, put, type Versioned } from "../ports/store.ts";
+import { afterRun, leaveSubRun } from "./after-run.ts";
+import { held } from "./aim.ts";
+import { apply } from "./apply.ts";
+import type { Decided } from "./decide-run.ts";
+import { dispatch } from "./dispatch.ts";
+import { drain } from "./drain.ts";
+import { type Flow, given } from "./flow.ts";
+import { deadLetterMessage, submitMessage } from "./packets.ts";
+import { guardsOf } from "./room.ts";
+
+/**
+ * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
+ * run, the jobs that come next, those that are stopped.
+ *
+ * 1. Jobs that may go are sent at once where there is room, like any other job (see `place.ts`); else they join the
+ *    backlog, in the same commit.
+ * 2. What can only be done afterwards (telling workers, people, another run) is repaired by the sweeper if this process
+ *    dies before.
+ */
+export interface RunChange {
+  /** null: the run is made by this commit. */
+  readonly before: Versioned<Run> | null;
+  readonly decided: Decided;
+  readonly ended: readonly Ended[];
+  readonly besides: readonly Put[];
+  readonly guards: readonly Guard[];
+  readonly sends?: readonly Message[];
+}
+
+export interface Ended {
+  readonly found: Versioned<Job>;
+  readonly next: Job;
+}
+
+export async function commitRun(flow: Flow, change: RunChange): Promise<Committed> {
+  const { before, decided, ended, guards } = change;
+  const { run } = decided;
+  const stopped = decided.stopped.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
+  const ends = ended.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
+  const letters = [...ends.map(({ next }) => next), ...decided.made].flatMap((job) => letterOf(job) ?? []);
+  const fixed: Put[] = [
+    ...change.besides,
+    put(RUNS, run.id, before, run),
+    ...ends.map(({ found, next }) => put(JOBS, found.id, found, next)),
+    ...stopped.map(({ found, next }) => put(JOBS, found.id, found, next)),
+    ...letters.map((letter) => put(DEAD_LETTERS, letter.id, null, letter)),
+    ...decided.pages.map((lines) =>
+      put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }),
+    ),
+  ];
+  const sends = [...(change.sends ?? []), ...sendsOf(flow, ends, decided.made)];
+  // Room has come with every job that ended.
+  const freed = [...new Set(ends.filter(({ next }) => next.step?.kind === "worker").map(({ next }) => next.topic))];
+  for (let full: ReadonlySet<string> = new Set(); ; ) {
+    const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(flow, job, decided.made));
+    const sent = new Map(going.map((job) => [job.id, dispatchJob(job, given(flow))]));
+    const committed = await apply(flow, {
+      org: run.org,
+      puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
+      guards: [...guards, ...roomFor(flow, going)],
+      sends,
+      watch: freed.map(backlogOf),
+    });
+    if (committed.kind === "refused" && !guards.includes(committed.guard) && going.length > 0) {
+      for (const { topic } of going) flow.desk.markFull(topic);
+      full = new Set(going.map(({ topic }) => topic));
+      continue;
+    }
+    if (committed.kind === "committed") {
+      const version = (before?.version ?? 0) + 1;
+      if (isRunFinal(run.state)) flow.runs.forgetRun(run.id);
+      else flow.runs.rememberRun({ id: run.id, version, value: run });
+      for (const job of sent.values()) dispatch(flow, { id: job.id, version: 1, value: job });
+      for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drain(flow, topic);
+      const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
+      for (const topic of new Set(queued.map((job) => job.topic))) drain(flow, topic);
+      count(flow, ends, decided, letters);
+      afterRun(flow, change, { ...decided, stopped });
+    }
+    return committed;
+  }
+}
+
+function sendsOf(flow: Flow, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
+  const { name, safety } = flow.world;
+  const sends: Message[] = [];
+  for (const job of [...ends.map(({ next }) => next), ...made]) {
+    if (letterOf(job)) sends.push(deadLetterMessage(name, job));
+  }
+  if (safety.local) return sends;
+  // Elsewhere decided: announced, like any job that waits for its check.
+  for (const job of made) {
+    if (job.state === "PENDING" && job.step?.kind === "worker") sends.push(submitMessage(name, job));
+  }
+  return sends;
+}
+
+/** Few jobs are sent with the commit that makes them; many go through the backlog, which knows whose turn it is. */
+function mayGo(flow: Flow, job: Job, made: readonly Job[]): boolean {
+  if (job.state !== "SCHEDULED" || made.length > AT_ONCE_MAX) return false;
+  const { desk, world } = flow;
+  if (desk.isFull(job.topic) || desk.isIdle(job.topic, world.clock.now())) return false;
+  return held(flow, job) === null;
+}
+
+function roomFor(flow: Flow, going: readonly Job[]): readonly Guard[] {
+  const guards: Guard[] = [];
+  for (const job of going) {
+    guards.push({ kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 });
+    guards.push(...guardsOf(job, flow.settings.current));
+  }
+  return guards;
+}
+
+function count(
+  flow: Flow,
+  ends: readonly Ended[],
+  { made, stopped, run }: Decided,
+  letters: readonly DeadLetter[],
+): void {
+  const { metrics } = flow.world;
+  for (const { state } of [...ends, ...stopped].map(({ next }) => next)) metrics.add("cordum_jobs_total", { state });
+  for (const { state } of made) if (isFinal(state)) metrics.add("cordum_jobs_total", { state });
+  for (const { reason } of letters) metrics.add("cordum_dead_letters_total", { reason });
+  if (ends.length > 0) metrics.add("cordum_run_results_total", {}, ends.length);
+  if (isRunFinal(run.state)) metrics.add("cordum_runs_total", { state: run.state });
+}
+
+const AT_ONCE_MAX = 16;

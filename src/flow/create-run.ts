@@ -1,0 +1,41 @@
+import { RUNS, type Run, runsOpenOf } from "../model/run.ts";
+import type { Guard, Put } from "../ports/store.ts";
+import type { Settings } from "../settings.ts";
+import type { Plan } from "../workflow/plan.ts";
+import { commitRun } from "./commit-run.ts";
+import { decideRun } from "./decide-run.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * A run is made, with its slot and its first steps, in one commit: a crash leaves all of them or none, and no race can
+ * exceed the limit, since the slot is a guard of that commit. Nobody waits for anybody.
+ */
+export type Created =
+  | { readonly kind: "created"; readonly run: Run }
+  | { readonly kind: "full"; readonly current: number; readonly limit: number }
+  /** Something beside the run was not as expected. */
+  | { readonly kind: "stale"; readonly table: string };
+
+export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: readonly Put[]): Promise<Created> {
+  const decided = await decideRun(flow, plan, fresh, [{ kind: "time" }], new Set());
+  const slot = slotGuard(flow.settings.current, fresh.org);
+  const committed = await commitRun(flow, { before: null, decided, ended: [], besides, guards: [slot] });
+  switch (committed.kind) {
+    case "committed":
+      return { kind: "created", run: decided.run };
+    case "stale":
+      return { kind: "stale", table: committed.table };
+    case "refused":
+      if (committed.guard === slot) return { kind: "full", current: committed.value, limit: slot.max };
+      return { kind: "stale", table: RUNS.name };
+    default:
+      return committed satisfies never;
+  }
+}
+
+export function slotGuard(settings: Settings, org: string): Extract<Guard, { kind: "counter" }> {
+  return { kind: "counter", counter: runsOpenOf(org), max: runLimitOf(settings, org) };
+}
+
+export const runLimitOf = (settings: Settings, org: string): number =>
+  settings.orgs[org]?.limits?.concurrentRunsMax ?? settings.limits.concurrentRunsMax;

@@ -1,0 +1,151 @@
+import { cancelJob } from "../jobs/life.ts";
+import { isFinal, JOBS, type Job, openChildrenOf } from "../model/job.ts";
+import { isRunFinal, type Run, type TimelineLine } from "../model/run.ts";
+import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import type { Versioned } from "../ports/store.ts";
+import { advance, type RunEvent } from "../workflow/advance.ts";
+import type { Stop, Told } from "../workflow/draft.ts";
+import type { Plan } from "../workflow/plan.ts";
+import { Values } from "../workflow/values.ts";
+import { type Flow, given } from "./flow.ts";
+import { withValues } from "./payloads.ts";
+import { makeStepJob } from "./start-steps.ts";
+
+/**
+ * Everything that one commit of a run holds: the run, the jobs that are made and those that are stopped. What is made may
+ * end at once (the policy denies it), and what is stopped is counted; both are news to the run, so that it is asked again
+ * until nothing new comes of it.
+ */
+export interface Decided {
+  readonly run: Run;
+  readonly made: readonly Job[];
+  readonly stopped: readonly { readonly found: Versioned<Job>; readonly next: Job }[];
+  readonly pages: readonly (readonly TimelineLine[])[];
+  readonly told: readonly Told[];
+  readonly hasMore: boolean;
+}
+
+export async function decideRun(
+  flow: Flow,
+  plan: Plan,
+  before: Run,
+  news: readonly RunEvent[],
+  /** Jobs that end with this commit: they are not to be stopped. */
+  ended: ReadonlySet<string>,
+): Promise<Decided> {
+  const round = new Round(flow, plan, before, ended);
+  let events = news;
+  // It ends: each turn settles steps, or uses up what one commit may make and stop.
+  do events = await round.turn(events);
+  while (events.length > 0);
+  return round.decided();
+}
+
+class Round {
+  readonly #flow: Flow;
+  readonly #plan: Plan;
+  readonly #ended: ReadonlySet<string>;
+  readonly #values = new Values();
+  readonly #made = new Map<string, Job>();
+  readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
+  readonly #pages: (readonly TimelineLine[])[] = [];
+  readonly #told: Told[] = [];
+  #run: Run;
+  #hasMore = false;
+
+  constructor(flow: Flow, plan: Plan, run: Run, ended: ReadonlySet<string>) {
+    this.#flow = flow;
+    this.#plan = plan;
+    this.#run = run;
+    this.#ended = ended;
+  }
+
+  decided(): Decided {
+    return {
+      run: this.#run,
+      made: [...this.#made.values()],
+      stopped: [...this.#stopped.values()],
+      pages: this.#pages,
+      told: this.#told,
+      hasMore: this.#hasMore && !isRunFinal(this.#run.state),
+    };
+  }
+
+  /** What the run makes of the news; answers with what is news to it because of that. */
+  async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
+    const { limits, retention } = this.#flow.settings.current;
+    const { inlineBytesMax } = limits;
+    const startsMax = Math.max(0, MADE_MAX - this.#made.size);
+    const moment = {
+      nowMs: this.#flow.world.clock.now(),
+      limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
+    };
+    const run = this.#run;
+    const step = await withValues(this.#flow, run.id, this.#values, (values) =>
+      advance(this.#plan, run, events, values, moment),
+    );
+    this.#run = step.run;
+    this.#hasMore = step.hasMore;
+    if (step.page) this.#pages.push(step.page);
+    this.#told.push(...step.told);
+    await this.#keep(step.blobs);
+    const news: RunEvent[] = [];
+    for (const stop of step.stops) await this.#stop(stop, news);
+    const jobs = await Promise.all(step.starts.map((start) => makeStepJob(this.#flow, step.run, start)));
+    for (const job of jobs) {
+      this.#made.set(job.id, job);
+      if (isFinal(job.state)) news.push({ kind: "job_ended", job });
+    }
+    return news;
+  }
+
+  async #keep(blobs: readonly { readonly ptr: string; readonly text: string }[]): Promise<void> {
+    const { blobs: store } = this.#flow.world;
+    const untilMs = this.#run.deadlineMs + 2 * this.#flow.settings.current.retention.runsMs;
+    await Promise.all(blobs.map(({ ptr, text }) => store.put(ptr, new TextEncoder().encode(text), untilMs)));
+  }
+
+  async #stop(stop: Stop, news: RunEvent[]): Promise<void> {
+    switch (stop.kind) {
+      case "job": {
+        if (this.#made.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
+        const found = await this.#flow.world.store.load(JOBS, stop.jobId);
+        if (found) this.#cancel(found, stop.why);
+        return;
+      }
+      case "children": {
+        const count = await this.#stopChildren(stop);
+        if (count > 0) news.push({ kind: "children_stopped", stepId: stop.stepId, count });
+        return;
+      }
+      default:
+        stop satisfies never;
+    }
+  }
+
+  async #stopChildren({ stepId, why }: Extract<Stop, { kind: "children" }>): Promise<number> {
+    let count = 0;
+    for (const [id, { step, state }] of this.#made) {
+      if (step?.stepId === stepId && !isFinal(state) && this.#made.delete(id)) count += 1;
+    }
+    const limit = STOPPED_MAX - this.#stopped.size;
+    if (limit <= 0) return count;
+    const index = openChildrenOf(this.#run.id, stepId);
+    const { items } = await this.#flow.world.store.list(JOBS, { index, limit, order: "oldest" });
+    for (const found of items) {
+      if (this.#ended.has(found.id) || this.#stopped.has(found.id)) continue;
+      if (this.#cancel(found, why)) count += 1;
+    }
+    return count;
+  }
+
+  #cancel(found: Versioned<Job>, why: string): boolean {
+    const next = cancelJob(found.value, `run ${this.#run.id}`, why, given(this.#flow));
+    if (next) this.#stopped.set(found.id, { found, next });
+    return next !== null;
+  }
+}
+
+/** What one commit makes, and stops. */
+const MADE_MAX = 256;
+const STOPPED_MAX = 256;

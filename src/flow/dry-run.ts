@@ -1,0 +1,106 @@
+import type { Job } from "../model/job.ts";
+import type { Run } from "../model/run.ts";
+import type { Decision } from "../policy/decision.ts";
+import { openRun } from "../workflow/open-run.ts";
+import type { ActType, Plan, PlanStep, Scope } from "../workflow/plan.ts";
+import { stepJob } from "../workflow/step-job.ts";
+import { askKernel } from "./breaker.ts";
+import { policyRequestOf } from "./check-safety.ts";
+import { type Flow, given } from "./flow.ts";
+import { loadWorkflow, planOf } from "./workflows.ts";
+
+/**
+ * What a run would be asked and told, without running anything: for each step that would be sent somewhere, what the
+ * policy says to it now. What a step gets from others cannot be known: then its input is not, and the policy is asked
+ * without it.
+ */
+export interface DryRunWish {
+  readonly org: string;
+  readonly workflowId: string;
+  readonly version: number | null;
+  readonly input: unknown;
+  readonly by: string;
+}
+
+export interface DryStep {
+  readonly stepId: string;
+  readonly type: ActType;
+  readonly topic: string | null;
+  readonly dependsOn: readonly string[];
+  /** null for a step that asks nobody. */
+  readonly decision: Decision | null;
+  /** Why the kernel did not say anything. */
+  readonly unavailable?: string;
+  readonly input: unknown;
+  readonly isInputKnown: boolean;
+}
+
+export type DryRun =
+  | { readonly kind: "dry"; readonly version: number; readonly steps: readonly DryStep[] }
+  | { readonly kind: "no_workflow" }
+  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+
+export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
+  const version = await loadWorkflow(flow, wish.org, wish.workflowId, wish.version);
+  const plan = version && (await planOf(flow, wish.org, wish.workflowId, version.version));
+  if (!plan) return { kind: "no_workflow" };
+  const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
+  if (problems.length > 0) return { kind: "invalid", problems };
+  const run = runOf(flow, plan, wish, version.version);
+  const steps: DryStep[] = [];
+  for (const id of plan.order) {
+    const step = plan.steps.get(id);
+    if (step) steps.push(await dryStep(flow, run, step, wish.input ?? null));
+  }
+  return { kind: "dry", version: version.version, steps };
+}
+
+async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {
+  const rendered = inputOf(run, step, input);
+  const { act } = step;
+  const shown = {
+    stepId: step.id,
+    type: act.type,
+    topic: act.type === "worker" ? act.topic : null,
+    dependsOn: step.dependsOn,
+    input: rendered.isKnown ? rendered.value : null,
+    isInputKnown: rendered.isKnown,
+  };
+  if (act.type !== "worker") return { ...shown, decision: null };
+  const request = policyRequestOf(jobOf(flow, run, step, act.topic, rendered.value));
+  const checked = await askKernel(flow, request);
+  return checked.kind === "decided"
+    ? { ...shown, decision: checked.decision }
+    : { ...shown, decision: null, unavailable: checked.reason };
+}
+
+function inputOf(run: Run, step: PlanStep, input: unknown): { readonly value: unknown; readonly isKnown: boolean } {
+  if (!step.input) return { value: step.forEach ? null : input, isKnown: !step.forEach };
+  if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
+  const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };
+  const rendered = step.input.render(scope);
+  return rendered.kind === "ok" ? { value: rendered.value, isKnown: true } : { value: null, isKnown: false };
+}
+
+function jobOf(flow: Flow, run: Run, step: PlanStep, topic: string, input: unknown): Job {
+  const { meta, retry, timeoutMs } = step;
+  const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
+  return stepJob(run, start, { kind: "inline", value: input }, given(flow));
+}
+
+function runOf(flow: Flow, plan: Plan, { org, input, by }: DryRunWish, version: number): Run {
+  const { nowMs, settings } = given(flow);
+  const order = {
+    runId: "dry-run",
+    org,
+    version,
+    traceId: "dry-run",
+    labels: {},
+    priority: null,
+    submittedBy: by,
+    actorId: null,
+    traceparent: null,
+    parent: null,
+  };
+  return openRun(plan, order, { kind: "inline", value: input ?? null }, { nowMs, deadlineMs: settings.run.deadlineMs });
+}

@@ -1,0 +1,113 @@
+import { isRunFinal, isStepSettled, type Run, type StepRun } from "../model/run.ts";
+import type { Plan } from "../workflow/plan.ts";
+import { ownRun } from "./control-run.ts";
+import { explain } from "./explain.ts";
+import type { Flow } from "./flow.ts";
+import { planOf } from "./workflows.ts";
+
+/** Why a run does not move: for each step that is open or comes next, what it waits for, until when, and what unblocks it. */
+export interface RunWait {
+  /** null for the run as a whole. */
+  readonly stepId: string | null;
+  readonly state: string;
+  readonly reason: string;
+  readonly untilMs: number | null;
+  readonly unblocks: string;
+  readonly jobId: string | null;
+}
+
+export type ExplainedRun =
+  | { readonly kind: "explained"; readonly run: Run; readonly lines: readonly RunWait[] }
+  | { readonly kind: "not_found" };
+
+export async function explainRun(
+  flow: Flow,
+  { org, runId, isForAll = false }: { readonly org: string; readonly runId: string; readonly isForAll?: boolean },
+): Promise<ExplainedRun> {
+  const found = await ownRun(flow, org, runId);
+  if (!found) return { kind: "not_found" };
+  const run = found.value;
+  const plan = await planOf(flow, org, run.workflowId, run.version);
+  const lines: RunWait[] = [];
+  const whole = wholeOf(run);
+  if (whole) lines.push(whole);
+  if (!isRunFinal(run.state) && plan) {
+    for (const id of plan.order) {
+      const wait = await stepWait(flow, plan, run, id, isForAll);
+      if (wait && lines.length < LINES_MAX) lines.push(wait);
+    }
+  }
+  return { kind: "explained", run, lines };
+}
+
+function wholeOf(run: Run): RunWait | null {
+  const { id, state, error, deadlineMs, endsAs } = run;
+  const line = { stepId: null, state, untilMs: null, jobId: null };
+  switch (state) {
+    case "RUNNING":
+      return null;
+    case "PAUSED":
+      return {
+        ...line,
+        untilMs: deadlineMs,
+        reason: "it is paused: nothing new begins",
+        unblocks: `cordum run resume ${id}`,
+      };
+    case "ENDING":
+      return {
+        ...line,
+        reason: `it ends as ${endsAs?.state ?? "FAILED"}: what is open is being stopped`,
+        unblocks: `cordum run get ${id}`,
+      };
+    case "SUCCEEDED":
+      return { ...line, reason: "it has ended well", unblocks: `cordum run get ${id}` };
+    case "FAILED":
+    case "TIMEOUT":
+    case "CANCELLED":
+      return {
+        ...line,
+        reason: `it has ended as ${state}${error ? `: ${error.message}` : ""}`,
+        unblocks: `cordum run timeline ${id}`,
+      };
+    default:
+      return state satisfies never;
+  }
+}
+
+async function stepWait(flow: Flow, plan: Plan, run: Run, stepId: string, isForAll: boolean): Promise<RunWait | null> {
+  const step: StepRun = run.steps[stepId] ?? { state: "PENDING" };
+  if (isStepSettled(step.state)) return null;
+  const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
+  if (step.state === "PENDING") return pendingWait(plan, run, line);
+  if (step.fan) {
+    const { open, count, succeeded, failed, spawned } = step.fan;
+    const reason = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
+    return { ...line, reason, unblocks: `cordum job list --state RUNNING` };
+  }
+  if (step.jobId === undefined) return { ...line, reason: "it waits for its branches", unblocks: "they end" };
+  const explained = await explain(flow, { org: run.org, jobId: step.jobId, isForAll });
+  if (explained.kind === "not_found")
+    return { ...line, reason: "its job is gone", unblocks: `cordum run cancel ${run.id}` };
+  const { wait, sentence, unblocks } = explained.explanation;
+  const way = unblocks.find(({ command }) => command !== null) ?? unblocks[0];
+  return {
+    ...line,
+    state: explained.job.state,
+    reason: sentence,
+    untilMs: wait?.untilMs ?? null,
+    unblocks: way?.command ?? way?.what ?? `cordum job explain ${step.jobId}`,
+  };
+}
+
+function pendingWait(plan: Plan, run: Run, line: Omit<RunWait, "reason" | "unblocks">): RunWait | null {
+  const step = plan.steps.get(line.stepId ?? "");
+  const before = step?.branchOf === null ? step.dependsOn : [step?.branchOf ?? ""];
+  const open = before.filter((id) => !isStepSettled(run.steps[id]?.state ?? "PENDING"));
+  if (open.length === 0)
+    return { ...line, reason: "it begins when the run goes on", unblocks: `cordum run resume ${run.id}` };
+  // What is further away is explained by what is before it.
+  const isNext = open.some((id) => run.steps[id] !== undefined);
+  return isNext ? { ...line, reason: `it waits for ${open.join(", ")}`, unblocks: "they end" } : null;
+}
+
+const LINES_MAX = 300;

@@ -1,0 +1,71 @@
+import type { Lease } from "../ports/locks.ts";
+import { nextDelay, type Policy } from "../retry/policies.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * The founding gate before a run's admission: one lock for each org, asked for again and again.
+ *
+ * Kept so that it can be compared with the atomic admission, and for those who want the founding behaviour exactly.
+ *
+ * 1. The lock saves work, it does not decide: what is written behind it is guarded by the limit all the same.
+ * 2. Between two tries the policy's delay passes, by the world's clock. When the next try would come
+ *    after `admission.polled.max_wait_ms`, the answer is "unavailable".
+ * 3. The lock is released whatever happens, and nobody waits for that but a stop of the process.
+ * 4. A backend error while locking is an error; there is no way on without the lock.
+ */
+export type Gated<T> =
+  | { readonly kind: "passed"; readonly value: T }
+  | { readonly kind: "unavailable"; readonly waitedMs: number };
+
+export async function throughGate<T>(flow: Flow, org: string, work: (lease: Lease) => Promise<T>): Promise<Gated<T>> {
+  const { clock, locks, random, name } = flow.world;
+  const { policy, maxWaitMs, ttlMs } = flow.settings.current.admission.polled;
+  const key = admissionLockOf(org);
+  const fromMs = clock.now();
+  let delayedMs = 0;
+  let delayMs: number | undefined;
+  for (let attempt = 1; ; attempt += 1) {
+    const acquired = await locks.acquire({ key, org, ttlMs, waitMs: 0, owner: name });
+    // A clock that is set back does not make anybody wait for longer.
+    const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
+    if (acquired.kind === "held") {
+      noteTaken(flow, key, attempt, waitedMs);
+      return { kind: "passed", value: await underLease(flow, acquired.lease, work) };
+    }
+    flow.desk.noteBusy(key, clock.now());
+    delayMs = nextDelay(policy, attempt, () => random.next(), delayMs);
+    // Not cut short to fit: those who came together would meet again at their last try.
+    if (waitedMs + delayMs > maxWaitMs) return { kind: "unavailable", waitedMs };
+    noteRetry(flow, policy, delayMs);
+    await new Promise<void>((resolve) => clock.after(delayMs!, resolve));
+    delayedMs += delayMs;
+  }
+}
+
+export const admissionLockOf = (org: string): string => `cordum:wf:run:admission:${org}`;
+
+async function underLease<T>(flow: Flow, lease: Lease, work: (lease: Lease) => Promise<T>): Promise<T> {
+  try {
+    return await work(lease);
+  } finally {
+    const released = lease.release().catch((error: unknown) => {
+      flow.world.log.write("warn", "lock_left_to_its_ttl", { key: lease.key, error: String(error) });
+    });
+    flow.desk.track(released);
+  }
+}
+
+function noteTaken(flow: Flow, key: string, attempt: number, waitedMs: number): void {
+  const { metrics } = flow.world;
+  flow.desk.noteTaken(key);
+  if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });
+  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path: PATH });
+  metrics.observe("cordum_lock_attempts", attempt, { path: PATH });
+}
+
+function noteRetry({ world: { metrics } }: Flow, policy: Policy, delayMs: number): void {
+  metrics.add("cordum_lock_busy_retries_total", { path: PATH, policy: policy.kind });
+  metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path: PATH, policy: policy.kind });
+}
+
+const PATH = "admission";

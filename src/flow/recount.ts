@@ -1,0 +1,54 @@
+import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../model/run.ts";
+import type { Flow } from "./flow.ts";
+
+/**
+ * Slots of workflow runs, counted anew from the runs that hold them.
+ *
+ * 1. A slot follows from its run's record, in the same commit: so there is nothing to repair, unless somebody wrote into
+ *    the store by hand, or a bug did. Then an org would be refused for ever, or let in without end: it is set right, and
+ *    said aloud.
+ * 2. A recount is one atomic step of the store: it is exact while runs start and end.
+ * 3. Once a minute in each process, and bounded: of more orgs than that, each gets its turn.
+ */
+export class SlotRecounts {
+  /** Those looked at longest ago come first. An org without a slot is in no group of counters: it has to be remembered. */
+  readonly #seen = new Set<string>();
+  #lastMs: number | null = null;
+
+  /** Does nothing when it is not time yet. */
+  async sweep(flow: Flow): Promise<void> {
+    const nowMs = flow.world.clock.now();
+    // A clock that was set back must not stop it for long.
+    if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
+    await recountSlots(flow, this.#seen);
+    this.#lastMs = nowMs;
+  }
+}
+
+/** Looks at the orgs that hold slots, and at some that did: `seen` remembers them from one call to the next. */
+export async function recountSlots(flow: Flow, seen: Set<string> = new Set()): Promise<void> {
+  const counts = await flow.world.store.counts(RUNS_GROUP, ORGS_MAX);
+  const others = [...seen].filter((org) => !counts.has(org)).slice(0, ORGS_MAX);
+  const orgs = [...counts.keys(), ...others];
+  for (const org of orgs) {
+    seen.delete(org);
+    seen.add(org);
+  }
+  for (const org of seen) {
+    if (seen.size <= SEEN_MAX) break;
+    seen.delete(org);
+  }
+  await Promise.all(orgs.map((org) => recountOrg(flow, org)));
+}
+
+async function recountOrg(flow: Flow, org: string): Promise<void> {
+  const { store, log, metrics } = flow.world;
+  const off = await store.recount(runsOpenOf(org), RUNS.name, openRunLists(org));
+  if (off === 0) return;
+  log.write("warn", "slots_recounted", { org, by: -off });
+  metrics.add("cordum_slots_recounted_total", {}, Math.abs(off));
+}
+
+const EVERY_MS = 60_000;
+const ORGS_MAX = 100;
+const SEEN_MAX = 10_000;

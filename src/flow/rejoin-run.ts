@@ -1,0 +1,80 @@
+import { JOBS, type Job } from "../model/job.ts";
+import { RUNS } from "../model/run.ts";
+import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
+import { rejoin } from "../workflow/rejoin.ts";
+import { waitAnew } from "../workflow/step-job.ts";
+import { commitRun } from "./commit-run.ts";
+import { slotGuard } from "./create-run.ts";
+import { decideRun } from "./decide-run.ts";
+import { type Flow, given } from "./flow.ts";
+import { submitMessage } from "./packets.ts";
+import type { RetryOutcome } from "./revive.ts";
+import { startSubRun } from "./sub-run.ts";
+import { withLock } from "./with-lock.ts";
+import { runLockKey } from "./with-run.ts";
+import { planOf } from "./workflows.ts";
+
+/**
+ * The dead letter of a step's job is tried again: job, step and run live on together, in one commit under the run's lock.
+ * A run that had ended needs a slot for that, like one that starts.
+ */
+export function rejoinRun(
+  flow: Flow,
+  wish: {
+    readonly found: Versioned<Job>;
+    readonly revived: Job;
+    readonly by: string;
+    readonly puts: readonly Put[];
+  },
+): Promise<RetryOutcome | "stale"> {
+  const { found, revived, by } = wish;
+  const { org, id: jobId, step: ref } = revived;
+  const { ttlMs, gatewayWaitMs: waitMs } = flow.settings.current.runLock;
+  const runId = ref?.runId ?? "";
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway" }, async (lease) => {
+    const before = await flow.world.store.load(RUNS, runId);
+    if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run is gone" };
+    const plan = await planOf(flow, org, before.value.workflowId, before.value.version);
+    if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run is gone" };
+    const { nowMs, settings } = given(flow);
+    const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
+    if (rejoined.kind === "objection") return { kind: "run_went_on", jobId, why: rejoined.why };
+    const decided = await decideRun(flow, plan, rejoined.run, [{ kind: "time" }], new Set());
+    const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
+    const slot = slotGuard(settings, org);
+    const job = waitAnew(revived, given(flow));
+    flow.runs.forgetRun(runId);
+    const committed = await commitRun(flow, {
+      before,
+      decided,
+      ended: [],
+      besides: [...wish.puts, put(JOBS, jobId, found, job)],
+      guards: rejoined.isReopened ? [fence, slot] : [fence],
+      sends: job.state === "PENDING" && ref.kind === "worker" ? [announced(flow, job, found.version + 1)] : [],
+    });
+    switch (committed.kind) {
+      case "committed":
+        if (ref.kind === "subworkflow") {
+          flow.desk.track(
+            startSubRun(flow, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>
+              flow.world.log.write("warn", "sub_run_not_started", { error: String(error) }),
+            ),
+          );
+        }
+        return { kind: "revived", jobId, state: job.state };
+      case "refused":
+        if (committed.guard === slot) return { kind: "full", current: committed.value, limit: slot.max };
+        return "stale";
+      case "stale":
+        return "stale";
+      default:
+        return committed satisfies never;
+    }
+  });
+}
+
+/** To the broker it is another message than the one that announced the job the first time. */
+function announced(flow: Flow, job: Job, version: number) {
+  const message = submitMessage(flow.world.name, job);
+  return { ...message, id: `${message.id}@${version}` };
+}

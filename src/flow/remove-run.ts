@@ -1,0 +1,43 @@
+import { isRunFinal, RUNS, type Run, TIMELINE, timelineOf } from "../model/run.ts";
+import { type Put, put, type Versioned } from "../ports/store.ts";
+import { apply } from "./apply.ts";
+import { audited } from "./audit.ts";
+import type { Flow } from "./flow.ts";
+
+/** A run leaves with its timeline and what it keeps elsewhere; its jobs follow when their own time comes. */
+export type RemoveOutcome =
+  | { readonly kind: "removed" | "not_found" }
+  | { readonly kind: "still_open"; readonly state: Run["state"] };
+
+export async function removeRun(
+  flow: Flow,
+  { org, runId, by }: { readonly org: string; readonly runId: string; readonly by: string },
+): Promise<RemoveOutcome> {
+  const found = await flow.world.store.load(RUNS, runId);
+  if (!found || found.value.org !== org) return { kind: "not_found" };
+  const { state, workflowId } = found.value;
+  if (!isRunFinal(state)) return { kind: "still_open", state };
+  const facts = { run: runId, workflow: workflowId, state };
+  await removeRecords(flow, found, [audited(flow, { org, kind: "run", who: by, what: "removed", facts })]);
+  return { kind: "removed" };
+}
+
+/** The run goes last: while it is there, somebody comes again for the rest. */
+export async function removeRecords(flow: Flow, found: Versioned<Run>, besides: readonly Put[] = []): Promise<void> {
+  const { store, blobs } = flow.world;
+  const { org, id } = found.value;
+  for (;;) {
+    const { items } = await store.list(TIMELINE, { index: timelineOf(id), limit: PAGE });
+    if (items.length === 0) break;
+    await apply(flow, { org, puts: items.map((page) => put(TIMELINE, page.id, page, null)) });
+  }
+  const committed = await apply(flow, { org, puts: [put(RUNS, id, found, null), ...besides] });
+  if (committed.kind === "committed") await Promise.all(keysOf(found.value).map((key) => blobs.delete(key)));
+}
+
+function keysOf({ input, output, steps }: Run): readonly string[] {
+  const payloads = [input, output, ...Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items])];
+  return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload.ptr] : []));
+}
+
+const PAGE = 100;

@@ -1,0 +1,85 @@
+import type { Payload } from "../model/job.ts";
+import { isRunFinal, type Run, type RunState } from "../model/run.ts";
+import { keepSteps, openRun } from "../workflow/open-run.ts";
+import type { Plan } from "../workflow/plan.ts";
+import { ownRun } from "./control-run.ts";
+import type { Flow } from "./flow.ts";
+import { childOutputs, pointedValue, storeValue } from "./payloads.ts";
+import { admit, admitted, fingerprintOfBody, type StartOutcome } from "./start-run.ts";
+import { planOf } from "./workflows.ts";
+
+/**
+ * A run once more, from a step on: a new run of the same version with the same input, in which everything before the step
+ * is kept as it was. It passes the gate like any other (L25).
+ */
+export interface RerunWish {
+  readonly org: string;
+  readonly runId: string;
+  readonly fromStep: string;
+  readonly by: string;
+  readonly idempotencyKey: string | null;
+}
+
+export type RerunOutcome =
+  | StartOutcome
+  | { readonly kind: "not_found" }
+  | { readonly kind: "unknown_step"; readonly known: readonly string[] }
+  | { readonly kind: "still_open"; readonly state: RunState };
+
+export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Promise<RerunOutcome> {
+  const { org, runId, fromStep, idempotencyKey } = wish;
+  const found = await ownRun(flow, org, runId);
+  if (!found) return { kind: "not_found" };
+  const before = found.value;
+  const plan = await planOf(flow, org, before.workflowId, before.version);
+  if (!plan) return { kind: "no_workflow" };
+  if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
+  if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
+  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
+  const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
+  return admitted(flow, org, endpoint, () => admit(flow, org, key, () => freshRerun(flow, plan, before, wish)));
+}
+
+async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }: RerunWish) {
+  const { clock, random } = flow.world;
+  const { run: limits, retention } = flow.settings.current;
+  const runId = random.id();
+  const nowMs = clock.now();
+  const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
+  // The earlier run takes its blobs with it when its time comes: this one has its own.
+  const copy = async (payload: Payload, ptr: string): Promise<Payload> => {
+    if (payload.kind === "inline") return payload;
+    const kept = await storeValue(flow, await pointedValue(flow, payload.ptr), ptr, untilMs);
+    return kept.kind === "too_large" ? { kind: "inline", value: null } : kept;
+  };
+  const outputs = new Map<string, Payload>();
+  for (const [id, { output }] of Object.entries(before.steps)) {
+    const ptr = `res:${runId}:${id}@1`;
+    if (output?.kind === "children") {
+      const gathered = await storeValue(flow, await childOutputs(flow, before.id, id), ptr, untilMs);
+      if (gathered.kind === "too_large") {
+        const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
+        return { kind: "invalid", problems: [problem] } as const;
+      }
+      outputs.set(id, gathered);
+    } else if (output) outputs.set(id, await copy(output, ptr));
+  }
+  const order = {
+    runId,
+    org: before.org,
+    version: before.version,
+    traceId: runId,
+    labels: before.labels,
+    priority: before.priority ?? null,
+    submittedBy: by,
+    actorId: before.actorId ?? null,
+    traceparent: null,
+    parent: null,
+  };
+  const input = await copy(before.input, `ctx:${runId}`);
+  const fresh = openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs });
+  const run = keepSteps(plan, fresh, before, fromStep, (id) => outputs.get(id) ?? { kind: "inline", value: null });
+  return { kind: "fresh", plan, run } as const;
+}
+
+const RERUN = "/api/v1/workflow-runs/:id/rerun";

@@ -1,0 +1,37 @@
+import { end } from "../jobs/moves.ts";
+import type { Job } from "../model/job.ts";
+import { type Run, stepJobId } from "../model/run.ts";
+import type { Start } from "../workflow/draft.ts";
+import { stepJob } from "../workflow/step-job.ts";
+import { decisionLine, noteAudit } from "./audit.ts";
+import { policyRequestOf } from "./check-safety.ts";
+import { decide } from "./decide.ts";
+import { type Flow, given } from "./flow.ts";
+import { storeValue } from "./payloads.ts";
+
+/**
+ * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
+ * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
+ */
+export async function makeStepJob(flow: Flow, run: Run, start: Start): Promise<Job> {
+  const { clock, safety } = flow.world;
+  const { retention, job: limits } = flow.settings.current;
+  const jobId = stepJobId(run.id, start.stepId, start.index);
+  const untilMs = Math.max(run.deadlineMs, clock.now() + limits.deadlineMs) + retention.runsMs;
+  const input = await storeValue(flow, start.input, `ctx:${jobId}`, untilMs);
+  if (input.kind === "too_large") {
+    const message = `the input has ${input.bytes} bytes; at most ${input.max} are taken`;
+    const job = stepJob(run, start, { kind: "inline", value: null }, given(flow));
+    return end(
+      { ...job, state: "PENDING" },
+      "FAILED",
+      { error: { name: "TooLarge", message, retryNever: true } },
+      given(flow),
+    );
+  }
+  const job = stepJob(run, start, input, given(flow));
+  if (start.kind !== "worker" || !safety.local) return job;
+  const checked = await decide(flow, job, safety.local(policyRequestOf(job)));
+  noteAudit(flow, decisionLine(checked));
+  return checked;
+}

@@ -1,0 +1,158 @@
+import { retryOrEnd } from "../jobs/attempt.ts";
+import { chooseDelay, end, type Given, line, waiting } from "../jobs/moves.ts";
+import { isFinal, JOBS, type Job, moveJob, type Payload, remember } from "../model/job.ts";
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import { openRun } from "../workflow/open-run.ts";
+import { apply } from "./apply.ts";
+import { createRun } from "./create-run.ts";
+import { settle } from "./finish.ts";
+import { type Flow, given } from "./flow.ts";
+import { pointedValue, storeValue } from "./payloads.ts";
+import { remind } from "./wake.ts";
+import { tellRun } from "./with-run.ts";
+import { loadWorkflow, planOf } from "./workflows.ts";
+
+/**
+ * A step that is a whole run.
+ *
+ * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job, which waits for a
+ *    slot like a job that was told to come later.
+ * 2. When it has ended it tells its parent's job, and says on its own record that it has; until then its time comes again.
+ * 3. A job that ends before its sub-run has to stop it; until then the job's time comes again.
+ */
+export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<void> {
+  const job = found.value;
+  const { step } = job;
+  if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return;
+  const parent = await flow.world.store.load(RUNS, step.runId);
+  const depth = (parent?.value.parent?.depth ?? 0) + 1;
+  const workflowId = step.workflowId ?? "";
+  const version = await loadWorkflow(flow, job.org, workflowId, step.version ?? null);
+  const plan = version && (await planOf(flow, job.org, workflowId, version.version));
+  const refused = !parent
+    ? "its run is gone"
+    : depth > DEPTH_MAX
+      ? `workflows are nested more than ${DEPTH_MAX} deep`
+      : !plan
+        ? `there is no workflow \`${workflowId}\`${step.version === undefined ? "" : ` version ${step.version}`}`
+        : null;
+  const input = await payloadOf(flow, job.input);
+  const problems = refused === null && plan ? (plan.inputSchema?.problemsOf(input) ?? []) : [];
+  if (!parent || !plan || refused !== null || problems.length > 0) {
+    await giveUp(flow, found, refused ?? `the input does not fit the workflow's schema: ${problems.join("; ")}`);
+    return;
+  }
+  const runId = flow.world.random.id();
+  const { nowMs, settings } = given(flow);
+  const kept = await storeValue(
+    flow,
+    input,
+    `ctx:${runId}`,
+    nowMs + settings.run.deadlineMs + settings.retention.runsMs,
+  );
+  if (kept.kind === "too_large") {
+    await giveUp(flow, found, "its input is too large");
+    return;
+  }
+  const order = {
+    runId,
+    org: job.org,
+    version: version.version,
+    traceId: job.traceId,
+    labels: parent.value.labels,
+    priority: parent.value.priority ?? null,
+    submittedBy: job.submittedBy ?? null,
+    actorId: job.actorId,
+    traceparent: job.traceparent ?? null,
+    parent: { runId: step.runId, jobId: job.id, depth },
+  };
+  const run = openRun(plan, order, kept, { nowMs, deadlineMs: settings.run.deadlineMs });
+  const started = moveJob(job, "RUNNING", nowMs, {
+    step: { ...step, subRunId: runId },
+    attempt: job.attempt + 1,
+    dispatchedMs: nowMs,
+    dueMs: job.deadlineMs,
+  });
+  const created = await createRun(flow, plan, run, [put(JOBS, job.id, found, started)]);
+  if (created.kind === "full") await waitForSlot(flow, found, created);
+}
+
+async function waitForSlot(flow: Flow, found: Versioned<Job>, full: { current: number; limit: number }): Promise<void> {
+  const job = found.value;
+  const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given(flow));
+  const reason = `${full.current} of ${full.limit} runs of \`${job.org}\` are open`;
+  const next = { ...job, ...waiting(job, "throttled", "throttled", reason, delayMs, setBy, given(flow)) };
+  const committed = await apply(flow, { org: job.org, puts: [put(JOBS, job.id, found, next)] });
+  if (committed.kind === "committed") remind(flow, { id: job.id, version: found.version + 1, value: next });
+}
+
+async function giveUp(flow: Flow, found: Versioned<Job>, message: string): Promise<void> {
+  const { value: job } = found;
+  const history = remember(job, line(job, "failed", message, given(flow).nowMs));
+  const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
+  await settle(flow, found, end(job, "FAILED", { error, history }, given(flow)));
+}
+
+/** A sub-run has ended: so does the step that waited for it, or it tries once more. */
+export async function tellParent(flow: Flow, found: Versioned<Run>): Promise<void> {
+  const run = found.value;
+  if (!isRunFinal(run.state) || !run.parent || run.isParentTold) return;
+  const { store } = flow.world;
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const waits = await store.load(JOBS, run.parent.jobId);
+    if (!waits || isFinal(waits.value.state) || waits.value.step?.subRunId !== run.id) break;
+    const next = applySubRun(waits.value, run, await copyOutput(flow, run, waits.value), given(flow));
+    if (await settle(flow, waits, next)) break;
+    if (tries === TRIES_MAX - 1) return;
+  }
+  const told = { ...run, isParentTold: true, dueMs: flow.world.clock.now() + flow.settings.current.retention.runsMs };
+  await apply(flow, { org: run.org, puts: [put(RUNS, run.id, found, told)] });
+}
+
+export function applySubRun(job: Job, run: Run, output: Payload | null, moment: Given): Job {
+  if (run.state === "SUCCEEDED") {
+    const history = remember(job, { ...line(job, "succeeded", undefined, moment.nowMs), who: `run ${run.id}` });
+    return end(job, "SUCCEEDED", { output, error: null, history }, moment);
+  }
+  const error = {
+    ...(run.error ?? { name: "RunFailed" }),
+    message: `run ${run.id}: ${run.error?.message ?? run.state}`,
+  };
+  if (run.state !== "CANCELLED") return retryOrEnd(job, "failed", error, "unclassified", undefined, moment);
+  const history = remember(job, line(job, "failed", error.message, moment.nowMs));
+  return end(job, "FAILED", { error: { ...error, retryNever: true }, history }, moment);
+}
+
+/** A run takes its blobs with it; the step that waited for it may be needed for longer. */
+async function copyOutput(flow: Flow, { output }: Run, job: Job): Promise<Payload | null> {
+  if (output?.kind !== "pointer") return output;
+  const bytes = await flow.world.blobs.get(output.ptr);
+  if (bytes === null) return null;
+  const ptr = `res:${job.id}`;
+  const { run, retention } = flow.settings.current;
+  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + run.deadlineMs + 2 * retention.runsMs);
+  return { kind: "pointer", ptr, bytes: bytes.length };
+}
+
+async function payloadOf(flow: Flow, payload: Payload): Promise<unknown> {
+  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
+}
+
+/** The job has ended, its sub-run has not. */
+export async function stopSubRun(flow: Flow, found: Versioned<Job>): Promise<void> {
+  const { step, org, id } = found.value;
+  if (!step?.isSubRunLeft) return;
+  const runId = step.subRunId ?? "";
+  const why = `the step that waited for it ended as ${found.value.state}`;
+  const event = { kind: "cancel", by: `job ${id}`, why } as const;
+  const sub = await flow.world.store.load(RUNS, runId);
+  if (sub && !isRunFinal(sub.value.state))
+    await tellRun(flow, { org, runId, path: "engine" }, { kind: "event", event, besides: [] });
+  const { isSubRunLeft: _, ...kept } = step;
+  const dueMs = flow.world.clock.now() + flow.settings.current.retention.runsMs;
+  await apply(flow, { org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });
+}
+
+const DEPTH_MAX = 8;
+const TRIES_MAX = 8;

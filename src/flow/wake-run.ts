@@ -1,0 +1,56 @@
+import { end } from "../jobs/moves.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import { apply } from "./apply.ts";
+import { settle } from "./finish.ts";
+import { type Flow, given } from "./flow.ts";
+import { removeRecords } from "./remove-run.ts";
+import { startSubRun, stopSubRun, tellParent } from "./sub-run.ts";
+import { tellRun } from "./with-run.ts";
+
+/** The time of a run has come: its deadline, something left undone, a parent to be told, or the end of its retention. */
+export async function wakeRun(flow: Flow, found: Versioned<Run>): Promise<void> {
+  const { id, org, state, parent, isParentTold } = found.value;
+  if (!isRunFinal(state)) {
+    await tellRun(flow, { org, runId: id, path: "engine" }, { kind: "event", event: { kind: "time" }, besides: [] });
+  } else if (parent && !isParentTold) await tellParent(flow, found);
+  else await removeRecords(flow, found);
+}
+
+/**
+ * The time of a step's job has come, where that means something else than for other jobs. False: it does not.
+ *
+ * A job that has ended stays while its run does, whose steps point at it.
+ */
+export async function wakeStepJob(flow: Flow, found: Versioned<Job>): Promise<boolean> {
+  const job = found.value;
+  const { step } = job;
+  if (!step) return false;
+  const { nowMs } = given(flow);
+  if (isFinal(job.state)) {
+    if (step.isSubRunLeft) await stopSubRun(flow, found);
+    else return keepWithRun(flow, found);
+    return true;
+  }
+  if (nowMs >= job.deadlineMs && !(step.kind === "delay" && job.dueMs < job.deadlineMs)) return false;
+  if (step.kind === "delay" && job.state === "PENDING") {
+    if (nowMs < job.dueMs) return true;
+    const output = { kind: "inline", value: { until: new Date(job.dueMs).toISOString() } } as const;
+    await settle(flow, found, end(job, "SUCCEEDED", { output }, given(flow)));
+    return true;
+  }
+  if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;
+  if (job.wait) flow.arrivals.note(job.wait.retryClass, nowMs);
+  await startSubRun(flow, found);
+  return true;
+}
+
+async function keepWithRun(flow: Flow, found: Versioned<Job>): Promise<boolean> {
+  const { step, org } = found.value;
+  const run = await flow.world.store.load(RUNS, step?.runId ?? "");
+  if (!run) return false;
+  const dueMs = Math.max(run.value.dueMs, flow.world.clock.now() + flow.settings.current.retention.jobsMs / 7) + 1_000;
+  await apply(flow, { org, puts: [put(JOBS, found.id, found, { ...found.value, dueMs })] });
+  return true;
+}

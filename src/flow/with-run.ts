@@ -1,0 +1,89 @@
+import type { Job } from "../model/job.ts";
+import type { Guard, Put, Versioned } from "../ports/store.ts";
+import type { RunEvent } from "../workflow/advance.ts";
+import { advanceRun } from "./advance-run.ts";
+import type { Flow } from "./flow.ts";
+import type { Answered, Waiting } from "./run-desk.ts";
+import { withLock } from "./with-lock.ts";
+
+/**
+ * The run lock: whatever changes a run comes through here.
+ *
+ * 1. News of one run that meet in one process form a batch: one waiter, one lock, one load, one commit for all of them
+ *    (`run_lock.coalesce`; off, each comes for itself, as at the founding). So the waiters for a run are as many as the
+ *    processes, not as many as the results.
+ * 2. Who does not get the lock in time fails with `lock_busy`, and everybody in its batch with it: each comes back by its
+ *    own policy. People who wait at the gateway have a queue and a patience of their own.
+ * 3. What comes while the lock is held is taken in before it is given back, up to a limit: then others have their turn.
+ * 4. The lock saves work; the version of the run and the fence make it correct.
+ */
+export type News =
+  /** A step's job has ended: `found` is what the decision was based on. */
+  | {
+      readonly kind: "job";
+      readonly found: Versioned<Job>;
+      readonly next: Job;
+      readonly besides: readonly Put[];
+      readonly guards: readonly Guard[];
+    }
+  | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
+
+export interface RunKey {
+  readonly org: string;
+  readonly runId: string;
+  readonly path: RunPath;
+}
+
+/** Results come by the engine's path; what somebody waits for over HTTP by the gateway's. */
+export type RunPath = "engine" | "gateway";
+
+export const runLockKey = (runId: string): string => `cordum:wf:run:lock:${runId}`;
+
+export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> {
+  const shared = `${key.path} ${key.runId}`;
+  const queue = flow.settings.current.runLock.coalesce ? shared : flow.runs.ownKey(shared);
+  return new Promise((resolve, reject) => {
+    if (flow.runs.add(queue, { news, resolve, reject })) flow.desk.track(work(flow, key, queue));
+  });
+}
+
+async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
+  let hasMore = false;
+  do {
+    try {
+      hasMore = await hold(flow, key, queue, hasMore);
+    } catch (error) {
+      // What is left to be done then is due soon: the run says so itself (`dueMs`).
+      hasMore = false;
+      for (const { reject } of flow.runs.take(queue, Number.POSITIVE_INFINITY)) reject(error);
+    }
+  } while (hasMore || !flow.runs.leave(queue));
+}
+
+async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
+  const { ttlMs, engineWaitMs, gatewayWaitMs } = flow.settings.current.runLock;
+  const waitMs = path === "engine" ? engineWaitMs : gatewayWaitMs;
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path }, async (lease) => {
+    let hasMore = isGoingOn;
+    for (let round = 0; round < ROUNDS_MAX && !lease.signal.aborted; round++) {
+      if (!hasMore && flow.runs.isEmpty(queue)) break;
+      const batch = flow.runs.take(queue, BATCH_MAX);
+      hasMore = await settled(batch, () => advanceRun(flow, runId, batch, lease));
+    }
+    return hasMore && !lease.signal.aborted && !flow.desk.isClosed;
+  });
+}
+
+/** Whatever goes wrong with a batch goes wrong for each in it. */
+async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await run();
+  } catch (error) {
+    for (const { reject } of batch) reject(error);
+    return false;
+  }
+}
+
+/** Results that one commit takes in, and commits for which a lock is held before others have their turn. */
+const BATCH_MAX = 256;
+const ROUNDS_MAX = 16;

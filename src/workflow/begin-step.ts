@@ -1,0 +1,211 @@
+import { stepJobId } from "../model/run.ts";
+import { type Draft, fault, type Start, tooLarge } from "./draft.ts";
+import type { Act, Evaluated, PlanStep, Template } from "./plan.ts";
+import { causeOf, settleStep } from "./settle-step.ts";
+
+/**
+ * A step begins. What needs no time is done at once; the rest becomes a job (see `model/job.ts`, `StepRef`). Whatever is
+ * wrong with its expressions or its input is the step's failure, said in words.
+ */
+export function beginStep(draft: Draft, step: PlanStep, cause: number | undefined): void {
+  const input = inputOf(draft, step, null);
+  if (input.kind === "bad") {
+    fail(draft, step, input.name, input.problem, cause);
+    return;
+  }
+  const done = doneAtOnce(draft, step, input.value, null);
+  if (done) {
+    const line = draft.note("step_started", { stepId: step.id, ...causeOf(cause) });
+    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+    if (done.kind === "bad") {
+      fail(draft, step, "ExpressionFailed", done.problem, line);
+      return;
+    }
+    const { arm, value } = done;
+    if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
+    const output = draft.keep(value, outputPtr(draft, step));
+    if (output) settleStep(draft, step, "SUCCEEDED", { output, ...(arm === undefined ? {} : { arm }) });
+    else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+    return;
+  }
+  if (step.act.type === "parallel") {
+    const line = draft.note("step_started", { stepId: step.id, ...causeOf(cause) });
+    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+    return;
+  }
+  const start = startOf(draft, step, input.value, null);
+  if ("problem" in start) {
+    fail(draft, step, "ExpressionFailed", start.problem, cause);
+    return;
+  }
+  const jobId = stepJobId(draft.run.id, step.id, null);
+  const line = draft.note("step_started", { stepId: step.id, jobId, ...causeOf(cause) });
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
+  draft.starts.push(start);
+}
+
+export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
+  settleStep(draft, step, "FAILED", { error: fault(name, problem), ...causeOf(cause) });
+}
+
+type Child = { readonly item: unknown; readonly index: number } | null;
+
+type Rendered =
+  | { readonly kind: "ok"; readonly value: unknown }
+  | { readonly kind: "bad"; readonly name: string; readonly problem: string };
+
+/** The input as the step, or one child of it, gets it: rendered, and as its schema wants it. */
+export function inputOf(draft: Draft, step: PlanStep, child: Child): Rendered {
+  const rendered = rawInputOf(draft, step, child);
+  if (rendered.kind === "bad")
+    return { kind: "bad", name: "ExpressionFailed", problem: `\`input\`: ${rendered.problem}` };
+  const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
+  if (problems.length === 0) return rendered;
+  return { kind: "bad", name: "InputInvalid", problem: `the input does not fit its schema: ${problems.join("; ")}` };
+}
+
+function rawInputOf(draft: Draft, step: PlanStep, child: Child): Evaluated {
+  if (step.input) return step.input.render(draft.scope(step, step.input.refs, child));
+  if (child) return { kind: "ok", value: child.item };
+  const needsInput = step.act.type === "worker" || step.act.type === "subworkflow" || step.act.type === "transform";
+  return { kind: "ok", value: needsInput ? draft.valueOf(draft.run.input, "") : null };
+}
+
+type Done =
+  | { readonly kind: "done"; readonly value: unknown; readonly arm?: string }
+  | { readonly kind: "bad"; readonly problem: string };
+
+/** What a step that needs no time comes to; null for one that does. */
+export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done | null {
+  const { act } = step;
+  switch (act.type) {
+    case "transform":
+      return { kind: "done", value: input };
+    case "notify": {
+      const message = act.message.render(draft.scope(step, act.message.refs, child));
+      if (message.kind === "bad") return { kind: "bad", problem: `\`message\`: ${message.problem}` };
+      const text = asText(message.value);
+      draft.told.push({ stepId: step.id, level: act.level, message: text });
+      draft.note("notified", { stepId: step.id, why: text, ...(child ? { index: child.index } : {}) });
+      return { kind: "done", value: { message: text } };
+    }
+    case "condition": {
+      const answer = act.question.evaluate(draft.scope(step, act.question.refs));
+      if (answer.kind === "bad") return { kind: "bad", problem: `\`condition\`: ${answer.problem}` };
+      if (typeof answer.value !== "boolean") return { kind: "bad", problem: "`condition` is neither true nor false" };
+      return { kind: "done", value: answer.value, arm: answer.value ? "then" : "else" };
+    }
+    case "switch": {
+      const value = act.value.evaluate(draft.scope(step, act.value.refs));
+      if (value.kind === "bad") return { kind: "bad", problem: `\`switch\`: ${value.problem}` };
+      const text = asText(value.value);
+      const arm = act.cases.includes(text) ? text : "default";
+      return { kind: "done", value: arm, arm };
+    }
+    case "worker":
+    case "approval":
+    case "delay":
+    case "parallel":
+    case "subworkflow":
+      return null;
+    default:
+      return act satisfies never;
+  }
+}
+
+/** The job for a step that takes time, or for one child of it. */
+export function startOf(
+  draft: Draft,
+  step: PlanStep,
+  input: unknown,
+  child: Child,
+): Start | { readonly problem: string } {
+  const { act, meta, retry, timeoutMs } = step;
+  const index = child?.index ?? null;
+  const common = { stepId: step.id, index, input, meta, retry, timeoutMs } as const;
+  switch (act.type) {
+    case "worker":
+      return { ...common, kind: "worker", topic: act.topic };
+    case "approval": {
+      const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` asks for approval`);
+      if (reason.kind === "bad") return { problem: `\`reason\`: ${reason.problem}` };
+      return {
+        ...common,
+        kind: "approval",
+        topic: TOPICS.approval,
+        reason: reason.value,
+        bySubmitter: act.bySubmitter,
+      };
+    }
+    case "delay": {
+      const until = untilOf(draft, step, act, child);
+      return until.kind === "bad"
+        ? { problem: until.problem }
+        : { ...common, kind: "delay", topic: TOPICS.delay, untilMs: until.value };
+    }
+    case "subworkflow": {
+      const { workflowId, version } = act;
+      const which = { workflowId, ...(version === null ? {} : { version }) };
+      return { ...common, kind: "subworkflow", topic: TOPICS.subworkflow, ...which };
+    }
+    case "transform":
+    case "notify":
+    case "condition":
+    case "switch":
+    case "parallel":
+      return { problem: `a \`${act.type}\` step needs no job` };
+    default:
+      return act satisfies never;
+  }
+}
+
+/** What stands in the place of a topic on a job that is sent nowhere. */
+export const TOPICS = {
+  approval: "cordum.approval",
+  delay: "cordum.delay",
+  subworkflow: "cordum.subworkflow",
+} as const;
+
+function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay" }>, child: Child): Until {
+  const template = act.forSec ?? act.until;
+  if (!template) return { kind: "bad", problem: "neither `delay_sec` nor `delay_until`" };
+  const rendered = template.render(draft.scope(step, template.refs, child));
+  if (rendered.kind === "bad") return rendered;
+  const { value } = rendered;
+  if (act.forSec) {
+    const sec = typeof value === "string" ? Number(value) : value;
+    if (typeof sec !== "number" || !(sec >= 0 && sec <= DELAY_SEC_MAX)) {
+      return { kind: "bad", problem: `\`delay_sec\` must be from 0 to ${DELAY_SEC_MAX}, is ${asText(value)}` };
+    }
+    return { kind: "ok", value: Math.ceil(draft.nowMs + sec * 1_000) };
+  }
+  const atMs = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  if (!Number.isFinite(atMs) || atMs > draft.nowMs + DELAY_SEC_MAX * 1_000) {
+    return {
+      kind: "bad",
+      problem: `\`delay_until\` must be a time such as \`2030-01-01T00:00:00Z\`, at most a year ahead, is ${asText(value)}`,
+    };
+  }
+  return { kind: "ok", value: Math.max(atMs, draft.nowMs) };
+}
+
+type Until = { readonly kind: "ok"; readonly value: number } | { readonly kind: "bad"; readonly problem: string };
+
+function renderText(
+  draft: Draft,
+  step: PlanStep,
+  template: Template | null,
+  child: Child,
+  fallback: string,
+): { readonly kind: "ok"; readonly value: string } | { readonly kind: "bad"; readonly problem: string } {
+  if (!template) return { kind: "ok", value: fallback };
+  const rendered = template.render(draft.scope(step, template.refs, child));
+  return rendered.kind === "bad" ? rendered : { kind: "ok", value: asText(rendered.value).slice(0, REASON_LENGTH_MAX) };
+}
+
+export const outputPtr = (draft: Draft, step: PlanStep): string => `res:${stepJobId(draft.run.id, step.id, null)}`;
+
+const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
+
+const DELAY_SEC_MAX = 366 * 24 * 3_600;
+const REASON_LENGTH_MAX = 1_000;

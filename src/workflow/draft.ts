@@ -1,0 +1,276 @@
+import type { JobState, Payload, StepRef, StepRetry } from "../model/job.ts";
+import {
+  isRunFinal,
+  LINES_MAX,
+  type Run,
+  type RunState,
+  type StepRun,
+  type StepState,
+  type TimelineEvent,
+  type TimelineLine,
+} from "../model/run.ts";
+import type { WireError } from "../retry/contract.ts";
+import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "./plan.ts";
+import type { Values } from "./values.ts";
+
+/**
+ * A run while a decision about it is being made: what has changed so far, and what has to be done besides. It lives for
+ * one call of `advance`; nothing outside ever sees a half of it.
+ */
+export class Draft {
+  readonly plan: Plan;
+  readonly nowMs: number;
+  readonly limits: Limits;
+  readonly #values: Values;
+  #run: Run;
+  readonly #steps: Record<string, StepRun>;
+  readonly #lines: TimelineLine[];
+  readonly starts: Start[] = [];
+  readonly stops: Stop[] = [];
+  readonly told: Told[] = [];
+  readonly blobs: Blob[] = [];
+  /** Something is left to be done at once, which did not fit into this commit. */
+  hasMore = false;
+
+  constructor(plan: Plan, run: Run, values: Values, nowMs: number, limits: Limits) {
+    this.plan = plan;
+    this.nowMs = nowMs;
+    this.limits = limits;
+    this.#values = values;
+    this.#run = run;
+    this.#steps = { ...run.steps };
+    this.#lines = [...run.lines];
+  }
+
+  get run(): Run {
+    return this.#run;
+  }
+
+  set(facts: Partial<Run>): void {
+    this.#run = { ...this.#run, ...facts };
+  }
+
+  replace(run: Run): void {
+    this.#run = run;
+  }
+
+  step(id: string): StepRun | undefined {
+    return this.#steps[id];
+  }
+
+  stateOf(id: string): StepState {
+    return this.#steps[id]?.state ?? "PENDING";
+  }
+
+  setStep(id: string, step: StepRun): void {
+    this.#steps[id] = step;
+  }
+
+  /** Adds a line to the timeline; answers its number. */
+  note(event: TimelineEvent, facts: Omit<TimelineLine, "seq" | "atMs" | "event"> = {}): number {
+    const seq = this.#run.lineCount;
+    const { why, ...rest } = facts;
+    const line = { seq, atMs: this.nowMs, event, ...rest };
+    this.#lines.push(why === undefined ? line : { ...line, why: why.slice(0, WHY_LENGTH_MAX) });
+    this.#run = { ...this.#run, lineCount: seq + 1 };
+    return seq;
+  }
+
+  valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): unknown {
+    return this.#values.of(payload, stepId);
+  }
+
+  /** A value as it is kept: on the run while there is room, else in the blob store under `ptr`; null when it is too large. */
+  keep(value: unknown, ptr: string): Payload | null {
+    const text = JSON.stringify(value ?? null);
+    const bytes = bytesOf(text);
+    const inlineBytes = this.#run.inlineBytes + bytes;
+    if (inlineBytes <= this.limits.inlineBytesMax) {
+      this.#run = { ...this.#run, inlineBytes };
+      return { kind: "inline", value: value ?? null };
+    }
+    if (bytes > this.limits.blobBytesMax) return null;
+    this.blobs.push({ ptr, text });
+    return { kind: "pointer", ptr, bytes };
+  }
+
+  /** What is kept elsewhere stays there. */
+  keepPayload(payload: Payload | null, ptr: string): Payload {
+    if (payload?.kind === "pointer") return payload;
+    // A job's own output is smaller than that.
+    return this.keep(payload?.value ?? null, ptr) ?? { kind: "inline", value: null };
+  }
+
+  /** What an expression can see: no more than it reads, so that no more has to be loaded. */
+  scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
+    const { id, workflowId, org, input } = this.#run;
+    const steps: Record<string, StepView> = {};
+    for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
+    return {
+      run: { id, workflow_id: workflowId, tenant: org },
+      ...(refs.input ? { input: this.#values.of(input, "") } : {}),
+      ...(refs.steps.size > 0 ? { steps } : {}),
+      ...(refs.context ? { context: this.#context(step) } : {}),
+      ...(child ?? {}),
+    };
+  }
+
+  #viewOf(stepId: string): StepView {
+    const step = this.#steps[stepId];
+    const { name = "Error", message = "" } = step?.error ?? {};
+    return {
+      state: step?.state ?? "PENDING",
+      output: this.#outputOf(stepId),
+      error: step?.error ? { name, message } : null,
+    };
+  }
+
+  #outputOf(stepId: string): unknown {
+    const output = this.#steps[stepId]?.output;
+    return output === undefined ? null : this.#values.of(output, stepId);
+  }
+
+  #context(step: PlanStep | null): unknown {
+    const context: Record<string, unknown> = {};
+    for (const id of this.plan.order) {
+      const { outputPath } = this.plan.steps.get(id) ?? {};
+      if (!outputPath || (step !== null && !step.ancestors.has(id))) continue;
+      if (this.#steps[id]?.output !== undefined) putAt(context, outputPath, this.#outputOf(id));
+    }
+    return context;
+  }
+
+  /** The run as it is to be written, and the lines that no longer stand on it. */
+  finish(): { readonly run: Run; readonly page: readonly TimelineLine[] | null } {
+    const isTooLong = this.#lines.length > LINES_MAX;
+    const page = isTooLong ? this.#lines.slice(0, this.#lines.length - LINES_MAX / 2) : null;
+    const lines = page ? this.#lines.slice(page.length) : this.#lines;
+    const run = { ...this.#run, steps: inOrder(this.plan, this.#steps), lines, updatedMs: this.nowMs };
+    return { run: { ...run, dueMs: this.#dueMs(run) }, page };
+  }
+
+  #dueMs({ state, deadlineMs, parent }: Run): number {
+    // A parent is told by whoever wrote this; if that process dies, by the sweeper.
+    if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
+    return this.hasMore ? Math.min(deadlineMs, this.nowMs + LEFT_MS) : Math.max(deadlineMs, this.nowMs + LEFT_MS);
+  }
+}
+
+export interface Limits {
+  readonly inlineBytesMax: number;
+  readonly blobBytesMax: number;
+  /** Children of a `for_each` that may still be made in this commit. */
+  readonly startsMax: number;
+  /** How long a run that has ended is kept. */
+  readonly keptMs: number;
+}
+
+/** A job to be made. */
+export interface Start {
+  readonly stepId: string;
+  readonly index: number | null;
+  readonly kind: StepRef["kind"];
+  /** Where it is sent; what stands in for that where it is sent nowhere. */
+  readonly topic: string;
+  readonly input: unknown;
+  readonly meta: StepMeta;
+  readonly retry: StepRetry | null;
+  readonly timeoutMs: number | null;
+  /** `delay`. */
+  readonly untilMs?: number;
+  /** `approval`. */
+  readonly reason?: string;
+  readonly bySubmitter?: boolean;
+  /** `subworkflow`. */
+  readonly workflowId?: string;
+  readonly version?: number;
+}
+
+/** A job, or all open children of a step, that nobody waits for any more. */
+export type Stop =
+  | { readonly kind: "job"; readonly stepId: string; readonly jobId: string; readonly why: string }
+  | { readonly kind: "children"; readonly stepId: string; readonly why: string };
+
+/** What a `notify` step says. */
+export interface Told {
+  readonly stepId: string;
+  readonly level: "INFO" | "WARN" | "ERROR";
+  readonly message: string;
+}
+
+/** To be put into the blob store before the commit. */
+export interface Blob {
+  readonly ptr: string;
+  readonly text: string;
+}
+
+export type SettledState = Exclude<StepState, "PENDING" | "RUNNING">;
+
+export const stepStateOf: Readonly<
+  Record<Extract<JobState, "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED">, SettledState>
+> = {
+  SUCCEEDED: "SUCCEEDED",
+  FAILED: "FAILED",
+  // Somebody cancelled the job, not the run: the step was not done.
+  CANCELLED: "FAILED",
+  TIMEOUT: "TIMEOUT",
+  DENIED: "DENIED",
+};
+
+export const runEventOf: Readonly<Record<Exclude<RunState, "RUNNING" | "PAUSED" | "ENDING">, TimelineEvent>> = {
+  SUCCEEDED: "run_succeeded",
+  FAILED: "run_failed",
+  CANCELLED: "run_cancelled",
+  TIMEOUT: "run_timed_out",
+};
+
+export const stepEventOf: Readonly<Record<StepState, TimelineEvent>> = {
+  PENDING: "step_started",
+  RUNNING: "step_started",
+  SUCCEEDED: "step_succeeded",
+  FAILED: "step_failed",
+  SKIPPED: "step_skipped",
+  CANCELLED: "step_cancelled",
+  TIMEOUT: "step_timed_out",
+  DENIED: "step_denied",
+};
+
+export const tooLarge = (what: string): WireError =>
+  fault("TooLarge", `${what} is larger than what can be kept; hand large values on by pointer`);
+
+export const fault = (name: string, message: string): WireError => ({
+  name,
+  message: message.slice(0, WHY_LENGTH_MAX),
+});
+
+/** In UTF-8. */
+export const bytesOf = (text: string): number => ENCODER.encode(text).length;
+const ENCODER = new TextEncoder();
+
+function putAt(target: Record<string, unknown>, path: readonly string[], value: unknown): void {
+  let at = target;
+  for (const key of path.slice(0, -1)) {
+    const next = at[key];
+    if (typeof next === "object" && next !== null) at = next as Record<string, unknown>;
+    else {
+      const made: Record<string, unknown> = {};
+      at[key] = made;
+      at = made;
+    }
+  }
+  const last = path.at(-1);
+  if (last !== undefined) at[last] = value;
+}
+
+function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<string, StepRun> {
+  const ordered: Record<string, StepRun> = {};
+  for (const id of plan.order) {
+    const step = steps[id];
+    if (step) ordered[id] = step;
+  }
+  return ordered;
+}
+
+const WHY_LENGTH_MAX = 1_000;
+/** When the sweeper takes over what the process that wrote it has left undone. */
+const LEFT_MS = 5_000;

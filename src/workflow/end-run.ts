@@ -1,0 +1,67 @@
+import { isRunFinal, isStepSettled, type RunEnd } from "../model/run.ts";
+import type { WireError } from "../retry/contract.ts";
+import { type Draft, fault, runEventOf, tooLarge } from "./draft.ts";
+import { cancelStep, causeOf } from "./settle-step.ts";
+
+/**
+ * The end of a run.
+ *
+ * 1. It ends once: what it ends as is decided by whoever comes first.
+ * 2. Whatever is open is stopped, whatever has not begun never begins. Where that is more than one commit holds, the run
+ *    is ENDING until the last one has been stopped; it keeps its slot until then.
+ */
+export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cause?: number, who?: string): void {
+  const { run } = draft;
+  if (isRunFinal(run.state) || run.state === "ENDING") return;
+  const from = draft.note("run_ending", {
+    ...(who === undefined ? {} : { who }),
+    ...(error === null ? {} : { why: error.message }),
+    ...causeOf(cause),
+  });
+  draft.set({ state: "ENDING", endsAs: { state, error } });
+  for (const id of draft.plan.order) {
+    const step = draft.plan.steps.get(id);
+    if (step) cancelStep(draft, step, `the run ends as ${state}`, from);
+  }
+}
+
+/** Ends the run for good if nothing is left of it. */
+export function concludeRun(draft: Draft): void {
+  const { run, plan } = draft;
+  // A run that is paused ends when it goes on: whoever paused it may want to look.
+  if (isRunFinal(run.state) || run.state === "PAUSED" || !plan.order.every((id) => isStepSettled(draft.stateOf(id))))
+    return;
+  if (run.state === "ENDING") {
+    conclude(draft, run.endsAs?.state ?? "FAILED", run.endsAs?.error ?? null);
+    return;
+  }
+  const output = outputOf(draft);
+  if (output.kind === "bad") {
+    conclude(draft, "FAILED", fault("ExpressionFailed", `the run's \`output\`: ${output.problem}`));
+    return;
+  }
+  const kept = draft.keep(output.value, `res:${run.id}`);
+  draft.set({ output: kept });
+  if (kept) conclude(draft, "SUCCEEDED", null);
+  else conclude(draft, "FAILED", tooLarge("the run's output"));
+}
+
+function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
+  draft.note(runEventOf[state], error === null ? {} : { why: error.message });
+  const { endsAs: _, ...rest } = draft.run;
+  draft.replace({ ...rest, state, error, ...(rest.parent ? { isParentTold: false } : {}) });
+}
+
+/** As the definition says; else what the last steps have put out. Children of a `for_each` keep theirs to themselves. */
+function outputOf(draft: Draft) {
+  const { plan } = draft;
+  if (plan.output) return plan.output.render(draft.scope(null, plan.output.refs));
+  const outputs: Record<string, unknown> = {};
+  for (const id of plan.order) {
+    const step = plan.steps.get(id);
+    const { state, output } = draft.step(id) ?? {};
+    if (!step || step.branchOf !== null || step.dependents.length > 0 || state !== "SUCCEEDED") continue;
+    if (output !== undefined && output.kind !== "children") outputs[id] = draft.valueOf(output, id);
+  }
+  return { kind: "ok", value: outputs } as const;
+}

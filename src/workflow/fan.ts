@@ -1,0 +1,159 @@
+import type { Job } from "../model/job.ts";
+import { type Fan, stepJobId } from "../model/run.ts";
+import type { WireError } from "../retry/contract.ts";
+import { doneAtOnce, fail, inputOf, outputPtr, startOf } from "./begin-step.ts";
+import { type Draft, fault, tooLarge } from "./draft.ts";
+import type { ForEach, PlanStep } from "./plan.ts";
+import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
+
+/**
+ * `for_each`.
+ *
+ * 1. The list is evaluated once, when the step begins; its children are jobs of their own, made in order, no more open at
+ *    once than `max_parallel`, no more in one commit than `startsMax`.
+ * 2. The run keeps counts only: what a child costs does not depend on how many there are (L45).
+ * 3. What needs no time is done for all of them at once, and makes no children.
+ */
+export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: number | undefined): void {
+  const items = each.items.evaluate(draft.scope(step, each.items.refs));
+  if (items.kind === "bad") {
+    fail(draft, step, "ExpressionFailed", `\`for_each\`: ${items.problem}`, cause);
+    return;
+  }
+  const list = items.value;
+  if (!Array.isArray(list)) {
+    fail(draft, step, "ExpressionFailed", "`for_each` is not a list", cause);
+    return;
+  }
+  if (list.length > ITEMS_MAX) {
+    const problem = `\`for_each\` has ${list.length} items; at most ${ITEMS_MAX} are taken`;
+    fail(draft, step, "TooManyItems", problem, cause);
+    return;
+  }
+  const payload = draft.keep(list, `ctx:${stepJobId(draft.run.id, step.id, null)}`);
+  if (!payload) {
+    settleStep(draft, step, "FAILED", { error: tooLarge("the list of `for_each`"), ...causeOf(cause) });
+    return;
+  }
+  const line = draft.note("step_started", { stepId: step.id, why: `${list.length} items`, ...causeOf(cause) });
+  if (step.act.type === "transform" || step.act.type === "notify") {
+    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+    doAll(draft, step, list);
+    return;
+  }
+  const fan = { items: payload, count: list.length, spawned: 0, open: 0, succeeded: 0, failed: 0, cancelled: 0 };
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan });
+  spawn(draft, step, each);
+}
+
+function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
+  const outputs: unknown[] = [];
+  for (const [index, item] of list.entries()) {
+    const child = { item, index };
+    const input = inputOf(draft, step, child);
+    if (input.kind === "bad") {
+      fail(draft, step, input.name, `item ${index}: ${input.problem}`, undefined);
+      return;
+    }
+    const done = doneAtOnce(draft, step, input.value, child);
+    if (done?.kind !== "done") {
+      fail(draft, step, "ExpressionFailed", `item ${index}: ${done?.problem ?? "takes time"}`, undefined);
+      return;
+    }
+    outputs.push(done.value);
+  }
+  const output = draft.keep(outputs, outputPtr(draft, step));
+  if (output) settleStep(draft, step, "SUCCEEDED", { output });
+  else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+}
+
+/** Makes the next children while there is room, and ends the step when the last one has ended. */
+export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
+  for (;;) {
+    const fan = draft.step(step.id)?.fan;
+    if (!fan || draft.stateOf(step.id) !== "RUNNING") return;
+    if (fan.endsAs !== undefined || fan.spawned >= fan.count) {
+      judge(draft, step, each, fan);
+      return;
+    }
+    if (fan.open >= each.parallelMax || draft.run.state !== "RUNNING") return;
+    if (draft.starts.length >= draft.limits.startsMax) {
+      draft.hasMore = true;
+      return;
+    }
+    spawnOne(draft, step, each, fan);
+  }
+}
+
+function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
+  const index = fan.spawned;
+  const items = draft.valueOf(fan.items, step.id) as readonly unknown[];
+  const child = { item: items[index], index };
+  const spawned = { ...fan, spawned: index + 1 };
+  const input = inputOf(draft, step, child);
+  const start = input.kind === "bad" ? null : startOf(draft, step, input.value, child);
+  if (input.kind === "bad" || start === null || "problem" in start) {
+    const problem = input.kind === "bad" ? input.problem : start && "problem" in start ? start.problem : "";
+    const error = fault(input.kind === "bad" ? input.name : "ExpressionFailed", `item ${index}: ${problem}`);
+    countEnd(draft, step, each, { ...spawned, open: spawned.open + 1 }, index, error);
+    return;
+  }
+  setFan(draft, step, { ...spawned, open: spawned.open + 1 });
+  draft.starts.push(start);
+}
+
+/** A child has ended; `problem` says what is wrong with an output that its job was content with. */
+export function endChild(draft: Draft, step: PlanStep, each: ForEach, job: Job, problem: WireError | null): void {
+  const fan = draft.step(step.id)?.fan;
+  if (!fan || draft.stateOf(step.id) !== "RUNNING") return;
+  const index = job.step?.index ?? 0;
+  const error = problem ?? (job.state === "SUCCEEDED" ? null : (job.error ?? fault("StepFailed", job.state)));
+  countEnd(draft, step, each, fan, index, error);
+}
+
+/** Children that were stopped because nobody waits for them any more. */
+export function stopChildren(draft: Draft, step: PlanStep, each: ForEach, count: number): void {
+  const fan = draft.step(step.id)?.fan;
+  if (!fan) return;
+  const stopped = { ...fan, open: fan.open - count, cancelled: fan.cancelled + count };
+  setFan(draft, step, stopped);
+  judge(draft, step, each, stopped);
+}
+
+function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: number, error: WireError | null): void {
+  const ended = { ...fan, open: fan.open - 1 };
+  if (error === null) {
+    setFan(draft, step, { ...ended, succeeded: ended.succeeded + 1 });
+    return;
+  }
+  if (ended.failed < FAILURES_TOLD) {
+    draft.note("child_failed", {
+      stepId: step.id,
+      index,
+      jobId: stepJobId(draft.run.id, step.id, index),
+      why: error.message,
+      ...causeOf(draft.step(step.id)?.line),
+    });
+  }
+  const failed = { ...ended, failed: ended.failed + 1, error: ended.error ?? error };
+  const isOver = each.mode === "fail_fast" && failed.failed > each.failuresMax && failed.endsAs === undefined;
+  setFan(draft, step, isOver ? { ...failed, endsAs: "FAILED" } : failed);
+}
+
+/** Ends the step when no child is open and none is to come. */
+function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
+  if (fan.open > 0) return;
+  const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);
+  if (fan.endsAs === "CANCELLED") cancelStep(draft, step, "the run ended");
+  else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
+  else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children" } });
+}
+
+function setFan(draft: Draft, step: PlanStep, fan: Fan): void {
+  const before = draft.step(step.id);
+  if (before) draft.setStep(step.id, { ...before, fan });
+}
+
+export const ITEMS_MAX = 10_000;
+/** The timeline tells of so many failed children; the others are in the counts and on their jobs. */
+const FAILURES_TOLD = 10;

@@ -1,0 +1,98 @@
+import type { Payload } from "../model/job.ts";
+import { isStepSettled, type Run, type StepOutput, type StepRun, type TimelineLine } from "../model/run.ts";
+import type { JobPriority } from "../wire/packet.ts";
+import { bytesOf } from "./draft.ts";
+import type { Plan } from "./plan.ts";
+
+/** Who wants a run of what. */
+export interface RunOrder {
+  readonly runId: string;
+  readonly org: string;
+  readonly version: number;
+  readonly traceId: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly priority: JobPriority | null;
+  readonly submittedBy: string | null;
+  readonly actorId: string | null;
+  readonly traceparent: string | null;
+  readonly parent: Run["parent"] | null;
+}
+
+/** A run that nothing has happened to yet; `advance` with the news `time` begins it. */
+export function openRun(
+  plan: Plan,
+  order: RunOrder,
+  input: Payload,
+  moment: { readonly nowMs: number; readonly deadlineMs: number },
+): Run {
+  const { nowMs } = moment;
+  const { submittedBy, actorId, traceparent, parent, priority } = order;
+  const deadlineMs = nowMs + (plan.timeoutMs ?? moment.deadlineMs);
+  return {
+    id: order.runId,
+    org: order.org,
+    workflowId: plan.id,
+    version: order.version,
+    state: "RUNNING",
+    createdMs: nowMs,
+    updatedMs: nowMs,
+    deadlineMs,
+    dueMs: deadlineMs,
+    traceId: order.traceId,
+    input,
+    output: null,
+    error: null,
+    steps: {},
+    lines: [{ seq: 0, atMs: nowMs, event: "run_started", ...(submittedBy === null ? {} : { who: submittedBy }) }],
+    lineCount: 1,
+    inlineBytes: input.kind === "inline" ? bytesOf(JSON.stringify(input.value ?? null)) : 0,
+    labels: order.labels,
+    lock: null,
+    ...(submittedBy === null ? {} : { submittedBy }),
+    ...(actorId === null ? {} : { actorId }),
+    ...(traceparent === null ? {} : { traceparent }),
+    ...(priority === null ? {} : { priority }),
+    ...(parent ? { parent } : {}),
+  };
+}
+
+/**
+ * The step from which on everything is done again, and all that comes after it. The branches of a `parallel` step are its
+ * own: it cannot be done again with half of them.
+ */
+export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
+  const after = new Set([fromStep]);
+  for (let size = 0; size !== after.size; ) {
+    size = after.size;
+    for (const id of plan.order) {
+      const step = plan.steps.get(id);
+      if (step?.dependsOn.some((before) => after.has(before))) after.add(id);
+      if (step && step.branchOf !== null && after.has(id)) after.add(step.branchOf);
+    }
+  }
+  return after;
+}
+
+/** The steps of an earlier run that need not be done again, with the outputs that they had. */
+export function keepSteps(
+  plan: Plan,
+  run: Run,
+  before: Run,
+  fromStep: string,
+  outputOf: (stepId: string, output: StepOutput) => Payload,
+): Run {
+  const again = stepsAfter(plan, fromStep);
+  const steps: Record<string, StepRun> = {};
+  const lines: TimelineLine[] = [...run.lines];
+  for (const id of plan.order) {
+    const step = before.steps[id];
+    const isKept = step && !again.has(id) && (step.state === "SUCCEEDED" || step.state === "SKIPPED");
+    if (!isKept || !isStepSettled(step.state)) continue;
+    const { fan: _, jobId: __, output, ...kept } = step;
+    const seq = run.lineCount + lines.length - run.lines.length;
+    steps[id] = { ...kept, ...(output === undefined ? {} : { output: outputOf(id, output) }), line: seq };
+    lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `of run ${before.id}`, cause: 0 });
+  }
+  const lineCount = run.lineCount + lines.length - run.lines.length;
+  return { ...run, steps, lines, lineCount, rerunOf: { runId: before.id, fromStep } };
+}

@@ -1,0 +1,86 @@
+import { isRunFinal, isStepFailure, REJOINABLE, type Run, type StepRun } from "../model/run.ts";
+import { stepsAfter } from "./open-run.ts";
+import type { Plan, PlanStep } from "./plan.ts";
+
+/**
+ * A step's job gets a second life: its run takes it back, so that its result is not ignored (L42).
+ *
+ * 1. The step is RUNNING again, and what was skipped or cancelled because it had failed is as if nothing had happened.
+ * 2. A run that has ended because of it is RUNNING again: the caller sees to it that it passes the gate.
+ * 3. A run that went on without the step (its `on_error` says so), and did what follows, cannot take it back: that would do
+ *    things twice.
+ */
+export type Rejoined =
+  | { readonly kind: "rejoined"; readonly run: Run; readonly isReopened: boolean }
+  | { readonly kind: "objection"; readonly why: string };
+
+export function rejoin(
+  plan: Plan,
+  run: Run,
+  ref: { readonly stepId: string; readonly index?: number },
+  who: string,
+  moment: { readonly nowMs: number; readonly deadlineMs: number },
+): Rejoined {
+  const step = plan.steps.get(ref.stepId);
+  const before = run.steps[ref.stepId];
+  if (!step || !before) return objection(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
+  const isOver = isRunFinal(run.state);
+  if (isOver && !REJOINABLE.includes(run.state)) return objection(`run \`${run.id}\` is ${run.state}`);
+  const restored = restore(step, before, ref.index);
+  if (typeof restored === "string") return objection(restored);
+  const after = stepsAfter(plan, ref.stepId);
+  const done = [...after].find((id) => id !== ref.stepId && hasHappened(run.steps[id]));
+  if (done !== undefined) return objection(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
+  const steps: Record<string, StepRun> = {};
+  for (const [id, known] of Object.entries(run.steps)) {
+    if (id === ref.stepId) steps[id] = { ...restored, line: run.lineCount };
+    // What the end of the run has cut off begins as if it had never been asked for; its job stays as it ended.
+    else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
+    else if (isOver && known.state === "CANCELLED" && known.jobId !== undefined) {
+      return objection(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
+    }
+  }
+  const line = { seq: run.lineCount, atMs: moment.nowMs, event: "run_rejoined", stepId: ref.stepId, who } as const;
+  const { endsAs: _, isParentTold: __, ...rest } = run;
+  const deadlineMs = isOver ? moment.nowMs + (plan.timeoutMs ?? moment.deadlineMs) : run.deadlineMs;
+  return {
+    kind: "rejoined",
+    isReopened: isOver,
+    run: {
+      ...rest,
+      state: isOver ? "RUNNING" : run.state,
+      error: null,
+      steps,
+      lines: [...run.lines, line],
+      lineCount: run.lineCount + 1,
+      deadlineMs,
+      dueMs: deadlineMs,
+      updatedMs: moment.nowMs,
+    },
+  };
+}
+
+function restore(step: PlanStep, before: StepRun, index: number | undefined): StepRun | string {
+  const { error: _, endedMs: __, output: ___, why: ____, ...kept } = before;
+  if (index === undefined) {
+    if (!isStepFailure(before.state)) return `step \`${step.id}\` is ${before.state}`;
+    return { ...kept, state: "RUNNING" };
+  }
+  const { fan } = before;
+  if (!fan || fan.failed === 0) return `no child of step \`${step.id}\` has failed`;
+  if (before.state !== "RUNNING" && !isStepFailure(before.state)) return `step \`${step.id}\` is ${before.state}`;
+  if (fan.cancelled > 0 || fan.endsAs !== undefined)
+    return `the other children of step \`${step.id}\` were stopped; rerun the run from it`;
+  const { error: _error, ...counts } = fan;
+  const failed = fan.failed - 1;
+  const first = failed > 0 && fan.error ? { error: fan.error } : {};
+  return { ...kept, state: "RUNNING", fan: { ...counts, ...first, failed, open: fan.open + 1 } };
+}
+
+/** Something was done that cannot be taken back. */
+function hasHappened(step: StepRun | undefined): boolean {
+  if (!step) return false;
+  return step.state !== "SKIPPED" && !(step.state === "CANCELLED" && step.jobId === undefined && !step.fan);
+}
+
+const objection = (why: string): Rejoined => ({ kind: "objection", why });

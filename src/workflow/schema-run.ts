@@ -1,0 +1,78 @@
+/** One check of a value against a schema: where it is, what was found, and how much work is left. */
+import { kindOf } from "./fields.ts";
+import { partText } from "./problems.ts";
+
+/** Whether the value fits; what does not is told to the run. */
+export type Check = (value: unknown, run: SchemaRun) => boolean;
+
+export const SCHEMA_RUN_LIMITS = { problems: 8, steps: 2_000_000, depth: 128 } as const;
+
+export class SchemaRun {
+  readonly problems: string[] = [];
+  readonly #place: (string | number)[];
+  #steps: number = SCHEMA_RUN_LIMITS.steps;
+  #depth = 0;
+  #quiet = 0;
+  #isOver = false;
+
+  /** `name`: what the value as a whole is called. */
+  constructor(name: string) {
+    this.#place = [name];
+  }
+
+  /** False, so that a check can end with it. */
+  fail(text: string): false {
+    if (this.#quiet === 0 && this.problems.length < SCHEMA_RUN_LIMITS.problems) {
+      this.problems.push(`${this.#place.map(partText).join("")}: ${text}`);
+    }
+    return false;
+  }
+
+  must(what: string, value: unknown): false {
+    return this.fail(`must be ${what}, is ${kindOf(value)}`);
+  }
+
+  /** False when there was too much to do: then nothing more is looked at. */
+  charge(steps: number): boolean {
+    this.#steps -= steps;
+    return this.#steps >= 0 || this.#stop("is too large to be checked against its schema");
+  }
+
+  get isDone(): boolean {
+    return this.#isOver || (this.#quiet === 0 && this.problems.length >= SCHEMA_RUN_LIMITS.problems);
+  }
+
+  /** What is under a name or index of the value. */
+  within(part: string | number, check: Check, value: unknown): boolean {
+    this.#place.push(part);
+    const isFine = this.check(check, value);
+    this.#place.pop();
+    return isFine;
+  }
+
+  check(check: Check, value: unknown): boolean {
+    if (this.isDone || !this.charge(1)) return false;
+    if (this.#depth >= SCHEMA_RUN_LIMITS.depth)
+      return this.#stop(`is nested more than ${SCHEMA_RUN_LIMITS.depth} deep`);
+    this.#depth += 1;
+    const isFine = check(value, this);
+    this.#depth -= 1;
+    return isFine;
+  }
+
+  /** Whether it fits, without saying what does not. */
+  asks(check: Check, value: unknown): boolean {
+    this.#quiet += 1;
+    const isFine = this.check(check, value);
+    this.#quiet -= 1;
+    return isFine;
+  }
+
+  /** Is told even where nothing else is: what was not looked at does not fit. */
+  #stop(text: string): false {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.problems.unshift(`${partText(this.#place[0] ?? "", 0)}: ${text}`);
+    return false;
+  }
+}

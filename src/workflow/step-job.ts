@@ -1,0 +1,129 @@
+import { requestApproval } from "../jobs/approval.ts";
+import { newJob } from "../jobs/life.ts";
+import type { Given } from "../jobs/moves.ts";
+import type { Job, Payload, StepRef } from "../model/job.ts";
+import { type Run, stepJobId } from "../model/run.ts";
+import type { Start } from "./draft.ts";
+
+/**
+ * The job for a step. It is of the run's tenant, submitter and trace; its labels say where it belongs, for policies and
+ * people alike. A worker's job still has to pass the safety kernel; the others are where they wait already.
+ */
+export function stepJob(run: Run, start: Start, input: Payload, given: Given): Job {
+  const { meta, timeoutMs } = start;
+  const fresh = newJob(
+    {
+      org: run.org,
+      topic: start.topic,
+      input: null,
+      isStamped: false,
+      inputPtr: null,
+      jobId: null,
+      priority: meta.priority ?? run.priority ?? "batch",
+      labels: {
+        ...run.labels,
+        ...meta.labels,
+        workflow_id: run.workflowId,
+        run_id: run.id,
+        step_id: start.stepId,
+      },
+      riskTags: meta.riskTags,
+      requires: meta.requires,
+      capability: meta.capability,
+      actorId: meta.actorId ?? run.actorId ?? null,
+      idempotencyKey: null,
+      traceId: run.traceId,
+      actorType: meta.actorType,
+      packId: meta.packId,
+      submittedBy: run.submittedBy ?? null,
+      traceparent: run.traceparent ?? null,
+    },
+    { jobId: stepJobId(run.id, start.stepId, start.index), traceId: run.traceId },
+    input,
+    given,
+  );
+  const job: Job = {
+    ...fresh,
+    step: refOf(run, start),
+    ...(timeoutMs === null ? {} : deadline(fresh, timeoutMs, given)),
+  };
+  return waitingFor(job, start, given);
+}
+
+function waitingFor(job: Job, start: Start, given: Given): Job {
+  const { nowMs, settings } = given;
+  switch (start.kind) {
+    case "worker":
+      return job;
+    case "approval": {
+      const expiresMs = start.timeoutMs ?? settings.approval.expiresMs;
+      const asked = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
+      const approval = { expiresMs, bySubmitter: start.bySubmitter ?? false };
+      const reason = start.reason ?? "";
+      return requestApproval(
+        asked,
+        { effect: "require_approval", ruleId: null, reason, snapshot: STEP_SNAPSHOT, approval },
+        given,
+      );
+    }
+    case "delay": {
+      const untilMs = start.untilMs ?? nowMs;
+      const deadlineMs = start.timeoutMs === null ? untilMs + DELAY_GRACE_MS : job.deadlineMs;
+      return { ...job, deadlineMs, dueMs: Math.min(untilMs, deadlineMs) };
+    }
+    case "subworkflow":
+      return {
+        ...job,
+        dueMs: Math.min(job.deadlineMs, nowMs + START_LEFT_MS),
+        deadlineMs: start.timeoutMs === null ? nowMs + settings.run.deadlineMs : job.deadlineMs,
+      };
+    default:
+      return start.kind satisfies never;
+  }
+}
+
+/** A second life: it waits for what it waited for. */
+export function waitAnew(job: Job, given: Given): Job {
+  const { nowMs, settings } = given;
+  switch (job.step?.kind) {
+    case "approval": {
+      const expiresMs = settings.approval.expiresMs;
+      const approval = job.safety?.approval ?? { expiresMs, bySubmitter: false };
+      const safety = { effect: "require_approval", ruleId: null, snapshot: STEP_SNAPSHOT, approval } as const;
+      return requestApproval(job, { ...safety, reason: job.safety?.reason ?? "" }, given);
+    }
+    case "subworkflow": {
+      const { subRunId: _, isSubRunLeft: __, ...step } = job.step;
+      return { ...job, step, deadlineMs: nowMs + settings.run.deadlineMs, dueMs: nowMs + START_LEFT_MS };
+    }
+    default:
+      return job;
+  }
+}
+
+function refOf(run: Run, { stepId, kind, index, retry, workflowId, version }: Start): StepRef {
+  // A whole workflow is not done again unless somebody asked for that.
+  const often = retry ?? (kind === "subworkflow" ? NEVER_AGAIN : null);
+  return {
+    runId: run.id,
+    stepId,
+    kind,
+    ...(index === null ? {} : { index }),
+    ...(often === null ? {} : { retry: often }),
+    ...(workflowId === undefined ? {} : { workflowId }),
+    ...(version === undefined ? {} : { version }),
+  };
+}
+
+function deadline(job: Job, timeoutMs: number, { nowMs }: Given): Pick<Job, "deadlineMs" | "dueMs"> {
+  const deadlineMs = nowMs + timeoutMs;
+  return { deadlineMs, dueMs: Math.min(job.dueMs, deadlineMs) };
+}
+
+/** Stands where a policy's snapshot would: an approval step is asked for by the workflow, whatever the policy says. */
+export const STEP_SNAPSHOT = "workflow";
+
+const NEVER_AGAIN = { retriesMax: 0, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
+const DELAY_GRACE_MS = 24 * 3_600_000;
+/** When the sweeper starts a sub-run that the process which made the job has not. */
+const START_LEFT_MS = 5_000;

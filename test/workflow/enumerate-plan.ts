@@ -1,0 +1,75 @@
+import { dependenciesOf, type RefStep, type RefWorkflow } from "../../src/sim/run-reference.ts";
+import type { Act, Expression, OnError, Plan, PlanStep, Refs } from "../../src/workflow/plan.ts";
+
+/** A plan made by hand: what the compiler makes of the same workflow must lead to the same runs. */
+export function planByHand(workflow: RefWorkflow): Plan {
+  return {
+    id: "small",
+    name: null,
+    timeoutMs: null,
+    inputSchema: null,
+    output: null,
+    order: workflow.steps.map(({ id }) => id),
+    steps: new Map(workflow.steps.map((step) => [step.id, stepByHand(workflow, step)])),
+  };
+}
+
+function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
+  const { fan } = step;
+  const around = workflow.steps.find(({ branches }) => branches.includes(step.id));
+  return {
+    id: step.id,
+    act: actOf(step),
+    dependsOn: dependenciesOf(workflow, step),
+    dependents: workflow.steps.filter((other) => dependenciesOf(workflow, other).includes(step.id)).map(({ id }) => id),
+    ancestors: new Set(),
+    branchOf: around?.id ?? null,
+    handles: workflow.steps.filter(({ onError }) => onError === step.id).map(({ id }) => id),
+    arms: workflow.steps.flatMap(({ id, arms }) => {
+      const own = Object.keys(arms).filter((arm) => arms[arm]?.includes(step.id));
+      return own.length === 0 ? [] : [{ stepId: id, arms: own }];
+    }),
+    condition: step.when === null ? null : saying(step.when),
+    forEach: fan && {
+      items: saying(Array.from({ length: fan.count }, (_, index) => index)),
+      parallelMax: fan.parallelMax,
+      mode: fan.isFailFast ? "fail_fast" : "wait_all",
+      failuresMax: fan.failuresMax,
+    },
+    onError: onErrorOf(step.onError),
+    ...{ timeoutMs: null, outputPath: null, inputSchema: null, outputSchema: null, input: null, retry: null },
+    meta: {
+      ...{ priority: null, labels: {}, riskTags: [], requires: [] },
+      ...{ capability: null, actorId: null, actorType: null, packId: null },
+    },
+  };
+}
+
+function actOf({ act, chosen, branches, need }: RefStep): Act {
+  switch (act) {
+    case "job":
+      return { type: "worker", topic: "work.alpha" };
+    case "instant":
+      return { type: "transform" };
+    case "choice":
+      return { type: "condition", question: saying(chosen === "fault" ? "fault" : chosen === "then") };
+    case "parallel":
+      return { type: "parallel", branches, need };
+    default:
+      return act satisfies never;
+  }
+}
+
+function onErrorOf(onError: string): OnError {
+  if (onError === "fail" || onError === "continue") return { kind: onError };
+  return { kind: "step", stepId: onError };
+}
+
+const NOTHING: Refs = { steps: new Set(), input: false, context: false };
+
+function saying(value: unknown): Expression {
+  return {
+    refs: NOTHING,
+    evaluate: () => (value === "fault" ? { kind: "bad", problem: "no such thing" } : { kind: "ok", value }),
+  };
+}

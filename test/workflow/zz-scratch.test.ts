@@ -1,0 +1,5 @@
+import { test } from "vitest";
+
+test("x", async () => {
+  await import("/tmp/t.ts");
+});
