@@ -16,8 +16,11 @@ const TESTS = [
   "tidy",
   "contract",
   "worlds",
+  "workflow",
   "sim",
 ];
+// That each planted bug is caught is a promise about the checkers: `npm test` sees to it.
+const LEFT_OUT = "test/sim/plants.test.ts";
 const SIM_SEEDS = "25";
 
 const parts = new Parts();
@@ -30,6 +33,7 @@ const installed = await parts.run("install", async () => {
 if (installed) {
   await Promise.all([parts.runTool("types", "tsc", ["-p", "."]), parts.runTool("lint", "biome", ["check", "."])]);
   const tests = args.length > 0 ? args : TESTS.map((name) => `test/${name}/`);
-  await parts.runVitest("tests", ["--project=pure", ...tests], { CORDUM_SIM_SEEDS: SIM_SEEDS });
+  const env = { CORDUM_SIM_SEEDS: SIM_SEEDS, CORDUM_LEAVE_OUT: args.length > 0 ? "" : LEFT_OUT };
+  await parts.runVitest("tests", ["--project=pure", ...tests], env);
 }
 parts.finish();

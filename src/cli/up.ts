@@ -51,7 +51,7 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
     throw explain(error, { ...config.process, port });
   }
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
-  announce(io, running, { role, dataDir: config.process.dataDir, version, options });
+  announce(io, running, { role, config, version, options });
   const signal = await told;
   io.say(`${signal}: finishing what is in progress; once more ends at once\n`);
   stopReloading();
@@ -104,13 +104,14 @@ function portOf(role: ServeRole, { process, origins }: Config): number {
 
 interface Started {
   readonly role: ServeRole;
-  readonly dataDir: string;
+  readonly config: Config;
   readonly version: string;
   readonly options: UpOptions;
 }
 
-function announce(io: Io, { url, about, kernel }: Running, { role, dataDir, version, options }: Started): void {
+function announce(io: Io, { url, about, kernel }: Running, { role, config, version, options }: Started): void {
   const policy = inForceView(kernel);
+  const { dataDir, workflowsDir } = config.process;
   if (options.json) printJson(io, { url, pid: process.pid, role, version, ...about, policy });
   const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${WHAT[role]},`;
   const where = about === null ? "gRPC" : about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
@@ -120,6 +121,7 @@ function announce(io: Io, { url, about, kernel }: Running, { role, dataDir, vers
     return;
   }
   const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
+  if (workflowsDir !== null) io.say(`workflows: ${workflowsDir}, applied again when they change\n`);
   if (role === "control") return;
   if (!options.demo) {
     io.say(`next: ${prefix}${io.command} status\n`);
@@ -131,6 +133,7 @@ status page: ${url}/
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);
+  if (workflowsDir !== null) io.say(`  ${prefix}${io.command} workflow list\n`);
 }
 
 const WHAT: Readonly<Record<Exclude<ServeRole, "all">, string>> = {

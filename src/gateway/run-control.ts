@@ -1,17 +1,13 @@
 /** What people do to runs, over HTTP: cancelled, paused, resumed, run again from a step. */
 import { cancelRun, pauseRun, resumeRun } from "../flow/control-run.ts";
-import type { Flow } from "../flow/flow.ts";
+import { dryRerun } from "../flow/dry-rerun.ts";
 import { rerun } from "../flow/rerun.ts";
-import { planOf } from "../flow/workflows.ts";
-import { isRunFinal, type Run, type RunState } from "../model/run.ts";
-import { keepSteps } from "../workflow/open-run.ts";
-import { payloadValue } from "./payload.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 import { CONTROL_BODY, RERUN_ANSWER, RERUN_BODY, RUN_MOVED } from "./run-schemas.ts";
 import { idempotencyKeyOf, startedAnswer } from "./run-start.ts";
-import { noSuchRun, noSuchStep, refuseUnknownStep, runOf } from "./runs.ts";
-import { dryAnswer } from "./workflows.ts";
+import { noSuchRun, noSuchStep, runOf } from "./runs.ts";
+import { dryView } from "./workflows.ts";
 
 export const RUN_CONTROL_ROUTES: readonly Route[] = [
   {
@@ -98,52 +94,33 @@ async function control(
 }
 
 async function runAgain(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { org, params, principal } = request;
-  const body = request.body as {
-    readonly from_step: string;
-    readonly dry_run?: boolean;
-    readonly idempotency_key?: string;
-  };
-  const fromStep = body.from_step;
-  const run = await runOf(gateway, request);
-  const more = { rerun_of: run.id, from_step: fromStep };
-  if (body.dry_run) {
-    await refuseUnknownStep(gateway, run, fromStep);
-    if (!isRunFinal(run.state)) throw stillOpen(run.id, run.state);
-    return tryAgain(gateway.flow, run, fromStep, principal.id);
-  }
-  const idempotencyKey = idempotencyKeyOf(request, body.idempotency_key);
-  const wish = { org, runId: run.id, fromStep, by: principal.id, idempotencyKey };
-  const outcome = await rerun(gateway.flow, wish);
+  const { org, principal } = request;
+  const body = request.body as RerunFields;
+  const { id: runId, workflowId, version } = await runOf(gateway, request);
+  const wish = { org, runId, fromStep: body.from_step, by: principal.id };
+  const more = { rerun_of: runId, from_step: body.from_step };
+  const outcome = body.dry_run
+    ? await dryRerun(gateway.flow, wish)
+    : await rerun(gateway.flow, { ...wish, idempotencyKey: idempotencyKeyOf(request, body.idempotency_key) });
   switch (outcome.kind) {
+    case "dry":
+      return ok({ ...dryView(gateway, workflowId, outcome), ...more, dry_run: true });
     case "not_found":
-      throw noSuchRun(params.id ?? "", org);
+      throw noSuchRun(runId, org);
     case "unknown_step":
-      throw noSuchStep(run.id, fromStep, outcome.known);
-    case "still_open":
-      throw stillOpen(run.id, outcome.state);
+      throw noSuchStep(runId, body.from_step, outcome.known);
+    case "still_open": {
+      const { state } = outcome;
+      const detail = `run \`${runId}\` is ${state}; wait for its end, or cancel it, and run it again then`;
+      throw new Problem("run_open", detail, { run_id: runId, state });
+    }
     default:
-      return startedAnswer(outcome, { org, workflowId: run.workflowId, version: run.version }, more);
+      return startedAnswer(outcome, { org, workflowId, version }, more);
   }
 }
 
-/** What would be done again, as the policy stands now. */
-async function tryAgain(flow: Flow, run: Run, fromStep: string, by: string): Promise<Answer> {
-  const { id, org, workflowId, version } = run;
-  const plan = await planOf(flow, org, workflowId, version);
-  const kept = plan ? keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps : {};
-  const input = await payloadValue(flow.world.blobs, run.input);
-  return dryAnswer(
-    flow,
-    { org, workflowId, version, input, by },
-    {
-      without: Object.keys(kept),
-      more: { rerun_of: id, from_step: fromStep, dry_run: true },
-    },
-  );
-}
-
-function stillOpen(runId: string, state: RunState): Problem {
-  const detail = `run \`${runId}\` is ${state}; wait for its end, or cancel it, and run it again then`;
-  return new Problem("run_open", detail, { run_id: runId, state });
+interface RerunFields {
+  readonly from_step: string;
+  readonly dry_run?: boolean;
+  readonly idempotency_key?: string;
 }

@@ -9,7 +9,6 @@ import type { Job } from "../model/job.ts";
 import { redact, redactText } from "../model/redact.ts";
 import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../model/run.ts";
 import type { WorkflowHead, WorkflowVersion } from "../model/workflow.ts";
-import type { Plan } from "../workflow/plan.ts";
 import type { Shown } from "./run-values.ts";
 import { iso } from "./views.ts";
 
@@ -40,15 +39,15 @@ export interface RunParts {
   readonly output: unknown;
   /** By the step's id. */
   readonly outputs: ReadonlyMap<string, Shown>;
-  /** null when the version that it runs cannot be read any more. */
-  readonly plan: Plan | null;
+  /** Of the steps, by their ids, in the order of the definition; empty when that cannot be read any more. */
+  readonly types: ReadonlyMap<string, string>;
 }
 
-export function runDetail(run: Run, { input, output, outputs, plan }: RunParts): View {
-  const ids = new Set([...(plan?.steps.keys() ?? []), ...Object.keys(run.steps)]);
+export function runDetail(run: Run, { input, output, outputs, types }: RunParts): View {
+  const ids = new Set([...types.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
-    return [id, stepView(step, plan?.steps.get(id)?.act.type ?? null, outputs.get(id) ?? NOTHING)] as const;
+    return [id, stepView(step, types.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
   });
   const lock = run.lock === null ? null : lockView(run.lock);
   return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };

@@ -131,7 +131,8 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Answer
     planOf(flow, run.org, run.workflowId, run.version),
   ]);
   const { paths } = flow.settings.current.redaction;
-  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, plan }));
+  const types = new Map([...(plan?.steps.values() ?? [])].map(({ id, act }) => [id, act.type]));
+  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, types }));
 }
 
 async function deleteRun({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
@@ -179,7 +180,7 @@ async function listChildren(gateway: Gateway, request: GatewayRequest): Promise<
 }
 
 /** One that nothing has happened to yet is no mistake: the plan knows it. */
-export async function refuseUnknownStep({ flow }: Gateway, run: Run, stepId: string): Promise<void> {
+async function refuseUnknownStep({ flow }: Gateway, run: Run, stepId: string): Promise<void> {
   if (Object.hasOwn(run.steps, stepId)) return;
   const plan = await planOf(flow, run.org, run.workflowId, run.version);
   if (plan?.steps.has(stepId)) return;

@@ -2,8 +2,7 @@
  * Workflows over HTTP: applied, listed, read, deleted, tried without doing anything. A tenant's workflows are there for that
  * tenant alone. Whether a definition is a good one is decided in `workflow/compile.ts`.
  */
-import { type DryRunWish, dryRun } from "../flow/dry-run.ts";
-import type { Flow } from "../flow/flow.ts";
+import { type DryRun, dryRun } from "../flow/dry-run.ts";
 import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../flow/workflows.ts";
 import {
   headKey,
@@ -146,29 +145,13 @@ async function removeWorkflow({ flow }: Gateway, { org, params, principal }: Gat
   return ok({ workflow_id: id, deleted: true });
 }
 
-async function tryWorkflow({ flow }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const workflowId = params.id ?? "";
   const { input = {}, version = null } = (body ?? {}) as { readonly input?: unknown; readonly version?: number };
-  return dryAnswer(flow, { org, workflowId, version, input, by: principal.id });
-}
-
-interface DryExtras {
-  /** Steps that would be kept from an earlier run. */
-  readonly without?: readonly string[];
-  readonly more?: object;
-}
-
-/** What a run would do, of a rerun too. */
-export async function dryAnswer(flow: Flow, wish: DryRunWish, { without = [], more }: DryExtras = {}): Promise<Answer> {
-  const { org, workflowId, version } = wish;
-  const outcome = await dryRun(flow, wish);
+  const outcome = await dryRun(gateway.flow, { org, workflowId, version, input, by: principal.id });
   switch (outcome.kind) {
-    case "dry": {
-      const { paths } = flow.settings.current.redaction;
-      const done = outcome.steps.filter(({ stepId }) => !without.includes(stepId));
-      const steps = done.map((step) => dryStepView(step, paths));
-      return ok({ workflow_id: workflowId, version: outcome.version, steps, ...more });
-    }
+    case "dry":
+      return ok(dryView(gateway, workflowId, outcome));
     case "no_workflow":
       throw noSuchWorkflow(workflowId, org, version);
     case "invalid":
@@ -176,4 +159,10 @@ export async function dryAnswer(flow: Flow, wish: DryRunWish, { without = [], mo
     default:
       return outcome satisfies never;
   }
+}
+
+/** What a run would do, of a rerun too. */
+export function dryView({ flow }: Gateway, workflowId: string, dry: Extract<DryRun, { kind: "dry" }>): object {
+  const { paths } = flow.settings.current.redaction;
+  return { workflow_id: workflowId, version: dry.version, steps: dry.steps.map((step) => dryStepView(step, paths)) };
 }

@@ -1,6 +1,7 @@
 /** Reading a checked value out of YAML. Every problem is reported with its line, and reading goes on: all are seen at once. */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from "yaml";
 import { suggestion } from "../model/nearest.ts";
+import { nestingProblem } from "../yaml/nesting.ts";
 
 export type YamlNode = Node | null | undefined;
 
@@ -14,6 +15,8 @@ export function readYaml<T>(
   file: { readonly name: string; readonly text: string },
   read: (fields: YamlFields, contents: YamlNode) => T,
 ): ReadYaml<T> {
+  const deep = nestingProblem(file.text);
+  if (deep !== null) return { kind: "bad", problems: [`${file.name}: ${deep}`] };
   const lines = new LineCounter();
   const yaml = parseDocument(file.text, { lineCounter: lines, stringKeys: true });
   const faults = [...yaml.errors, ...yaml.warnings];

@@ -57,16 +57,20 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
   const others = Array.from({ length: 5 }, (_, index) => drawWorkflow(random, `flow-${index}`, leaf.id));
   const workflows = [leaf, ...others];
   const burstMs = random.between(0, safetyMs / 2);
+  const keys = new Map<string, number>();
   const orders = Array.from({ length: count }, (_, number) => {
     const isBurst = random.chance(0.3);
+    const org = isBurst ? (orgs[0] ?? "") : random.pick(orgs);
+    // The keys of one org are those of the others, too.
+    keys.set(org, (keys.get(org) ?? 0) + 1);
     const hasKey = random.chance(0.8);
     return {
       number,
       atMs: isBurst ? burstMs + random.between(0, 300) : random.between(0, safetyMs * 0.9),
-      org: isBurst ? (orgs[0] ?? "") : random.pick(orgs),
+      org,
       workflowId: random.pick(workflows).id,
       priority: random.pick([null, "batch", "interactive", "critical"] as const),
-      key: hasKey ? `run-key-${number}` : null,
+      key: hasKey ? `run-key-${keys.get(org)}` : null,
       input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
       replayAfterMs: hasKey && random.chance(0.3) ? random.between(10, 20_000) : null,
       cancelAfterMs: random.chance(0.1) ? random.logarithmic(50, 20_000) : null,

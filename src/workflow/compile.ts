@@ -12,7 +12,7 @@ import { Fields, isObject, isOf } from "./fields.ts";
 import { type Graph, graphOf } from "./graph.ts";
 import { isInherited, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Plan, PlanStep } from "./plan.ts";
-import { type Problem, Problems, problemText } from "./problems.ts";
+import { type Path, type Problem, Problems, problemText } from "./problems.ts";
 import { readStep } from "./read-step.ts";
 import { checkRules } from "./rules.ts";
 import { StepValues } from "./step-values.ts";
@@ -31,7 +31,7 @@ export function planWorkflow(
   document: unknown,
 ): { readonly kind: "ok"; readonly plan: Plan } | { readonly kind: "bad"; readonly problems: readonly Problem[] } {
   const problems = new Problems();
-  const plan = isSmall(document, problems) ? readDocument(document, problems) : null;
+  const plan = isPlainAndSmall(document, problems) ? readDocument(document, problems) : null;
   if (plan !== null && problems.all.length === 0) return { kind: "ok", plan };
   return { kind: "bad", problems: problems.all };
 }
@@ -126,23 +126,44 @@ function placedRest({ act, onError, rest }: StepDraft): Pick<PlanStep, "act" | "
 }
 
 /** Whatever comes from outside is measured before anything goes through it. */
-function isSmall(document: unknown, problems: Problems): boolean {
-  const open: (readonly [unknown, number])[] = [[document, 0]];
+function isPlainAndSmall(document: unknown, problems: Problems): boolean {
+  const open: (readonly [unknown, Path])[] = [[document, []]];
   let length = 0;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const [value, depth] = next;
+    const [value, path] = next;
     length += typeof value === "string" ? value.length + 2 : 2;
-    if (length > WORKFLOW_LIMITS.sourceLength || depth > WORKFLOW_LIMITS.depth) {
-      const isDeep = depth > WORKFLOW_LIMITS.depth;
+    const isDeep = path.length > WORKFLOW_LIMITS.depth;
+    if (length > WORKFLOW_LIMITS.sourceLength || isDeep) {
       const limit = isDeep ? `nested more than ${WORKFLOW_LIMITS.depth} deep` : "larger than 1 MiB";
       problems.add([], `the definition is ${limit}; give what is large to the run as input`);
+      return false;
+    }
+    if (!isPlain(value)) {
+      problems.add(path, "is nothing that JSON can say");
       return false;
     }
     if (typeof value !== "object" || value === null) continue;
     for (const [key, entry] of Object.entries(value)) {
       if (!Array.isArray(value)) length += key.length + 3;
-      open.push([entry, depth + 1]);
+      open.push([entry, [...path, Array.isArray(value) ? Number(key) : key]]);
     }
   }
   return true;
+}
+
+/** YAML knows more: dates, bytes, infinity. */
+function isPlain(value: unknown): boolean {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true;
+    case "number":
+      return Number.isFinite(value);
+    case "object": {
+      const prototype: unknown = value === null ? null : Object.getPrototypeOf(value);
+      return prototype === null || prototype === Object.prototype || prototype === Array.prototype;
+    }
+    default:
+      return false;
+  }
 }

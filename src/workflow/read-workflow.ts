@@ -5,7 +5,8 @@
  * 2. A text cannot become more than it is: aliases are refused, and so are keys that are written twice, tags, and texts of
  *    more than 1 MiB.
  */
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
+import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
+import { nestingProblem } from "../yaml/nesting.ts";
 import { planWorkflow } from "./compile.ts";
 import { WORKFLOW_LIMITS } from "./limits.ts";
 import type { Plan } from "./plan.ts";
@@ -19,26 +20,23 @@ export function readWorkflow({ text, file }: { readonly text: string; readonly f
   if (text.length > WORKFLOW_LIMITS.sourceLength) {
     return bad([`${file}: larger than 1 MiB; give what is large to the run as input`]);
   }
-  try {
-    return readText(text, file);
-  } catch (error) {
-    if (isTooDeep(error)) return bad([`${file}:1:1: nested too deep to be read`]);
-    throw error;
-  }
+  const tooMuch = nestingProblem(text, TOKENS_MAX);
+  return tooMuch === null ? readText(text, file) : bad([`${file}: ${tooMuch}; give what is large to the run as input`]);
 }
+
+/** A definition of 256 steps has about 20,000. */
+const TOKENS_MAX = 100_000;
 
 function readText(text: string, file: string): ReadWorkflow {
   const lines = new LineCounter();
-  const yaml = parseDocument(text, { lineCounter: lines, stringKeys: true, logLevel: "silent" });
+  const yaml = parseDocument(text, { lineCounter: lines, stringKeys: true, uniqueKeys: false });
   const at = (offset: number) => `${file}:${lines.linePos(offset).line}:${lines.linePos(offset).col}`;
   const faults = [...yaml.errors, ...yaml.warnings];
-  const deep = faults.find(isTooDeep);
-  if (deep) return bad([`${at(deep.pos[0])}: nested too deep to be read`]);
   if (faults.length > 0) {
     return bad(faults.slice(0, FAULTS_MAX).map(({ pos, message }) => `${at(pos[0])}: ${firstLine(message)}`));
   }
-  const alias = firstAlias(yaml);
-  if (alias !== null) return bad([`${at(alias)}: aliases are not read; write it out where it is meant`]);
+  const refused = refusedIn(yaml);
+  if (refused.length > 0) return bad(refused.slice(0, FAULTS_MAX).map(({ offset, why }) => `${at(offset)}: ${why}`));
   const document: unknown = yaml.toJS({ maxAliasCount: 0 });
   const found = planWorkflow(document);
   if (found.kind === "ok") return { kind: "ok", document, plan: found.plan };
@@ -49,19 +47,23 @@ function readText(text: string, file: string): ReadWorkflow {
 /** One fault often leads to many. */
 const FAULTS_MAX = 20;
 
-/** The parser goes into what is nested by calling itself. */
-function isTooDeep(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("Maximum call stack size exceeded");
-}
-
-function firstAlias(yaml: Document): number | null {
-  let offset: number | null = null;
-  visit(yaml, (_key, node) => {
-    if (!isAlias(node)) return undefined;
-    offset = node.range?.[0] ?? 0;
-    return visit.BREAK;
+/** The parser compares each key with all before it; this takes time in proportion to them. */
+function refusedIn(yaml: Document): readonly { readonly offset: number; readonly why: string }[] {
+  const refused: { offset: number; why: string }[] = [];
+  visit(yaml, {
+    Alias: (_key, alias) => {
+      refused.push({ offset: startOf(alias), why: "aliases are not read; write it out where it is meant" });
+    },
+    Map: (_key, { items }) => {
+      const names = new Set<string>();
+      for (const { key } of items) {
+        const name = isScalar(key) ? String(key.value) : "";
+        if (names.has(name)) refused.push({ offset: startOf(key as Node), why: `\`${name}\` is written twice` });
+        names.add(name);
+      }
+    },
   });
-  return offset;
+  return refused;
 }
 
 /** Where the place of a problem is; for what is not there, where it would have to be. */

@@ -6,6 +6,7 @@ import { checkSubmission } from "../../src/jobs/submission.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Settings } from "../../src/settings.ts";
+import { SeededRandom } from "../../src/sim/random.ts";
 import type { Kernel } from "../../src/sim/sim-safety.ts";
 import { simWorld } from "../../src/sim/world.ts";
 import { startWorker, type WorkerOptions, type WorkItem } from "../../src/worker/worker.ts";
@@ -17,10 +18,10 @@ export class Plant {
   readonly settings: Settings;
   readonly kernel: Kernel;
 
-  constructor(settings: Partial<Settings> = {}) {
+  constructor(settings: Partial<Settings> = {}, seed = 1) {
     this.settings = { ...defaultSettings(), ...settings };
     this.kernel = { decide, health: "up", timeoutMs: 1_000 };
-    this.bench = openBench({ kernel: this.kernel });
+    this.bench = openBench({ kernel: this.kernel, random: new SeededRandom(seed) });
   }
 
   /** A process that could admit, schedule and finish; `control` joins it to the bus. */

@@ -14,8 +14,9 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   retry: ["retry"],
   // The metered expression language, which conditions of policies and workflows are written in.
   expression: ["expression", "model"],
-  policy: ["policy", "expression", "model", "retry"],
-  workflow: ["workflow", "expression", "model", "retry", "jobs", "wire", "type settings"],
+  yaml: ["yaml"],
+  policy: ["policy", "expression", "yaml", "model", "retry"],
+  workflow: ["workflow", "expression", "yaml", "model", "retry", "jobs", "wire", "type settings"],
   rollout: ["rollout", "model", "retry"],
   wire: ["wire", "model", "retry", "type policy"],
   ports: ["ports", "model", "retry", "wire", "policy"],
@@ -58,6 +59,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/wire/codec": ["*"],
   // Pure libraries: same input, same output, nothing of the outside.
   "src/expression/": ["re2js", "@marcbachmann/cel-js"],
+  "src/yaml/": ["yaml"],
   "src/policy/": ["yaml", "re2js", "@marcbachmann/cel-js"],
   "src/workflow/": ["yaml", "re2js", "@marcbachmann/cel-js"],
   "src/config": ["yaml"],

@@ -1,0 +1,37 @@
+import { isRunFinal, type RunState } from "../model/run.ts";
+import { keepSteps } from "../workflow/open-run.ts";
+import { ownRun } from "./control-run.ts";
+import { type DryRun, dryRun } from "./dry-run.ts";
+import type { Flow } from "./flow.ts";
+import { pointedValue } from "./payloads.ts";
+import { planOf } from "./workflows.ts";
+
+/** What a rerun would do: a dry run of the same version with the same input, without the steps that would be kept. */
+export interface DryRerunWish {
+  readonly org: string;
+  readonly runId: string;
+  readonly fromStep: string;
+  readonly by: string;
+}
+
+export type DryRerun =
+  | DryRun
+  | { readonly kind: "not_found" }
+  | { readonly kind: "unknown_step"; readonly known: readonly string[] }
+  | { readonly kind: "still_open"; readonly state: RunState };
+
+export async function dryRerun(flow: Flow, { org, runId, fromStep, by }: DryRerunWish): Promise<DryRerun> {
+  const found = await ownRun(flow, org, runId);
+  if (!found) return { kind: "not_found" };
+  const run = found.value;
+  const { workflowId, version } = run;
+  const plan = await planOf(flow, org, workflowId, version);
+  if (!plan) return { kind: "no_workflow" };
+  if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
+  if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
+  const input = run.input.kind === "inline" ? run.input.value : await pointedValue(flow, run.input.ptr);
+  const dry = await dryRun(flow, { org, workflowId, version, input, by });
+  if (dry.kind !== "dry") return dry;
+  const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;
+  return { ...dry, steps: dry.steps.filter(({ stepId }) => !Object.hasOwn(kept, stepId)) };
+}
