@@ -47,6 +47,8 @@ class Round {
   readonly #ended: ReadonlySet<string>;
   readonly #values = new Values();
   readonly #made = new Map<string, Job>();
+  /** Jobs that have ended and are not written yet: the store does not know what they put out. */
+  readonly #fresh = new Map<string, Job>();
   readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
   readonly #pages: (readonly TimelineLine[])[] = [];
   readonly #told: Told[] = [];
@@ -81,7 +83,9 @@ class Round {
       limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
     };
     const run = this.#run;
-    const step = await withValues(this.#flow, run.id, this.#values, (values) =>
+    for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
+    const source = { runId: run.id, fresh: this.#fresh };
+    const step = await withValues(this.#flow, source, this.#values, (values) =>
       advance(this.#plan, run, events, values, moment),
     );
     this.#run = step.run;

@@ -28,13 +28,19 @@ export interface TooLarge {
   readonly max: number;
 }
 
+export interface ValueSource {
+  readonly runId: string;
+  /** Jobs as they will be when the decision is written, by their ids. */
+  readonly fresh: ReadonlyMap<string, Job>;
+}
+
 /**
  * Calls a decision again and again until it has every value that it asks for. What it asks for is bounded by what a run
  * can point at.
  */
 export async function withValues<T>(
   flow: Flow,
-  runId: string,
+  source: ValueSource,
   values: Values,
   decide: (values: Values) => T,
 ): Promise<T> {
@@ -43,10 +49,10 @@ export async function withValues<T>(
       return decide(values);
     } catch (error) {
       const { what } = asMissing(error);
-      await load(flow, runId, values, what);
+      await load(flow, source, values, what);
     }
   }
-  throw new Error(`run \`${runId}\` needs more than ${LOADS_MAX} values at once`);
+  throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
 }
 
 function asMissing(error: unknown): Missing {
@@ -54,13 +60,13 @@ function asMissing(error: unknown): Missing {
   throw error;
 }
 
-async function load(flow: Flow, runId: string, values: Values, what: Wanted): Promise<void> {
+async function load(flow: Flow, { runId, fresh }: ValueSource, values: Values, what: Wanted): Promise<void> {
   switch (what.kind) {
     case "pointer":
       values.addPointed(what.payload.ptr, await pointedValue(flow, what.payload.ptr));
       return;
     case "children":
-      values.addChildren(what.stepId, await childOutputs(flow, runId, what.stepId));
+      values.addChildren(what.stepId, await childOutputs(flow, runId, what, fresh));
       return;
     default:
       what satisfies never;
@@ -82,9 +88,15 @@ export async function pointedValue(flow: Flow, ptr: string): Promise<unknown> {
   }
 }
 
-/** One output for each child, in order; null for those that have none. */
-export async function childOutputs(flow: Flow, runId: string, stepId: string): Promise<readonly unknown[]> {
-  const outputs: unknown[] = [];
+/** One output for each child, in order; null for those that have none. What is `fresh` is newer than the store. */
+export async function childOutputs(
+  flow: Flow,
+  runId: string,
+  { stepId, count }: { readonly stepId: string; readonly count: number },
+  fresh: ReadonlyMap<string, Job> = new Map(),
+): Promise<readonly unknown[]> {
+  // A child whose input could not be made has no job: it has no output either.
+  const outputs = new Array<unknown>(count).fill(null);
   for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
     const { items, cursor: next } = await flow.world.store.list(JOBS, {
       index: childrenOf(runId, stepId),
@@ -92,11 +104,15 @@ export async function childOutputs(flow: Flow, runId: string, stepId: string): P
       order: "oldest",
       ...(cursor === undefined ? {} : { cursor }),
     });
-    for (const { value } of items) outputs[value.step?.index ?? outputs.length] = await outputOf(flow, value);
+    for (const { value } of items) outputs[value.step?.index ?? 0] = await outputOf(flow, value);
     if (next === null) break;
     cursor = next;
   }
-  return Array.from(outputs, (output) => output ?? null);
+  for (const job of fresh.values()) {
+    const { step } = job;
+    if (step?.stepId === stepId && step.index !== undefined) outputs[step.index] = await outputOf(flow, job);
+  }
+  return outputs;
 }
 
 async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {

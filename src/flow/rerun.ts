@@ -5,7 +5,7 @@ import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import type { Flow } from "./flow.ts";
 import { childOutputs, pointedValue, storeValue } from "./payloads.ts";
-import { admit, admitted, fingerprintOfBody, type StartOutcome } from "./start-run.ts";
+import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 import { planOf } from "./workflows.ts";
 
 /**
@@ -37,7 +37,10 @@ export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Prom
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
   const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
-  return admitted(flow, org, endpoint, () => admit(flow, org, key, () => freshRerun(flow, plan, before, wish)));
+  return admitted(flow, org, endpoint, async () => {
+    const known = key && (await replayOf(flow, org, key));
+    return known ?? admit(flow, org, key, () => freshRerun(flow, plan, before, wish));
+  });
 }
 
 async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }: RerunWish) {
@@ -56,7 +59,12 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   for (const [id, { output }] of Object.entries(before.steps)) {
     const ptr = `res:${runId}:${id}@1`;
     if (output?.kind === "children") {
-      const gathered = await storeValue(flow, await childOutputs(flow, before.id, id), ptr, untilMs);
+      const gathered = await storeValue(
+        flow,
+        await childOutputs(flow, before.id, { stepId: id, count: output.count }),
+        ptr,
+        untilMs,
+      );
       if (gathered.kind === "too_large") {
         const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
         return { kind: "invalid", problems: [problem] } as const;

@@ -137,7 +137,8 @@ export async function admitted(
   }
 }
 
-async function replayOf(flow: Flow, org: string, { key, fingerprint }: RunKeyUse): Promise<StartOutcome | null> {
+/** The run that a key has made; asked before any gate, so that a replay never waits (L21). */
+export async function replayOf(flow: Flow, org: string, { key, fingerprint }: RunKeyUse): Promise<StartOutcome | null> {
   const reserved = await flow.world.store.load(RUN_RESERVATIONS, reservationKey(org, key));
   if (!reserved) return null;
   const { runId } = reserved.value;

@@ -103,7 +103,7 @@ export interface StepRun {
 }
 
 /** `children`: one output for each child of a `for_each`, in order, kept on the children's jobs and gathered when used. */
-export type StepOutput = Payload | { readonly kind: "children" };
+export type StepOutput = Payload | { readonly kind: "children"; readonly count: number };
 
 /** The counts of a `for_each`. */
 export interface Fan {

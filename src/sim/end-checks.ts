@@ -6,7 +6,9 @@ import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { FAIL_OPENS } from "../model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../model/job.ts";
 import { PARKED, SPENDINGS } from "../model/parked.ts";
+import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../model/run.ts";
 import type { Table } from "../model/table.ts";
+import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../model/workflow.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { SUBMIT } from "../wire/subjects.ts";
 import { ASKED_TOPIC, DENIED_TOPIC } from "./acts.ts";
@@ -14,6 +16,8 @@ import { checkAuditLogs, hasPendingAudit } from "./audit-check.ts";
 import { type Clients, garbageBytes } from "./clients.ts";
 import { serverNow } from "./net.ts";
 import type { Order, Plan } from "./plan.ts";
+import type { RunClients } from "./run-clients.ts";
+import { areRunsQuiet, checkRuns } from "./run-end-checks.ts";
 import type { System } from "./system.ts";
 import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
 import type { Violations } from "./violations.ts";
@@ -26,21 +30,24 @@ export interface Ended {
   readonly plan: Plan;
   readonly system: System;
   readonly clients: Clients;
+  readonly runClients: RunClients;
   readonly violations: Violations;
   readonly seen: Seen;
 }
 
 /** Whether nothing is left to be done: the moment to look. */
-export function isQuiet({ net, clients }: Ended): boolean {
+export function isQuiet(ended: Ended): boolean {
+  const { net, clients } = ended;
   if (!clients.isDone || !net.bus.open().next().done || !net.store.rows(PARKED).next().done) return false;
   if (net.store.unsent(Number.POSITIVE_INFINITY, 1).length > 0 || net.locks.list(1).length > 0) return false;
   for (const { value } of net.store.rows(JOBS)) if (!isFinal(value.state)) return false;
-  return !hasPendingAudit(net.store);
+  return areRunsQuiet(ended) && !hasPendingAudit(net.store);
 }
 
 export function checkEnd(ended: Ended): void {
   checkClients(ended);
   for (const { value } of ended.net.store.rows(JOBS)) checkJob(ended, value);
+  checkRuns(ended);
   checkMessages(ended);
   checkLetters(ended);
   checkLeftovers(ended);
@@ -169,6 +176,11 @@ const TABLES: readonly Table<never>[] = [
   RESERVATIONS,
   FAIL_OPENS,
   AUDIT_PENDING,
+  RUNS,
+  TIMELINE,
+  RUN_RESERVATIONS,
+  WORKFLOW_HEADS,
+  WORKFLOW_VERSIONS,
 ];
 
 /** Counters, lists and queues against what the records say. */

@@ -1,6 +1,6 @@
 import { limitOfOrg } from "../flow/room.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../model/dead-letter.ts";
-import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf } from "../model/job.ts";
+import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REVIVABLE } from "../model/job.ts";
 import type { Change, Put, Versioned } from "../ports/store.ts";
 import { serverNow } from "./net.ts";
 import type { Plan } from "./plan.ts";
@@ -40,7 +40,7 @@ export class JobWatch {
       if (before !== null && !isFinal(before.state)) this.#add("terminal", put.id, `removed while ${before.state}`);
     } else {
       if (before === null) this.#checkNew(after);
-      else this.#checkMove(before, after);
+      else if (!isRevived(change, before, after)) this.#checkMove(before, after);
       if (isFinal(after.state) && (before === null || !isFinal(before.state))) this.#checkEnd(change, after);
     }
     this.#count(before, after);
@@ -49,6 +49,7 @@ export class JobWatch {
 
   #checkNew(job: Job): void {
     if (!NEW_STATES.includes(job.state)) this.#add("moves", job.id, `began as ${job.state}`);
+    if (job.step) return;
     const number = Number(job.labels.order);
     const known = this.#jobOfOrder.get(number);
     if (known !== undefined && this.#plan.orders[number]?.by !== "none") {
@@ -169,6 +170,12 @@ export class JobWatch {
   #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
     this.#violations.add(checker, id, hint);
   }
+}
+
+/** Somebody tried its dead letter again: its second life is in the commit that removes the letter. */
+function isRevived(change: Change, before: Job, after: Job): boolean {
+  if (!REVIVABLE.includes(before.state) || after.history.at(-1)?.event !== "revived") return false;
+  return change.puts.some(({ table, id, value }) => table === DEAD_LETTERS.name && id === after.id && value === null);
 }
 
 interface Waiting {

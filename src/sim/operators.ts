@@ -74,7 +74,7 @@ export class Operators {
 
   #answer(job: Job): void {
     const { id: jobId, org } = job;
-    switch (this.#plan.orders[Number(job.labels.order)]?.answer ?? "approve") {
+    switch (this.#answerTo(job)) {
       case "forget":
         return;
       case "reject":
@@ -88,6 +88,13 @@ export class Operators {
         this.#ask((flow) => approve(flow, { org, jobId, by: "operator" }));
         if (this.#random.chance(0.3)) this.#ask((flow) => approve(flow, { org, jobId, by: "another" }));
     }
+  }
+
+  #answerTo({ step, labels }: Job): Order["answer"] {
+    const { orders, runs } = this.#plan;
+    if (step === undefined) return orders[Number(labels.order)]?.answer ?? "approve";
+    const steps = runs.workflows.find(({ id }) => id === labels.workflow_id)?.steps;
+    return steps?.find(({ id }) => id === step.stepId)?.answer ?? "approve";
   }
 
   #cancel({ number, submission: { org } }: Order): void {

@@ -87,15 +87,20 @@ export class RunClients {
       if (order.key === null) this.trying.delete(order.number);
       else this.#net.timeline.post(this.#random.between(100, 3_000), () => this.#start(order));
     };
-    this.#ask((flow) => startRun(flow, wishOf(order), "/api/v1/workflows/{id}/runs"), again, (outcome) => {
-      if (outcome.kind === "started" || outcome.kind === "replayed") this.#hear(order, outcome.runId);
-      else if (outcome.kind === "full" || outcome.kind === "gate_unavailable" || outcome.kind === "no_workflow") again();
-      else {
-        this.trying.delete(order.number);
-        if (outcome.kind === "invalid") this.#refused(`run order ${order.number}`, outcome.problems);
-        else this.#confused(order, `the same wish was called a conflict with ${outcome.runId}`);
-      }
-    });
+    this.#ask(
+      (flow) => startRun(flow, wishOf(order), "/api/v1/workflows/{id}/runs"),
+      again,
+      (outcome) => {
+        if (outcome.kind === "started" || outcome.kind === "replayed") this.#hear(order, outcome.runId);
+        else if (outcome.kind === "full" || outcome.kind === "gate_unavailable" || outcome.kind === "no_workflow")
+          again();
+        else {
+          this.trying.delete(order.number);
+          if (outcome.kind === "invalid") this.#refused(`run order ${order.number}`, outcome.problems);
+          else this.#confused(order, `the same wish was called a conflict with ${outcome.runId}`);
+        }
+      },
+    );
   }
 
   #hear(order: RunOrder, runId: string): void {

@@ -118,7 +118,8 @@ function drawSteps(random: SeededRandom, id: string, leafId: string | null): Sim
   }
   // What is no case of its own is the default.
   for (const step of steps) {
-    if ("default" in step.arms && step.chosen !== "fault" && step.arms[step.chosen]?.length === 0) step.chosen = "default";
+    if ("default" in step.arms && step.chosen !== "fault" && step.arms[step.chosen]?.length === 0)
+      step.chosen = "default";
   }
   return { id, timeoutSec: random.chance(0.2) ? 10 + random.below(60) : null, steps };
 }

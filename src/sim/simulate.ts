@@ -1,4 +1,6 @@
 import { JOBS } from "../model/job.ts";
+import { RUNS } from "../model/run.ts";
+import type { Table } from "../model/table.ts";
 import { compile } from "../policy/compile.ts";
 import type { Decision, PolicyRequest } from "../policy/decision.ts";
 import { evaluate } from "../policy/evaluate.ts";
@@ -11,6 +13,8 @@ import { CALM, type FaultProfile } from "./faults.ts";
 import { Operators } from "./operators.ts";
 import { drawPlan, type Plan, POLICIES } from "./plan.ts";
 import { SeededRandom } from "./random.ts";
+import { RunClients } from "./run-clients.ts";
+import { RunWatch } from "./run-watch.ts";
 import { SafetyWatch } from "./safety-watch.ts";
 import type { Kernel } from "./sim-safety.ts";
 import { buildSystem } from "./system.ts";
@@ -26,7 +30,7 @@ import { openNet, type SimNet } from "./world.ts";
  */
 export interface SimulateOptions {
   readonly seed: number;
-  /** How many jobs are submitted. */
+  /** How many jobs and runs are asked for. */
   readonly runs: number;
   readonly faults: FaultProfile;
   /** A bug to put in, which the checkers must find. */
@@ -51,6 +55,7 @@ export interface Report {
   readonly virtualMs: number;
   readonly crashes: number;
   readonly jobs: Readonly<Record<string, number>>;
+  readonly runs: Readonly<Record<string, number>>;
   readonly violations: readonly Violation[];
   readonly trace: readonly string[];
   /** What the processes have said, and how often. */
@@ -66,6 +71,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const failures = new Set<string>();
   const safety = new SafetyWatch(net, plan, violations);
   const seen = watch(net, plan, violations, failures);
+  new RunWatch(net, plan, violations);
   const { plant } = options;
   const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -87,12 +93,14 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   };
   const clients = new Clients(net, system, random.fork("clients"), violations);
   const operators = new Operators(net, plan, system, clients, random.fork("operators"));
+  const runClients = new RunClients(net, plan.runs, system, random.fork("run clients"), violations);
   clients.start(plan);
+  runClients.start();
   operators.start();
   chaos.onKernelOut = () => operators.seeOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   chaos.start();
-  const ended: Ended = { net, plan, system, clients, violations, seen };
+  const ended: Ended = { net, plan, system, clients, runClients, violations, seen };
   await pass(ended, plan.safetyMs, () => false);
   chaos.stop();
   system.calm();
@@ -100,9 +108,10 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   kernel.publishLast();
   await pass(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isQuiet(ended));
   operators.stop();
+  runClients.stop();
   checkEnd(ended);
   safety.checkEnd();
-  const jobs = countJobs(net);
+  const [jobs, runs] = [countStates(net, JOBS), countStates(net, RUNS)];
   if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
   return {
     seed: options.seed,
@@ -111,6 +120,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     virtualMs: net.timeline.nowMs,
     crashes: chaos.crashes,
     jobs,
+    runs,
     violations: violations.found,
     trace: net.trace.lines,
     logged: Object.fromEntries(net.counting.events),
@@ -154,11 +164,12 @@ class PublishedKernel implements Kernel {
 /** Lets time pass until then, or until it is done, or until far more has happened than anybody asked for. */
 async function pass({ net, plan, violations }: Ended, untilMs: number, isDone: () => boolean): Promise<void> {
   const { timeline } = net;
-  const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * plan.orders.length;
+  const wishes = plan.orders.length + JOBS_PER_RUN * plan.runs.orders.length;
+  const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * wishes;
   while (timeline.nowMs < untilMs && !isDone()) {
     await timeline.runUntil(Math.min(untilMs, timeline.nowMs + STEP_MS));
     if (timeline.events < eventsMax) continue;
-    violations.add("endless", "events", `${timeline.events} events for ${plan.orders.length} jobs, and no end`);
+    violations.add("endless", "events", `${timeline.events} events for ${wishes} jobs, and no end`);
     return;
   }
 }
@@ -166,14 +177,17 @@ async function pass({ net, plan, violations }: Ended, untilMs: number, isDone: (
 /** Lets every retention pass. The sweeps become rare, so that days go by in a moment. */
 async function seeRetention(ended: Ended, settings: { current: Settings }): Promise<void> {
   const { timeline } = ended.net;
+  ended.runClients.removeWorkflows();
   settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
   await timeline.runUntil(timeline.nowMs + 2 * settings.current.retention.jobsMs);
   checkRetention(ended);
 }
 
-function countJobs(net: SimNet): Record<string, number> {
+function countStates(net: SimNet, table: Table<never>): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { value } of net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
+  for (const { value } of net.store.rows(table as Table<{ readonly state: string }>)) {
+    counts[value.state] = (counts[value.state] ?? 0) + 1;
+  }
   return counts;
 }
 
@@ -181,3 +195,4 @@ const LIVENESS_MS_MAX = 30 * 60_000;
 const STEP_MS = 2_500;
 const EVENTS_MAX_BASE = 500_000;
 const EVENTS_MAX_PER_JOB = 1_000;
+const JOBS_PER_RUN = 10;

@@ -6,9 +6,9 @@ import type { LiveSettings } from "../settings.ts";
 import { RESULT } from "../wire/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import type { World } from "../world.ts";
+import { type Act, DENIED_TOPIC } from "./acts.ts";
 import { ClaimWatch } from "./claim-watch.ts";
 import { LockWatch } from "./lock-watch.ts";
-import { type Act, DENIED_TOPIC } from "./acts.ts";
 import type { ControlPlan, Plan, WorkerPlan } from "./plan.ts";
 import { Host, type Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
@@ -143,15 +143,17 @@ function workerHost(floor: Floor, worker: WorkerPlan): Host {
 /** What a worker does with a job: as the order says, attempt by attempt. */
 async function work(floor: Floor, host: Host, process: Process, world: World, item: WorkItem): Promise<unknown> {
   const { net, plan, violations } = floor;
-  const number = Number(item.labels.order);
-  if ((item.input as { number?: number } | null)?.number !== number) {
+  const number = Number(item.labels.order ?? item.labels.run_order);
+  const isOfRun = item.labels.run_id !== undefined;
+  const input = item.input as { readonly number?: number; readonly step?: string } | null;
+  if (input?.number !== number || input.step !== item.labels.step_id) {
     violations.add("payload", item.jobId, `a worker got the input of another order than ${number}`);
   }
   const isBypassed = item.labels.safety_bypassed === "true";
   if (!floor.safety.isPermitted(item.jobId, item.attempt) || (item.topic === DENIED_TOPIC && !isBypassed)) {
     violations.add("denied", item.jobId, `a worker got attempt ${item.attempt} of it, and nobody had allowed that`);
   }
-  const acts = plan.orders[number]?.acts ?? ["ok"];
+  const acts = isOfRun ? actsOfStep(plan, item) : (plan.orders[number]?.acts ?? ["ok"]);
   const planned = acts[Math.min(item.attempt, acts.length) - 1] ?? "ok";
   const act: Act = floor.isCalm && (planned === "hang" || planned === "die" || planned === "late") ? "ok" : planned;
   net.trace.note(net.timeline.nowMs, process.name, act, item.jobId);
@@ -178,8 +180,16 @@ async function work(floor: Floor, host: Host, process: Process, world: World, it
     default:
       act satisfies never;
   }
-  floor.finishedWell.add(number);
+  if (!isOfRun) floor.finishedWell.add(number);
   return { number };
+}
+
+/** Children of a step take turns with what is planned for it. */
+function actsOfStep({ runs }: Plan, { labels, jobId }: WorkItem): readonly Act[] {
+  const steps = runs.workflows.find(({ id }) => id === labels.workflow_id)?.steps;
+  const acts = steps?.find(({ id }) => id === labels.step_id)?.acts ?? [];
+  const index = Number(/\.(\d+)@/.exec(jobId)?.[1] ?? 0);
+  return acts[index % acts.length] ?? ["ok"];
 }
 
 /** Both are too long for the control plane; `hang` keeps its worker busy for several attempts of others as well. */

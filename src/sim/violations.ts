@@ -47,6 +47,15 @@ export const CHECKERS = {
   retention: "after their time, records leave with everything that belonged to them",
   audit: "when the faults have stopped, every audit line has its place in an unbroken chain",
   two_holders: "a lock has one holder",
+  step_order: "a step's job is made once, with its run, and after everything that it hangs on is settled",
+  run_end: "a run ends once and never changes after that, but for a step's dead letter that is tried again",
+  slots: "no more runs of a tenant are open than its limit, and the counter says how many",
+  timer: "a delay ends once and not before its time",
+  run_moves: "a run and its steps make only the moves of their tables",
+  run_outcome: "steps and runs end as the rules say, given how their jobs ended",
+  run_left:
+    "when the faults have stopped, every run ends; no job, child or sub-run is left or lost, and every parent is told",
+  run_idempotency: "one key makes one run, whoever asks how often, and never hands out another tenant's",
 } as const;
 
 export type Checker = keyof typeof CHECKERS;

@@ -91,6 +91,8 @@ export class Draft {
     }
     if (bytes > this.limits.blobBytesMax) return null;
     this.blobs.push({ ptr, text });
+    // It is written after the decision; whoever reads it before finds it here.
+    this.#values.addPointed(ptr, value ?? null);
     return { kind: "pointer", ptr, bytes };
   }
 

@@ -146,7 +146,7 @@ function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);
   if (fan.endsAs === "CANCELLED") cancelStep(draft, step, "the run ended");
   else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
-  else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children" } });
+  else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children", count: fan.count } });
 }
 
 function setFan(draft: Draft, step: PlanStep, fan: Fan): void {

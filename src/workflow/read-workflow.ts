@@ -5,7 +5,17 @@
  * 2. A text cannot become more than it is: aliases are refused, and so are keys that are written twice, tags, and texts of
  *    more than 1 MiB.
  */
-import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
+import {
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+  type YAMLError,
+} from "yaml";
 import { nestingProblem } from "../yaml/nesting.ts";
 import { planWorkflow } from "./compile.ts";
 import { WORKFLOW_LIMITS } from "./limits.ts";
@@ -29,11 +39,11 @@ const TOKENS_MAX = 100_000;
 
 function readText(text: string, file: string): ReadWorkflow {
   const lines = new LineCounter();
-  const yaml = parseDocument(text, { lineCounter: lines, stringKeys: true, uniqueKeys: false });
+  const yaml = parseDocument(text, { lineCounter: lines, stringKeys: true, ...QUICK });
   const at = (offset: number) => `${file}:${lines.linePos(offset).line}:${lines.linePos(offset).col}`;
   const faults = [...yaml.errors, ...yaml.warnings];
   if (faults.length > 0) {
-    return bad(faults.slice(0, FAULTS_MAX).map(({ pos, message }) => `${at(pos[0])}: ${firstLine(message)}`));
+    return bad(faults.slice(0, FAULTS_MAX).map((fault) => `${at(fault.pos[0])}: ${faultText(fault)}`));
   }
   const refused = refusedIn(yaml);
   if (refused.length > 0) return bad(refused.slice(0, FAULTS_MAX).map(({ offset, why }) => `${at(offset)}: ${why}`));
@@ -44,6 +54,8 @@ function readText(text: string, file: string): ReadWorkflow {
   return bad(placed.sort((a, b) => a.offset - b.offset).map((one) => `${at(one.offset)}: ${one.text}`));
 }
 
+/** Both take time in proportion to the square of what is written. */
+const QUICK = { uniqueKeys: false, prettyErrors: false } as const;
 /** One fault often leads to many. */
 const FAULTS_MAX = 20;
 
@@ -96,6 +108,9 @@ function bad(problems: readonly string[]): ReadWorkflow {
   return { kind: "bad", problems };
 }
 
-function firstLine(text: string): string {
-  return (text.split("\n")[0] ?? text).replace(/ at line \d+, column \d+:?$/, "").replace(/:$/, "");
+/** The library's messages in our voice. */
+function faultText({ code, message }: YAMLError): string {
+  if (code === "MULTIPLE_DOCS") return "a second document begins here; give each workflow a file of its own";
+  const line = message.split("\n")[0] ?? message;
+  return `${line.slice(0, 1).toLowerCase()}${line.slice(1, 200)}`;
 }

@@ -182,13 +182,12 @@ function endOf(text: string, from: number): number | null {
   return null;
 }
 
-/** The last quote of a text in CEL, which may be raw (`r'…'`) or in three quotes. */
+/** The last quote of a text in CEL, which may be in three quotes. A quote after `\\` ends none, not even a raw one. */
 function endOfText(text: string, from: number): number {
   const one = text[from] ?? "";
   const quote = text.startsWith(one.repeat(3), from) ? one.repeat(3) : one;
-  const isRaw = /(^|[^A-Za-z0-9_])[bB]?[rR][bB]?$/.test(text.slice(Math.max(0, from - 3), from));
   for (let at = from + quote.length; at < text.length; at += 1) {
-    if (text[at] === "\\" && !isRaw) at += 1;
+    if (text[at] === "\\") at += 1;
     else if (text.startsWith(quote, at)) return at + quote.length - 1;
   }
   return text.length;

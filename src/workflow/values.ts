@@ -16,7 +16,7 @@ export class Values {
       case "pointer":
         return this.#get(this.#pointed, payload.ptr, { kind: "pointer", payload });
       case "children":
-        return this.#get(this.#children, stepId, { kind: "children", stepId });
+        return this.#get(this.#children, stepId, { kind: "children", stepId, count: payload.count });
       default:
         return payload satisfies never;
     }
@@ -38,7 +38,7 @@ export class Values {
 
 export type Wanted =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }
-  | { readonly kind: "children"; readonly stepId: string };
+  | { readonly kind: "children"; readonly stepId: string; readonly count: number };
 
 export class Missing extends Error {
   override readonly name = "Missing";

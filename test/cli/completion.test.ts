@@ -29,6 +29,19 @@ describe("in bash", () => {
       ["interactive", "batch", "critical"],
     ],
     [["key", "create", "--role", "v"], ["viewer"]],
+    [
+      ["workflow", ""],
+      ["apply", "get", "list", "delete", "--help"],
+    ],
+    [
+      ["run", "re"],
+      ["resume", "rerun"],
+    ],
+    [["run", "list", "--state", "E"], ["ENDING"]],
+    [
+      ["run", "start", "photos", "--w"],
+      ["--wait", "--watch"],
+    ],
     [["completion", "z"], ["zsh"]],
     // A file: that is left to the shell.
     [["policy", "explain", "a.b", "--policy", ""], []],

@@ -150,6 +150,13 @@ describe("refusals", () => {
     expect(fake.asked).toHaveLength(1);
   });
 
+  test("the job of a step is named in the next command as it is", async () => {
+    const body = { code: "own_job", title: "no", detail: "because", job_id: "r1:ask@1" };
+    fake = await startRunFake(() => ({ status: 403, body }));
+    const ran = await cordum(["approval", "approve", "r1:ask@1"], fake.env);
+    expect(ran).toMatchObject({ exitCode: 5, talk: "cordum: no: because\nnext: cordum job explain r1:ask@1\n" });
+  });
+
   test.each([
     ["run_ended", "cordum run get r1"],
     ["run_open", "cordum run explain r1"],

@@ -55,6 +55,9 @@ function openPage(ask: (url: string, headers: Readonly<Record<string, string>>) 
 const EVENT =
   'event: job\ndata: {"job_id":"j1","topic":"demo.echo","state":"SUCCEEDED","at":"2030-01-01T10:20:30.456Z"}\n\n';
 
+const RUN_EVENT =
+  'event: run\ndata: {"run_id":"r1","workflow_id":"order","state":"PAUSED","at":"2030-01-01T10:20:31.456Z"}\n\n';
+
 /** Resolves when what is asked for holds; tried after everything that is under way. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
@@ -70,7 +73,9 @@ test("shows what status says, with units and what each number means", async () =
   );
   const status = (await gateway.call("GET", "/api/v1/status")).body;
   await gateway.close();
-  const { at } = openPage(async (url) => new Response(url.endsWith("stream") ? `: connected\n\n${EVENT}` : status));
+  const { at } = openPage(
+    async (url) => new Response(url.endsWith("stream") ? `: connected\n\n${EVENT}${RUN_EVENT}` : status),
+  );
   await until(() => at("live").children.length > 0);
   expect(at("ready").textContent).toBe("ready");
   expect(at("ask").hidden).toBe(true);
@@ -81,7 +86,8 @@ test("shows what status says, with units and what each number means", async () =
   expect(at("safety").text).toContain("policy test: 4 rules, else deny");
   expect(at("about").text).toContain("anybody on this machine");
   expect(at("figures").text).toContain("lock_busy_retry_count 0 retries because a lock was held");
-  expect(at("live").text).toBe("10:20:30.456 j1 demo.echo SUCCEEDED");
+  expect(at("cards").text).toContain("Runs 0 open of workflows, not ended yet");
+  expect(at("live").text).toBe("10:20:31.456 run r1 order PAUSED 10:20:30.456 j1 demo.echo SUCCEEDED");
 });
 
 test("shows a tenant what is its own, and says what is not kept tenant by tenant", async () => {
@@ -92,6 +98,7 @@ test("shows a tenant what is its own, and says what is not kept tenant by tenant
   const { at } = openPage(async (url) => new Response(url.endsWith("stream") ? ": connected\n\n" : status));
   await until(() => at("about").text.includes("tenant acme"));
   for (const id of ["figures", "retries", "safety"]) expect(at(id).text).toContain("ask with a key of tenant *");
+  expect(at("cards").text).toContain("Runs 0 open of workflows, at most 10");
   expect(at("cards").text).not.toMatch(/null|undefined/);
 });
 

@@ -93,6 +93,20 @@ describe("scripts/start.mjs", () => {
     expect(code).toBe(0);
     expect(await rest).toBe("cordum: building …\n");
   });
+
+  it("takes the example workflows along, unless others are named", async () => {
+    await mkdir(join(copy, "examples", "workflows"), { recursive: true });
+    for (const [given, said] of [
+      [[], "hello up --demo --workflows examples/workflows\n"],
+      [["--workflows", "mine"], "hello up --demo --workflows mine\n"],
+    ] as const) {
+      const child = run("scripts/start.mjs", ...given);
+      const [line] = (await once(child.stdout!, "data")) as [Buffer];
+      expect(String(line)).toBe(said);
+      child.kill("SIGINT");
+      await once(child, "close");
+    }
+  });
 });
 
 describe("scripts/install.mjs", () => {

@@ -1,0 +1,202 @@
+import { isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import type { Change, Versioned } from "../ports/store.ts";
+import type { RunPlan, SimWorkflow } from "./run-plan.ts";
+import {
+  afterEnds,
+  beginRef,
+  dependenciesOf,
+  endedRef,
+  openJobsOf,
+  pausedRef,
+  type RefEnd,
+  type RefState,
+  refJob,
+} from "./run-reference.ts";
+import type { Violations } from "./violations.ts";
+
+/**
+ * Follows every run with the plain reading of the rules (`run-reference.ts`), told of nothing but how jobs ended and what
+ * people did; and compares, commit by commit.
+ */
+export class RunMirror {
+  readonly #plan: RunPlan;
+  readonly #violations: Violations;
+  readonly #states = new Map<string, RefState>();
+  /** The states of all step jobs of a run, by `refJob`. */
+  readonly #jobs = new Map<string, Map<string, Job>>();
+
+  constructor(plan: RunPlan, violations: Violations) {
+    this.#plan = plan;
+    this.#violations = violations;
+  }
+
+  committed(change: Change, before: readonly (Versioned<unknown> | null)[]): void {
+    const ended = new Map<string, Ended[]>();
+    for (const [index, { table, value }] of change.puts.entries()) {
+      if (table === JOBS.name) this.#seeJob((before[index]?.value ?? null) as Job | null, value as Job | null, ended);
+    }
+    for (const [index, { table, id, value }] of change.puts.entries()) {
+      if (table !== RUNS.name) continue;
+      if (value === null) this.#forget(id);
+      else this.#seeRun(change, (before[index]?.value ?? null) as Run | null, value as Run, ended.get(id) ?? []);
+    }
+  }
+
+  #seeJob(before: Job | null, after: Job | null, ended: Map<string, Ended[]>): void {
+    const { step } = after ?? {};
+    if (after === null || step === undefined) return;
+    const job = refJob(step.stepId, step.index);
+    const jobs = this.#jobs.get(step.runId) ?? new Map<string, Job>();
+    this.#jobs.set(step.runId, jobs);
+    jobs.set(job, after);
+    if (!isFinal(after.state) || (before !== null && isFinal(before.state))) return;
+    // What the run itself has stopped is no news to it.
+    if (after.state === "CANCELLED" && after.history.at(-1)?.who === `run ${step.runId}`) return;
+    const all = ended.get(step.runId) ?? [];
+    all.push({ job, end: END_OF[after.state] ?? "fail", isNew: before === null });
+    ended.set(step.runId, all);
+  }
+
+  #seeRun(change: Change, before: Run | null, after: Run, ended: readonly Ended[]): void {
+    const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
+    if (workflow === undefined) return;
+    const isRejoined = isRejoin(change, before, after);
+    if (before !== null && isRunFinal(before.state) && !isRejoined) return;
+    const from = before === null ? this.#begin(workflow, after) : this.#states.get(after.id);
+    if (from === undefined) return;
+    const ready = isRejoined ? this.#rejoined(workflow, from, after) : from;
+    const possible = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
+    const [first] = possible;
+    // Not all that is to be stopped was stopped yet: it is looked at when it was.
+    const isUnderWay = after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan?.endsAs);
+    const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
+    const agreed = isUnderWay
+      ? first
+      : possible.find((state) => sayingOf(workflow, state) === sayingOfRun(after, workflow, open));
+    if (agreed !== undefined) {
+      this.#states.set(after.id, agreed);
+      return;
+    }
+    const hint = `${sayingOfRun(after, workflow, open)}; should be ${first ? sayingOf(workflow, first) : ""}`;
+    this.#violations.add("run_outcome", after.id, `${workflow.id}: ${hint}`);
+    this.#forget(after.id);
+  }
+
+  #forget(id: string): void {
+    this.#states.delete(id);
+    this.#jobs.delete(id);
+  }
+
+  /** A rerun keeps what is neither the step from which it begins nor after it, and was done or left out. */
+  #begin(workflow: SimWorkflow, run: Run): RefState {
+    const { rerunOf } = run;
+    const earlier = rerunOf && this.#states.get(rerunOf.runId);
+    if (!rerunOf || !earlier) return beginRef(workflow);
+    const again = stepsAfter(workflow, rerunOf.fromStep);
+    const kept = [...earlier.steps].filter(
+      ([id, state]) => !again.has(id) && (state === "SUCCEEDED" || state === "SKIPPED"),
+    );
+    return beginRef(workflow, new Map(kept));
+  }
+
+  /** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */
+  #rejoined(workflow: SimWorkflow, state: RefState, run: Run): RefState {
+    const revived = [...(this.#jobs.get(run.id)?.values() ?? [])].find(
+      ({ history, state: is }) => history.at(-1)?.event === "revived" && !isFinal(is),
+    );
+    const { stepId = "", index } = revived?.step ?? {};
+    const after = stepsAfter(workflow, stepId);
+    const steps = new Map(state.steps);
+    for (const [id, is] of state.steps)
+      if (after.has(id) || (state.end !== null && is === "CANCELLED")) steps.delete(id);
+    steps.set(stepId, "RUNNING");
+    const children = new Map([...state.children].filter(([id]) => steps.has(id)));
+    if (index !== undefined) children.set(stepId, (children.get(stepId) ?? []).with(index, "open"));
+    return { ...state, steps, children, end: null };
+  }
+}
+
+/** A dead letter of a step, tried again, gives its job another life: with its run, in one commit. */
+export function isRejoin(change: Change, before: Run | null, after: Run): boolean {
+  if (before === null || !after.lines.some(({ event, seq }) => event === "run_rejoined" && seq >= before.lineCount)) {
+    return false;
+  }
+  return change.puts.some(
+    ({ table, value }) => table === JOBS.name && (value as Job | null)?.history.at(-1)?.event === "revived",
+  );
+}
+
+interface Ended {
+  readonly job: string;
+  readonly end: RefEnd;
+  /** Made by the commit that ends it: the policy denied it at once. */
+  readonly isNew: boolean;
+}
+
+/** What people and the clock did comes before what jobs did in the same commit, or after it. */
+function outcomes(
+  workflow: SimWorkflow,
+  state: RefState,
+  before: Run | null,
+  after: Run,
+  all: readonly Ended[],
+): readonly RefState[] {
+  const ended = all.filter(({ isNew }) => !isNew);
+  const act = actOf(workflow, before, after);
+  if (act === null) return [afterEnds(workflow, state, ended)];
+  return [afterEnds(workflow, act(state), ended), act(afterEnds(workflow, state, ended))];
+}
+
+function actOf(workflow: SimWorkflow, before: Run | null, after: Run): ((state: RefState) => RefState) | null {
+  const end = after.endsAs?.state ?? after.state;
+  if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endedRef(workflow, state, end);
+  const wasPaused = before?.state === "PAUSED";
+  const isPaused = after.state === "PAUSED";
+  if (isPaused !== wasPaused) return (state) => pausedRef(workflow, state, isPaused);
+  return null;
+}
+
+/** Steps that are denied as they are made: each may let others begin, which may be denied as well. */
+function denied(workflow: SimWorkflow, state: RefState, all: readonly Ended[]): RefState {
+  let next = state;
+  for (let left = all.filter(({ isNew }) => isNew); left.length > 0; ) {
+    const open = new Set(openJobsOf(next, workflow));
+    const now = left.filter(({ job }) => open.has(job));
+    if (now.length === 0) break;
+    next = afterEnds(workflow, next, now);
+    left = left.filter((one) => !now.includes(one));
+  }
+  return next;
+}
+
+function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet<string> {
+  const after = new Set([fromStep]);
+  for (let size = 0; size !== after.size; ) {
+    size = after.size;
+    for (const step of workflow.steps) {
+      if (dependenciesOf(workflow, step).some((id) => after.has(id))) after.add(step.id);
+      // A parallel step is done again with all of its branches.
+      if (step.branches.some((id) => after.has(id))) after.add(step.id);
+    }
+  }
+  return after;
+}
+
+function sayingOf(workflow: SimWorkflow, state: RefState): string {
+  const steps = workflow.steps.map(({ id }) => `${id} ${state.steps.get(id) ?? "PENDING"}`);
+  return `${steps.join(", ")}; out: ${[...openJobsOf(state, workflow)].sort().join(" ")}; ${state.end ?? (state.isPaused ? "PAUSED" : "RUNNING")}`;
+}
+
+function sayingOfRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[]): string {
+  const steps = all.map(({ id }) => `${id} ${run.steps[id]?.state ?? "PENDING"}`);
+  return `${steps.join(", ")}; out: ${[...open].sort().join(" ")}; ${run.state}`;
+}
+
+const END_OF: Partial<Record<JobState, RefEnd>> = {
+  SUCCEEDED: "ok",
+  FAILED: "fail",
+  TIMEOUT: "timeout",
+  DENIED: "denied",
+  CANCELLED: "cancelled",
+};

@@ -1,0 +1,137 @@
+import { runLimitOf } from "../flow/create-run.ts";
+import { isFinal, JOBS, type Job } from "../model/job.ts";
+import { isRunFinal, isStepSettled, RUN_MOVES, RUNS, RUNS_GROUP, type Run, type RunState } from "../model/run.ts";
+import type { Change } from "../ports/store.ts";
+import { serverNow } from "./net.ts";
+import type { Plan } from "./plan.ts";
+import { isRejoin, RunMirror } from "./run-mirror.ts";
+import type { SimStep, SimWorkflow } from "./run-plan.ts";
+import { dependenciesOf } from "./run-reference.ts";
+import type { Violations } from "./violations.ts";
+import type { SimNet } from "./world.ts";
+
+/** Looks at every write of a run and of a step's job, at the instant of the write. */
+export class RunWatch {
+  readonly #net: SimNet;
+  readonly #plan: Plan;
+  readonly #violations: Violations;
+  readonly #mirror: RunMirror;
+  readonly #open = new Map<string, Set<string>>();
+  /** The job of each step, or of each child of it. */
+  readonly #jobOf = new Map<string, string>();
+
+  constructor(net: SimNet, plan: Plan, violations: Violations) {
+    this.#net = net;
+    this.#plan = plan;
+    this.#violations = violations;
+    this.#mirror = new RunMirror(plan.runs, violations);
+    net.store.tap((change, before) => {
+      for (const [index, put] of change.puts.entries()) {
+        if (put.table === JOBS.name) this.#seeJob(change, valueIn<Job>(before[index]), put.value as Job | null);
+      }
+      for (const [index, put] of change.puts.entries()) {
+        if (put.table === RUNS.name) this.#seeRun(change, valueIn<Run>(before[index]), put.value as Run | null, put.id);
+      }
+      this.#mirror.committed(change, before);
+    });
+  }
+
+  #seeRun(change: Change, before: Run | null, after: Run | null, id: string): void {
+    const { timeline, trace } = this.#net;
+    trace.note(timeline.nowMs, "run", after?.state ?? "removed", id);
+    this.#countSlots(before, after, id);
+    if (after === null) {
+      if (before !== null && !isRunFinal(before.state)) this.#add("run_end", id, `removed while ${before.state}`);
+      return;
+    }
+    const isRejoined = isRejoin(change, before, after);
+    if (before && isRunFinal(before.state) && !isRejoined) this.#checkEnded(before, after);
+    else this.#checkMoves(before, after, isRejoined);
+  }
+
+  /** Counted from the records alone, at every commit. */
+  #countSlots(before: Run | null, after: Run | null, id: string): void {
+    const org = after?.org ?? before?.org ?? "";
+    const open = this.#open.get(org) ?? new Set();
+    this.#open.set(org, open);
+    if (after !== null && !isRunFinal(after.state)) open.add(id);
+    else open.delete(id);
+    const limit = runLimitOf(this.#plan.settings, org);
+    const counted = this.#net.store.count(RUNS_GROUP, org);
+    if (open.size > limit) this.#add("slots", org, `${open.size} runs are open, its limit is ${limit}; last ${id}`);
+    if (counted !== open.size)
+      this.#add("slots", org, `${open.size} runs are open, ${counted} are counted; last ${id}`);
+  }
+
+  /** What has ended is told to a parent, and otherwise left alone. */
+  #checkEnded(before: Run, after: Run): void {
+    const bare = ({ state, steps, output, error, lineCount }: Run) => [state, output, error, lineCount, steps];
+    const isToldBack = before.isParentTold === true && after.isParentTold !== true;
+    if (JSON.stringify(bare(before)) !== JSON.stringify(bare(after)) || isToldBack) {
+      this.#add("run_end", before.id, `was ${before.state}, and was changed to ${after.state}`);
+    }
+  }
+
+  #checkMoves(before: Run | null, after: Run, isRejoined: boolean): void {
+    const from: RunState = before?.state ?? "RUNNING";
+    // A rejoined run begins anew; what follows from its second life may be in the same commit.
+    const legal: readonly RunState[] = RUN_MOVES[isRejoined && isRunFinal(from) ? "RUNNING" : from];
+    const isSame = after.state === (isRejoined && isRunFinal(from) ? "RUNNING" : from);
+    if (!isSame && !legal.includes(after.state)) {
+      this.#add("run_moves", after.id, `went from ${from} to ${after.state}`);
+    }
+    if (isRejoined) return;
+    for (const [stepId, { state }] of Object.entries(before?.steps ?? {})) {
+      const now = after.steps[stepId]?.state ?? "PENDING";
+      const isLegal = state === now || (state === "RUNNING" && isStepSettled(now));
+      if (!isLegal) this.#add("run_moves", after.id, `step ${stepId} went from ${state} to ${now}`);
+    }
+  }
+
+  #seeJob(change: Change, before: Job | null, after: Job | null): void {
+    const { step } = after ?? {};
+    if (after === null || step === undefined) return;
+    const workflow = this.#plan.runs.workflows.find(({ id }) => id === after.labels.workflow_id);
+    const drawn = workflow?.steps.find(({ id }) => id === step.stepId);
+    if (workflow === undefined || drawn === undefined) {
+      this.#add("step_order", after.id, "a job for a step that no workflow has");
+      return;
+    }
+    if (before === null) this.#checkNew(change, workflow, drawn, after);
+    if (step.kind === "delay" && after.state === "SUCCEEDED" && before?.state !== "SUCCEEDED") {
+      const earlyMs = after.createdMs + drawn.delayMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      if (earlyMs > 1) this.#add("timer", after.id, `ended ${Math.round(earlyMs)} ms before its time`);
+      if (before !== null && isFinal(before.state)) this.#add("timer", after.id, "ended once more");
+    }
+  }
+
+  /** A step's job comes with its run, once, and after everything that it hangs on. */
+  #checkNew(change: Change, workflow: SimWorkflow, drawn: SimStep, job: Job): void {
+    const { runId = "", stepId = "", index } = job.step ?? {};
+    const key = `${runId}/${stepId}/${index ?? ""}`;
+    const known = this.#jobOf.get(key);
+    if (known !== undefined) this.#add("step_order", key, `has the job ${known} already, and got ${job.id}`);
+    this.#jobOf.set(key, job.id);
+    const run = change.puts.find(({ table, id }) => table === RUNS.name && id === runId)?.value as Run | undefined;
+    if (!run) {
+      this.#add("step_order", job.id, "made without its run");
+      return;
+    }
+    if (run.state === "PAUSED") this.#add("step_order", job.id, "made while its run is paused");
+    if (!run.steps[stepId]) this.#add("step_order", job.id, "made, and its run knows nothing of it");
+    for (const id of dependenciesOf(workflow, drawn)) {
+      const state = run.steps[id]?.state ?? "PENDING";
+      const isBranch = workflow.steps.some(({ id: around, branches }) => around === id && branches.includes(stepId));
+      if (isStepSettled(state) || (isBranch && state === "RUNNING")) continue;
+      this.#add("step_order", job.id, `made while ${id}, which it hangs on, is ${state}`);
+    }
+  }
+
+  #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
+    this.#violations.add(checker, id, hint);
+  }
+}
+
+function valueIn<T>(record: { readonly value: unknown } | null | undefined): T | null {
+  return (record?.value ?? null) as T | null;
+}
