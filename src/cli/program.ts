@@ -34,7 +34,7 @@ export async function runCli(argv: readonly string[], io: Io, version: string): 
     await program.parseAsync(argv, { from: "user" });
     return exitCode;
   } catch (error) {
-    return report(io, error, argv.includes("--json"), helpFor(program, argv));
+    return report(io, error, formatOf(argv), helpFor(program, argv));
   }
 }
 
@@ -142,16 +142,25 @@ function addCompletion(program: Command, { io, end }: Kit): void {
     );
 }
 
-function report(io: Io, error: unknown, json: boolean, help: string): number {
+/** How an error is told to programs: not at all, as a document, or as one more line of a stream (NDJSON). */
+type Format = "none" | "document" | "line";
+
+function formatOf(argv: readonly string[]): Format {
+  if (!argv.includes("--json")) return "none";
+  const isStream = argv[0] === "run" && (argv[1] === "watch" || argv.includes("--watch"));
+  return isStream ? "line" : "document";
+}
+
+function report(io: Io, error: unknown, format: Format, help: string): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.fine;
     // Commander has printed its help already where a command is missing.
     if (error.code === "commander.help") return EXIT.usage;
-    return reportError(io, new CliError(EXIT.usage, error.message.replace(/^error: /, ""), help), json, help);
+    return reportError(io, new CliError(EXIT.usage, error.message.replace(/^error: /, ""), help), format, help);
   }
-  if (error instanceof CliError) return reportError(io, error, json, help);
+  if (error instanceof CliError) return reportError(io, error, format, help);
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return reportError(io, new CliError(EXIT.error, `this should not happen: ${text}`, "cordum status"), json, help);
+  return reportError(io, new CliError(EXIT.error, `this should not happen: ${text}`, "cordum status"), format, help);
 }
 
 /** `cordum job submit --help`: the help of the command that was meant, as far as it can be told. */
@@ -167,9 +176,11 @@ function helpFor(program: Command, argv: readonly string[]): string {
   return [...words, "--help"].join(" ");
 }
 
-function reportError(io: Io, error: CliError, json: boolean, help: string): number {
+function reportError(io: Io, error: CliError, format: Format, help: string): number {
   const next = (error.next ?? help).replace(/^cordum\b/, io.command);
-  if (json) printJson(io, { ...error.facts, error: error.message, exit_code: error.exitCode, next });
+  const document = { ...error.facts, error: error.message, exit_code: error.exitCode, next };
+  if (format === "document") printJson(io, document);
+  if (format === "line") io.out(`${JSON.stringify({ event: "error", ...document })}\n`);
   // Lists of problems have lines of their own; the lines themselves may quote anything.
   const message = error.message.split("\n").map(printable).join("\n");
   io.say(`cordum: ${message}\nnext: ${next}\n`);

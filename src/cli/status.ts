@@ -63,6 +63,7 @@ function work(io: Io, status: Json): Facts {
     ["parked", total(status.parked_retries, "retry", "retries")],
     ["approvals", `${plural(status.approvals, "job")} for a human${approvals}`],
     ["dead letters", `${status.dead_letters}${letters}`],
+    ["runs", runsOf(status.runs ?? {})],
     ["workers", `${workers.total}${leaving}${names.length === 0 ? "" : `: ${names.join("; ")}${more}`}`],
   ];
 }
@@ -82,6 +83,10 @@ const FOR_ALL_ONLY = "shown to keys of tenant * only";
 
 function workerOf({ id, active_jobs, max_parallel_jobs, topics }: Json): string {
   return `${id} (${active_jobs} of ${max_parallel_jobs ?? "any number of"} jobs; ${topics.join(", ")})`;
+}
+
+function runsOf({ open = 0, limit, by_tenant = null }: Json): string {
+  return `${open} open${limit === undefined ? "" : `, of ${limit} at once`}${counts(by_tenant)}`;
 }
 
 function ms(name: string, value: number | null | undefined): string {

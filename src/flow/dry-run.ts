@@ -7,7 +7,7 @@ import { stepJob } from "../workflow/step-job.ts";
 import { askKernel } from "./breaker.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { type Flow, given } from "./flow.ts";
-import { loadWorkflow, planOf } from "./workflows.ts";
+import { planOf, versionToRun } from "./workflows.ts";
 
 /**
  * What a run would be asked and told, without running anything: for each step that would be sent somewhere, what the
@@ -41,18 +41,18 @@ export type DryRun =
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
 export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
-  const version = await loadWorkflow(flow, wish.org, wish.workflowId, wish.version);
-  const plan = version && (await planOf(flow, wish.org, wish.workflowId, version.version));
-  if (!plan) return { kind: "no_workflow" };
+  const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
+  const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
+  if (version === null || !plan) return { kind: "no_workflow" };
   const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
   if (problems.length > 0) return { kind: "invalid", problems };
-  const run = runOf(flow, plan, wish, version.version);
+  const run = runOf(flow, plan, wish, version);
   const steps: DryStep[] = [];
   for (const id of plan.order) {
     const step = plan.steps.get(id);
     if (step) steps.push(await dryStep(flow, run, step, wish.input ?? null));
   }
-  return { kind: "dry", version: version.version, steps };
+  return { kind: "dry", version, steps };
 }
 
 async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {

@@ -39,7 +39,8 @@ async function olderLines(flow: Flow, run: Run, from: number, limit: number): Pr
       order: "oldest",
       ...(cursor === undefined ? {} : { cursor }),
     });
-    for (const { value } of page.items) lines.push(...value.lines.filter(({ seq }) => seq >= from));
+    // What stands on the run as it was read may have moved to a page since.
+    for (const { value } of page.items) lines.push(...value.lines.filter(({ seq }) => seq >= from && seq < first));
     if (page.cursor === null || lines.length >= limit) return lines;
     cursor = page.cursor;
   }

@@ -1,6 +1,6 @@
 import type { Payload } from "../model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../model/run.ts";
-import { keepSteps, openRun } from "../workflow/open-run.ts";
+import { keepSteps, openRun, stepsAfter } from "../workflow/open-run.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import type { Flow } from "./flow.ts";
@@ -56,7 +56,9 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
     return kept.kind === "too_large" ? { kind: "inline", value: null } : kept;
   };
   const outputs = new Map<string, Payload>();
+  const again = stepsAfter(plan, fromStep);
   for (const [id, { output }] of Object.entries(before.steps)) {
+    if (again.has(id)) continue;
     const ptr = `res:${runId}:${id}@1`;
     if (output?.kind === "children") {
       const gathered = await storeValue(

@@ -9,7 +9,7 @@ import { createRun, runLimitOf } from "./create-run.ts";
 import type { Flow } from "./flow.ts";
 import { throughGate } from "./gate.ts";
 import { storeValue } from "./payloads.ts";
-import { loadWorkflow, planOf } from "./workflows.ts";
+import { planOf, versionToRun } from "./workflows.ts";
 
 /**
  * Admission: somebody wants a run.
@@ -47,12 +47,12 @@ export async function startRun(flow: Flow, wish: RunWish, endpoint: string): Pro
     const key = wish.idempotencyKey === null ? null : { key: wish.idempotencyKey, fingerprint: fingerprintOf(wish) };
     const known = key && (await replayOf(flow, wish.org, key));
     if (known) return known;
-    const version = await loadWorkflow(flow, wish.org, wish.workflowId, wish.version);
-    const plan = version && (await planOf(flow, wish.org, wish.workflowId, version.version));
-    if (!plan) return { kind: "no_workflow" };
+    const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
+    const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
+    if (version === null || !plan) return { kind: "no_workflow" };
     const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
     if (problems.length > 0) return { kind: "invalid", problems };
-    return admit(flow, wish.org, key, () => freshRun(flow, plan, wish, version.version));
+    return admit(flow, wish.org, key, () => freshRun(flow, plan, wish, version));
   });
 }
 
@@ -109,7 +109,9 @@ export async function admit(
   const gated = await throughGate(flow, org, async (): Promise<StartOutcome> => {
     const limit = runLimitOf(flow.settings.current, org);
     const current = (await flow.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
-    return current >= limit ? { kind: "full", current, limit } : make();
+    if (current < limit) return make();
+    // Somebody with the same key may have been let in while this one waited.
+    return (key && (await replayOf(flow, org, key))) ?? { kind: "full", current, limit };
   });
   return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
 }

@@ -11,7 +11,7 @@ import { type Flow, given } from "./flow.ts";
 import { pointedValue, storeValue } from "./payloads.ts";
 import { remind } from "./wake.ts";
 import { tellRun } from "./with-run.ts";
-import { loadWorkflow, planOf } from "./workflows.ts";
+import { planOf, versionToRun } from "./workflows.ts";
 
 /**
  * A step that is a whole run.
@@ -28,8 +28,8 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const parent = await flow.world.store.load(RUNS, step.runId);
   const depth = (parent?.value.parent?.depth ?? 0) + 1;
   const workflowId = step.workflowId ?? "";
-  const version = await loadWorkflow(flow, job.org, workflowId, step.version ?? null);
-  const plan = version && (await planOf(flow, job.org, workflowId, version.version));
+  const version = await versionToRun(flow, job.org, workflowId, step.version ?? null);
+  const plan = version === null ? null : await planOf(flow, job.org, workflowId, version);
   const refused = !parent
     ? "its run is gone"
     : depth > DEPTH_MAX
@@ -39,7 +39,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
         : null;
   const input = await payloadOf(flow, job.input);
   const problems = refused === null && plan ? (plan.inputSchema?.problemsOf(input) ?? []) : [];
-  if (!parent || !plan || refused !== null || problems.length > 0) {
+  if (!parent || !plan || version === null || refused !== null || problems.length > 0) {
     await giveUp(flow, found, refused ?? `the input does not fit the workflow's schema: ${problems.join("; ")}`);
     return;
   }
@@ -58,7 +58,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const order = {
     runId,
     org: job.org,
-    version: version.version,
+    version,
     traceId: job.traceId,
     labels: parent.value.labels,
     priority: parent.value.priority ?? null,
@@ -101,7 +101,8 @@ export async function tellParent(flow: Flow, found: Versioned<Run>): Promise<voi
   const { store } = flow.world;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const waits = await store.load(JOBS, run.parent.jobId);
-    if (!waits || isFinal(waits.value.state) || waits.value.step?.subRunId !== run.id) break;
+    // One that waits for another try has been told of this end before.
+    if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
     const next = applySubRun(waits.value, run, await copyOutput(flow, run, waits.value), given(flow));
     if (await settle(flow, waits, next)) break;
     if (tries === TRIES_MAX - 1) return;

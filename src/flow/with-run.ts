@@ -65,7 +65,10 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
   const waitMs = path === "engine" ? engineWaitMs : gatewayWaitMs;
   return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path }, async (lease) => {
     let hasMore = isGoingOn;
+    const { clock } = flow.world;
+    const untilMs = clock.now() + HOLD_MS_MAX;
     for (let round = 0; round < ROUNDS_MAX && !lease.signal.aborted; round++) {
+      if (round > 0 && clock.now() >= untilMs) break;
       if (!hasMore && flow.runs.isEmpty(queue)) break;
       const batch = flow.runs.take(queue, BATCH_MAX);
       hasMore = await settled(batch, () => advanceRun(flow, runId, batch, lease));
@@ -84,6 +87,7 @@ async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): 
   }
 }
 
-/** Results that one commit takes in, and commits for which a lock is held before others have their turn. */
+/** Results that one commit takes in; commits for which a lock is held, and for how long, before others have their turn. */
 const BATCH_MAX = 256;
 const ROUNDS_MAX = 16;
+const HOLD_MS_MAX = 100;

@@ -60,12 +60,15 @@ export class JobWatch {
 
   #checkMove(before: Job, after: Job): void {
     if (isFinal(before.state)) {
+      // That its sub-run was stopped as well, or how long it is kept, is no change of the job.
+      if (before.step && before.state === after.state && before.history === after.history) return;
       this.#add("terminal", before.id, `was ${before.state}, became ${after.state}`);
       return;
     }
     const steps = isLegal(before.state, after.state);
     if (!steps) this.#add("moves", before.id, `went from ${before.state} to ${after.state}`);
-    const dispatches = after.state === "DISPATCHED" && before.state !== "DISPATCHED" ? 1 : 0;
+    const begun = isSubRun(after) ? "RUNNING" : "DISPATCHED";
+    const dispatches = after.state === begun && before.state !== begun ? 1 : 0;
     // Nobody has got what goes back to its place: it was no attempt.
     const returns = isOut(before) && after.state === "SCHEDULED" ? 1 : 0;
     if (after.attempt !== before.attempt + dispatches - returns) {
@@ -94,7 +97,7 @@ export class JobWatch {
       this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
     }
     // No free place, or a payload that the worker could not fetch or put, is no failure of its own.
-    if (outcome === "failed" && !this.#failures.has(`${before.id}@${before.attempt}`)) {
+    if (outcome === "failed" && !isSubRun(before) && !this.#failures.has(`${before.id}@${before.attempt}`)) {
       this.#add("outcome", before.id, `attempt ${before.attempt} failed, but no worker said so`);
     }
   }
@@ -189,7 +192,11 @@ const PASSED_OVER_MAX = 40;
 /** Admission, check and placement may be one commit. */
 const NEW_STATES: readonly JobState[] = ["PENDING", "APPROVAL_REQUIRED", "SCHEDULED", "DISPATCHED", "DENIED"];
 
-const isOut = (job: Job | null): job is Job => job?.state === "DISPATCHED" || job?.state === "RUNNING";
+const isOut = (job: Job | null): job is Job =>
+  job !== null && !isSubRun(job) && (job.state === "DISPATCHED" || job.state === "RUNNING");
+
+/** It is with no worker: another run does it. */
+const isSubRun = ({ step }: Job): boolean => step?.kind === "subworkflow";
 
 /** One move, or two in one commit by way of SCHEDULED; or none, when only what it waits for was written. */
 function isLegal(from: JobState, to: JobState): boolean {
@@ -204,6 +211,7 @@ function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
   if (after.updatedMs + slackMs >= before.deadlineMs) return true;
   if (before.state === "APPROVAL_REQUIRED") return after.updatedMs + slackMs >= (before.approval?.expiresMs ?? 0);
   const { budget } = plan.settings.retry.unclassified;
+  if (before.step?.retry) return isOut(before) && after.attempt > before.step.retry.retriesMax;
   return isOut(before) && budget.kind === "count" && after.attempt >= budget.max;
 }
 

@@ -73,7 +73,9 @@ export class RunWatch {
   }
 
   #checkMoves(before: Run | null, after: Run, isRejoined: boolean): void {
-    const from: RunState = before?.state ?? "RUNNING";
+    const resumes = after.lines.some(({ event, seq }) => event === "run_resumed" && seq >= (before?.lineCount ?? 0));
+    // It may go on and end in one commit.
+    const from: RunState = resumes ? "RUNNING" : (before?.state ?? "RUNNING");
     // A rejoined run begins anew; what follows from its second life may be in the same commit.
     const legal: readonly RunState[] = RUN_MOVES[isRejoined && isRunFinal(from) ? "RUNNING" : from];
     const isSame = after.state === (isRejoined && isRunFinal(from) ? "RUNNING" : from);

@@ -102,7 +102,9 @@ export class SafetyWatch {
       }
     }
     if (before?.state === "APPROVAL_REQUIRED" && job.state !== before.state) this.#seeApproval(before, job);
-    if (job.attempt > (before?.attempt ?? 0)) this.#seeSent(job);
+    // Who waits for another run is sent nowhere.
+    const isSent = job.step === undefined || job.step.kind === "worker";
+    if (isSent && job.attempt > (before?.attempt ?? 0)) this.#seeSent(job);
   }
 
   #seeSent(job: Job): void {

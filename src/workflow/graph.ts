@@ -83,24 +83,24 @@ function orderOf(nodes: ReadonlyMap<string, Node>): readonly string[] {
   }
 }
 
+/** One cycle for every step that is in one, and no step in two. */
 function reportCycles(nodes: ReadonlyMap<string, Node>, done: ReadonlySet<string>, problems: Problems): void {
   const reported = new Set<string>();
   const seen = new Set(done);
-  for (const start of nodes.keys()) {
-    // Whoever is left waits for somebody who is left: going back always ends where one has been.
-    const way: string[] = [];
-    let at: string | undefined = start;
-    while (at !== undefined && !seen.has(at) && !way.includes(at)) {
-      way.push(at);
-      at = nodes.get(at)?.dependsOn.find((other) => !done.has(other));
+  const way: string[] = [];
+  const visit = (id: string): void => {
+    const cycle = way.slice(way.indexOf(id));
+    if (way.includes(id) && !cycle.some((other) => reported.has(other))) {
+      for (const other of cycle) reported.add(other);
+      problems.add(nodes.get(id)?.draft.path ?? [], `${cycleText(cycle)}; a step must not wait for itself`);
     }
-    for (const id of way) seen.add(id);
-    const cycle = at === undefined ? [] : way.slice(way.indexOf(at));
-    if (at === undefined || !way.includes(at) || cycle.some((id) => reported.has(id))) continue;
-    for (const id of cycle) reported.add(id);
-    const path = nodes.get(cycle[0] ?? "")?.draft.path ?? [];
-    problems.add(path, `${cycleText(cycle)}; a step must not wait for itself`);
-  }
+    if (seen.has(id)) return;
+    seen.add(id);
+    way.push(id);
+    for (const other of nodes.get(id)?.dependsOn ?? []) visit(other);
+    way.pop();
+  };
+  for (const id of nodes.keys()) visit(id);
 }
 
 function cycleText(cycle: readonly string[]): string {

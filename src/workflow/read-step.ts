@@ -75,7 +75,7 @@ const KEYS: Readonly<Record<ActType, readonly string[]>> = {
   notify: REPEATED,
   transform: [...INPUT, ...REPEATED],
   parallel: [],
-  subworkflow: [...INPUT, ...REPEATED, ...JOB],
+  subworkflow: [...INPUT, ...REPEATED, ...JOB, "retry"],
 };
 
 const CAN_REPEAT: ReadonlySet<ActType> = new Set(ACT_TYPES.filter((type) => KEYS[type].includes("for_each")));

@@ -175,6 +175,7 @@ describe("when it looks", () => {
     fake = await startRunFake(() => ({ status: 404, body: { code: "run_not_found", title: "no", detail: "none" } }));
     const ran = await cordum(["run", "watch", "r1", "--json"], fake.env);
     expect(ran.exitCode).toBe(3);
-    expect(JSON.parse(ran.out)).toMatchObject({ next: "cordum run list" });
+    expect(ran.out.trim().split("\n")).toHaveLength(1);
+    expect(JSON.parse(ran.out)).toMatchObject({ event: "error", code: "run_not_found", next: "cordum run list" });
   });
 });

@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { cancelRun } from "../../src/flow/control-run.ts";
+import { rerun } from "../../src/flow/rerun.ts";
+import { JOBS, type Job } from "../../src/model/job.ts";
+import { isRunFinal, RUNS } from "../../src/model/run.ts";
+import { RunPlant } from "./run-plant.ts";
+
+const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
+const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
+
+describe("sub-workflows", () => {
+  test("one that fails is not done again; the reason reaches the run above, with its name", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.worker("w1", ["demo.bad"], async () => {
+      throw new Error("no such account");
+    });
+    const inner = { a: worker("demo.bad", { retry: { max_retries: 0 } }) };
+    await plant.apply(flow, { id: "inner", steps: inner });
+    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
+    const id = await plant.started(flow, "outer");
+    await plant.pass(30_000);
+    const { error } = plant.runOf(id);
+    expect(error?.message).toMatch(/^run .*: .*no such account/);
+    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
+  });
+
+  // Each commit of the process in turn is the last thing that it does.
+  test.each(["SUCCEEDED", "FAILED"] as const)(
+    "wherever the process dies, the run above hears of it once: %s",
+    async (end) => {
+      let deaths = 0;
+      for (let fatal = 1; ; fatal++) {
+        const plant = new RunPlant();
+        const { flow } = await plant.control("c1");
+        await plant.worker("w1", ["demo.echo"], async () => {
+          if (end === "FAILED") throw new Error("broken");
+          return "ok";
+        });
+        // A work order that its process did not live to send counts as an attempt.
+        const retry = end === "FAILED" ? { retry: { max_retries: 0 } } : {};
+        await plant.apply(flow, { id: "inner", steps: { a: worker("demo.echo", retry) } });
+        await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
+        const id = await plant.started(flow, "outer");
+        let commits = 0;
+        plant.bench.net.onCommit = (by, change) => {
+          if (by.name !== "c1" || !change.puts.some(({ table }) => table === JOBS.name || table === RUNS.name)) return;
+          commits += 1;
+          if (commits === fatal) plant.crash("c1");
+        };
+        await plant.pass(2_000);
+        await plant.control("c2");
+        await plant.pass(200_000);
+        expect(plant.runOf(id).state).toBe(end);
+        const inner = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+        expect(inner.map(({ value }) => value.state)).toEqual([end]);
+        expect(inner.map(({ value }) => value.isParentTold)).toEqual(inner.map(() => true));
+        if (commits < fatal) break;
+        deaths += 1;
+      }
+      expect(deaths).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  test("a tree of them is cancelled from the top, three deep and ten wide, and nobody waits for a lock", async () => {
+    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
+    const { flow } = await plant.control("c1");
+    await plant.control("c2");
+    const each = { for_each: "${[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}" };
+    await plant.apply(flow, { id: "leaf", steps: { ask: { type: "approval" } } });
+    await plant.apply(flow, { id: "branch", steps: { sub: sub("leaf", each) } });
+    await plant.apply(flow, { id: "root", steps: { sub: sub("branch", each) } });
+    const id = await plant.started(flow, "root");
+    await plant.pass(10_000);
+    const open = () => [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
+    expect(open()).toBe(111);
+    await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
+    // Well before the sweeper would come for what was left undone.
+    await plant.pass(2_000);
+    expect(open()).toBe(0);
+    expect(plant.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
+    const jobs = [...plant.bench.net.store.rows(JOBS)].map(({ value }): Job["state"] => value.state);
+    expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
+  });
+
+  test("a run that calls itself ends with a sentence, not with a full org", async () => {
+    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "self", steps: { again: sub("self") } });
+    const id = await plant.started(flow, "self");
+    await plant.pass(60_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: expect.stringContaining("8 deep") } });
+    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(9);
+  });
+
+  test("a step that times out stops its sub-workflow", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "slow", steps: { ask: { type: "approval" } } });
+    await plant.apply(flow, { id: "outer", steps: { sub: sub("slow", { timeout_sec: 30, on_error: "continue" }) } });
+    const id = await plant.started(flow, "outer");
+    await plant.pass(60_000);
+    expect(plant.states(id)).toEqual({ sub: "TIMEOUT" });
+    const inner = plant.runOf((await plant.job(`${id}:sub@1`)).step?.subRunId ?? "");
+    expect(inner).toMatchObject({ state: "CANCELLED" });
+  });
+});
+
+test("a rerun copies what it keeps, and nothing of what it does again", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  await plant.worker("w1", ["demo.large"], async () => "x".repeat(300_000));
+  await plant.apply(flow, {
+    id: "two",
+    steps: { a: worker("demo.large"), b: worker("demo.large", { depends_on: ["a"] }) },
+  });
+  const first = await plant.started(flow, "two");
+  await plant.pass(5_000);
+  plant.crash("w1");
+  const wish = { org: "default", runId: first, fromStep: "b", by: "bob", idempotencyKey: null };
+  const again = await plant.run(rerun(flow, wish));
+  if (again.kind !== "started") throw new Error(again.kind);
+  const blobs = [...plant.bench.net.blobs.keys()].filter((key) => key.includes(again.runId));
+  expect(blobs).toEqual([`res:${again.runId}:a@1`]);
+});
