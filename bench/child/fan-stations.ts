@@ -65,17 +65,18 @@ export async function startWorkers(world: World, count: number, concurrency: num
 }
 
 /**
- * Counts, by run, the acquisitions of its lock and the results that were applied to it. Counted where they are asked for
+ * Counts, by run, the acquisitions of its lock, the vain ones too, and the results that were applied to it. Counted where they are asked for
  * and where they are written, so that the small runs beside the wide one do not blur its figures.
  */
 export function keepBooks({ locks, store }: World): () => FanControlFigures {
   const acquisitions: Record<string, number> = {};
+  const busy: Record<string, number> = {};
   const results: Record<string, number> = {};
   const acquire = locks.acquire.bind(locks);
   locks.acquire = async (request) => {
     const acquired = await acquire(request);
-    if (acquired.kind === "held" && request.key.startsWith(RUN_LOCK)) {
-      count(acquisitions, request.key.slice(RUN_LOCK.length));
+    if (request.key.startsWith(RUN_LOCK)) {
+      count(acquired.kind === "held" ? acquisitions : busy, request.key.slice(RUN_LOCK.length));
     }
     return acquired;
   };
@@ -90,7 +91,7 @@ export function keepBooks({ locks, store }: World): () => FanControlFigures {
     }
     return committed;
   };
-  return () => ({ acquisitions, results });
+  return () => ({ acquisitions, busy, results });
 }
 
 function count(counts: Record<string, number>, key: string): void {

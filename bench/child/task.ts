@@ -196,8 +196,9 @@ export interface FanFigures {
 }
 
 export interface FanControlFigures {
-  /** By run: how often its lock was acquired, and how many results of its jobs were committed. */
+  /** By run: how often its lock was acquired, how often it was not to be had, and how many ends of its jobs were committed. */
   readonly acquisitions: Readonly<Record<string, number>>;
+  readonly busy: Readonly<Record<string, number>>;
   readonly results: Readonly<Record<string, number>>;
 }
 

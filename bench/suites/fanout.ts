@@ -6,16 +6,19 @@ import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
 /** One run with many children: how fast, how often its lock is taken, and what it does to the runs beside it. */
 export const FANOUT_SUITE: Suite = {
-  title: "fanout: one `for_each` over 10,000 items, 8 workers (name, items)",
+  title: "fanout: one wide `for_each`, 8 workers (name, items)",
   notes: [
     "NATS + Redis: 4 control processes, one with the workers, one that starts the runs; embedded: all in one process",
-    "locks: acquisitions of the wide run's lock for each result of its children that was applied",
+    "locks: acquisitions of the wide run's lock for each result of its children that was applied; busy: those in vain",
+    "appliers: control processes that applied results of the wide run",
     "others: 20 runs of three steps a second; p95 before the wide run (quiet) and of those started while it ran",
   ],
   columns: [
     { key: "seconds", title: "s", digits: 2 },
     { key: "children_per_s", title: "children/s", digits: 0 },
     { key: "locks_per_result", title: "locks/result", digits: 3 },
+    { key: "busy_per_result", title: "busy/result", digits: 3 },
+    { key: "appliers", title: "appliers", digits: 0 },
     { key: "p95_quiet_ms", title: "others p95 ms, quiet", digits: 2 },
     { key: "p95_ms", title: "meanwhile", digits: 2 },
     { key: "ratio", title: "× quiet", digits: 2 },
@@ -78,6 +81,8 @@ function figuresOf({ fan, controls }: Measured, items: number) {
     seconds,
     children_per_s: items / seconds,
     locks_per_result: sum(controls.map(({ acquisitions }) => acquisitions[runId])) / resultsOf(fan, controls),
+    busy_per_result: sum(controls.map(({ busy }) => busy[runId])) / resultsOf(fan, controls),
+    appliers: controls.filter(({ results }) => (results[runId] ?? 0) > 0).length,
     p95_quiet_ms: p95QuietMs,
     p95_ms: p95MeanwhileMs,
     ratio: p95MeanwhileMs / p95QuietMs,
@@ -110,7 +115,7 @@ function targetsOf(series: Series, name: string, items: number): Target[] {
 }
 
 const ITEMS = 10_000;
-const ITEMS_QUICK = 500;
+const ITEMS_QUICK = 2_000;
 const ROUNDS_MAX = 3;
 const CONTROLS = 4;
 const WORKERS = 8;

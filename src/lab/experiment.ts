@@ -10,8 +10,8 @@
  * `cordum` starts, so it imports what it simulates in `run`, and not before.
  */
 import { type ParamTable, type ParamValue, paramsDocument, readParams, type Typed, type ValuesOf } from "./params.ts";
+import type { TableSpec } from "./report/grid.ts";
 import type { Picture } from "./report/picture.ts";
-import type { TableSpec } from "./report/text-table.ts";
 import { mean, median, rounded } from "./statistics.ts";
 
 /** As it is written. `Table` is taken from `params`. */
@@ -26,6 +26,8 @@ export interface ExperimentSpec<Table extends ParamTable> {
   readonly seedsDefault: number;
   /** What one figure of several seeds is. */
   readonly centre: "median" | "mean";
+  /** Throws when the params do not fit each other. */
+  check?(params: ValuesOf<Table>): void;
   /** One history. `note` says how far it has come, from 0 to 1. */
   run(seed: number, params: ValuesOf<Table>, note: (share: number) => void): Promise<readonly Row[]>;
   readonly tables: readonly TableSpec[];
@@ -69,7 +71,7 @@ export interface Outcome {
 }
 
 /** An experiment of whatever params: what the command line and the report work with. */
-export interface Experiment extends Omit<ExperimentSpec<ParamTable>, "run"> {
+export interface Experiment extends Omit<ExperimentSpec<ParamTable>, "run" | "check"> {
   read(typed: Typed): Readonly<Record<string, ParamValue>>;
   runSeed(
     seed: number,
@@ -79,10 +81,14 @@ export interface Experiment extends Omit<ExperimentSpec<ParamTable>, "run"> {
 }
 
 export function experiment<const Table extends ParamTable>(spec: ExperimentSpec<Table>): Experiment {
-  const { run, ...rest } = spec;
+  const { run, check, ...rest } = spec;
   return {
     ...rest,
-    read: (typed) => readParams(spec.params, typed),
+    read: (typed) => {
+      const params = readParams(spec.params, typed);
+      check?.(params);
+      return params;
+    },
     // Whatever comes in has been through `read`, or through the types of whoever calls.
     runSeed: (seed, params, note) => run(seed, params as ValuesOf<Table>, note),
   };

@@ -9,6 +9,7 @@ import {
   endedRef,
   openJobsOf,
   pausedRef,
+  type RefChild,
   type RefEnd,
   type RefState,
   refJob,
@@ -112,7 +113,7 @@ export class RunMirror {
       if (after.has(id) || (state.end !== null && is === "CANCELLED")) steps.delete(id);
     steps.set(stepId, "RUNNING");
     const children = new Map([...state.children].filter(([id]) => steps.has(id)));
-    if (index !== undefined) children.set(stepId, (children.get(stepId) ?? []).with(index, "open"));
+    if (index !== undefined) children.set(stepId, revivedIn(children.get(stepId) ?? [], index));
     return { ...state, steps, children, end: null };
   }
 }
@@ -133,6 +134,12 @@ interface Ended {
   /** Made by the commit that ends it: the policy denied it at once. */
   readonly isNew: boolean;
 }
+
+const revivedIn = (children: readonly RefChild[], index: number): readonly RefChild[] =>
+  children.map((child, at) => {
+    if (at === index) return "open";
+    return child === "open" || child === "ok" || child === "stopped" ? child : "failed_before";
+  });
 
 /** What people and the clock did comes before what jobs did in the same commit, or after it. */
 function outcomes(

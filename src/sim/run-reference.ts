@@ -37,8 +37,8 @@ export interface RefFan {
 
 /** How a job ended; `cancelled` by somebody who did not mean the run. */
 export type RefEnd = "ok" | "fail" | "timeout" | "denied" | "cancelled";
-/** `stopped`: nobody waited for it any more. */
-export type RefChild = "open" | RefEnd | "stopped";
+/** `stopped`: nobody waited for it any more. `failed_before`: in an earlier life of its step. */
+export type RefChild = "open" | RefEnd | "stopped" | "failed_before";
 
 export interface RefState {
   /** A step that nothing has happened to is absent. */
@@ -195,14 +195,17 @@ function followFan(state: Thawed, { id }: RefStep, { count, parallelMax, isFailF
   let own = state.children.get(id) ?? [];
   const failed = own.filter((child) => !["open", "ok", "stopped"].includes(child)).length;
   const isLost = failed > failuresMax;
-  if (isLost && isFailFast) {
+  // Failures of an earlier life count in the end; until then each of them may be tried again as well.
+  const isOver =
+    isFailFast && isLost && own.some((child) => !["open", "ok", "stopped", "failed_before"].includes(child));
+  if (isOver) {
     own = own.map((child) => (child === "open" ? "stopped" : child));
   } else if (!state.isPaused) {
     const open = (): number => own.filter((child) => child === "open").length;
     while (own.length < count && open() < parallelMax) own = [...own, "open"];
   }
   state.children.set(id, own);
-  if ((isLost && isFailFast) || (own.length === count && !own.includes("open"))) {
+  if (isOver || (own.length === count && !own.includes("open"))) {
     state.steps.set(id, isLost ? "FAILED" : "SUCCEEDED");
   }
 }

@@ -179,7 +179,7 @@ async function seeRetention(ended: Ended, settings: { current: Settings }): Prom
   const { timeline } = ended.net;
   ended.runClients.removeWorkflows();
   settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
-  await timeline.runUntil(timeline.nowMs + 2 * settings.current.retention.jobsMs);
+  await timeline.runUntil(timeline.nowMs + RETENTIONS * settings.current.retention.jobsMs);
   checkRetention(ended);
 }
 
@@ -196,3 +196,5 @@ const STEP_MS = 2_500;
 const EVENTS_MAX_BASE = 500_000;
 const EVENTS_MAX_PER_JOB = 1_000;
 const JOBS_PER_RUN = 10;
+/** A workflow that was deleted is looked at again when the last of its runs may have gone. */
+const RETENTIONS = 3.5;

@@ -48,7 +48,7 @@ function fromObject(value: object, room: Room, depth: number): unknown {
   room.take(2);
   if (Array.isArray(value)) return value.map((entry) => entryOf(entry, room, depth));
   if (value instanceof Set) return [...value].map((entry) => entryOf(entry, room, depth));
-  if (value instanceof Date) return value.toISOString();
+  if (isTime(value)) return value.toISOString();
   if (value instanceof Duration) return String(value);
   if (value instanceof UnsignedInt) return wholeNumber(value.value);
   if (value instanceof Uint8Array) return base64Of(value, room);
@@ -76,6 +76,11 @@ function wholeNumber(value: bigint): number | string {
 function base64Of(bytes: Uint8Array, room: Room): string {
   room.take(bytes.length * 2);
   return Buffer.from(bytes).toString("base64");
+}
+
+/** Nothing of JSON has functions. */
+function isTime(value: object): value is { toISOString(): string } {
+  return "toISOString" in value && typeof value.toISOString === "function";
 }
 
 function isPlain(value: object): boolean {

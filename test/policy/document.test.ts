@@ -82,6 +82,12 @@ describe("a policy file", () => {
     ]);
   });
 
+  test("what is nested too deep is refused before it is parsed: the parser could end the process", () => {
+    for (const text of ["[".repeat(500_000), `rules: ${"- ".repeat(400_000)}`, '["]",'.repeat(100_000)]) {
+      expect(problemsOf(text)).toEqual(["policy.yaml: is nested too deep to be read"]);
+    }
+  });
+
   test("a file that is too long is not even read", () => {
     expect(problemsOf(" ".repeat(4 * 1024 * 1024 + 1))[0]).toMatch(/^policy\.yaml: longer than 4194304 characters/);
   });

@@ -6,18 +6,16 @@ const IN = (text: string) => `$\{${text}}`;
 
 type Case = readonly [what: string, steps: unknown, ...problems: string[]];
 
-function check([, steps, ...problems]: Case): void {
+function check(steps: unknown, problems: readonly unknown[]): void {
   expect(compileWorkflow({ id: "w", steps })).toEqual({ kind: "bad", problems });
 }
 
-/** Not written as a literal: an object with `then` looks like a promise. */
-const question = (then: unknown, otherwise: unknown = []) => ({
+const THEN = "then";
+const question = (chosen: unknown, otherwise: unknown = []) => ({
   type: "condition",
   condition: "true",
-  ...Object.fromEntries([
-    ["then", then],
-    ["else", otherwise],
-  ]),
+  [THEN]: chosen,
+  else: otherwise,
 });
 
 describe("what steps say of each other is checked", () => {
@@ -149,7 +147,7 @@ describe("what steps say of each other is checked", () => {
       { a: { ...W, output_path: "order.id" }, b: { ...W, depends_on: ["a"], input: IN("context.ordr.id") } },
       "steps.b.input: reads `context.ordr`, which no step before it has as its `output_path`; did you mean `order`?",
     ],
-  ])("%s", (...one) => check(one));
+  ])("%s", (_what, steps, ...problems) => check(steps, problems));
 
   test("the output of the run may read every step, and nothing else", () => {
     const of = (output: unknown) => compileWorkflow({ id: "w", steps: { a: { ...W, output_path: "x" } }, output });
@@ -162,9 +160,7 @@ describe("what steps say of each other is checked", () => {
   });
 
   test("one step is not a reason to be silent about the others", () => {
-    check([
-      "",
-      { a: { topic: 7 }, b: { ...W, depends_on: ["a", "c"] }, c: { ...W, depends_on: ["b"] } },
+    check({ a: { topic: 7 }, b: { ...W, depends_on: ["a", "c"] }, c: { ...W, depends_on: ["b"] } }, [
       "steps.a.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, is 7",
       "steps.b: `b` waits for `c`, which waits for `b`; a step must not wait for itself",
     ]);

@@ -16,6 +16,7 @@ function problemsOf(steps: unknown, rest: Record<string, unknown> = {}): readonl
 }
 
 const W = { topic: "demo.echo" };
+const THEN = "then";
 
 describe("a definition", () => {
   test("becomes a plan, with defaults", () => {
@@ -41,7 +42,7 @@ describe("a definition", () => {
   test("says what each type of step does", () => {
     const plan = planOf({
       ask: { type: "approval", reason: "why", allow_submitter: true, timeout_sec: 60 },
-      test: { type: "condition", condition: "input.n > 1", ...Object.fromEntries([["then", "say"]]) },
+      test: { type: "condition", condition: "input.n > 1", [THEN]: "say" },
       say: { type: "notify", message: "hello", level: "warn" },
       choose: { type: "switch", switch: "input.kind", cases: { a: ["wait"], b: ["wait"] }, default: ["sub"] },
       wait: { type: "delay", delay_sec: "$" + "{input.sec}" },

@@ -128,27 +128,41 @@ describe("a schema", () => {
 /** The same keywords, as plainly as they can be said. */
 function naive(schema: unknown, value: unknown): boolean {
   if (typeof schema === "boolean") return schema;
-  const s = schema as Record<string, never>;
+  const s = schema as {
+    readonly type?: string;
+    readonly const?: unknown;
+    readonly enum: readonly unknown[];
+    readonly minimum: number;
+    readonly maxLength: number;
+    readonly minItems: number;
+    readonly items: unknown;
+    readonly required: readonly string[];
+    readonly properties: Readonly<Record<string, unknown>>;
+    readonly anyOf: readonly unknown[];
+    readonly allOf: readonly unknown[];
+    readonly oneOf: readonly unknown[];
+    readonly not: unknown;
+  };
   const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   const kind = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
   const rules: Record<string, () => boolean> = {
     type: () => s.type === kind || (s.type === "integer" && Number.isInteger(value)),
     const: () => same(s.const, value),
-    enum: () => (s.enum as unknown[]).some((one) => same(one, value)),
+    enum: () => s.enum.some((one) => same(one, value)),
     minimum: () => typeof value !== "number" || value >= s.minimum,
     maxLength: () => typeof value !== "string" || [...value].length <= s.maxLength,
     minItems: () => !Array.isArray(value) || value.length >= s.minItems,
     items: () => !Array.isArray(value) || value.every((one) => naive(s.items, one)),
-    required: () => !isObject || (s.required as string[]).every((name) => Object.hasOwn(value as object, name)),
+    required: () => !isObject || s.required.every((name) => Object.hasOwn(value as object, name)),
     properties: () =>
       !isObject ||
-      Object.entries(s.properties as object).every(
+      Object.entries(s.properties).every(
         ([name, one]) => !Object.hasOwn(value as object, name) || naive(one, (value as Record<string, unknown>)[name]),
       ),
-    anyOf: () => (s.anyOf as unknown[]).some((one) => naive(one, value)),
-    allOf: () => (s.allOf as unknown[]).every((one) => naive(one, value)),
-    oneOf: () => (s.oneOf as unknown[]).filter((one) => naive(one, value)).length === 1,
+    anyOf: () => s.anyOf.some((one) => naive(one, value)),
+    allOf: () => s.allOf.every((one) => naive(one, value)),
+    oneOf: () => s.oneOf.filter((one) => naive(one, value)).length === 1,
     not: () => !naive(s.not, value),
   };
   return Object.keys(s).every((keyword) => rules[keyword]?.());

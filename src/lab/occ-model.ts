@@ -1,0 +1,68 @@
+/**
+ * Optimistic concurrency on one row: every client reads the version, writes with the version it read, and when somebody
+ * else was faster it backs off and starts again with the read. Known from the AWS architecture blog, "Exponential Backoff
+ * And Jitter", whose figures are the yardstick for our timeline and our policies.
+ *
+ * 1. A hop takes |N(mean, sd)|. A try is four of them: the read there and back, the write there and back.
+ * 2. `calls` counts writes that reached the server, refused ones included; reads are not counted. That is the count that
+ *    the published figures fit (with the reads they would be twice as many).
+ * 3. The time is that at which the last client learns that its write was accepted.
+ */
+import type { SeededRandom } from "../sim/random.ts";
+import { Timeline } from "../sim/timeline.ts";
+
+/** The delay after so many failed tries; null: none at all. */
+export type Backoff = ((attempt: number, random: () => number, previousMs: number | undefined) => number) | null;
+
+export interface OccAsk {
+  readonly clients: number;
+  readonly hopMs: number;
+  readonly hopMsSd: number;
+  readonly backoff: Backoff;
+}
+
+export interface OccHistory {
+  readonly timeMs: number;
+  /** When each write reached the server, in that order. */
+  readonly callsMs: readonly number[];
+  /** How long each client took, in the order in which they were done. */
+  readonly waitsMs: readonly number[];
+}
+
+export async function runOcc(ask: OccAsk, random: SeededRandom): Promise<OccHistory> {
+  const timeline = new Timeline();
+  const row = { version: 0 };
+  const callsMs: number[] = [];
+  const waitsMs: number[] = [];
+  const hops = random.fork("hops");
+  const hop = (then: () => void): void => {
+    timeline.postQuiet(Math.abs(normal(hops, ask.hopMs, ask.hopMsSd)), then);
+  };
+  for (let client = 0; client < ask.clients; client += 1) {
+    const chance = random.fork(`client ${client}`);
+    const state: { tries: number; delayMs: number | undefined } = { tries: 0, delayMs: undefined };
+    const read = (): void => hop(() => answer(row.version));
+    const answer = (version: number): void => hop(() => hop(() => write(version)));
+    const write = (version: number): void => {
+      callsMs.push(timeline.nowMs);
+      const isAccepted = version === row.version;
+      if (isAccepted) row.version += 1;
+      hop(() => (isAccepted ? waitsMs.push(timeline.nowMs) : comeBack()));
+    };
+    const comeBack = (): void => {
+      state.tries += 1;
+      state.delayMs = ask.backoff?.(state.tries, () => chance.next(), state.delayMs) ?? 0;
+      timeline.postQuiet(state.delayMs, read);
+    };
+    read();
+  }
+  // Somebody succeeds in every round, so it ends; nothing is left to happen then.
+  await timeline.runUntil(Number.MAX_SAFE_INTEGER);
+  return { timeMs: waitsMs.at(-1) ?? 0, callsMs, waitsMs };
+}
+
+/** Two draws each, so that the next one never depends on how this one came out. */
+function normal(random: SeededRandom, centre: number, sd: number): number {
+  const far = Math.sqrt(-2 * Math.log(1 - random.next()));
+  return centre + sd * far * Math.cos(2 * Math.PI * random.next());
+}

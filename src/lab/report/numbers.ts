@@ -1,0 +1,37 @@
+/** Numbers as people read them. */
+
+/** `62,391`, `4.62`: as many decimals as asked, thousands apart. */
+export function plain(value: number, decimals = decimalsFor([value])): string {
+  const [whole = "", fraction] = Math.abs(value).toFixed(decimals).split(".");
+  const grouped = whole.replaceAll(/\B(?=(\d{3})+$)/g, ",");
+  const sign = value < 0 && /[1-9]/.test(`${whole}${fraction ?? ""}`) ? "−" : "";
+  return `${sign}${grouped}${fraction === undefined ? "" : `.${fraction}`}`;
+}
+
+/** How many decimals these need to be told apart at a glance: none if they are whole, else three digits of the least. */
+export function decimalsFor(values: readonly number[]): number {
+  if (values.every(Number.isInteger)) return 0;
+  const least = Math.min(...values.map(Math.abs).filter((value) => value > 0));
+  if (least >= 100) return 0;
+  return least >= 10 ? 1 : 2;
+}
+
+/** `250 ms`, `1.5 s`, `10 min`. */
+export function spoken(ms: number): string {
+  const [, size, unit] = UNITS.find(([fromMs]) => Math.abs(ms) >= fromMs) ?? [0, 1, "ms"];
+  return `${short(ms / size)} ${unit}`;
+}
+
+/** At most three digits behind nothing: `0.05`, `1.5`, `20`, `1,200`. */
+export function short(value: number): string {
+  if (value === 0) return "0";
+  const decimals = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
+  const text = plain(value, decimals);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+const UNITS: readonly (readonly [fromMs: number, sizeMs: number, unit: string])[] = [
+  [2 * 3_600_000, 3_600_000, "h"],
+  [2 * 60_000, 60_000, "min"],
+  [1_000, 1_000, "s"],
+];
