@@ -177,7 +177,7 @@ export class JobWatch {
 
 /** Somebody tried its dead letter again: its second life is in the commit that removes the letter. */
 function isRevived(change: Change, before: Job, after: Job): boolean {
-  if (!REVIVABLE.includes(before.state) || after.history.at(-1)?.event !== "revived") return false;
+  if (!REVIVABLE.includes(before.state) || !after.history.some(({ event }) => event === "revived")) return false;
   return change.puts.some(({ table, id, value }) => table === DEAD_LETTERS.name && id === after.id && value === null);
 }
 

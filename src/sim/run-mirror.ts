@@ -1,4 +1,4 @@
-import { isFinal, JOBS, type Job, type JobState } from "../model/job.ts";
+import { isFinal, JOBS, type Job, type JobState, REVIVABLE } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Change, Versioned } from "../ports/store.ts";
 import type { RunPlan, SimWorkflow } from "./run-plan.ts";
@@ -40,7 +40,10 @@ export class RunMirror {
     for (const [index, { table, id, value }] of change.puts.entries()) {
       if (table !== RUNS.name) continue;
       if (value === null) this.#forget(id);
-      else this.#seeRun(change, (before[index]?.value ?? null) as Run | null, value as Run, ended.get(id) ?? []);
+      else {
+        const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
+        this.#seeRun(was, is, ended.get(id) ?? [], revivedIn(change, before, id));
+      }
     }
   }
 
@@ -59,14 +62,13 @@ export class RunMirror {
     ended.set(step.runId, all);
   }
 
-  #seeRun(change: Change, before: Run | null, after: Run, ended: readonly Ended[]): void {
+  #seeRun(before: Run | null, after: Run, ended: readonly Ended[], revived: Job | null): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
-    const isRejoined = isRejoin(change, before, after);
-    if (before !== null && isRunFinal(before.state) && !isRejoined) return;
+    if (before !== null && isRunFinal(before.state) && revived === null) return;
     const from = before === null ? this.#begin(workflow, after) : this.#states.get(after.id);
     if (from === undefined) return;
-    const ready = isRejoined ? this.#rejoined(workflow, from, after) : from;
+    const ready = revived ? rejoined(workflow, from, revived) : from;
     const possible = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
     const [first] = possible;
     // Not all that is to be stopped was stopped yet: it is looked at when it was.
@@ -100,32 +102,31 @@ export class RunMirror {
     );
     return beginRef(workflow, new Map(kept));
   }
-
-  /** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */
-  #rejoined(workflow: SimWorkflow, state: RefState, run: Run): RefState {
-    const revived = [...(this.#jobs.get(run.id)?.values() ?? [])].find(
-      ({ history, state: is }) => history.at(-1)?.event === "revived" && !isFinal(is),
-    );
-    const { stepId = "", index } = revived?.step ?? {};
-    const after = stepsAfter(workflow, stepId);
-    const steps = new Map(state.steps);
-    for (const [id, is] of state.steps)
-      if (after.has(id) || (state.end !== null && is === "CANCELLED")) steps.delete(id);
-    steps.set(stepId, "RUNNING");
-    const children = new Map([...state.children].filter(([id]) => steps.has(id)));
-    if (index !== undefined) children.set(stepId, revivedIn(children.get(stepId) ?? [], index));
-    return { ...state, steps, children, end: null };
-  }
 }
 
-/** A dead letter of a step, tried again, gives its job another life: with its run, in one commit. */
-export function isRejoin(change: Change, before: Run | null, after: Run): boolean {
-  if (before === null || !after.lines.some(({ event, seq }) => event === "run_rejoined" && seq >= before.lineCount)) {
-    return false;
-  }
-  return change.puts.some(
-    ({ table, value }) => table === JOBS.name && (value as Job | null)?.history.at(-1)?.event === "revived",
-  );
+/** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */
+function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefState {
+  const { stepId = "", index } = step ?? {};
+  const after = stepsAfter(workflow, stepId);
+  const steps = new Map(state.steps);
+  for (const [id, is] of state.steps) if (after.has(id) || (state.end !== null && is === "CANCELLED")) steps.delete(id);
+  steps.set(stepId, "RUNNING");
+  const children = new Map([...state.children].filter(([id]) => steps.has(id)));
+  if (index !== undefined) children.set(stepId, withOpen(children.get(stepId) ?? [], index));
+  return { ...state, steps, children, end: null };
+}
+
+/**
+ * The step's job that this commit gives another life to, because somebody tries its dead letter again: the run takes it
+ * back in the same commit.
+ */
+export function revivedIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): Job | null {
+  const at = change.puts.findIndex(({ table, value }, index) => {
+    const [was, is] = [before[index]?.value as Job | undefined, value as Job | null];
+    const isRevived = table === JOBS.name && was && is && REVIVABLE.includes(was.state) && !isFinal(is.state);
+    return isRevived && is.step?.runId === runId;
+  });
+  return at < 0 ? null : (change.puts[at]?.value as Job);
 }
 
 interface Ended {
@@ -135,7 +136,7 @@ interface Ended {
   readonly isNew: boolean;
 }
 
-const revivedIn = (children: readonly RefChild[], index: number): readonly RefChild[] =>
+const withOpen = (children: readonly RefChild[], index: number): readonly RefChild[] =>
   children.map((child, at) => {
     if (at === index) return "open";
     return child === "open" || child === "ok" || child === "stopped" ? child : "failed_before";

@@ -4,7 +4,7 @@ import { isRunFinal, isStepSettled, RUN_MOVES, RUNS, RUNS_GROUP, type Run, type 
 import type { Change } from "../ports/store.ts";
 import { serverNow } from "./net.ts";
 import type { Plan } from "./plan.ts";
-import { isRejoin, RunMirror } from "./run-mirror.ts";
+import { RunMirror, revivedIn } from "./run-mirror.ts";
 import type { SimStep, SimWorkflow } from "./run-plan.ts";
 import { dependenciesOf } from "./run-reference.ts";
 import type { Violations } from "./violations.ts";
@@ -30,13 +30,15 @@ export class RunWatch {
         if (put.table === JOBS.name) this.#seeJob(change, valueIn<Job>(before[index]), put.value as Job | null);
       }
       for (const [index, put] of change.puts.entries()) {
-        if (put.table === RUNS.name) this.#seeRun(change, valueIn<Run>(before[index]), put.value as Run | null, put.id);
+        if (put.table !== RUNS.name) continue;
+        const isRejoined = revivedIn(change, before, put.id) !== null;
+        this.#seeRun(valueIn<Run>(before[index]), put.value as Run | null, put.id, isRejoined);
       }
       this.#mirror.committed(change, before);
     });
   }
 
-  #seeRun(change: Change, before: Run | null, after: Run | null, id: string): void {
+  #seeRun(before: Run | null, after: Run | null, id: string, isRejoined: boolean): void {
     const { timeline, trace } = this.#net;
     trace.note(timeline.nowMs, "run", after?.state ?? "removed", id);
     this.#countSlots(before, after, id);
@@ -44,7 +46,6 @@ export class RunWatch {
       if (before !== null && !isRunFinal(before.state)) this.#add("run_end", id, `removed while ${before.state}`);
       return;
     }
-    const isRejoined = isRejoin(change, before, after);
     if (before && isRunFinal(before.state) && !isRejoined) this.#checkEnded(before, after);
     else this.#checkMoves(before, after, isRejoined);
   }

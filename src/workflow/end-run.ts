@@ -1,6 +1,7 @@
 import { isRunFinal, isStepSettled, type RunEnd } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import { type Draft, fault, runEventOf, tooLarge } from "./draft.ts";
+import type { Plan, PlanStep } from "./plan.ts";
 import { cancelStep, causeOf } from "./settle-step.ts";
 
 /**
@@ -60,8 +61,14 @@ function outputOf(draft: Draft) {
   for (const id of plan.order) {
     const step = plan.steps.get(id);
     const { state, output } = draft.step(id) ?? {};
-    if (!step || step.branchOf !== null || step.dependents.length > 0 || state !== "SUCCEEDED") continue;
+    if (!step || !isLast(plan, step) || state !== "SUCCEEDED") continue;
     if (output !== undefined && output.kind !== "children") outputs[id] = draft.valueOf(output, id);
   }
   return { kind: "ok", value: outputs } as const;
+}
+
+/** Nothing goes on from it: its own branches are part of it, and a handler runs in its place. */
+function isLast(plan: Plan, { id, branchOf, dependents }: PlanStep): boolean {
+  const goesOn = (other: PlanStep | undefined) => other && other.branchOf !== id && !other.handles.includes(id);
+  return branchOf === null && !dependents.some((other) => goesOn(plan.steps.get(other)));
 }

@@ -33,11 +33,19 @@ export type ExpressionResult =
 /** Compiles the expressions of one workflow. One evaluation at a time. */
 export class Expressions {
   readonly #meter = new Meter("the expression", STEPS_MAX);
+  readonly #known = new Map<string, ExpressionResult>();
   #ofRun: Language | null = null;
   #ofItem: Language | null = null;
 
-  /** `hasItem`: within a `for_each`, where `item` and `index` are known. */
+  /** `hasItem`: within a `for_each`, where `item` and `index` are known. What is written twice is compiled once. */
   compile(text: string, hasItem: boolean, wanted: Wanted = "any"): ExpressionResult {
+    const key = `${hasItem} ${wanted} ${text}`;
+    const known = this.#known.get(key) ?? this.#compile(text, hasItem, wanted);
+    this.#known.set(key, known);
+    return known;
+  }
+
+  #compile(text: string, hasItem: boolean, wanted: Wanted): ExpressionResult {
     const compiled = this.#language(hasItem).compile(text);
     if (compiled.kind === "bad") return { kind: "bad", problem: withItemHint(compiled.problem, hasItem) };
     const { run, type, ast } = compiled;

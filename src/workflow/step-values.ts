@@ -25,7 +25,8 @@ export class StepValues {
     // In YAML `condition: true` is no text.
     const text = typeof value === "boolean" && wanted === "boolean" ? String(value) : value;
     if (typeof text !== "string" || text.trim() === "") {
-      this.#fields.problem(key, `must be an expression, such as \`input.amount > 100\`${isOf(value)}`);
+      const example = wanted === "list" ? "input.items" : "input.amount > 100";
+      this.#fields.problem(key, `must be an expression, such as \`${example}\`${isOf(value)}`);
       return null;
     }
     const compiled = this.#expressions.compile(wholeExpression(text) ?? text, false, wanted);

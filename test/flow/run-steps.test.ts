@@ -76,6 +76,15 @@ describe("a step that fails", () => {
     });
   });
 
+  test("and might have: what a step with a handler put out is the run's, when it was the last", async () => {
+    const { plant, flow } = await openSteps();
+    const steps = { a: worker("demo.echo", { input: 1, on_error: "mend" }), mend: worker("demo.echo") };
+    await plant.apply(flow, { id: "fine", steps });
+    const id = await plant.started(flow, "fine");
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { a: 1 } } });
+  });
+
   test("is handed to its handler, with the error; what came after it is skipped", async () => {
     const { plant, flow } = await openSteps();
     const mend = worker("demo.echo", { input: { why: "${steps.a.error.message}" } });

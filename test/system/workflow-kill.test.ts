@@ -51,21 +51,16 @@ test("kill -9 of the embedded process after each commit of a run: every step end
   await worker.start("counter", http({ url: door.url }));
   try {
     const runIds: string[] = [];
-    let t0 = Date.now();
     for (let station = 1, isKilled = true; isKilled; station++) {
       const ran = await runUntilStation(door, station, () => killed(running));
       isKilled = ran.isKilled;
-      const t1 = Date.now();
       if (isKilled) {
         running = up();
         await running.url;
       }
       runIds.push(await startWith(door, ran.key));
-      console.log(station, "run", t1 - t0, "restart", Date.now() - t1);
-      t0 = Date.now();
     }
     await allEnded(door, runIds);
-    console.log("all ended", Date.now() - t0);
     expect(new Set(runIds).size).toBe(runIds.length);
     expect(runIds.length).toBeGreaterThan(15);
     const problems = await Promise.all(runIds.map((id) => problemsOf(door, id, worker.given)));

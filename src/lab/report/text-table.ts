@@ -25,13 +25,13 @@ export function tablesText(specs: readonly TableSpec[], outcome: Outcome, look: 
 function drawn({ title, headers, lines, keys }: Grid, { color }: TextLook, hasSpread: boolean): string {
   const texts = lines.map((line) => line.map((cell) => cellText(cell, hasSpread)));
   const widths = headers.map((header, column) =>
-    Math.max(header.length, ...texts.map((line) => line[column]?.length ?? 0)),
+    Math.max(header.length + 1, ...texts.map((line) => line[column]?.length ?? 0)),
   );
   const isText = (column: number) => column < keys && lines.some((line) => !/^[\d,.]+$/.test(line[column]?.text ?? ""));
   const placed = (text: string, column: number) =>
     isText(column) ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
   // The mark hangs to the right of the number, so a header ends above the number and not above the mark.
-  const head = headers.map((header, column) => placed(column < keys ? header : `${header}  `.slice(0, -1), column));
+  const head = headers.map((header, column) => placed(`${header} `, column));
   const body = texts.map((line, row) =>
     line.map((text, column) => {
       const shown = placed(text, column);

@@ -1,0 +1,88 @@
+import { drawBand } from "./chart-lines.ts";
+import { short } from "./numbers.ts";
+import type { Wave, WavesPicture } from "./picture.ts";
+import { type Scale, scaleFor } from "./scale.ts";
+import { colorOf, type Drawing, element, fitted, path, text, textWidth } from "./svg.ts";
+
+/** One strip for each wave, all on the same two scales: the eye compares heights, and sees who comes back together. */
+export function drawWaves(picture: WavesPicture): Drawing {
+  const { waves, binMs, untilMs, bands = [], what } = picture;
+  const bottom = TOP + waves.length * STRIP;
+  const height = bottom + 46;
+  const peak = Math.max(1, ...waves.flatMap(({ counts }) => counts));
+  const across = scaleFor({ label: "time", unit: "ms" }, [untilMs], { fromPx: LEFT, toPx: RIGHT });
+  const strips = waves.flatMap((wave, index) => {
+    const foot = TOP + (index + 1) * STRIP - 8;
+    const up = scaleFor({ label: what, unit: "" }, [peak], { fromPx: foot, toPx: foot - PLOT }, 2);
+    return drawStrip(wave, { picture, index, foot, across, up });
+  });
+  const feet = across.ticks.flatMap(({ at, text: words }) => {
+    const x = across.toPx(at);
+    return [
+      element("line", { x1: x, y1: bottom - 8, x2: x, y2: bottom - 3, class: "a" }),
+      text(words, { x, y: bottom + 13, anchor: "middle" }),
+    ];
+  });
+  const parts = [
+    text(`${what} in each ${short(binMs)} ms`, { x: 12, y: 20 }),
+    ...bands.map((band) => drawBand(band, across, { top: TOP - 6, bottom: bottom - 8, right: RIGHT })),
+    ...strips,
+    ...feet,
+    text("time since the start", { x: (LEFT + RIGHT) / 2, y: height - 12, anchor: "middle" }),
+  ];
+  return { width: WIDTH, height, label: `${picture.title}. ${picture.sentence}`, parts };
+}
+
+const WIDTH = 860;
+const LEFT = 56;
+const RIGHT = WIDTH - 28;
+const TOP = 36;
+const STRIP = 104;
+/** The name and the note stand above the bars. */
+const PLOT = 68;
+/** More columns than pixels are of no use. */
+const COLUMNS_MAX = 760;
+
+interface Place {
+  readonly picture: WavesPicture;
+  readonly index: number;
+  readonly foot: number;
+  readonly across: Scale;
+  readonly up: Scale;
+}
+
+function drawStrip(wave: Wave, { picture, index, foot, across, up }: Place): string[] {
+  const color = colorOf(index);
+  const [top] = up.ticks.slice(-1);
+  const head = foot - PLOT - 9;
+  const nameWidth = textWidth(wave.name) + 16;
+  return [
+    ...(top === undefined
+      ? []
+      : [
+          element("line", { x1: LEFT, y1: up.toPx(top.at), x2: RIGHT, y2: up.toPx(top.at), class: "g" }),
+          text(top.text, { x: LEFT - 8, y: up.toPx(top.at) + 4, anchor: "end" }),
+        ]),
+    text("0", { x: LEFT - 8, y: foot + 4, anchor: "end" }),
+    element("path", { d: outline(wave.counts, picture, across, up), class: `f${color}` }),
+    element("line", { x1: LEFT, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
+    text(wave.name, { x: LEFT, y: head, class: `n f${color}` }),
+    text(fitted(wave.note, RIGHT - LEFT - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
+    ...(wave.counts.length * picture.binMs > picture.untilMs
+      ? [text("goes on →", { x: RIGHT, y: foot - 6, anchor: "end" })]
+      : []),
+  ];
+}
+
+/** The bars of one strip as one shape. Bins that would share a pixel show the highest of them. */
+function outline(counts: readonly number[], { binMs, untilMs }: WavesPicture, across: Scale, up: Scale): string {
+  const bins = Math.min(counts.length, Math.ceil(untilMs / binMs));
+  const every = Math.max(1, Math.ceil(untilMs / binMs / COLUMNS_MAX));
+  const points: [number, number][] = [[across.toPx(0), up.toPx(0)]];
+  for (let bin = 0; bin < bins; bin += every) {
+    const high = up.toPx(Math.max(...counts.slice(bin, bin + every)));
+    points.push([across.toPx(bin * binMs), high], [across.toPx((bin + every) * binMs), high]);
+  }
+  points.push([points.at(-1)![0], up.toPx(0)]);
+  return `${path(points)}Z`;
+}

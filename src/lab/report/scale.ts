@@ -1,0 +1,69 @@
+/** From figures to pixels: linear or logarithmic, with ticks on round numbers. */
+import { short, spoken } from "./numbers.ts";
+import type { Axis } from "./picture.ts";
+
+export interface Scale {
+  readonly ticks: readonly { readonly at: number; readonly text: string }[];
+  /** Whatever lies outside is pulled to the edge. */
+  toPx(value: number): number;
+}
+
+export interface Span {
+  readonly fromPx: number;
+  readonly toPx: number;
+}
+
+/** A linear scale begins at 0: heights that do not would lie. */
+export function scaleFor(axis: Axis, values: readonly number[], span: Span, ticksMax = 7): Scale {
+  const write = axis.unit === "ms" ? spoken : axis.unit === "%" ? (value: number) => `${short(value)} %` : short;
+  const [low, high, marks] = axis.isLog ? logRange(values, ticksMax) : linearRange(values, ticksMax);
+  const bent = axis.isLog ? Math.log : (value: number) => value;
+  return {
+    ticks: marks.map((at) => ({ at, text: write(at) })),
+    toPx(value) {
+      const inside = Math.min(Math.max(value, low), high);
+      return span.fromPx + ((bent(inside) - bent(low)) / (bent(high) - bent(low))) * (span.toPx - span.fromPx);
+    },
+  };
+}
+
+/** On a logarithmic axis there is no place for what is not above 0. */
+export function isDrawable(axis: Axis, value: number): boolean {
+  return Number.isFinite(value) && (axis.isLog !== true || value > 0);
+}
+
+export function axisTitle({ label, unit }: Axis): string {
+  return unit === "" || unit === "ms" || unit === "%" ? label : `${label} (${unit})`;
+}
+
+type Range = readonly [low: number, high: number, marks: readonly number[]];
+
+function linearRange(values: readonly number[], ticksMax: number): Range {
+  const high = Math.max(0, ...values) || 1;
+  const rough = high / ticksMax;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10) * size;
+  const count = Math.ceil(high / step - 1e-9);
+  return [0, count * step, Array.from({ length: count + 1 }, (_, index) => index * step)];
+}
+
+function logRange(values: readonly number[], ticksMax: number): Range {
+  const above = values.filter((value) => value > 0);
+  const [least, most] = above.length === 0 ? [1, 10] : [Math.min(...above), Math.max(...above)];
+  // One decade at least, else neighbours would look worlds apart.
+  const [fine, coarse] = [[1, 2, 5], [1]].map((factors) => logMarks(least, Math.max(most, least * 2), factors));
+  const marks = fine!.length <= ticksMax + 2 ? fine! : coarse!;
+  const every = Math.ceil(marks.length / (ticksMax + 2));
+  return [marks[0]!, marks.at(-1)!, marks.filter((_, index) => index % every === 0)];
+}
+
+/** From the last round number at or below the least to the first at or above the most. */
+function logMarks(least: number, most: number, factors: readonly number[]): readonly number[] {
+  const marks: number[] = [];
+  for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power += 1) {
+    for (const factor of factors) marks.push(power < 0 ? factor / 10 ** -power : factor * 10 ** power);
+  }
+  const first = Math.max(0, marks.findLastIndex((mark) => mark <= least * (1 + 1e-9)));
+  const last = marks.findIndex((mark) => mark >= most * (1 - 1e-9));
+  return marks.slice(first, last === -1 ? undefined : last + 1);
+}

@@ -1,0 +1,113 @@
+/**
+ * SVG as text. What charts draw with: elements, colors for light and dark, and how much room a text takes.
+ *
+ * 1. Every number is finite and short, every text is escaped.
+ * 2. No script, no outside resource, no CSS variable: the files look the same in every viewer.
+ */
+
+export interface Drawing {
+  readonly width: number;
+  readonly height: number;
+  readonly label: string;
+  readonly parts: readonly string[];
+}
+
+export type Attributes = Readonly<Record<string, string | number>>;
+
+export function element(name: string, attributes: Attributes, content = ""): string {
+  const written = Object.entries(attributes)
+    .map(([key, value]) => ` ${key}="${typeof value === "number" ? coordinate(value) : escaped(value)}"`)
+    .join("");
+  return content === "" ? `<${name}${written}/>` : `<${name}${written}>${content}</${name}>`;
+}
+
+export interface TextPlace {
+  readonly x: number;
+  readonly y: number;
+  readonly anchor?: "start" | "middle" | "end";
+  readonly class?: string;
+}
+
+export function text(content: string, { x, y, anchor = "start", class: name = "t" }: TextPlace): string {
+  return element("text", { x, y, "text-anchor": anchor, class: name }, escaped(content));
+}
+
+/** `M1 2L3 4…`. */
+export function path(points: readonly (readonly [x: number, y: number])[]): string {
+  return points.map(([x, y], index) => `${index === 0 ? "M" : "L"}${coordinate(x)} ${coordinate(y)}`).join("");
+}
+
+/** A file of its own: it brings its style along. */
+export function svgFile(drawing: Drawing): string {
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${svgOf(drawing, element("style", {}, SVG_STYLE))}\n`;
+}
+
+/** For a page that has `SVG_STYLE` in its own style. */
+export function svgInline(drawing: Drawing): string {
+  return svgOf(drawing, "");
+}
+
+/** A text of this length is at most so wide; generous, because fonts differ. */
+export function textWidth(content: string, sizePx = TEXT_PX): number {
+  return content.length * sizePx * 0.58;
+}
+
+/** Cut with an ellipsis to what fits. */
+export function fitted(content: string, widthPx: number, sizePx = TEXT_PX): string {
+  const room = Math.floor(widthPx / (sizePx * 0.58));
+  return content.length <= room ? content : `${content.slice(0, Math.max(0, room - 1))}…`;
+}
+
+export function escaped(content: string): string {
+  return content.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+}
+
+export const TEXT_PX = 13;
+export const COLORS = 8;
+
+/** The class of the nth color; the same name has the same color on every picture of a report. */
+export function colorOf(index: number): string {
+  return String(index % COLORS);
+}
+
+/** The colors can be told apart with the common kinds of color blindness, and names stand beside the lines anyway. */
+const LIGHT = ["#5b6470", "#c8323f", "#b06a00", "#1467c8", "#0d8a6a", "#7a45b8", "#0a7f9c", "#8a4b2f"];
+const DARK = ["#aab4c0", "#ff7d87", "#f0b04c", "#6cabff", "#45d0a6", "#bd98f7", "#58cbe6", "#dba085"];
+
+export const SVG_STYLE = [
+  "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}",
+  `.t{font-size:${TEXT_PX}px}.n{font-size:${TEXT_PX}px;font-weight:600}`,
+  ".g{stroke-width:1;shape-rendering:crispEdges}.a{stroke-width:1;shape-rendering:crispEdges}",
+  ".l{fill:none;stroke-width:2.25;stroke-linejoin:round;stroke-linecap:round}.h{stroke:none;opacity:.14}",
+  ...theme({ ground: "#ffffff", ink: "#3c4450", strong: "#15181d", grid: "#e6e9ee", axis: "#9aa3af" }, LIGHT),
+  "@media (prefers-color-scheme:dark){",
+  ...theme({ ground: "#171a20", ink: "#b4bcc8", strong: "#eef1f5", grid: "#2b303a", axis: "#6a7482" }, DARK),
+  "}",
+].join("\n");
+
+function theme(colors: Readonly<Record<"ground" | "ink" | "strong" | "grid" | "axis", string>>, hues: string[]) {
+  return [
+    `.bg{fill:${colors.ground}}.t{fill:${colors.ink}}.n{fill:${colors.strong}}`,
+    `.g{stroke:${colors.grid}}.a{stroke:${colors.axis}}.b{fill:${colors.grid}}`,
+    ...hues.map((hue, index) => `.s${index}{stroke:${hue}}.f${index}{fill:${hue}}`),
+  ];
+}
+
+function svgOf({ width, height, label, parts }: Drawing, style: string): string {
+  const attributes: Attributes = {
+    xmlns: "http://www.w3.org/2000/svg",
+    viewBox: `0 0 ${coordinate(width)} ${coordinate(height)}`,
+    width,
+    height,
+    role: "img",
+    "aria-label": label,
+  };
+  const ground = element("rect", { x: 0, y: 0, width, height, class: "bg" });
+  return element("svg", attributes, [style, ground, ...parts].filter((part) => part !== "").join("\n"));
+}
+
+/** Tenths of a pixel are enough. */
+function coordinate(value: number): string {
+  if (!Number.isFinite(value)) throw new Error(`a coordinate of ${value}: the figures of a picture must be finite`);
+  return String(Math.round(value * 10) / 10 + 0);
+}
