@@ -13,6 +13,7 @@ import { explainConfig } from "./explain.ts";
 import { type Io, printJson } from "./io.ts";
 import { addApproval, addJob } from "./job-commands.ts";
 import { group, type Kit, leaf, newKit, whole } from "./kit.ts";
+import { addLab } from "./lab.ts";
 import { addAudit, addFailOpen, addKey } from "./lever-commands.ts";
 import { loadConfig } from "./load-config.ts";
 import { addPolicy } from "./policy-commands.ts";
@@ -63,6 +64,7 @@ export function buildProgram(kit: Kit): Command {
   addConfig(program, kit);
   addBackup(program, kit);
   addSim(program, kit);
+  addLab(program, kit);
   addCompletion(program, kit);
   return program;
 }

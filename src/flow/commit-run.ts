@@ -132,4 +132,4 @@ function count(
   if (isRunFinal(run.state)) metrics.add("cordum_runs_total", { state: run.state });
 }
 
-const AT_ONCE_MAX = 16;
+const AT_ONCE_MAX = 32;

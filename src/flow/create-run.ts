@@ -5,6 +5,7 @@ import type { Plan } from "../workflow/plan.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun } from "./decide-run.ts";
 import type { Flow } from "./flow.ts";
+import { goOn } from "./with-run.ts";
 
 /**
  * A run is made, with its slot and its first steps, in one commit: a crash leaves all of them or none, and no race can
@@ -22,6 +23,7 @@ export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: rea
   const committed = await commitRun(flow, { before: null, decided, ended: [], besides, guards: [slot] });
   switch (committed.kind) {
     case "committed":
+      if (decided.hasMore) goOn(flow, decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
       return { kind: "stale", table: committed.table };

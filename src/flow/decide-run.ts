@@ -150,6 +150,6 @@ class Round {
   }
 }
 
-/** What one commit makes, and stops. */
-const MADE_MAX = 256;
-const STOPPED_MAX = 256;
+/** What one commit makes, and stops: a large one would keep everybody else waiting. */
+const MADE_MAX = 32;
+const STOPPED_MAX = 128;

@@ -10,9 +10,9 @@ export async function storeValue(
   value: unknown,
   ptr: string,
   untilMs: number,
+  inlineBytesMax = flow.settings.current.limits.inlineBytesMax,
 ): Promise<Payload | TooLarge> {
   const text = JSON.stringify(value ?? null);
-  const { inlineBytesMax } = flow.settings.current.limits;
   // A character has at most three bytes: most values are known to be small without being encoded.
   if (text.length * 3 <= inlineBytesMax) return { kind: "inline", value: value ?? null };
   const bytes = new TextEncoder().encode(text);

@@ -11,7 +11,7 @@ import { submitMessage } from "./packets.ts";
 import type { RetryOutcome } from "./revive.ts";
 import { startSubRun } from "./sub-run.ts";
 import { withLock } from "./with-lock.ts";
-import { runLockKey } from "./with-run.ts";
+import { goOn, runLockKey } from "./with-run.ts";
 import { planOf } from "./workflows.ts";
 
 /**
@@ -54,6 +54,7 @@ export function rejoinRun(
     });
     switch (committed.kind) {
       case "committed":
+        if (decided.hasMore) goOn(flow, decided.run);
         if (ref.kind === "subworkflow") {
           flow.desk.track(
             startSubRun(flow, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>

@@ -1,10 +1,10 @@
 import type { Payload } from "../model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../model/run.ts";
-import { keepSteps, openRun, stepsAfter } from "../workflow/open-run.ts";
+import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../workflow/open-run.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import type { Flow } from "./flow.ts";
-import { childOutputs, pointedValue, storeValue } from "./payloads.ts";
+import { childOutputs, pointedValue, storeValue, type TooLarge } from "./payloads.ts";
 import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 import { planOf } from "./workflows.ts";
 
@@ -50,29 +50,27 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
   // The earlier run takes its blobs with it when its time comes: this one has its own.
-  const copy = async (payload: Payload, ptr: string): Promise<Payload> => {
-    if (payload.kind === "inline") return payload;
-    const kept = await storeValue(flow, await pointedValue(flow, payload.ptr), ptr, untilMs);
-    return kept.kind === "too_large" ? { kind: "inline", value: null } : kept;
+  let roomBytes = flow.settings.current.limits.inlineBytesMax;
+  const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
+    const kept = await storeValue(flow, value, ptr, untilMs, roomBytes);
+    if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
+    return kept;
   };
+  const input = await keep(await valueIn(flow, before.input), `ctx:${runId}`);
   const outputs = new Map<string, Payload>();
   const again = stepsAfter(plan, fromStep);
   for (const [id, { output }] of Object.entries(before.steps)) {
-    if (again.has(id)) continue;
-    const ptr = `res:${runId}:${id}@1`;
-    if (output?.kind === "children") {
-      const gathered = await storeValue(
-        flow,
-        await childOutputs(flow, before.id, { stepId: id, count: output.count }),
-        ptr,
-        untilMs,
-      );
-      if (gathered.kind === "too_large") {
-        const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
-        return { kind: "invalid", problems: [problem] } as const;
-      }
-      outputs.set(id, gathered);
-    } else if (output) outputs.set(id, await copy(output, ptr));
+    if (!output || again.has(id)) continue;
+    const isGathered = output.kind === "children";
+    const value = isGathered
+      ? await childOutputs(flow, before.id, { stepId: id, count: output.count })
+      : await valueIn(flow, output);
+    const kept = await keep(value, `res:${runId}:${id}@1`);
+    if (kept.kind === "too_large") {
+      const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
+      return { kind: "invalid", problems: [problem] } as const;
+    }
+    outputs.set(id, kept);
   }
   const order = {
     runId,
@@ -86,10 +84,16 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
     traceparent: null,
     parent: null,
   };
-  const input = await copy(before.input, `ctx:${runId}`);
-  const fresh = openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs });
+  const fresh = openRun(plan, order, input.kind === "too_large" ? { kind: "inline", value: null } : input, {
+    nowMs,
+    deadlineMs: limits.deadlineMs,
+  });
   const run = keepSteps(plan, fresh, before, fromStep, (id) => outputs.get(id) ?? { kind: "inline", value: null });
   return { kind: "fresh", plan, run } as const;
+}
+
+async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
+  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
 }
 
 const RERUN = "/api/v1/workflow-runs/:id/rerun";

@@ -1,4 +1,5 @@
 import type { Job } from "../model/job.ts";
+import type { Run } from "../model/run.ts";
 import type { Guard, Put, Versioned } from "../ports/store.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
@@ -47,6 +48,14 @@ export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> 
   });
 }
 
+/** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */
+export function goOn(flow: Flow, { org, id: runId }: Run): void {
+  const told = tellRun(flow, { org, runId, path: "engine" }, { kind: "event", event: { kind: "time" }, besides: [] });
+  flow.desk.track(
+    told.catch((error: unknown) => flow.world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
+  );
+}
+
 async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
   let hasMore = false;
   do {
@@ -87,7 +96,8 @@ async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): 
   }
 }
 
-/** Results that one commit takes in; commits for which a lock is held, and for how long, before others have their turn. */
-const BATCH_MAX = 256;
-const ROUNDS_MAX = 16;
+/** Results that one commit takes in: enough to share its cost, few enough that nobody else waits long for it. */
+export const BATCH_MAX = 32;
+/** Commits for which a lock is held, and for how long, before others have their turn. */
+const ROUNDS_MAX = 64;
 const HOLD_MS_MAX = 100;

@@ -159,7 +159,7 @@ function explainPending(job: Job, around: Surroundings): Blocked {
 
 function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
   const { requestedMs = job.updatedMs, expiresMs = job.dueMs, ruleId = null } = job.approval ?? {};
-  const rule = ruleId === null ? "the policy's default" : `rule \`${ruleId}\``;
+  const rule = askerOf(job, ruleId);
   const own = job.approval?.bySubmitter === false ? "; whoever submitted it may not" : "";
   return {
     reason: "approval",
@@ -174,6 +174,12 @@ function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
       { what: "refuse it", command: `cordum approval reject ${job.id} --reason "..."` },
     ],
   };
+}
+
+/** Who wants a human to decide. */
+function askerOf({ step }: Job, ruleId: string | null): string {
+  if (step?.kind === "approval") return `step \`${step.stepId}\` of run \`${step.runId}\``;
+  return ruleId === null ? "the policy's default" : `rule \`${ruleId}\``;
 }
 
 function explainSent(job: Job, { nowMs }: Surroundings): Blocked {

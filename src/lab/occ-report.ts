@@ -51,14 +51,14 @@ export function occConclusions(outcome: Outcome): readonly string[] {
   const said: string[] = [];
   if (none !== undefined && full !== undefined) {
     said.push(
-      `With ${clients} clients, full jitter needs ${times(none, full, "calls")} fewer calls than coming back at once, ` +
-        `and takes ${times(full, none, "time_ms")} the time.`,
+      `With ${clients} clients, coming back at once makes ${times(none, full, "calls")} as many calls as full jitter; ` +
+        `full jitter takes ${times(full, none, "time_ms")} as long in exchange.`,
     );
   }
   if (exponential !== undefined && full !== undefined) {
     said.push(
-      `Longer delays alone do not help: without chance everybody comes back together, and the last client of the plain ` +
-        `exponential is done ${times(exponential, full, "time_ms")} later than with full jitter.`,
+      `Longer delays alone do not help: without chance everybody comes back together, and the plain exponential takes ` +
+        `${times(exponential, full, "time_ms")} as long as full jitter.`,
     );
   }
   return [...said, ...besidePublished(outcome)];

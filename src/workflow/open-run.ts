@@ -45,7 +45,7 @@ export function openRun(
     steps: {},
     lines: [{ seq: 0, atMs: nowMs, event: "run_started", ...(submittedBy === null ? {} : { who: submittedBy }) }],
     lineCount: 1,
-    inlineBytes: input.kind === "inline" ? bytesOf(JSON.stringify(input.value ?? null)) : 0,
+    inlineBytes: inlineBytesOf(input),
     labels: order.labels,
     lock: null,
     ...(submittedBy === null ? {} : { submittedBy }),
@@ -55,6 +55,10 @@ export function openRun(
     ...(parent ? { parent } : {}),
   };
 }
+
+/** What a payload adds to the record that it stands on. */
+export const inlineBytesOf = (payload: Payload): number =>
+  payload.kind === "inline" ? bytesOf(JSON.stringify(payload.value ?? null)) : 0;
 
 /**
  * The step from which on everything is done again, and all that comes after it. The branches of a `parallel` step are its
@@ -84,15 +88,18 @@ export function keepSteps(
   const again = stepsAfter(plan, fromStep);
   const steps: Record<string, StepRun> = {};
   const lines: TimelineLine[] = [...run.lines];
+  let { inlineBytes } = run;
   for (const id of plan.order) {
     const step = before.steps[id];
     const isKept = step && !again.has(id) && (step.state === "SUCCEEDED" || step.state === "SKIPPED");
     if (!isKept || !isStepSettled(step.state)) continue;
-    const { fan: _, jobId: __, output, ...kept } = step;
+    const { fan: _, jobId: __, output: earlier, ...kept } = step;
+    const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;
-    steps[id] = { ...kept, ...(output === undefined ? {} : { output: outputOf(id, output) }), line: seq };
+    steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };
+    if (output) inlineBytes += inlineBytesOf(output);
     lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `of run ${before.id}`, cause: 0 });
   }
   const lineCount = run.lineCount + lines.length - run.lines.length;
-  return { ...run, steps, lines, lineCount, rerunOf: { runId: before.id, fromStep } };
+  return { ...run, steps, lines, lineCount, inlineBytes, rerunOf: { runId: before.id, fromStep } };
 }

@@ -26,6 +26,9 @@ export function rejoin(
   if (!step || !before) return objection(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
   const isOver = isRunFinal(run.state);
   if (isOver && !REJOINABLE.includes(run.state)) return objection(`run \`${run.id}\` is ${run.state}`);
+  // It would end in the very commit that gives the job another life.
+  const isEnding = run.state === "ENDING" || (!isOver && moment.nowMs >= run.deadlineMs);
+  if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
   const restored = restore(step, before, ref.index);
   if (typeof restored === "string") return objection(restored);
   const after = stepsAfter(plan, ref.stepId);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { approve } from "../../src/flow/approve.ts";
 import { cancelRun } from "../../src/flow/control-run.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { timeline } from "../../src/flow/read-run.ts";
@@ -33,7 +34,7 @@ describe("large values", () => {
     const run = plant.runOf(id);
     expect(run.state).toBe("SUCCEEDED");
     expect(run.output).toMatchObject({ kind: "pointer" });
-    expect(valueOf(plant, run.output)).toEqual({ text: LARGE, sizes: [LARGE.length, LARGE.length] });
+    expect(readValue(plant, run.output)).toEqual({ text: LARGE, sizes: [LARGE.length, LARGE.length] });
     // The record itself stays small.
     expect(JSON.stringify(run).length).toBeLessThan(20_000);
   });
@@ -192,7 +193,6 @@ async function talkative(isHeld = false) {
   const id = await plant.started(flow, "talk");
   await plant.pass(20_000);
   const half = async () => {
-    const { approve } = await import("../../src/flow/approve.ts");
     await plant.run(approve(flow, { org: "default", jobId: `${id}:s40@1`, by: "bob" }));
     await plant.pass(20_000);
   };
@@ -211,7 +211,7 @@ async function readAll(plant: RunPlant, flow: Flow, run: Run, limit: number): Pr
   return lines;
 }
 
-function valueOf(plant: RunPlant, payload: Run["output"]): unknown {
+function readValue(plant: RunPlant, payload: Run["output"]): unknown {
   if (payload?.kind !== "pointer") return payload?.value;
   const blob = plant.bench.net.blobs.get(payload.ptr);
   return blob && JSON.parse(new TextDecoder().decode(blob.bytes));

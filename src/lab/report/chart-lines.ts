@@ -6,9 +6,11 @@ import { colorOf, type Drawing, element, fitted, path, TEXT_PX, text, textWidth 
 export function drawLines(picture: LinesPicture): Drawing {
   const { x, y, bands = [] } = picture;
   const lines = picture.lines.map((line) => drawable(line, picture));
-  const namesWidth = Math.min(NAMES_PX_MAX, Math.max(0, ...lines.map(({ name }) => textWidth(name))) + 24);
+  const namesWidth = Math.min(NAMES_PX_MAX, Math.max(0, ...lines.map(({ name }) => textWidth(name))) + 30);
   const right = WIDTH - namesWidth;
-  const xs = lines.flatMap(({ points }) => points.map(([at]) => at)).concat(bands.flatMap(({ from, to }) => [from, to]));
+  const xs = lines
+    .flatMap(({ points }) => points.map(([at]) => at))
+    .concat(bands.flatMap(({ from, to }) => [from, to]));
   const ys = lines.flatMap(({ points, spread = [] }) => [
     ...points.map(([, value]) => value),
     ...spread.flatMap(([, low, high]) => [low, high]),
@@ -43,6 +45,7 @@ const LEFT = 84;
 const TOP = 36;
 const BOTTOM = HEIGHT - 60;
 const NAMES_PX_MAX = 240;
+const NEAR_PX = 24;
 const NAME_GAP_PX = TEXT_PX + 4;
 
 function drawable({ name, points, spread }: Line, { x, y }: LinesPicture): Line {
@@ -99,12 +102,13 @@ function drawNames(lines: readonly Line[], across: Scale, up: Scale, width: numb
   return ends.flatMap(({ name, index, x, y }, order) => {
     const height = heights[order]!;
     const color = colorOf(index);
-    // A thin line from the end of a curve that stops early, or whose name had to move.
-    const isFar = left - x > 6 || Math.abs(height - y) > 3;
-    const lead = element("path", { d: path([[x, y], [left + 8, height]]), class: `s${color}`, fill: "none", opacity: 0.5 });
+    // A curve that ends early has a name in the margin all the same, with a dash of its color; a line to it would cross
+    // the other curves.
+    const isNear = left - x <= NEAR_PX;
+    const from: readonly [number, number] = isNear ? [x, y] : [left + 2, height];
     return [
-      ...(isFar ? [lead] : []),
-      text(fitted(name, width - 16), { x: left + 12, y: height + 4, class: `n f${color}` }),
+      element("path", { d: path([from, [left + 12, height]]), class: `l s${color}`, opacity: isNear ? 0.5 : 1 }),
+      text(fitted(name, width - 22), { x: left + 18, y: height + 4, class: `n f${color}` }),
     ];
   });
 }

@@ -6,15 +6,14 @@ import { colorOf, type Drawing, element, fitted, path, text, textWidth } from ".
 
 /** One strip for each wave, all on the same two scales: the eye compares heights, and sees who comes back together. */
 export function drawWaves(picture: WavesPicture): Drawing {
-  const { waves, binMs, untilMs, bands = [], what } = picture;
+  const { waves, binMs, bands = [], what } = picture;
   const bottom = TOP + waves.length * STRIP;
   const height = bottom + 46;
   const peak = Math.max(1, ...waves.flatMap(({ counts }) => counts));
-  const across = scaleFor({ label: "time", unit: "ms" }, [untilMs], { fromPx: LEFT, toPx: RIGHT });
+  const across = scaleFor({ label: "time", unit: "ms" }, [picture.untilMs], { fromPx: LEFT, toPx: RIGHT });
   const strips = waves.flatMap((wave, index) => {
     const foot = TOP + (index + 1) * STRIP - 8;
-    const up = scaleFor({ label: what, unit: "" }, [peak], { fromPx: foot, toPx: foot - PLOT }, 2);
-    return drawStrip(wave, { picture, index, foot, across, up });
+    return drawStrip(wave, { binMs, peak, index, foot, across });
   });
   const feet = across.ticks.flatMap(({ at, text: words }) => {
     const x = across.toPx(at);
@@ -44,45 +43,40 @@ const PLOT = 68;
 const COLUMNS_MAX = 760;
 
 interface Place {
-  readonly picture: WavesPicture;
+  readonly binMs: number;
+  readonly peak: number;
   readonly index: number;
   readonly foot: number;
   readonly across: Scale;
-  readonly up: Scale;
 }
 
-function drawStrip(wave: Wave, { picture, index, foot, across, up }: Place): string[] {
+function drawStrip(wave: Wave, place: Place): string[] {
+  const { binMs, peak, index, foot, across } = place;
   const color = colorOf(index);
-  const [top] = up.ticks.slice(-1);
   const head = foot - PLOT - 9;
+  const top = foot - PLOT;
   const nameWidth = textWidth(wave.name) + 16;
   return [
-    ...(top === undefined
-      ? []
-      : [
-          element("line", { x1: LEFT, y1: up.toPx(top.at), x2: RIGHT, y2: up.toPx(top.at), class: "g" }),
-          text(top.text, { x: LEFT - 8, y: up.toPx(top.at) + 4, anchor: "end" }),
-        ]),
+    element("line", { x1: LEFT, y1: top, x2: RIGHT, y2: top, class: "g" }),
+    text(short(peak), { x: LEFT - 8, y: top + 4, anchor: "end" }),
     text("0", { x: LEFT - 8, y: foot + 4, anchor: "end" }),
-    element("path", { d: outline(wave.counts, picture, across, up), class: `f${color}` }),
+    element("path", { d: outline(wave.counts, place), class: `f${color}` }),
     element("line", { x1: LEFT, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
     text(wave.name, { x: LEFT, y: head, class: `n f${color}` }),
     text(fitted(wave.note, RIGHT - LEFT - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
-    ...(wave.counts.length * picture.binMs > picture.untilMs
-      ? [text("goes on →", { x: RIGHT, y: foot - 6, anchor: "end" })]
-      : []),
+    ...(wave.counts.length * binMs > across.high ? [text("goes on →", { x: RIGHT, y: foot - 6, anchor: "end" })] : []),
   ];
 }
 
 /** The bars of one strip as one shape. Bins that would share a pixel show the highest of them. */
-function outline(counts: readonly number[], { binMs, untilMs }: WavesPicture, across: Scale, up: Scale): string {
-  const bins = Math.min(counts.length, Math.ceil(untilMs / binMs));
-  const every = Math.max(1, Math.ceil(untilMs / binMs / COLUMNS_MAX));
-  const points: [number, number][] = [[across.toPx(0), up.toPx(0)]];
-  for (let bin = 0; bin < bins; bin += every) {
-    const high = up.toPx(Math.max(...counts.slice(bin, bin + every)));
+function outline(counts: readonly number[], { binMs, across, peak, foot }: Place): string {
+  const bins = Math.ceil(across.high / binMs);
+  const every = Math.max(1, Math.ceil(bins / COLUMNS_MAX));
+  const points: [number, number][] = [[across.toPx(0), foot]];
+  for (let bin = 0; bin < Math.min(bins, counts.length); bin += every) {
+    const high = foot - (PLOT * Math.max(...counts.slice(bin, bin + every))) / peak;
     points.push([across.toPx(bin * binMs), high], [across.toPx((bin + every) * binMs), high]);
   }
-  points.push([points.at(-1)![0], up.toPx(0)]);
+  points.push([points.at(-1)![0], foot]);
   return `${path(points)}Z`;
 }

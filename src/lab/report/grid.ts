@@ -3,7 +3,7 @@
  * for the page, from the same cells.
  */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { decimalsFor, plain } from "./numbers.ts";
+import { plain } from "./numbers.ts";
 
 export type TableSpec = RowsSpec | PivotSpec;
 
@@ -72,10 +72,11 @@ export function gridsOf(specs: readonly TableSpec[], outcome: Outcome): readonly
 function rowsGrid(spec: RowsSpec, rows: readonly Summary[]): Grid {
   const used = spec.columns.filter(({ path }) => rows.some(({ figures }) => figureAt(figures, path) !== null));
   const cellsOf = used.map((column) => {
-    const decimals = decimalsIn(rows, column);
     return rows.map((row) => {
-      const rivals = rows.filter(({ key }) => spec.groupBy === undefined || key[spec.groupBy] === row.key[spec.groupBy]);
-      return figureCell(row, column, decimals, rivals);
+      const rivals = rows.filter(
+        ({ key }) => spec.groupBy === undefined || key[spec.groupBy] === row.key[spec.groupBy],
+      );
+      return figureCell(row, column, rivals);
     });
   });
   return {
@@ -93,12 +94,11 @@ function rowsGrid(spec: RowsSpec, rows: readonly Summary[]): Grid {
 function pivotGrid({ title, down, across, column }: PivotSpec, rows: readonly Summary[]): Grid {
   const valuesOf = (key: string) => [...new Set(rows.map((row) => row.key[key]))];
   const columns = valuesOf(across);
-  const decimals = decimalsIn(rows, column);
   const lines = valuesOf(down.key).map((value) => {
     const rivals = rows.filter(({ key }) => key[down.key] === value);
     const cells = columns.map((name) => {
       const row = rivals.find(({ key }) => key[across] === name);
-      return row === undefined ? keyCell(undefined) : figureCell(row, column, decimals, rivals);
+      return row === undefined ? keyCell(undefined) : figureCell(row, column, rivals);
     });
     return [keyCell(value), ...cells];
   });
@@ -112,14 +112,14 @@ function pivotGrid({ title, down, across, column }: PivotSpec, rows: readonly Su
   };
 }
 
-function figureCell(row: Summary, column: Column, decimals: number, rivals: readonly Summary[]): Cell {
+function figureCell(row: Summary, column: Column, rivals: readonly Summary[]): Cell {
   const at = (figures: Summary["figures"]) => figureAt(figures, column.path);
   const value = at(row.figures);
   if (value === null) return { text: "–", spread: "", isBest: false };
   const [min, max] = row.spread === null ? [null, null] : [at(row.spread.min), at(row.spread.max)];
-  const spread = min === null || max === null ? "" : `${plain(min, decimals)}–${plain(max, decimals)}`;
+  const spread = min === null || max === null ? "" : `${plain(min)}–${plain(max)}`;
   const others = rivals.map(({ figures }) => at(figures)).filter((other) => other !== null);
-  return { text: plain(value, decimals), spread, isBest: isBest(value, others, column.best) };
+  return { text: plain(value), spread, isBest: isBest(value, others, column.best) };
 }
 
 /** Where all are alike, none is better than the others. */
@@ -134,8 +134,4 @@ function keyCell(value: string | number | undefined): Cell {
 
 function headerOf({ header, unit }: Column): string {
   return unit === "" ? header : `${header} (${unit})`;
-}
-
-function decimalsIn(rows: readonly Summary[], { path }: Column): number {
-  return decimalsFor(rows.map(({ figures }) => figureAt(figures, path)).filter((value) => value !== null));
 }

@@ -1,19 +1,11 @@
 /** Numbers as people read them. */
 
-/** `62,391`, `4.62`: as many decimals as asked, thousands apart. */
-export function plain(value: number, decimals = decimalsFor([value])): string {
+/** `62,391`, `37.5`, `1.08`: thousands apart, and what it takes to see three digits. */
+export function plain(value: number, decimals = decimalsFor(value)): string {
   const [whole = "", fraction] = Math.abs(value).toFixed(decimals).split(".");
   const grouped = whole.replaceAll(/\B(?=(\d{3})+$)/g, ",");
   const sign = value < 0 && /[1-9]/.test(`${whole}${fraction ?? ""}`) ? "−" : "";
   return `${sign}${grouped}${fraction === undefined ? "" : `.${fraction}`}`;
-}
-
-/** How many decimals these need to be told apart at a glance: none if they are whole, else three digits of the least. */
-export function decimalsFor(values: readonly number[]): number {
-  if (values.every(Number.isInteger)) return 0;
-  const least = Math.min(...values.map(Math.abs).filter((value) => value > 0));
-  if (least >= 100) return 0;
-  return least >= 10 ? 1 : 2;
 }
 
 /** `250 ms`, `1.5 s`, `10 min`. */
@@ -35,3 +27,9 @@ const UNITS: readonly (readonly [fromMs: number, sizeMs: number, unit: string])[
   [2 * 60_000, 60_000, "min"],
   [1_000, 1_000, "s"],
 ];
+
+function decimalsFor(value: number): number {
+  const size = Math.abs(value);
+  if (Number.isInteger(value) || size >= 100) return 0;
+  return size >= 10 ? 1 : 2;
+}

@@ -4,6 +4,8 @@ import type { Axis } from "./picture.ts";
 
 export interface Scale {
   readonly ticks: readonly { readonly at: number; readonly text: string }[];
+  /** Where it ends. */
+  readonly high: number;
   /** Whatever lies outside is pulled to the edge. */
   toPx(value: number): number;
 }
@@ -19,7 +21,8 @@ export function scaleFor(axis: Axis, values: readonly number[], span: Span, tick
   const [low, high, marks] = axis.isLog ? logRange(values, ticksMax) : linearRange(values, ticksMax);
   const bent = axis.isLog ? Math.log : (value: number) => value;
   return {
-    ticks: marks.map((at) => ({ at, text: write(at) })),
+    ticks: marks.map((at) => ({ at, text: at === 0 ? "0" : write(at) })),
+    high,
     toPx(value) {
       const inside = Math.min(Math.max(value, low), high);
       return span.fromPx + ((bent(inside) - bent(low)) / (bent(high) - bent(low))) * (span.toPx - span.fromPx);
@@ -50,11 +53,13 @@ function linearRange(values: readonly number[], ticksMax: number): Range {
 function logRange(values: readonly number[], ticksMax: number): Range {
   const above = values.filter((value) => value > 0);
   const [least, most] = above.length === 0 ? [1, 10] : [Math.min(...above), Math.max(...above)];
-  // One decade at least, else neighbours would look worlds apart.
-  const [fine, coarse] = [[1, 2, 5], [1]].map((factors) => logMarks(least, Math.max(most, least * 2), factors));
-  const marks = fine!.length <= ticksMax + 2 ? fine! : coarse!;
+  // Twice the least at least, else neighbours would look worlds apart.
+  const fine = logMarks(least, Math.max(most, least * 2), [1, 2, 5]);
+  const [low, high] = [fine[0]!, fine.at(-1)!];
+  const coarse = logMarks(low, high, [1]).filter((mark) => mark >= low && mark <= high);
+  const marks = fine.length <= ticksMax + 2 ? fine : coarse;
   const every = Math.ceil(marks.length / (ticksMax + 2));
-  return [marks[0]!, marks.at(-1)!, marks.filter((_, index) => index % every === 0)];
+  return [low, high, marks.filter((_, index) => index % every === 0)];
 }
 
 /** From the last round number at or below the least to the first at or above the most. */
@@ -63,7 +68,10 @@ function logMarks(least: number, most: number, factors: readonly number[]): read
   for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power += 1) {
     for (const factor of factors) marks.push(power < 0 ? factor / 10 ** -power : factor * 10 ** power);
   }
-  const first = Math.max(0, marks.findLastIndex((mark) => mark <= least * (1 + 1e-9)));
+  const first = Math.max(
+    0,
+    marks.findLastIndex((mark) => mark <= least * (1 + 1e-9)),
+  );
   const last = marks.findIndex((mark) => mark >= most * (1 - 1e-9));
   return marks.slice(first, last === -1 ? undefined : last + 1);
 }

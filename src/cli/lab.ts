@@ -1,0 +1,131 @@
+/**
+ * `cordum lab`: runs an experiment under virtual time and shows what came out. The tables go to stdout (or the one JSON
+ * document), files with `--out`, progress to whoever watches. An experiment's flags are made from its params.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { type Experiment, outcomeDocument, runExperiment } from "../lab/experiment.ts";
+import { EXPERIMENTS } from "../lab/experiments.ts";
+import { flagOf, type NumberParam, type Param, readParams, type Typed, valueText } from "../lab/params.ts";
+import { CliError, EXIT, type ExitCode } from "./exit.ts";
+import { type Io, ProgressLine, printJson } from "./io.ts";
+import { collect, group, type Kit, leaf } from "./kit.ts";
+
+export function addLab(program: Command, { io, version, end }: Kit): void {
+  const lab = group(program, "lab", "experiments with the shipped code under virtual time, in seconds");
+  for (const one of EXPERIMENTS) {
+    const command = leaf(lab, one.name, one.summary);
+    for (const [name, param] of Object.entries({ ...seedParams(one), ...one.params })) addFlag(command, name, param);
+    command
+      .option("--out <dir>", "write a page with pictures, and the pictures as files, into this directory")
+      .action(async (options: LabOptions) => end(await runLab(io, one, options, version)));
+  }
+}
+
+type LabOptions = Typed & { readonly json?: boolean; readonly out?: string };
+
+async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
+  const ask = readAsk(one, options);
+  // Before the work, not after it.
+  if (options.out !== undefined) tryToWrite(options.out, () => mkdirSync(options.out ?? "", { recursive: true }));
+  const line = new ProgressLine(io);
+  const outcome = await runExperiment(one, ask, (share) => {
+    line.show(`lab ${one.name}: ${Math.floor(100 * share)} % of ${ask.seeds} ${ask.seeds === 1 ? "seed" : "seeds"}`);
+  });
+  line.clear();
+  if (options.json === true) {
+    printJson(io, outcomeDocument(outcome));
+  } else {
+    const { tablesText } = await import("../lab/report/text-table.ts");
+    const screen = io.screen?.() ?? null;
+    io.out(tablesText(one.tables, outcome, { width: screen?.columns ?? null, color: screen?.color ?? false }));
+    const said = one.conclusions(outcome);
+    if (said.length > 0) io.out(`\n${said.map((sentence) => `- ${sentence}\n`).join("")}`);
+  }
+  if (options.out !== undefined) {
+    const { reportFiles } = await import("../lab/report/page.ts");
+    const files = reportFiles(one, outcome, { versions: { cordum: version, node: process.versions.node } });
+    for (const { name, text } of files) writeInto(io, options.out, name, text);
+  }
+  return EXIT.fine;
+}
+
+const SEEDS_MAX = 10_000;
+
+function seedParams(one: Experiment): { readonly seed: NumberParam; readonly seeds: NumberParam } {
+  const count = { kind: "number", unit: "", isWhole: true } as const;
+  return {
+    seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "the first seed" },
+    seeds: {
+      ...count,
+      default: one.seedsDefault,
+      min: 1,
+      max: SEEDS_MAX,
+      help: `so many seeds, from --seed on; figures are the ${one.centre} of them`,
+    },
+  };
+}
+
+function readAsk(one: Experiment, options: LabOptions) {
+  try {
+    return { ...readParams(seedParams(one), options), params: one.read(typedFor(one, options)) };
+  } catch (error) {
+    throw new CliError(EXIT.usage, (error as Error).message, `cordum lab ${one.name} --help`);
+  }
+}
+
+/** Commander names an option after its flag, and `--policy` stands for whatever the experiment calls its rows. */
+function typedFor(one: Experiment, options: LabOptions): Typed {
+  return Object.fromEntries(
+    Object.entries(one.params).map(([name, param]) => [name, options[param.kind === "rows" ? "policy" : name]]),
+  );
+}
+
+function addFlag(command: Command, name: string, param: Param): void {
+  const flag = flagOf(name, param);
+  const usual = `${param.help} (default: ${valueText(param.default)})`;
+  switch (param.kind) {
+    case "flag":
+      command.option(flag, param.help);
+      return;
+    case "rows":
+      command.option(
+        `${flag} <policy>`,
+        `${usual}; ${rowsHelp(param)}`,
+        (text: string, before: readonly string[] = []) => collect(text, before),
+      );
+      return;
+    case "choice":
+      command.option(`${flag} <${param.choices.join("|")}>`, usual);
+      return;
+    case "numbers":
+      command.option(`${flag} <n,…>`, usual);
+      return;
+    case "number":
+      command.option(`${flag} <n>`, usual);
+      return;
+    default:
+      param satisfies never;
+  }
+}
+
+function rowsHelp({ known, takesPolicies }: Extract<Param, { kind: "rows" }>): string {
+  const names = Object.keys(known).join(", ");
+  return takesPolicies ? `${names}, or a policy like full:1s:30s` : names;
+}
+
+function writeInto(io: Io, dir: string, name: string, text: string): void {
+  const file = join(dir, name);
+  tryToWrite(dir, () => writeFileSync(file, text));
+  io.say(`wrote ${file}\n`);
+}
+
+function tryToWrite(dir: string, write: () => void): void {
+  try {
+    write();
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new CliError(EXIT.error, `cannot write into \`${dir}\`: ${why}`, "cordum lab --help");
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * One row of `cordum lab lock-busy`: results of hot runs come to several replicas at the same instant, on virtual time.
+ *
+ * 1. Each replica is the shipped control plane: `openFlow`, `startControl`. Invented is only the world round it.
+ * 2. A commit that moves a run takes `holdMs`, its network included. One that was refused takes its network alone: there
+ *    was nothing to do.
+ * 3. A lock has one holder and a result is applied once, or the experiment fails: figures of a broken history say nothing.
+ */
+import { startControl } from "../control.ts";
+import { type Flow, openFlow } from "../flow/flow.ts";
+import { BATCH_MAX, runLockKey } from "../flow/with-run.ts";
+import { RUNS } from "../model/run.ts";
+import type { Locks } from "../ports/locks.ts";
+import type { Store } from "../ports/store.ts";
+import type { Settings } from "../settings.ts";
+import { withLocks, withStore } from "../sim/decorators.ts";
+import { CALM } from "../sim/faults.ts";
+import { LockWatch } from "../sim/lock-watch.ts";
+import { Process } from "../sim/process.ts";
+import { SeededRandom } from "../sim/random.ts";
+import { Violations } from "../sim/violations.ts";
+import { openNet, type SimNet, simWorld } from "../sim/world.ts";
+import { RESULT } from "../wire/subjects.ts";
+import type { World } from "../world.ts";
+import type { Row } from "./experiment.ts";
+import { callGateway } from "./lock-busy-clients.ts";
+import { messageIdOf, Probe } from "./lock-busy-probe.ts";
+import { ALLOWS, moveTo, ORG, type Stage } from "./lock-busy-stage.ts";
+
+export interface RowOrder {
+  readonly seed: number;
+  readonly settings: Settings;
+  readonly replicas: number;
+  readonly holdMs: number;
+  readonly latencyMs: number;
+  readonly binMs: number;
+  readonly variant: Variant;
+}
+
+export type Variant = (typeof VARIANTS)[number];
+export const VARIANTS = ["bus", "gateway", "leaked", "wide"] as const;
+
+export interface History extends Omit<Row, "key"> {
+  readonly probe: Probe;
+  readonly net: SimNet;
+}
+
+export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
+  const { settings, seed, latencyMs, variant } = order;
+  const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
+  const random = new SeededRandom(seed, "lock-busy");
+  const { store, bus } = CALM;
+  const faults = { ...CALM, store: { ...store, latencyMs }, bus: { ...bus, latencyMs } };
+  const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
+  await moveTo(net, stage);
+  const { timeline } = net;
+  const violations = new Violations(timeline);
+  const watch = new LockWatch(violations);
+  const probe = new Probe(stage.contenders, () => timeline.nowMs);
+  const flows: Flow[] = [];
+  for (let index = 0; index < order.replicas; index += 1) {
+    const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
+    const world = watch.around(simWorld(net, process, { safety: "local" }), process);
+    flows.push(openFlow(seen(world, process, probe, order.holdMs, net), { current: settings }));
+  }
+  await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
+  if (variant === "leaked") await timeline.runUntilSettled(leak(net, random, stage, settings));
+  net.bus.tap({
+    delivered: (_process, { content }) => {
+      if (content.kind === "packet" && content.packet.body.kind === "job_result")
+        probe.delivered(content.packet.body.jobId);
+    },
+  });
+  timeline.post(0, () => {
+    if (variant === "gateway") callGateway(net, random.fork("clients"), flows, stage.contenders, probe);
+    else publishAll(net, stage);
+  });
+  await timeline.runUntilSettled(probe.done, LIMIT_MS);
+  if (violations.found.length > 0) throw new Error(`a history that must not be: ${JSON.stringify(violations.found)}`);
+  if (net.bus.exhausted.length > 0) throw new Error(`the broker gave up on ${net.bus.exhausted.length} results`);
+  return { ...probe.figures({ binMs: order.binMs, idealMs: idealOf(stage, order) }), probe, net };
+}
+
+/**
+ * The least time in which the lock can be held for all of one run, one after another: each result for itself, or as few
+ * commits as hold them. Those are the commits of each replica that has some, for what comes to one is not applied by another.
+ * A lock whose holder is dead is waited for, besides.
+ */
+export function idealOf(stage: Stage, { settings, replicas, holdMs, variant }: RowOrder): number {
+  const widest = Math.ceil(stage.contenders.length / stage.runIds.length);
+  const shares = Math.min(replicas, widest);
+  const turns = settings.runLock.coalesce ? shares * Math.ceil(widest / shares / BATCH_MAX) : widest;
+  return turns * holdMs + (variant === "leaked" ? settings.runLock.ttlMs : 0);
+}
+
+function seen(world: World, process: Process, probe: Probe, holdMs: number, { timeline }: SimNet): World {
+  const heldLong = (store: Store): Partial<Store> => ({
+    commit: async (change) => {
+      const fromMs = timeline.nowMs;
+      const committed = await store.commit(change);
+      if (committed.kind !== "committed") return committed;
+      if (change.puts.some(({ table }) => table === RUNS.name)) {
+        const restMs = fromMs + holdMs - timeline.nowMs;
+        if (restMs > 0) await new Promise<void>((resolve) => process.after(restMs, resolve));
+      }
+      probe.committed(change);
+      return committed;
+    },
+  });
+  const counted = (locks: Locks): Partial<Locks> => ({
+    acquire: async (request) => {
+      if (!request.key.startsWith(RUN_LOCK)) return locks.acquire(request);
+      probe.asked();
+      const acquired = await locks.acquire(request);
+      probe.answered(acquired.kind === "held" ? acquired.lease.fence : null);
+      return acquired;
+    },
+  });
+  return withLocks(counted)(withStore(heldLong)(world));
+}
+
+/** All at once, as when a fan-out comes home. */
+function publishAll(net: SimNet, { contenders }: Stage): void {
+  for (const { jobId } of contenders) {
+    const body = { kind: "job_result", jobId, workerId: "worker", status: "succeeded", result: null } as const;
+    const packet = { traceId: jobId, senderId: "worker", createdAtMs: 0, body };
+    net.bus.publish({ id: messageIdOf(jobId), subject: RESULT, packet });
+  }
+}
+
+/** Somebody takes the lock of every run, and is killed. */
+async function leak(net: SimNet, random: SeededRandom, { runIds }: Stage, { runLock }: Settings): Promise<void> {
+  const process = new Process(net.timeline, "victim", random.fork("victim"));
+  const { locks } = simWorld(net, process, { safety: "local" });
+  const wish = { org: ORG, owner: process.name, ttlMs: runLock.ttlMs, waitMs: 0 };
+  await Promise.all(runIds.map((runId) => locks.acquire({ ...wish, key: runLockKey(runId) })));
+  process.crash();
+}
+
+const RUN_LOCK = runLockKey("");
+/** Longer than any row takes: a job is given up after a week. */
+const LIMIT_MS = 7 * 24 * 3_600_000;

@@ -1,0 +1,212 @@
+import { expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { cancelRun } from "../../src/flow/control-run.ts";
+import { type Flow, openFlow } from "../../src/flow/flow.ts";
+import { Plans } from "../../src/flow/plans.ts";
+import { rerun } from "../../src/flow/rerun.ts";
+import { type StartOutcome, startRun } from "../../src/flow/start-run.ts";
+import { Sweeper } from "../../src/flow/sweep.ts";
+import { applyWorkflow } from "../../src/flow/workflows.ts";
+import { JOBS } from "../../src/model/job.ts";
+import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/model/run.ts";
+import { builtInKernel } from "../../src/policy/kernel.ts";
+import type { Process } from "../../src/sim/process.ts";
+import { SeededRandom } from "../../src/sim/random.ts";
+import { simWorld } from "../../src/sim/world.ts";
+import { WISH } from "../flow/run-plant.ts";
+import { type Bench, openBench } from "./harness.ts";
+
+/**
+ * Small seeded histories of admission: three processes start, replay, rerun and cancel runs of two orgs, die in between
+ * and come back. At every commit the open runs are counted from the records themselves: never more than the limit, and
+ * as many as the slots that are taken. At the end no slot, key or job is left without its run.
+ */
+const SEEDS = Number(process.env.CORDUM_SIM_SEEDS ?? 500) * 2;
+const BATCH = 50;
+
+const LIMITS = { acme: 2, beta: 1 } as const;
+type Org = keyof typeof LIMITS;
+const ORGS = Object.keys(LIMITS) as readonly Org[];
+
+test.each(Array.from({ length: Math.ceil(SEEDS / BATCH) }, (_, index) => index * BATCH + 1))(
+  "seeds from %i on: the cap holds at every commit, and nothing leaks",
+  async (first) => {
+    const tally: Record<string, number> = {};
+    for (let seed = first; seed < first + BATCH; seed++) await new Trial(seed, tally).run();
+    // The trials are worth something: each of these did happen.
+    for (const what of ["started", "full", "replayed", "crash", "unanswered"]) expect(tally[what]).toBeGreaterThan(0);
+  },
+);
+
+class Trial {
+  readonly #seed: number;
+  readonly #random: SeededRandom;
+  readonly #bench: Bench;
+  readonly #tally: Record<string, number>;
+  readonly #hosts: Host[] = [];
+  readonly #runs: { readonly org: Org; readonly runId: string }[] = [];
+  readonly #keys = new Map<string, string>();
+  /** Seen inside the simulated servers, where nothing may be thrown. */
+  readonly #violations: string[] = [];
+  readonly #settings;
+  #lives = 0;
+
+  constructor(seed: number, tally: Record<string, number>) {
+    this.#seed = seed;
+    this.#random = new SeededRandom(seed);
+    this.#tally = tally;
+    this.#bench = openBench({ random: this.#random.fork("bench") });
+    const defaults = defaultSettings();
+    const strategy = this.#random.chance(0.3) ? "polled" : "atomic";
+    this.#settings = {
+      ...defaults,
+      admission: { strategy, polled: { ...defaults.admission.polled, ttlMs: 2_000 } },
+      runLock: { ...defaults.runLock, ttlMs: 5_000 },
+      sweep: { ...defaults.sweep, everyMs: 3_000, horizonMs: 3_000 },
+      limits: { ...defaults.limits, concurrentRunsMax: LIMITS.acme },
+      orgs: { beta: { limits: { concurrentRunsMax: LIMITS.beta } } },
+    } as const;
+  }
+
+  async run(): Promise<void> {
+    const bench = this.#bench;
+    for (const name of ["c1", "c2", "c3"]) this.#hosts.push(this.#boot(name));
+    for (const org of ORGS) {
+      for (const document of DOCUMENTS) {
+        await bench.run(applyWorkflow(this.#hosts[0]!.flow, { org, by: "trial", document }));
+      }
+    }
+    bench.net.onCommit = (by, _, committed) => {
+      if (committed.kind === "committed") this.#checkCap();
+      if (this.#random.chance(0.03)) this.#crash(by);
+    };
+    for (let act = 0; act < 10; act++) {
+      const burst = 1 + this.#random.below(4);
+      for (let at = 0; at < burst; at++) this.#act();
+      await bench.pass(this.#random.between(0, 400));
+      this.#revive();
+    }
+    bench.net.onCommit = (_, __, committed) => void (committed.kind === "committed" && this.#checkCap());
+    this.#revive();
+    // Longer than any lock lives, and than the sweeper takes to come for what was left undone.
+    await bench.pass(12_000);
+    await this.#checkEnd();
+    expect(this.#violations).toEqual([]);
+  }
+
+  #act(): void {
+    const { flow } = this.#random.pick(this.#hosts);
+    const org = this.#random.pick(ORGS);
+    const chance = this.#random.next();
+    const done = this.#runs.filter((run) => run.org === org);
+    if (chance < 0.25 && done.length > 0) {
+      const { runId } = this.#random.pick(done);
+      void cancelRun(flow, { org, runId, by: "trial", why: "enough" }).catch(() => {});
+    } else if (chance < 0.35 && done.length > 0) {
+      const { runId } = this.#random.pick(done);
+      void rerun(flow, { org, runId, fromStep: "ask", by: "trial", idempotencyKey: null }).catch(() => {});
+    } else this.#start(flow, org);
+  }
+
+  #start(flow: Flow, org: Org): void {
+    const workflowId = this.#random.pick(["ask", "ask", "outer"]);
+    const idempotencyKey = this.#random.chance(0.5) ? `k${this.#random.below(3)}${workflowId}` : null;
+    this.#count("unanswered", 1);
+    void startRun(flow, { ...WISH, org, workflowId, idempotencyKey }, "trial").then(
+      (outcome) => this.#note(org, idempotencyKey, outcome),
+      () => {},
+    );
+  }
+
+  #note(org: Org, key: string | null, outcome: StartOutcome): void {
+    this.#count("unanswered", -1);
+    this.#count(outcome.kind, 1);
+    if (outcome.kind !== "started" && outcome.kind !== "replayed") return;
+    if (outcome.kind === "started") this.#runs.push({ org, runId: outcome.runId });
+    if (key === null) return;
+    // Whoever was told of a run under a key was told of the same one.
+    const told = this.#keys.get(`${org} ${key}`) ?? outcome.runId;
+    this.#keys.set(`${org} ${key}`, told);
+    if (told !== outcome.runId) this.#violations.push(`seed ${this.#seed}: key \`${key}\` gave two runs`);
+  }
+
+  #checkCap(): void {
+    for (const org of ORGS) {
+      const open = this.#open(org).length;
+      const slots = this.#bench.net.store.count(RUNS_GROUP, org);
+      if (open > LIMITS[org] || slots !== open) {
+        this.#violations.push(`seed ${this.#seed}: ${open} runs of \`${org}\` are open, ${slots} slots taken`);
+      }
+    }
+  }
+
+  async #checkEnd(): Promise<void> {
+    const { store } = this.#bench.net;
+    const runs = new Map([...store.rows(RUNS)].map(({ id, value }) => [id, value]));
+    for (const { value } of store.rows(RUN_RESERVATIONS)) expect(runs.has(value.runId)).toBe(true);
+    for (const { value } of store.rows(JOBS)) expect(runs.has(value.step?.runId ?? "")).toBe(true);
+    // The lock of nobody who died keeps the rest from ending; then every slot can be had again.
+    const { flow } = this.#hosts[0]!;
+    for (const { id, org } of this.#opened()) {
+      await this.#bench.run(cancelRun(flow, { org, runId: id, by: "trial", why: "the end" }));
+    }
+    await this.#bench.pass(10_000);
+    expect(this.#opened()).toEqual([]);
+    for (const org of ORGS) {
+      const wish = { ...WISH, org, workflowId: "ask" };
+      const starts = Array.from({ length: 5 }, () => startRun(flow, wish, "trial"));
+      const started = (await this.#bench.run(Promise.all(starts))).filter(({ kind }) => kind === "started");
+      expect(started).toHaveLength(LIMITS[org]);
+    }
+  }
+
+  #boot(name: string): Host {
+    // Another name for each life: chance is drawn by it.
+    this.#lives += 1;
+    const { process } = this.#bench.enter(`${name}.${this.#lives}`);
+    const world = simWorld(this.#bench.net, process, { safety: "local" });
+    const flow = { ...openFlow(world, { current: this.#settings }, KERNEL), plans: PLANS };
+    new Sweeper(flow).start();
+    return { name, process, flow };
+  }
+
+  #crash(by: Process): void {
+    if (!by.isAlive) return;
+    this.#count("crash", 1);
+    by.crash();
+  }
+
+  /** Who has died comes back under its name, with nothing remembered. */
+  #revive(): void {
+    for (const [at, { name, process }] of this.#hosts.entries()) {
+      if (!process.isAlive) this.#hosts[at] = this.#boot(name);
+    }
+  }
+
+  #open(org: Org): readonly Run[] {
+    return this.#opened().filter((run) => run.org === org);
+  }
+
+  #opened(): readonly Run[] {
+    return [...this.#bench.net.store.rows(RUNS)].map(({ value }) => value).filter(({ state }) => !isRunFinal(state));
+  }
+
+  #count(what: string, by: number): void {
+    this.#tally[what] = (this.#tally[what] ?? 0) + by;
+  }
+}
+
+interface Host {
+  readonly name: string;
+  readonly process: Process;
+  readonly flow: Flow;
+}
+
+/** Compiled once for all trials. */
+const KERNEL = builtInKernel();
+const PLANS = new Plans();
+
+const DOCUMENTS = [
+  { id: "ask", steps: { ask: { type: "approval" } } },
+  { id: "outer", steps: { ask: { type: "subworkflow", workflow: "ask" } } },
+];
