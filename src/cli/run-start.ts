@@ -116,7 +116,7 @@ function showDry(io: Io, dry: Json, json: boolean): ExitCode {
 
 function verdictOf({ decision, unavailable }: Json): string {
   if (unavailable) return `unavailable: ${unavailable}`;
-  if (!decision) return "no job";
+  if (!decision) return "not asked";
   const rule = decision.rule_id ? ` by ${decision.rule_id}` : "";
   return `${decision.decision}${rule}${decision.reason ? `: ${decision.reason}` : ""}`;
 }

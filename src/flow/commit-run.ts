@@ -56,7 +56,8 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
   ];
   const sends = [...(change.sends ?? []), ...sendsOf(flow, ends, decided.made)];
   // Room has come with every job that ended.
-  const freed = [...new Set(ends.filter(({ next }) => next.step?.kind === "worker").map(({ next }) => next.topic))];
+  const worked = [...ends, ...stopped].filter(({ next }) => next.step?.kind === "worker");
+  const freed = [...new Set(worked.map(({ next }) => next.topic))];
   for (let full: ReadonlySet<string> = new Set(); ; ) {
     const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(flow, job, decided.made));
     const sent = new Map(going.map((job) => [job.id, dispatchJob(job, given(flow))]));

@@ -75,7 +75,8 @@ async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Pr
 }
 
 function inputOf(run: Run, step: PlanStep, input: unknown): { readonly value: unknown; readonly isKnown: boolean } {
-  if (!step.input) return { value: step.forEach ? null : input, isKnown: !step.forEach };
+  // Those that need one have been given it by the compiler; a child of the others is given its item.
+  if (!step.input) return { value: null, isKnown: !step.forEach };
   if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
   const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };
   const rendered = step.input.render(scope);

@@ -83,7 +83,9 @@ export const METRICS = {
   cordum_admission_rejected_total: {
     type: "counter",
     labels: ["reason"],
-    help: "Submissions that were not taken: rate_limited, conflict, invalid, unavailable.",
+    help:
+      "Submissions and starts of runs that were not taken: rate_limited, conflict, invalid, unavailable, " +
+      "full, gate_unavailable, no_workflow.",
   },
   cordum_admission_wait_seconds: {
     type: "histogram",

@@ -1,5 +1,6 @@
 import { AUDIT_PLANTS } from "./audit-check.ts";
 import { BUS_PLANTS } from "./plants-bus.ts";
+import { RUN_PLANTS } from "./plants-runs.ts";
 import { SAFETY_PLANTS } from "./plants-safety.ts";
 import { STORE_PLANTS } from "./plants-store.ts";
 import type { Plant } from "./simulate.ts";
@@ -14,7 +15,13 @@ export interface PlantedBug extends Plant {
   readonly caughtBy: readonly Checker[];
 }
 
-export const PLANTS: readonly PlantedBug[] = [...STORE_PLANTS, ...BUS_PLANTS, ...SAFETY_PLANTS, ...AUDIT_PLANTS];
+export const PLANTS: readonly PlantedBug[] = [
+  ...STORE_PLANTS,
+  ...BUS_PLANTS,
+  ...SAFETY_PLANTS,
+  ...AUDIT_PLANTS,
+  ...RUN_PLANTS,
+];
 
 export function plantNamed(name: string): PlantedBug | undefined {
   return PLANTS.find((plant) => plant.name === name);

@@ -32,6 +32,8 @@ export function rejoin(
   const restored = restore(step, before, ref.index);
   if (typeof restored === "string") return objection(restored);
   const after = stepsAfter(plan, ref.stepId);
+  const cause = plan.order.find((id) => !after.has(id) && endedRun(plan, run, id));
+  if (cause !== undefined) return objection(`run \`${run.id}\` ended because step \`${cause}\` failed; try that again`);
   const done = [...after].find((id) => id !== ref.stepId && hasHappened(run.steps[id]));
   if (done !== undefined) return objection(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
   const steps: Record<string, StepRun> = {};
@@ -78,6 +80,12 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined): St
   const failed = fan.failed - 1;
   const first = failed > 0 && fan.error ? { error: fan.error } : {};
   return { ...kept, state: "RUNNING", fan: { ...counts, ...first, failed, open: fan.open + 1 } };
+}
+
+/** Nobody has said what else should follow from its failure: the run would have to end at once. */
+function endedRun(plan: Plan, run: Run, id: string): boolean {
+  const { onError, branchOf } = plan.steps.get(id) ?? {};
+  return isStepFailure(run.steps[id]?.state ?? "PENDING") && onError?.kind === "fail" && branchOf === null;
 }
 
 /** Something was done that cannot be taken back. */

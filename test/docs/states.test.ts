@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { isFinal, JOB_MOVES, JOB_STATES, REVIVABLE } from "../../src/model/job.ts";
+import { isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/model/run.ts";
 
-/** The diagram is made from the table of legal moves; `npx vitest run test/docs -u` writes it anew. */
-test("docs/states.md is what the table of legal moves says", async () => {
+/** The diagrams are made from the tables of legal moves; `npx vitest run test/docs -u` writes it anew. */
+test("docs/states.md is what the tables of legal moves say", async () => {
   const arrows = JOB_STATES.flatMap((from) => JOB_MOVES[from].map((to) => `  ${from} --> ${to}`));
   const revivals = REVIVABLE.map((from) => `  ${from} --> PENDING: revived by an operator`);
   const ends = JOB_STATES.filter(isFinal).map((state) => `  ${state} --> [*]`);
@@ -26,9 +27,28 @@ test("docs/states.md is what the table of legal moves says", async () => {
     "|---|---|---|",
     ...rows,
     "",
+    ...runLines(),
+    "",
   ].join("\n");
   await expect(text).toMatchFileSnapshot("../../docs/states.md");
 });
+
+/** Of a run, from `RUN_MOVES`. */
+function runLines(): readonly string[] {
+  return [
+    "# The states of a run",
+    "",
+    "Likewise from `RUN_MOVES` in `src/model/run.ts`. What each means, and the states of a step: [workflows.md](workflows.md).",
+    "",
+    "```mermaid",
+    "stateDiagram-v2",
+    "  [*] --> RUNNING",
+    ...RUN_STATES.flatMap((from) => RUN_MOVES[from].map((to) => `  ${from} --> ${to}`)),
+    ...REJOINABLE.map((from) => `  ${from} --> RUNNING: a step's dead letter was tried again`),
+    ...RUN_STATES.filter(isRunFinal).map((state) => `  ${state} --> [*]`),
+    "```",
+  ];
+}
 
 const WAITS_FOR: Readonly<Record<(typeof JOB_STATES)[number], string>> = {
   PENDING: "the safety kernel's verdict; the sweeper asks again at the time that stands on the job",

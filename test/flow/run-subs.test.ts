@@ -10,6 +10,25 @@ const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
 
 describe("sub-workflows", () => {
+  test("one that fails is tried again as often as the step says, each time as a run of its own", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    let worked = 0;
+    await plant.worker("w1", ["demo.flaky"], async () => {
+      worked += 1;
+      if (worked < 3) throw new Error(`broken ${worked}`);
+      return worked;
+    });
+    await plant.apply(flow, { id: "inner", steps: { a: worker("demo.flaky", { retry: { max_retries: 0 } }) } });
+    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 2 } }) } });
+    const id = await plant.started(flow, "outer");
+    await plant.pass(60_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: 3 } } } });
+    const runs = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+    expect(runs.map(({ value }) => value.state).sort()).toEqual(["FAILED", "FAILED", "SUCCEEDED"]);
+    expect(runs.every(({ value }) => value.isParentTold)).toBe(true);
+  });
+
   test("one that fails is not done again; the reason reaches the run above, with its name", async () => {
     const plant = new RunPlant();
     const { flow } = await plant.control("c1");
@@ -41,7 +60,7 @@ describe("sub-workflows", () => {
         // A work order that its process did not live to send counts as an attempt.
         const retry = end === "FAILED" ? { retry: { max_retries: 0 } } : {};
         await plant.apply(flow, { id: "inner", steps: { a: worker("demo.echo", retry) } });
-        await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
+        await plant.apply(flow, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 1 } }) } });
         const id = await plant.started(flow, "outer");
         let commits = 0;
         plant.bench.net.onCommit = (by, change) => {
@@ -54,7 +73,7 @@ describe("sub-workflows", () => {
         await plant.pass(200_000);
         expect(plant.runOf(id).state).toBe(end);
         const inner = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
-        expect(inner.map(({ value }) => value.state)).toEqual([end]);
+        expect(inner.map(({ value }) => value.state)).toEqual(Array(end === "FAILED" ? 2 : 1).fill(end));
         expect(inner.map(({ value }) => value.isParentTold)).toEqual(inner.map(() => true));
         if (commits < fatal) break;
         deaths += 1;

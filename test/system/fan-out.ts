@@ -1,7 +1,8 @@
 /** One run with a list of so many items, on NATS and Redis: how long it takes, and what it asks of the run's lock. */
 import { nats as overNats, worker } from "../../src/worlds/worker-kit.ts";
 import { startNats, startRedis } from "../servers/start.ts";
-import { Api } from "./api.ts";
+import { type Answer, Api } from "./api.ts";
+import { LiveEvents } from "./live-events.ts";
 import { Program } from "./program.ts";
 
 export interface FanOutReport {
@@ -15,15 +16,12 @@ export interface FanOutReport {
   /** Turns of the run's lock, in all processes, and results that were applied under them. */
   readonly locks: number;
   readonly results: number;
-  /** Of all processes together, by name and labels. */
-  readonly metrics: ReadonlyMap<string, number>;
 }
 
 export async function fanOut(wish: {
   readonly items: number;
   readonly controls: number;
   readonly workers: number;
-  readonly env?: Readonly<Record<string, string>>;
 }): Promise<FanOutReport> {
   const [program, nats, redis] = await Promise.all([
     Program.build(),
@@ -33,7 +31,7 @@ export async function fanOut(wish: {
   const stops: (() => Promise<unknown>)[] = [];
   try {
     const servers = ["--nats", nats.url, "--redis", redis.url, "--port", "0"];
-    const env = { CORDUM_LOG_LEVEL: "error", ...wish.env };
+    const env = { CORDUM_LOG_LEVEL: "error" };
     const up = (role: string) => program.up([...servers, "--role", role], env).url;
     const urls = await Promise.all([up("gateway"), ...times(wish.controls, () => up("control"))]);
     const door = new Api(urls[0] ?? "");
@@ -51,8 +49,7 @@ export async function fanOut(wish: {
     const startedMs = Date.now();
     const input = { items: times(wish.items, (index) => index) };
     const { body: started } = await door.post("/workflows/fan/runs", { input });
-    const isOver = (state: string) => state !== "RUNNING" && state !== "ENDING";
-    const { body: run } = await door.until(`/workflow-runs/${started.run_id}`, ({ body }) => isOver(body.state));
+    const run = await ended(door, started.run_id);
     const seconds = (Date.now() - startedMs) / 1_000;
     const metrics = await metricsOf(urls);
     return {
@@ -64,12 +61,32 @@ export async function fanOut(wish: {
       given: given.length,
       locks: sumOf(metrics, /^cordum_lock_attempts_count\{.*path="(engine|gateway)"/),
       results: sumOf(metrics, /^cordum_run_results_total/),
-      metrics,
     };
   } finally {
     await Promise.all(stops.map((stop) => stop()));
     await program.remove();
     await Promise.all([nats.stop(), redis.stop()]);
+  }
+}
+
+/** The run once it has ended. Nobody asks meanwhile: those who work have the machine for themselves. */
+async function ended(door: Api, runId: string): Promise<Answer["body"]> {
+  for (;;) {
+    let over = (): void => {};
+    const isOver = new Promise<void>((resolve) => {
+      over = resolve;
+    });
+    const events = await LiveEvents.open(door, (burst) => {
+      if (burst.some(({ kind, data }) => kind === "run" && data.run_id === runId && data.state !== "RUNNING")) over();
+    });
+    const { body } = await door.get(`/workflow-runs/${runId}`);
+    if (body.state !== "RUNNING") {
+      events.stop();
+      return body;
+    }
+    // A reader that does not keep up is dropped, and looks again.
+    await Promise.race([isOver, events.closed]);
+    events.stop();
   }
 }
 
@@ -91,7 +108,7 @@ async function metricsOf(urls: readonly string[]): Promise<ReadonlyMap<string, n
   return sums;
 }
 
-export function sumOf(metrics: ReadonlyMap<string, number>, name: RegExp): number {
+function sumOf(metrics: ReadonlyMap<string, number>, name: RegExp): number {
   let sum = 0;
   for (const [key, value] of metrics) if (name.test(key)) sum += value;
   return sum;

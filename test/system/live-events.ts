@@ -8,14 +8,16 @@ export interface LiveEvent {
 
 export class LiveEvents {
   readonly #stop = new AbortController();
+  /** Resolves when nothing comes any more: stopped, dropped, or the process at the other end has died. */
+  closed: Promise<void> = Promise.resolve();
 
   /** Resolves when the server listens to us; `onBurst` is called until it dies, or `stop` is. */
   static async open(door: Api, onBurst: (events: readonly LiveEvent[]) => void): Promise<LiveEvents> {
     const events = new LiveEvents();
     const response = await fetch(`${door.url}/api/v1/stream`, { signal: events.#stop.signal });
     if (!response.ok || response.body === null) throw new Error(`the stream was answered ${response.status}`);
-    // It ends with the process at its other end, in the middle of whatever it was saying.
-    events.#read(response.body, onBurst).catch(() => undefined);
+    // A process that dies ends it in the middle of whatever it was saying.
+    events.closed = events.#read(response.body, onBurst).catch(() => undefined);
     return events;
   }
 

@@ -18,7 +18,9 @@ export interface Span {
 /** A linear scale begins at 0: heights that do not would lie. */
 export function scaleFor(axis: Axis, values: readonly number[], span: Span, ticksMax = 7): Scale {
   const write = axis.unit === "ms" ? spoken : axis.unit === "%" ? (value: number) => `${short(value)} %` : short;
-  const [low, high, marks] = axis.isLog ? logRange(values, ticksMax) : linearRange(values, ticksMax);
+  const [low, high, marks] = axis.isLog
+    ? logRange(values, ticksMax)
+    : linearRange(values, ticksMax, axis.unit === "ms");
   const bent = axis.isLog ? Math.log : (value: number) => value;
   return {
     ticks: marks.map((at) => ({ at, text: at === 0 ? "0" : write(at) })),
@@ -32,26 +34,39 @@ export function scaleFor(axis: Axis, values: readonly number[], span: Span, tick
 
 /** On a logarithmic axis there is no place for what is not above 0. */
 export function isDrawable(axis: Axis, value: number): boolean {
-  return Number.isFinite(value) && (axis.isLog !== true || value > 0);
+  return Number.isFinite(value) && (axis.isLog !== true || value >= LEAST);
 }
 
 export function axisTitle({ label, unit }: Axis): string {
   return unit === "" || unit === "ms" || unit === "%" ? label : `${label} (${unit})`;
 }
 
+/** Less than this is nothing: no figure of ours is a billionth of anything. */
+const LEAST = 1e-9;
+
+/** Steps that people count time in; shorter ones are decimal. */
+const TIME_STEPS_MS: readonly number[] = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * 1_000),
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60_000),
+  ...[1, 2, 6, 12, 24].map((hours) => hours * 3_600_000),
+];
+
 type Range = readonly [low: number, high: number, marks: readonly number[]];
 
-function linearRange(values: readonly number[], ticksMax: number): Range {
-  const high = Math.max(0, ...values) || 1;
+function linearRange(values: readonly number[], ticksMax: number, isTime: boolean): Range {
+  const most = Math.max(0, ...values);
+  const high = most < LEAST ? 1 : most;
   const rough = high / ticksMax;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10) * size;
+  const round = ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10) * size;
+  const step = (isTime ? TIME_STEPS_MS.find((stepMs) => stepMs >= rough) : undefined) ?? round;
   const count = Math.ceil(high / step - 1e-9);
   return [0, count * step, Array.from({ length: count + 1 }, (_, index) => index * step)];
 }
 
 function logRange(values: readonly number[], ticksMax: number): Range {
-  const above = values.filter((value) => value > 0);
+  const above = values.filter((value) => value >= LEAST);
   const [least, most] = above.length === 0 ? [1, 10] : [Math.min(...above), Math.max(...above)];
   // Twice the least at least, else neighbours would look worlds apart.
   const fine = logMarks(least, Math.max(most, least * 2), [1, 2, 5]);

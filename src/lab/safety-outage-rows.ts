@@ -1,0 +1,94 @@
+/** The rows of `cordum lab safety-outage`: what is set differently in each, and what is measured. */
+import { settingsFrom } from "../config.ts";
+import { interval, parsePolicy } from "../retry/policies.ts";
+import type { Row } from "./experiment.ts";
+import { type Load, type OutageHistory, type OutageOrder, runOutage, WINDOW_MS } from "./safety-outage-world.ts";
+import { spreadOf } from "./spread.ts";
+import { binned, percentiles } from "./statistics.ts";
+
+export interface RowWish extends Omit<OutageOrder, "settings"> {
+  readonly policy: string;
+  readonly hasBreaker: boolean;
+  readonly binMs: number;
+}
+
+export async function outageRow(wish: RowWish): Promise<Row> {
+  const settings = settingsFrom({
+    "retry.safety_unavailable.policy": wish.policy,
+    ...(wish.hasBreaker ? {} : { "safety.breaker.failures": NEVER }),
+  });
+  const history = await runOutage({ ...wish, settings });
+  return {
+    key: {
+      load: wish.load.kind,
+      mode: wish.leaseAfterMs === null ? "closed" : "lease",
+      policy: wish.policy,
+      breaker: wish.hasBreaker ? "on" : "off",
+    },
+    figures: figuresOf(history, wish),
+    series: seriesOf(history, wish),
+  };
+}
+
+/** The pictures of waves begin so long before the kernel is back. */
+export const LEAD_MS = 30_000;
+
+function figuresOf(history: OutageHistory, { policy }: RowWish): Row["figures"] {
+  const { kernel, lag, toMs, loadMs, triesAway } = history;
+  const drainMs = lag.drainedMs === null ? null : lag.drainedMs - toMs;
+  const away = kernel.asksMs.filter((atMs) => atMs < toMs);
+  const awayS = (toMs - loadMs) / 1_000;
+  const [peakPerS = 0] = binned(away, 1_000, loadMs).toSorted((a, b) => b - a);
+  return {
+    drain_ms: drainMs,
+    left: lag.left,
+    submitted: lag.submitted,
+    waiting_max: Math.max(...lag.over(history.fromMs, history.endMs, LAG_POINTS)),
+    pressure: {
+      tries_per_s: triesAway / awayS,
+      checks_per_s: away.length / awayS,
+      checks_peak_per_s: peakPerS,
+      // A try that asked the kernel has either failed or is still under way.
+      refused_per_s: Math.max(0, triesAway - away.length) / awayS,
+    },
+    recovery_ms: kernel.backMs === null ? null : kernel.backMs - toMs,
+    arrivals: kernel.backMs === null ? null : spreadOf(kernel.asksMs, kernel.backMs, windowOf(history, policy)),
+    late_checks: kernel.late,
+    wait_ms: percentiles(lag.waitsMs),
+    bypassed: lag.bypassed,
+  };
+}
+
+/**
+ * 15 s, or less if it is all over before: but never less than the policy could have spread them over, or a herd that comes
+ * all at once and is gone would look like an even stream of a second.
+ */
+function windowOf({ kernel, lag, endMs }: OutageHistory, policy: string): number {
+  const longestMs = interval(parsePolicy(policy), Number.MAX_SAFE_INTEGER).hiMs;
+  const drainedMs = (lag.drainedMs ?? endMs) - (kernel.backMs ?? endMs);
+  return Math.min(WINDOW_MS, Math.max(longestMs, drainedMs));
+}
+
+function seriesOf({ kernel, lag, fromMs, toMs, endMs }: OutageHistory, { binMs }: RowWish): NonNullable<Row["series"]> {
+  const stepMs = (endMs - fromMs) / LAG_POINTS;
+  const leadMs = Math.min(LEAD_MS, toMs - fromMs);
+  const near = kernel.asksMs.filter((atMs) => atMs < toMs + WAVE_MS);
+  return {
+    lag: lag.over(fromMs, endMs, LAG_POINTS),
+    lag_at_ms: Array.from({ length: LAG_POINTS + 1 }, (_, index) => index * stepMs),
+    arrivals: binned(near, binMs, toMs - leadMs),
+    waits_ms: thinned(lag.waitsMs),
+  };
+}
+
+function thinned(values: readonly number[]): readonly number[] {
+  const sorted = values.toSorted((a, b) => a - b);
+  const every = Math.max(1, Math.ceil(sorted.length / SAMPLES_MAX));
+  return sorted.filter((_, index) => index % every === 0);
+}
+
+export type { Load };
+const NEVER = 1_000_000_000;
+const LAG_POINTS = 400;
+const WAVE_MS = 300_000;
+const SAMPLES_MAX = 500;

@@ -1,0 +1,164 @@
+/**
+ * `cordum lab safety-outage`: what becomes of the jobs that wait while the safety kernel is away, and of the kernel when it
+ * is back. The world is in `safety-outage-world.ts`, the kernel in `safety-outage-kernel.ts`.
+ */
+import { experiment, type Row } from "./experiment.ts";
+import type { ParamTable, ValuesOf } from "./params.ts";
+import type { Column, TableSpec } from "./report/grid.ts";
+import { outageConclusions, outagePictures } from "./safety-outage-report.ts";
+
+const KNOWN = {
+  "fixed:5s": "always 5 s: as the system began",
+  "capped_exponential:1s:30s:500ms": "doubles up to 30 s; its half second of chance vanishes at the cap",
+  "full:1s:30s": "anything from nothing to the doubled delay, by chance: the default",
+  "decorrelated:1s:30s": "anything from 1 s to three times the delay before, by chance",
+} as const;
+
+const COUNT = { kind: "number", unit: "", isWhole: true } as const;
+const MS = { kind: "number", unit: "ms", isWhole: true } as const;
+
+const PARAMS = {
+  policies: {
+    kind: "rows",
+    flag: "--policy",
+    default: Object.keys(KNOWN),
+    known: KNOWN,
+    takesPolicies: true,
+    help: "how a job comes back that found no kernel; may be given several times",
+  },
+  outageMs: { ...MS, default: 600_000, min: 1_000, max: 24 * 3_600_000, help: "how long the kernel is away" },
+  contenders: { ...COUNT, default: 1_000, min: 1, max: 100_000, help: "jobs of the burst, all at the same instant" },
+  waitedMs: {
+    ...MS,
+    default: 60_000,
+    min: 0,
+    max: 24 * 3_600_000,
+    help: "how long the burst has waited when the kernel comes back",
+  },
+  rate: {
+    ...{ kind: "number", unit: "jobs/s", isWhole: false, min: 0.01, max: 10_000 },
+    default: 0.5,
+    help: "the steady load, from the moment on at which the kernel goes",
+  },
+  replicas: { ...COUNT, default: 3, min: 1, max: 10_000, help: "control planes that share the jobs" },
+  kernelMs: {
+    ...{ kind: "number", unit: "ms", isWhole: false, min: 0, max: 10_000 },
+    default: 5,
+    help: "what one check costs the kernel, which does one at a time",
+  },
+  latencyMs: {
+    ...{ kind: "number", unit: "ms", isWhole: false, min: 0.01, max: 1_000 },
+    default: 0.3,
+    help: "one way through the network, on average",
+  },
+  leaseAfterMs: {
+    ...MS,
+    default: 60_000,
+    min: 0,
+    max: 24 * 3_600_000,
+    help: "in the rows with a lease: when somebody opens it, after the kernel has gone",
+  },
+  gone: {
+    kind: "choice",
+    choices: ["refuses", "hangs"],
+    default: "refuses",
+    help: "how it is away: connections are refused at once, or nothing comes back in time",
+  },
+  load: { kind: "choice", choices: ["both", "burst", "steady"], default: "both", help: "which rows" },
+  breaker: { kind: "choice", choices: ["both", "on", "off"], default: "both", help: "which rows" },
+  mode: {
+    kind: "choice",
+    choices: ["both", "closed", "lease"],
+    default: "both",
+    help: "which rows: nothing goes out without a verdict, or a fail-open lease lets it",
+  },
+  binMs: { ...MS, default: 250, min: 1, max: 60_000, help: "the width of a column in the picture of arrivals" },
+} as const satisfies ParamTable;
+
+type OutageParams = ValuesOf<typeof PARAMS>;
+
+export const SAFETY_OUTAGE = experiment({
+  name: "safety-outage",
+  summary: "the safety kernel is away for a while: who waits, who asks, and what happens when it is back",
+  story:
+    "No job goes out before the safety kernel has allowed it, so while the kernel is away jobs wait and come back to ask " +
+    "again. If all of them come back at the same moment, they meet a kernel that has just returned and bring it down " +
+    "again. The experiment takes the kernel away, lets jobs wait for it under several retry policies, brings it back, and " +
+    "looks at how evenly they come, how long it takes until nobody waits any more, and what a fail-open lease lets out.",
+  params: PARAMS,
+  seedsDefault: 1,
+  centre: "mean",
+  run: runAll,
+  tables: tablesOf(),
+  pictures: outagePictures,
+  conclusions: outageConclusions,
+});
+
+async function runAll(seed: number, params: OutageParams, note: (share: number) => void): Promise<readonly Row[]> {
+  const { outageRow } = await import("./safety-outage-rows.ts");
+  const { contenders: jobs, waitedMs, rate: perS, ...rest } = params;
+  const burst = { kind: "burst", jobs, waitedMs } as const;
+  const loads = [burst, { kind: "steady", perS } as const].filter(({ kind }) => isAsked(params.load, kind));
+  const modes = ["closed", "lease"].filter((mode) => isAsked(params.mode, mode));
+  const breakers = ["off", "on"].filter((breaker) => isAsked(params.breaker, breaker));
+  const wishes = loads.flatMap((load) =>
+    modes.flatMap((mode) =>
+      params.policies.flatMap((policy) => breakers.map((breaker) => ({ load, mode, policy, breaker }))),
+    ),
+  );
+  const rows: Row[] = [];
+  for (const { load, mode, policy, breaker } of wishes) {
+    const gone = params.gone === "hangs" ? "hangs" : "refuses";
+    const leaseAfterMs = mode === "lease" ? params.leaseAfterMs : null;
+    rows.push(await outageRow({ ...rest, seed, load, policy, hasBreaker: breaker === "on", leaseAfterMs, gone }));
+    note(rows.length / wishes.length);
+  }
+  return rows;
+}
+
+const isAsked = (asked: string, one: string): boolean => asked === "both" || asked === one;
+
+function tablesOf(): readonly TableSpec[] {
+  const keys = [
+    { key: "policy", header: "policy" },
+    { key: "breaker", header: "breaker" },
+  ];
+  const titles = { burst: "a burst that came at one instant", steady: "a steady load" } as const;
+  return (["burst", "steady"] as const).flatMap((load): TableSpec[] => [
+    {
+      kind: "rows",
+      title: `${titles[load]}; nothing goes out without a verdict`,
+      keys,
+      columns: CLOSED_COLUMNS,
+      where: ({ key }) => key.load === load && key.mode === "closed",
+    },
+    {
+      kind: "rows",
+      title: `${titles[load]}; under a fail-open lease`,
+      keys,
+      columns: LEASE_COLUMNS,
+      where: ({ key }) => key.load === load && key.mode === "lease",
+    },
+  ]);
+}
+
+const CLOSED_COLUMNS: readonly Column[] = [
+  { path: "drain_ms", header: "drained after", unit: "ms", best: "least" },
+  { path: "pressure.checks_per_s", header: "checks while away", unit: "1/s", best: "least" },
+  { path: "pressure.refused_per_s", header: "held by breaker", unit: "1/s", best: null },
+  { path: "recovery_ms", header: "first answer after", unit: "ms", best: "least" },
+  { path: "arrivals.peak_to_mean", header: "peak:mean", unit: "", best: "least" },
+  { path: "arrivals.poisson", header: "of pure chance", unit: "", best: null },
+  { path: "late_checks", header: "answered too late", unit: "", best: "least" },
+  { path: "wait_ms.p95", header: "wait p95", unit: "ms", best: "least" },
+  { path: "left", header: "never drained", unit: "jobs", best: "least" },
+];
+
+const LEASE_COLUMNS: readonly Column[] = [
+  { path: "bypassed", header: "bypassed", unit: "jobs", best: null },
+  { path: "submitted", header: "of", unit: "jobs", best: null },
+  { path: "wait_ms.p50", header: "wait p50", unit: "ms", best: "least" },
+  { path: "wait_ms.p95", header: "wait p95", unit: "ms", best: "least" },
+  { path: "pressure.checks_per_s", header: "checks while away", unit: "1/s", best: "least" },
+  { path: "drain_ms", header: "drained after", unit: "ms", best: "least" },
+];

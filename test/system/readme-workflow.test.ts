@@ -1,0 +1,104 @@
+// The section "A workflow in five minutes" of the README, as it stands there, in a shell, against what `npm start` runs.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Api } from "./api.ts";
+import { Program } from "./program.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+let program: Program;
+let dir: string;
+let door: Api;
+
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "cordum-readme-"));
+  program = await Program.build();
+  mkdirSync(join(dir, "bin"));
+  // `npx cordum` is the program under test; `curl` does what is asked of it there, whether this machine has one or not.
+  writeFileSync(join(dir, "curl.mjs"), CURL);
+  for (const [name, words] of Object.entries({
+    npx: `shift\nexec "${process.execPath}" "${program.file}" "$@"`,
+    curl: `exec "${process.execPath}" "${join(dir, "curl.mjs")}" "$@"`,
+  })) {
+    writeFileSync(join(dir, "bin", name), `#!/bin/sh\n${words}\n`, { mode: 0o755 });
+  }
+  const workflows = ["--workflows", "examples/workflows"];
+  door = new Api(await program.up(["--demo", "--data", join(dir, "data"), "--port", "0", ...workflows]).url);
+});
+
+afterAll(async () => {
+  await program.remove();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+test("a small order by itself; a large one explained, drawn, approved, watched, told, run again; the same with curl", async () => {
+  const shell = new Shell();
+  const [small, large, explain, get, approve, watch, timeline, rerun, start, show, told, ...rest] = commands();
+  expect(rest).toEqual([]);
+
+  expect(await shell.run(small)).toMatch(/small {2}SUCCEEDED.*greet {2}SUCCEEDED\n.*SUCCEEDED\n$/s);
+
+  await shell.run(large);
+  await door.until(`/workflow-runs/${shell.RUN}`, ({ body }) => body.steps.ask.state === "RUNNING");
+  const toDo = `approval approve ${shell.RUN}:ask@1`;
+  expect(await shell.run(explain)).toContain(toDo);
+  expect(await shell.run(get)).toContain(toDo);
+  expect(await shell.run(approve)).toContain("approved");
+  expect(await shell.run(watch)).toMatch(/ask {2}SUCCEEDED.*greet {2}SUCCEEDED\n.*SUCCEEDED\n$/s);
+  expect(await shell.run(timeline)).toMatch(/run_started.*step_succeeded +ask +local.*run_succeeded/s);
+
+  const again = (await shell.run(rerun)).trim();
+  const ended = await door.until(`/workflow-runs/${again}`, ({ body }) => body.state !== "RUNNING");
+  expect(ended.body).toMatchObject({ state: "SUCCEEDED", rerun_of: { run_id: shell.RUN, from_step: "pay" } });
+  expect(await shell.run(timeline?.replace("$RUN", again))).toMatch(/step_kept +ask.*step_succeeded +pay/s);
+
+  const started = JSON.parse(await shell.run(start));
+  expect(started).toMatchObject({ workflow_id: "every-step", replayed: false });
+  expect(JSON.parse(await shell.run(start))).toMatchObject({ run_id: started.run_id, replayed: true });
+  await door.until(`/workflow-runs/${started.run_id}`, ({ body }) => body.state === "SUCCEEDED");
+  expect(JSON.parse(await shell.run(show))).toMatchObject({ state: "SUCCEEDED", output: { greeting: "hello Ann" } });
+  expect(JSON.parse(await shell.run(told)).items.at(-1)).toMatchObject({ event: "run_succeeded" });
+});
+
+/** The words are few and plain. */
+const CURL = `
+const [silent, url, ...more] = process.argv.slice(2);
+const [header, type, data, body, ...rest] = more;
+const isPost = header === "-H" && data === "-d" && rest.length === 0;
+if (silent !== "-s" || !(isPost || more.length === 0)) throw new Error("unknown words: " + process.argv.join(" "));
+const [name, value] = isPost ? type.split(": ") : [];
+const init = isPost ? { method: "POST", headers: { [name]: value }, body } : {};
+process.stdout.write(await (await fetch(url, init)).text());
+`;
+
+/** Every line in the shell blocks of the section. */
+function commands(): readonly string[] {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const [, section = ""] = /\n## A workflow in five minutes\n(.*?)\n## /s.exec(readme) ?? [];
+  return [...section.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block = ""]) => block.trim().split("\n"));
+}
+
+/** One command after the other, with what they set. */
+class Shell {
+  RUN = "";
+
+  /** What it prints; anything but success is an error. */
+  async run(command: string | undefined): Promise<string> {
+    const kept = join(dir, "RUN");
+    const here = (command ?? "exit 1").replace("http://127.0.0.1:8081", door.url);
+    const child = spawn("sh", ["-c", `set -e\n${here}\nprintf %s "$RUN" > ${kept}`], {
+      cwd: root,
+      env: { PATH: [join(dir, "bin"), process.env.PATH].join(delimiter), CORDUM_URL: door.url, RUN: this.RUN },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const [[code], out, talk] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
+    if (code !== 0) throw new Error(`\`${command}\` ended with ${code}: ${out}${talk}`);
+    this.RUN = readFileSync(kept, "utf8");
+    return out;
+  }
+}
