@@ -1,5 +1,6 @@
 import type { Experiment } from "./experiment.ts";
 import { OCC } from "./occ.ts";
+import { SAFETY_OUTAGE } from "./safety-outage.ts";
 
 /** Every experiment there is, in the order of `cordum lab --help`. */
-export const EXPERIMENTS: readonly Experiment[] = [OCC];
+export const EXPERIMENTS: readonly Experiment[] = [SAFETY_OUTAGE, OCC];

@@ -7,8 +7,8 @@ import type { Band, Line, Picture } from "./report/picture.ts";
 const DEFAULT_POLICY = "full:1s:30s";
 const CAPPED_POLICY = "capped_exponential:1s:30s:500ms";
 const FOUNDING_POLICY = "fixed:5s";
-/** The pictures of waves begin so long before the kernel is back, as `LEAD_MS` of the rows. */
-const LEAD_MS = 30_000;
+/** The pictures of waves begin so long before the kernel is back. */
+export const LEAD_MS = 30_000;
 
 export function outagePictures(outcome: Outcome): readonly Picture[] {
   return [...wavePictures(outcome), ...lagPictures(outcome)];
@@ -40,10 +40,7 @@ function wavePictures(outcome: Outcome): readonly Picture[] {
     {
       kind: "waves",
       name: "waves",
-      title: "A thousand jobs ask a kernel that has just come back".replace(
-        "A thousand",
-        plain(Number(outcome.params.contenders)),
-      ),
+      title: `${plain(Number(outcome.params.contenders))} jobs ask a kernel that has just come back`,
       sentence:
         "Each hill is a crowd of jobs that ask the safety kernel at the same moment: where everybody waits equally long they " +
         "come back as a wall, and the kernel cannot answer most of them in time; where chance spreads them they come as a " +

@@ -2,7 +2,8 @@
 import { settingsFrom } from "../config.ts";
 import { interval, parsePolicy } from "../retry/policies.ts";
 import type { Row } from "./experiment.ts";
-import { type Load, type OutageHistory, type OutageOrder, runOutage, WINDOW_MS } from "./safety-outage-world.ts";
+import { LEAD_MS } from "./safety-outage-report.ts";
+import { type OutageHistory, type OutageOrder, runOutage, WINDOW_MS } from "./safety-outage-world.ts";
 import { spreadOf } from "./spread.ts";
 import { binned, percentiles } from "./statistics.ts";
 
@@ -29,9 +30,6 @@ export async function outageRow(wish: RowWish): Promise<Row> {
     series: seriesOf(history, wish),
   };
 }
-
-/** The pictures of waves begin so long before the kernel is back. */
-export const LEAD_MS = 30_000;
 
 function figuresOf(history: OutageHistory, { policy }: RowWish): Row["figures"] {
   const { kernel, lag, toMs, loadMs, triesAway } = history;
@@ -87,7 +85,6 @@ function thinned(values: readonly number[]): readonly number[] {
   return sorted.filter((_, index) => index % every === 0);
 }
 
-export type { Load };
 const NEVER = 1_000_000_000;
 const LAG_POINTS = 400;
 const WAVE_MS = 300_000;

@@ -1,6 +1,6 @@
 /** How evenly events come, beside a stream of pure chance with the same rate. */
 
-export interface Spread {
+export type Spread = {
   readonly arrivals: number;
   readonly bin_ms: number;
   readonly peak: number;
@@ -10,7 +10,7 @@ export interface Spread {
   readonly poisson: number;
   /** How much worse than pure chance: 1 is as even as it gets. */
   readonly to_poisson: number;
-}
+};
 
 /** Over `[fromMs, fromMs + windowMs)`, in bins that hold ten on average. null: too few to say anything. */
 export function spreadOf(timesMs: readonly number[], fromMs: number, windowMs: number): Spread | null {

@@ -119,7 +119,7 @@ describe("--dry-run", () => {
     expect(ran.out).toBe(
       "STEP  TYPE    TOPIC      AFTER  POLICY                         INPUT\n" +
         "a     worker  mail.send         DENY by no-mail: not at night  [1]\n" +
-        "b     notify             a      no job                         not known yet\n",
+        "b     notify             a      not asked                      not known yet\n",
     );
     expect(ran).toMatchObject({ exitCode: 0, talk: "nothing was started; this is version 3 of workflow photos\n" });
   });
