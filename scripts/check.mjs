@@ -18,6 +18,7 @@ const TESTS = [
   "worlds",
   "workflow",
   "sim",
+  "lab",
 ];
 // That each planted bug is caught is a promise about the checkers: `npm test` sees to it.
 const LEFT_OUT = "test/sim/plants.test.ts";

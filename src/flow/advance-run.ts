@@ -6,7 +6,7 @@ import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { Contention } from "./apply.ts";
 import { commitRun } from "./commit-run.ts";
-import { decideRun } from "./decide-run.ts";
+import { type Decided, decideRun } from "./decide-run.ts";
 import { settleAlone } from "./finish.ts";
 import type { Flow } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
@@ -68,7 +68,7 @@ async function oneRound(
   });
   switch (committed.kind) {
     case "committed":
-      return { kind: "written", run, hasMore: decided.hasMore };
+      return { kind: "written", run, hasMore: decided.hasMore && isMoving(decided) };
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
@@ -79,6 +79,9 @@ async function oneRound(
       return committed satisfies never;
   }
 }
+
+/** A round that neither made nor stopped anything is not repeated at once: the run's own time comes again soon. */
+const isMoving = ({ made, stopped }: Decided): boolean => made.length + stopped.length > 0;
 
 function eventOf(news: Waiting["news"]): RunEvent {
   return news.kind === "job" ? { kind: "job_ended", job: news.next } : news.event;

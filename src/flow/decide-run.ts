@@ -90,7 +90,8 @@ class Round {
     );
     this.#run = step.run;
     this.#hasMore = step.hasMore;
-    if (step.page) this.#pages.push(step.page);
+    const page = step.page ?? [];
+    for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
     this.#told.push(...step.told);
     await this.#keep(step.blobs);
     const news: RunEvent[] = [];
@@ -150,6 +151,8 @@ class Round {
   }
 }
 
+/** Lines of the timeline in one record: a `for_each` may have much to say at once. */
+const PAGE_LINES = 256;
 /** What one commit makes, and stops: a large one would keep everybody else waiting. */
 const MADE_MAX = 32;
 const STOPPED_MAX = 128;

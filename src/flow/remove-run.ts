@@ -1,4 +1,4 @@
-import { isRunFinal, RUNS, type Run, TIMELINE, timelineOf } from "../model/run.ts";
+import { isRunFinal, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, timelineOf } from "../model/run.ts";
 import { type Put, put, type Versioned } from "../ports/store.ts";
 import { apply } from "./apply.ts";
 import { audited } from "./audit.ts";
@@ -31,8 +31,16 @@ export async function removeRecords(flow: Flow, found: Versioned<Run>, besides: 
     if (items.length === 0) break;
     await apply(flow, { org, puts: items.map((page) => put(TIMELINE, page.id, page, null)) });
   }
-  const committed = await apply(flow, { org, puts: [put(RUNS, id, found, null), ...besides] });
+  const puts = [put(RUNS, id, found, null), ...(await keyOf(flow, found.value)), ...besides];
+  const committed = await apply(flow, { org, puts });
   if (committed.kind === "committed") await Promise.all(keysOf(found.value).map((key) => blobs.delete(key)));
+}
+
+/** A key that made a run which is gone makes another one: it must not answer for what nobody can look at. */
+async function keyOf(flow: Flow, { id, reservation }: Run): Promise<readonly Put[]> {
+  if (reservation === undefined) return [];
+  const reserved = await flow.world.store.load(RUN_RESERVATIONS, reservation);
+  return reserved?.value.runId === id ? [put(RUN_RESERVATIONS, reservation, reserved, null)] : [];
 }
 
 function keysOf({ input, output, steps }: Run): readonly string[] {

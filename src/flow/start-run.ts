@@ -89,7 +89,8 @@ export async function admit(
   const make = async (): Promise<StartOutcome> => {
     const made = await fresh();
     if (made.kind !== "fresh") return made;
-    const created = await createRun(flow, made.plan, made.run, key ? [reservation(flow, org, key, made.run.id)] : []);
+    const run = key ? { ...made.run, reservation: reservationKey(org, key.key) } : made.run;
+    const created = await createRun(flow, made.plan, run, key ? [reservation(flow, org, key, run.id)] : []);
     switch (created.kind) {
       case "created":
         return { kind: "started", runId: created.run.id, state: created.run.state };
@@ -146,7 +147,7 @@ export async function replayOf(flow: Flow, org: string, { key, fingerprint }: Ru
   const { runId } = reserved.value;
   if (reserved.value.fingerprint !== fingerprint) return { kind: "conflict", runId };
   const found = await flow.world.store.load(RUNS, runId);
-  // Removed after its retention: what the key made is over, whatever it was.
+  // It leaves together with its key: here it is being removed in this very moment.
   return { kind: "replayed", runId, state: found?.value.state ?? "SUCCEEDED" };
 }
 

@@ -19,7 +19,10 @@ export function explainStep(job: Job, { nowMs }: Surroundings): Blocked | null {
       return { ...at, reason, sentence, unblocks: [] };
     }
     case "run_slot": {
-      const why = job.wait ? `${job.wait.reason}; asked again in ${inSeconds} s` : "it is about to start";
+      // Runs that wait here hold slots themselves: as many of them as there are slots wait for each other.
+      const why = job.wait
+        ? `${job.wait.reason}, its own among them; asked again in ${inSeconds} s`
+        : "it is about to start";
       const sentence = `it is a run of \`${job.step?.workflowId ?? ""}\` that waits for a slot: ${why}`;
       const what = `raise \`orgs.${job.org}.limits.max_concurrent_runs\``;
       return {

@@ -79,10 +79,25 @@ export async function setStage(order: StageOrder): Promise<Stage> {
 export async function moveTo(net: SimNet, stage: Stage): Promise<void> {
   await net.timeline.runUntil(stage.atMs);
   for (const [key, blob] of stage.blobs) net.blobs.set(key, blob);
+  const process = new Process(net.timeline, "stage", new SeededRandom(0, "stage"));
+  // Fences never go back: what the stage wrote under its locks would refuse whoever begins to count anew.
+  for (let fence = 0; fence < fenceMaxOf(stage.changes); fence += 1) {
+    const wish = { key: "lab:fence", org: ORG, token: "stage", owner: "stage", ttlMs: 1, isWaiting: false };
+    net.locks.acquire({ ...wish, process, onGrant: () => undefined });
+    net.locks.release(wish.key, wish.token);
+  }
   for (const change of stage.changes) {
     const committed = net.store.commit(change);
     if (committed.kind !== "committed") throw new Error(`the stage could not be built again: ${committed.kind}`);
   }
+}
+
+function fenceMaxOf(changes: readonly Change[]): number {
+  let max = 0;
+  for (const { guards } of changes) {
+    for (const guard of guards) if (guard.kind === "fence") max = Math.max(max, guard.fence);
+  }
+  return max;
 }
 
 async function beginRuns(net: SimNet, flow: Flow, order: StageOrder): Promise<readonly string[]> {

@@ -4,7 +4,7 @@ import { plain, spoken } from "./report/numbers.ts";
 import type { Band, Line, Picture } from "./report/picture.ts";
 
 /** As shipped. */
-const DEFAULT_POLICY = "full:1s:30s";
+export const DEFAULT_POLICY = "full:1s:30s";
 const CAPPED_POLICY = "capped_exponential:1s:30s:500ms";
 const FOUNDING_POLICY = "fixed:5s";
 /** The pictures of waves begin so long before the kernel is back. */
@@ -67,18 +67,18 @@ function waveNote(figures: Summary["figures"]): string {
 
 function lagPictures(outcome: Outcome): readonly Picture[] {
   const outageMs = Number(outcome.params.outageMs);
-  const bands: readonly Band[] = [{ from: 0, to: outageMs, label: "the kernel is away" }];
-  const axes = {
-    x: { label: "time since the kernel went", unit: "ms" },
+  const burstMs = Math.max(0, outageMs - Number(outcome.params.waitedMs));
+  const axes = (since: string, fromMs: number) => ({
+    x: { label: `time since the ${since}`, unit: "ms" },
     y: { label: "jobs that wait", unit: "" },
-    bands,
-  } as const;
-  const of = (load: string): readonly Line[] =>
+    bands: [{ from: 0, to: outageMs - fromMs, label: "the kernel is away" }] satisfies readonly Band[],
+  });
+  const of = (load: string, fromMs: number): readonly Line[] =>
     outcome.rows
       .filter(({ key }) => key.load === load && (key.mode === "closed" || key.policy === DEFAULT_POLICY))
       .filter(({ key }) => key.breaker === "on" || key.policy === FOUNDING_POLICY)
-      .map(lagLine);
-  const [burst, steady] = [of("burst"), of("steady")];
+      .map((row) => lagLine(row, fromMs));
+  const [burst, steady] = [of("burst", burstMs), of("steady", 0)];
   return [
     ...(steady.length === 0
       ? []
@@ -90,7 +90,7 @@ function lagPictures(outcome: Outcome): readonly Picture[] {
             sentence:
               "While the kernel is away the queue grows with every job that comes; a fail-open lease empties it at a price, " +
               "and after the kernel is back each policy takes its own time.",
-            ...axes,
+            ...axes("kernel went", 0),
             lines: steady,
           },
         ]),
@@ -104,17 +104,18 @@ function lagPictures(outcome: Outcome): readonly Picture[] {
             sentence:
               "All of them came at one instant and wait for the kernel: steps down are crowds of which the kernel could answer " +
               "only some, a smooth slope is a crowd that was spread.",
-            ...axes,
+            ...axes("burst came", burstMs),
             lines: burst,
           },
         ]),
   ];
 }
 
-function lagLine({ key, series }: Summary): Line {
+function lagLine({ key, series }: Summary, fromMs: number): Line {
   const { lag = [], lag_at_ms: at = [] } = series;
   const name = key.mode === "lease" ? `${key.policy}, lease` : `${key.policy}, breaker ${key.breaker}`;
-  return { name, points: lag.map((count, index) => [at[index] ?? 0, count]) };
+  const points = lag.map((count, index): [number, number] => [(at[index] ?? 0) - fromMs, count]);
+  return { name, points: points.filter(([sinceMs]) => sinceMs >= 0) };
 }
 
 function herdSaid(outcome: Outcome): readonly string[] {

@@ -18,7 +18,9 @@ export async function outageRow(wish: RowWish): Promise<Row> {
     "retry.safety_unavailable.policy": wish.policy,
     ...(wish.hasBreaker ? {} : { "safety.breaker.failures": NEVER }),
   });
-  const history = await runOutage({ ...wish, settings });
+  const skippedMs = skippedOf(wish);
+  const leaseAfterMs = wish.leaseAfterMs === null ? null : Math.max(0, wish.leaseAfterMs - skippedMs);
+  const history = await runOutage({ ...wish, settings, leaseAfterMs, outageMs: wish.outageMs - skippedMs });
   return {
     key: {
       load: wish.load.kind,
@@ -27,8 +29,13 @@ export async function outageRow(wish: RowWish): Promise<Row> {
       breaker: wish.hasBreaker ? "on" : "off",
     },
     figures: figuresOf(history, wish),
-    series: seriesOf(history, wish),
+    series: seriesOf(history, wish, skippedMs),
   };
+}
+
+/** Before a burst comes nobody asks anybody anything: that part of the outage need not be lived through. */
+function skippedOf({ load, outageMs }: RowWish): number {
+  return load.kind === "steady" ? 0 : Math.max(0, outageMs - load.waitedMs - IDLE_MS);
 }
 
 function figuresOf(history: OutageHistory, { policy }: RowWish): Row["figures"] {
@@ -67,13 +74,14 @@ function windowOf({ kernel, lag, endMs }: OutageHistory, policy: string): number
   return Math.min(WINDOW_MS, Math.max(longestMs, drainedMs));
 }
 
-function seriesOf({ kernel, lag, fromMs, toMs, endMs }: OutageHistory, { binMs }: RowWish): NonNullable<Row["series"]> {
+function seriesOf(history: OutageHistory, { binMs }: RowWish, skippedMs: number): NonNullable<Row["series"]> {
+  const { kernel, lag, fromMs, toMs, endMs } = history;
   const stepMs = (endMs - fromMs) / LAG_POINTS;
   const leadMs = Math.min(LEAD_MS, toMs - fromMs);
   const near = kernel.asksMs.filter((atMs) => atMs < toMs + WAVE_MS);
   return {
     lag: lag.over(fromMs, endMs, LAG_POINTS),
-    lag_at_ms: Array.from({ length: LAG_POINTS + 1 }, (_, index) => index * stepMs),
+    lag_at_ms: Array.from({ length: LAG_POINTS + 1 }, (_, index) => skippedMs + index * stepMs),
     arrivals: binned(near, binMs, toMs - leadMs),
     waits_ms: thinned(lag.waitsMs),
   };
@@ -86,6 +94,8 @@ function thinned(values: readonly number[]): readonly number[] {
 }
 
 const NEVER = 1_000_000_000;
+/** The control planes have settled, and a lease that is open has been heard of. */
+const IDLE_MS = 10_000;
 const LAG_POINTS = 400;
 const WAVE_MS = 300_000;
 const SAMPLES_MAX = 500;

@@ -75,6 +75,8 @@ export interface Run {
   readonly parent?: { readonly runId: string; readonly jobId: string; readonly depth: number };
   /** False until the parent has been told of the end. */
   readonly isParentTold?: boolean;
+  /** The record of the client's key that made it: it leaves with the run. */
+  readonly reservation?: string;
   readonly rerunOf?: { readonly runId: string; readonly fromStep: string };
 }
 

@@ -17,7 +17,9 @@ export class Group {
   readonly #taps: readonly BusTap[];
   readonly #exhausted: Letter[];
   #members: Member[] = [];
-  #ready: Letter[] = [];
+  readonly #ready: Letter[] = [];
+  /** The first that is still to be sent: to take one off the front of a long list moves all the others. */
+  #readyAt = 0;
   #next = 0;
 
   constructor(net: Network, options: BusOptions, taps: readonly BusTap[], exhausted: Letter[]) {
@@ -43,10 +45,15 @@ export class Group {
   }
 
   pump(): void {
-    while (this.#ready.length > 0) {
+    while (this.#readyAt < this.#ready.length) {
       const member = this.#chooseMember();
       if (member === null) return;
-      const letter = this.#ready.shift()!;
+      const letter = this.#ready[this.#readyAt]!;
+      this.#readyAt += 1;
+      if (this.#readyAt * 2 >= this.#ready.length) {
+        this.#ready.splice(0, this.#readyAt);
+        this.#readyAt = 0;
+      }
       if (!letter.isEnded) this.#send(letter, member);
     }
   }

@@ -22,13 +22,13 @@ export class LockServer {
   acquire(wish: Wish): Answer {
     const lock = this.#lock(wish.key);
     this.#expire(lock);
-    if (lock.holder === null && lock.waiters.length === 0) {
+    if (lock.holder === null && lock.waiters.size === 0) {
       const holder = this.#hold(lock, wish, wish.ttlMs);
       return { kind: "held", fence: holder.fence };
     }
     const holder = lock.holder?.wish.owner ?? null;
     if (!wish.isWaiting) return { kind: "busy", holder };
-    lock.waiters.push({ wish, seenMs: this.#nowMs });
+    lock.waiters.set(wish.token, { wish, seenMs: this.#nowMs });
     this.#expire(lock);
     this.#watch(lock);
     return { kind: "queued", holder };
@@ -36,7 +36,7 @@ export class LockServer {
 
   /** A sign of life of a waiter. */
   touch(key: string, token: string): void {
-    const waiter = this.#locks.get(key)?.waiters.find(({ wish }) => wish.token === token);
+    const waiter = this.#locks.get(key)?.waiters.get(token);
     if (waiter !== undefined) waiter.seenMs = this.#nowMs;
   }
 
@@ -45,7 +45,7 @@ export class LockServer {
     const lock = this.#lock(key);
     this.#expire(lock);
     if (lock.holder?.wish.token === token) return { kind: "held", fence: lock.holder.fence };
-    lock.waiters = lock.waiters.filter(({ wish }) => wish.token !== token);
+    lock.waiters.delete(token);
     return { kind: "busy", holder: lock.holder?.wish.owner ?? null };
   }
 
@@ -58,7 +58,7 @@ export class LockServer {
 
   release(key: string, token: string): boolean {
     const lock = this.#lock(key);
-    lock.waiters = lock.waiters.filter(({ wish }) => wish.token !== token);
+    lock.waiters.delete(token);
     if (this.#holderOf(key, token) === null) return false;
     lock.holder = null;
     this.#expire(lock);
@@ -75,13 +75,13 @@ export class LockServer {
     const views: LockView[] = [];
     for (const [key, lock] of this.#locks) {
       this.#expire(lock);
-      if (lock.holder === null && lock.waiters.length === 0) continue;
+      if (lock.holder === null && lock.waiters.size === 0) continue;
       views.push({
         key,
         holder: lock.holder?.wish.owner ?? null,
         fence: lock.holder?.fence ?? 0,
         expiresAtMs: lock.holder?.expiresAtMs ?? 0,
-        waiters: lock.waiters.length,
+        waiters: lock.waiters.size,
       });
     }
     return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1)).slice(0, limit);
@@ -90,13 +90,14 @@ export class LockServer {
   /** Frees what has run out, hands over what is free. */
   #expire(lock: Lock): void {
     if (lock.holder !== null && lock.holder.expiresAtMs <= this.#nowMs) lock.holder = null;
-    while (lock.holder === null) {
-      const waiter = lock.waiters.shift();
-      if (waiter === undefined) return;
+    if (lock.holder !== null) return;
+    for (const [token, waiter] of lock.waiters) {
+      lock.waiters.delete(token);
       if (waiter.seenMs + WAITER_LEASE_MS <= this.#nowMs) continue;
       const { fence } = this.#hold(lock, waiter.wish, Math.min(WAITER_LEASE_MS, waiter.wish.ttlMs));
       this.#tell(waiter.wish, fence);
       this.#watch(lock);
+      return;
     }
   }
 
@@ -117,7 +118,7 @@ export class LockServer {
 
   /** Looks again when the holder's time is over, as long as anybody waits. */
   #watch(lock: Lock): void {
-    if (lock.isWatched || lock.waiters.length === 0 || lock.holder === null) return;
+    if (lock.isWatched || lock.waiters.size === 0 || lock.holder === null) return;
     lock.isWatched = true;
     // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
     this.#net.timeline.postQuiet(Math.max(STEP_MS, lock.holder.expiresAtMs - this.#nowMs), () => {
@@ -135,7 +136,7 @@ export class LockServer {
   #lock(key: string): Lock {
     let lock = this.#locks.get(key);
     if (lock === undefined) {
-      lock = { holder: null, waiters: [], isWatched: false };
+      lock = { holder: null, waiters: new Map(), isWatched: false };
       this.#locks.set(key, lock);
     }
     return lock;
@@ -166,7 +167,8 @@ export type Answer =
 
 interface Lock {
   holder: Holder | null;
-  waiters: { readonly wish: Wish; seenMs: number }[];
+  /** By their tokens, in the order in which they came. */
+  readonly waiters: Map<string, { readonly wish: Wish; seenMs: number }>;
   isWatched: boolean;
 }
 

@@ -112,12 +112,21 @@ export const RUN_PLANTS: readonly PlantedBug[] = [
     }),
   },
   {
-    name: "child-lost",
-    about: "a child of a step is counted, and never made",
-    caughtBy: ["run_left", "run_outcome"],
-    world: withCommit((change, commit) =>
-      commit({ ...change, puts: change.puts.filter((one) => !(isNewStepJob(one) && indexOf(one) === 1)) }),
-    ),
+    name: "child-counted-twice",
+    about: "a child of a step that is done is counted twice",
+    caughtBy: ["run_left"],
+    world: withPuts((one) => {
+      const run = one.value as Run | null;
+      if (one.table !== RUNS.name || run === null || !isRunFinal(run.state)) return one;
+      const steps = Object.entries(run.steps).map(([id, step]) => {
+        const { fan } = step;
+        return [
+          id,
+          fan && fan.succeeded > 0 ? { ...step, fan: { ...fan, succeeded: fan.succeeded + 1 } } : step,
+        ] as const;
+      });
+      return { ...one, value: { ...run, steps: Object.fromEntries(steps) } };
+    }),
   },
   {
     name: "replay-given-a-new-run",
@@ -150,8 +159,6 @@ const isNoSlot = (guard: Change["guards"][number]): boolean =>
 function isNewStepJob({ table, value, expect }: Put): boolean {
   return table === JOBS.name && expect === 0 && (value as Job | null)?.step !== undefined;
 }
-
-const indexOf = ({ value }: Put): number | undefined => (value as Job | null)?.step?.index;
 
 function secondJobs({ puts }: Change): readonly Put[] {
   return puts.filter(isNewStepJob).map(({ value }) => {

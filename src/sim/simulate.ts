@@ -195,6 +195,6 @@ const LIVENESS_MS_MAX = 30 * 60_000;
 const STEP_MS = 2_500;
 const EVENTS_MAX_BASE = 500_000;
 const EVENTS_MAX_PER_JOB = 1_000;
-const JOBS_PER_RUN = 10;
+const JOBS_PER_RUN = 5;
 /** A workflow that was deleted is looked at again when the last of its runs may have gone. */
 const RETENTIONS = 3.5;

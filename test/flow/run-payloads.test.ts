@@ -84,6 +84,20 @@ describe("a timeline", () => {
     expect(times).toEqual([...times].sort((a, b) => a - b));
   });
 
+  test("of a step that says a lot at once is kept in pages of bounded size", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    const each = { type: "notify", for_each: "${input}", message: "hello ${item}" };
+    await plant.apply(flow, { id: "loud", steps: { each } });
+    const id = await plant.started(flow, "loud", { input: Array.from({ length: 2_000 }, (_, at) => at) });
+    const run = plant.runOf(id);
+    const pages = [...plant.bench.net.store.rows(TIMELINE)].map(({ value }) => value.lines.length);
+    expect(Math.max(...pages)).toBeLessThanOrEqual(256);
+    const lines = await readAll(plant, flow, run, 500);
+    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
+    expect(lines.filter(({ event }) => event === "notified").at(-1)).toMatchObject({ index: 1_999, why: "hello 1999" });
+  });
+
   test("that grows while it is read is neither torn nor told twice", async () => {
     const { plant, flow, id, half } = await talkative(true);
     const early = plant.runOf(id);

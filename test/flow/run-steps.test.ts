@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { approve, reject } from "../../src/flow/approve.ts";
 import { deleteWorkflow } from "../../src/flow/workflows.ts";
 import { RunPlant } from "./run-plant.ts";
 
@@ -192,6 +194,57 @@ describe("which way a run goes", () => {
     await plant.pass(5_000);
     expect(plant.runOf(id).state).toBe(state);
     expect(plant.states(id)).toMatchObject({ some: state });
+  });
+});
+
+describe.each(["local", "remote"] as const)("what holds for every job holds for a step's, kernel %s", (safety) => {
+  test("a step that the policy wants a human for waits for one; a rejection ends the run", async () => {
+    const { plant, flow, worked } = await openSteps(safety);
+    const { decide } = plant.kernel;
+    const asks = { effect: "require_approval", ruleId: "risky", reason: "a human decides", snapshot: "s1" } as const;
+    Object.assign(plant.kernel, {
+      decide: (request: Parameters<typeof decide>[0]) => (request.labels.step_id === "pay" ? asks : decide(request)),
+    });
+    const pay = worker("demo.echo", { input: 5 });
+    await plant.apply(flow, {
+      id: "pay",
+      steps: { pay, then: worker("demo.echo", { depends_on: ["pay"], input: 6 }) },
+    });
+    const [first, second] = [await plant.started(flow, "pay"), await plant.started(flow, "pay")];
+    await plant.pass(5_000);
+    expect(await plant.job(`${first}:pay@1`)).toMatchObject({ state: "APPROVAL_REQUIRED" });
+    expect(worked).toEqual([]);
+    const wish = (id: string) => ({ org: "default", jobId: `${id}:pay@1`, by: "bob" });
+    expect(await plant.run(approve(flow, wish(first)))).toMatchObject({ kind: "approved" });
+    await plant.run(reject(flow, { ...wish(second), why: "too much" }));
+    await plant.pass(5_000);
+    expect(plant.runOf(first).state).toBe("SUCCEEDED");
+    expect(plant.runOf(second)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
+    expect(plant.states(second)).toEqual({ pay: "DENIED", then: "CANCELLED" });
+    expect(worked).toEqual(["pay@1", "then@1"]);
+  });
+
+  test("no more children are at work than the tenant may have jobs", async () => {
+    const { limits } = defaultSettings();
+    const plant = new RunPlant({ limits: { ...limits, concurrentJobsMax: 5 } });
+    const { flow } = await plant.control("c1", safety);
+    let [atWork, atWorkMax] = [0, 0];
+    await plant.worker(
+      "w1",
+      ["demo.slow"],
+      async () => {
+        atWork += 1;
+        atWorkMax = Math.max(atWorkMax, atWork);
+        await new Promise<void>((resolve) => flow.world.clock.after(200, resolve));
+        atWork -= 1;
+      },
+      100,
+    );
+    await plant.apply(flow, { id: "many", steps: { each: worker("demo.slow", { for_each: "${input}" }) } });
+    const id = await plant.started(flow, "many", { input: Array.from({ length: 60 }, (_, at) => at) });
+    await plant.pass(120_000);
+    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    expect(atWorkMax).toBe(5);
   });
 });
 

@@ -48,7 +48,7 @@ const picture: fc.Arbitrary<Picture> = fc.oneof(
     binMs: fc.integer({ min: 1, max: 1_000 }),
     what: fc.constant("calls"),
     untilMs: fc.double({ min: 1, max: 1e6, noNaN: true }),
-    waves: fc.array(fc.record({ name, counts: fc.array(fc.nat(5_000), { maxLength: 40 }), note: name }), {
+    waves: fc.array(fc.record({ name, counts: fc.array(fc.nat(5_000_000), { maxLength: 40 }), note: name }), {
       maxLength: 10,
     }),
     bands: fc.array(band, { maxLength: 1 }),

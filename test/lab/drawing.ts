@@ -44,7 +44,9 @@ export interface Box {
 /** Where a text stands: as wide as common fonts make it. */
 export function textBox({ attributes, text }: Drawn): Box {
   const [x, y] = [Number(attributes.x), Number(attributes.y)];
-  const wide = unescaped(text).length * 13 * 0.56;
+  const font = (attributes.class ?? "").split(" ")[0] ?? "";
+  const letter = { t: 13 * 0.6, n: 13 * 0.68, m: 11 * 0.68 }[font] ?? Number.NaN;
+  const wide = unescaped(text).length * letter;
   const before = { start: 0, middle: 0.5, end: 1 }[attributes["text-anchor"] ?? "start"] ?? 0;
   return { left: x - before * wide, right: x + (1 - before) * wide, top: y - 10, bottom: y + 3 };
 }

@@ -8,7 +8,7 @@ import { CHECKERS } from "../../src/sim/violations.ts";
  * within a few seeds; and the seed that shows it must be clean without it, or it would show nothing.
  */
 const OPTIONS = { runs: 120, faults: "swarm" } as const;
-const SEEDS_MAX = 20;
+const SEEDS_MAX = 30;
 
 describe("planted bugs", () => {
   it.each(PLANTS)("$name: $about", async (plant) => {

@@ -41,11 +41,14 @@ describe("seeds", () => {
     expect(new Set(reports.map(({ hash }) => hash)).size).toBe(reports.length);
   });
 
-  it("the swarm does strike: processes die, jobs fail, are denied and succeed, the kernel goes and leases end", async () => {
+  it("the swarm does strike: processes die, jobs and runs end in every way, the kernel goes and leases end", async () => {
     const reports = await Promise.all([11, 12, 13, 14].map((seed) => simulate({ ...SWARM, seed })));
     expect(reports.reduce((sum, { crashes }) => sum + crashes, 0)).toBeGreaterThan(20);
     for (const state of ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"]) {
       expect(reports.reduce((sum, { jobs }) => sum + (jobs[state] ?? 0), 0)).toBeGreaterThan(0);
+    }
+    for (const state of ["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"]) {
+      expect(reports.reduce((sum, { runs }) => sum + (runs[state] ?? 0), 0)).toBeGreaterThan(0);
     }
     for (const event of ["safety_breaker_opened", "safety_breaker_closed", "safety_bypassed", "fail_open_expired"]) {
       expect(reports.reduce((sum, { logged }) => sum + (logged[event] ?? 0), 0)).toBeGreaterThan(0);

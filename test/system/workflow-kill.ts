@@ -33,12 +33,23 @@ export async function runUntilStation(
   });
   // The answer may be lost with the process: the key finds the run.
   const started = startWith(door, key).catch(() => null);
-  const isKilled = await isOver;
+  const isKilled = await within(isOver, () => `run \`${[...mine]}\` stands still after ${bursts} of ${station}`);
   events.stop();
   if (isKilled) await kill();
   await started;
   return { key, isKilled };
 }
+
+/** The bound is for a system that hangs, not for one that is slow. */
+async function within<T>(news: Promise<T>, what: () => string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(what())), WAIT_MS_MAX);
+  });
+  return Promise.race([news, tooLate]).finally(() => clearTimeout(timer));
+}
+
+const WAIT_MS_MAX = 60_000;
 
 /** The same key is the same run, however often it is sent. */
 export async function startWith(door: Api, key: string): Promise<string> {

@@ -1,12 +1,26 @@
 import type { Band, Line, LinesPicture } from "./picture.ts";
 import { axisTitle, isDrawable, type Scale, scaleFor } from "./scale.ts";
-import { colorOf, type Drawing, element, fitted, path, TEXT_PX, text, textWidth } from "./svg.ts";
+import {
+  BOLD,
+  colorOf,
+  type Drawing,
+  element,
+  type Font,
+  fitted,
+  PLAIN,
+  path,
+  SMALL_BOLD,
+  text,
+  textWidth,
+} from "./svg.ts";
 
 /** Lines over two axes; each line's name stands at its end, so that no legend has to be matched. */
 export function drawLines(picture: LinesPicture): Drawing {
   const { x, y, bands = [] } = picture;
   const lines = picture.lines.map((line) => drawable(line, picture));
-  const namesWidth = Math.min(NAMES_PX_MAX, Math.max(0, ...lines.map(({ name }) => textWidth(name))) + 30);
+  // Policies spelled out are long; rather small than cut.
+  const font = lines.some(({ name }) => name.length > NAME_LETTERS_MAX) ? SMALL_BOLD : BOLD;
+  const namesWidth = Math.min(NAMES_PX_MAX, Math.max(48, ...lines.map(({ name }) => textWidth(name, font))) + 24);
   const right = WIDTH - namesWidth;
   const xs = lines
     .flatMap(({ points }) => points.map(([at]) => at))
@@ -15,16 +29,17 @@ export function drawLines(picture: LinesPicture): Drawing {
     ...points.map(([, value]) => value),
     ...spread.flatMap(([, low, high]) => [low, high]),
   ]);
-  const across = scaleFor(x, xs, { fromPx: LEFT, toPx: right });
   const up = scaleFor(y, ys, { fromPx: BOTTOM, toPx: TOP });
+  const left = Math.max(LEFT_MIN, ...up.ticks.map((tick) => textWidth(tick.text) + 16));
+  const across = scaleFor(x, xs, { fromPx: left, toPx: right });
   const parts = [
     ...bands.map((band) => drawBand(band, across, { top: TOP, bottom: BOTTOM, right })),
-    ...drawAxes(across, up, right),
+    ...drawAxes(across, up, { left, right }),
     text(axisTitle(y), { x: 12, y: 20, class: "t" }),
-    text(axisTitle(x), { x: (LEFT + right) / 2, y: HEIGHT - 12, anchor: "middle" }),
+    text(axisTitle(x), { x: (left + right) / 2, y: HEIGHT - 12, anchor: "middle" }),
     ...lines.flatMap(({ spread = [] }, index) => drawSpread(spread, across, up, index)),
     ...lines.flatMap(({ points }, index) => drawLine(points, across, up, index)),
-    ...drawNames(lines, across, up, namesWidth),
+    ...drawNames(lines, { across, up, width: namesWidth, font }),
   ];
   return { width: WIDTH, height: HEIGHT, label: `${picture.title}. ${picture.sentence}`, parts };
 }
@@ -36,17 +51,18 @@ export function drawBand(
 ): string {
   const [left, end] = [across.toPx(from), across.toPx(to)];
   const rect = element("rect", { x: left, y: top, width: Math.max(1, end - left), height: bottom - top, class: "b" });
-  return `${rect}${text(fitted(label, right - left - 8), { x: left + 6, y: top + TEXT_PX + 3 })}`;
+  return `${rect}${text(fitted(label, right - left - 8), { x: left + 6, y: top + PLAIN.sizePx + 3 })}`;
 }
 
 const WIDTH = 860;
 const HEIGHT = 420;
-const LEFT = 84;
+const LEFT_MIN = 84;
 const TOP = 36;
 const BOTTOM = HEIGHT - 60;
-const NAMES_PX_MAX = 240;
+const NAMES_PX_MAX = 280;
+const NAME_LETTERS_MAX = 20;
 const NEAR_PX = 24;
-const NAME_GAP_PX = TEXT_PX + 4;
+const NAME_GAP_PX = BOLD.sizePx + 4;
 
 function drawable({ name, points, spread }: Line, { x, y }: LinesPicture): Line {
   const fits = (at: number, ...values: number[]) => isDrawable(x, at) && values.every((value) => isDrawable(y, value));
@@ -56,12 +72,12 @@ function drawable({ name, points, spread }: Line, { x, y }: LinesPicture): Line 
     : { name, points: kept, spread: spread.filter(([at, low, high]) => fits(at, low, high)) };
 }
 
-function drawAxes(across: Scale, up: Scale, right: number): string[] {
+function drawAxes(across: Scale, up: Scale, { left, right }: { left: number; right: number }): string[] {
   const grid = up.ticks.flatMap((tick) => {
     const at = up.toPx(tick.at);
     return [
-      element("line", { x1: LEFT, y1: at, x2: right, y2: at, class: "g" }),
-      text(tick.text, { x: LEFT - 8, y: at + 4, anchor: "end" }),
+      element("line", { x1: left, y1: at, x2: right, y2: at, class: "g" }),
+      text(tick.text, { x: left - 8, y: at + 4, anchor: "end" }),
     ];
   });
   const foot = across.ticks.flatMap((tick) => {
@@ -71,7 +87,7 @@ function drawAxes(across: Scale, up: Scale, right: number): string[] {
       text(tick.text, { x: at, y: BOTTOM + 21, anchor: "middle" }),
     ];
   });
-  return [...grid, element("line", { x1: LEFT, y1: BOTTOM, x2: right, y2: BOTTOM, class: "a" }), ...foot];
+  return [...grid, element("line", { x1: left, y1: BOTTOM, x2: right, y2: BOTTOM, class: "a" }), ...foot];
 }
 
 function drawLine(points: Line["points"], across: Scale, up: Scale, index: number): string[] {
@@ -92,7 +108,10 @@ function drawSpread(spread: NonNullable<Line["spread"]>, across: Scale, up: Scal
 }
 
 /** Each at the height of its line's end, pushed apart where they would cover each other. */
-function drawNames(lines: readonly Line[], across: Scale, up: Scale, width: number): string[] {
+function drawNames(
+  lines: readonly Line[],
+  { across, up, width, font }: { across: Scale; up: Scale; width: number; font: Font },
+): string[] {
   const ends = lines.flatMap(({ name, points }, index) => {
     const end = points.at(-1);
     return end === undefined ? [] : [{ name, index, x: across.toPx(end[0]), y: up.toPx(end[1]) }];
@@ -108,7 +127,7 @@ function drawNames(lines: readonly Line[], across: Scale, up: Scale, width: numb
     const from: readonly [number, number] = isNear ? [x, y] : [left + 2, height];
     return [
       element("path", { d: path([from, [left + 12, height]]), class: `l s${color}`, opacity: isNear ? 0.5 : 1 }),
-      text(fitted(name, width - 22), { x: left + 18, y: height + 4, class: `n f${color}` }),
+      text(fitted(name, width - 22, font), { x: left + 18, y: height + 4, class: `${font.class} f${color}` }),
     ];
   });
 }

@@ -2,7 +2,7 @@ import { drawBand } from "./chart-lines.ts";
 import { short } from "./numbers.ts";
 import type { Wave, WavesPicture } from "./picture.ts";
 import { type Scale, scaleFor } from "./scale.ts";
-import { colorOf, type Drawing, element, fitted, path, text, textWidth } from "./svg.ts";
+import { BOLD, colorOf, type Drawing, element, fitted, path, text, textWidth } from "./svg.ts";
 
 /** One strip for each wave, all on the same two scales: the eye compares heights, and sees who comes back together. */
 export function drawWaves(picture: WavesPicture): Drawing {
@@ -10,10 +10,11 @@ export function drawWaves(picture: WavesPicture): Drawing {
   const bottom = TOP + waves.length * STRIP;
   const height = bottom + 46;
   const peak = Math.max(1, ...waves.flatMap(({ counts }) => counts));
-  const across = scaleFor({ label: "time", unit: "ms" }, [picture.untilMs], { fromPx: LEFT, toPx: RIGHT });
+  const left = Math.max(LEFT_MIN, textWidth(short(peak)) + 16);
+  const across = scaleFor({ label: "time", unit: "ms" }, [picture.untilMs], { fromPx: left, toPx: RIGHT });
   const strips = waves.flatMap((wave, index) => {
     const foot = TOP + (index + 1) * STRIP - 8;
-    return drawStrip(wave, { binMs, peak, index, foot, across });
+    return drawStrip(wave, { binMs, peak, index, left, foot, across });
   });
   const feet = across.ticks.flatMap(({ at, text: words }) => {
     const x = across.toPx(at);
@@ -27,14 +28,14 @@ export function drawWaves(picture: WavesPicture): Drawing {
     ...bands.map((band) => drawBand(band, across, { top: TOP - 6, bottom: bottom - 8, right: RIGHT })),
     ...strips,
     ...feet,
-    text("time since the start", { x: (LEFT + RIGHT) / 2, y: height - 12, anchor: "middle" }),
+    text("time since the start", { x: (left + RIGHT) / 2, y: height - 12, anchor: "middle" }),
   ];
   return { width: WIDTH, height, label: `${picture.title}. ${picture.sentence}`, parts };
 }
 
 const WIDTH = 860;
-const LEFT = 56;
-const RIGHT = WIDTH - 28;
+const LEFT_MIN = 56;
+const RIGHT = WIDTH - 36;
 const TOP = 36;
 const STRIP = 104;
 /** The name and the note stand above the bars. */
@@ -46,24 +47,25 @@ interface Place {
   readonly binMs: number;
   readonly peak: number;
   readonly index: number;
+  readonly left: number;
   readonly foot: number;
   readonly across: Scale;
 }
 
 function drawStrip(wave: Wave, place: Place): string[] {
-  const { binMs, peak, index, foot, across } = place;
+  const { binMs, peak, index, left, foot, across } = place;
   const color = colorOf(index);
   const head = foot - PLOT - 9;
   const top = foot - PLOT;
-  const nameWidth = textWidth(wave.name) + 16;
+  const nameWidth = textWidth(wave.name, BOLD) + 16;
   return [
-    element("line", { x1: LEFT, y1: top, x2: RIGHT, y2: top, class: "g" }),
-    text(short(peak), { x: LEFT - 8, y: top + 4, anchor: "end" }),
-    text("0", { x: LEFT - 8, y: foot + 4, anchor: "end" }),
+    element("line", { x1: left, y1: top, x2: RIGHT, y2: top, class: "g" }),
+    text(short(peak), { x: left - 8, y: top + 4, anchor: "end" }),
+    text("0", { x: left - 8, y: foot + 4, anchor: "end" }),
     element("path", { d: outline(wave.counts, place), class: `f${color}` }),
-    element("line", { x1: LEFT, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
-    text(wave.name, { x: LEFT, y: head, class: `n f${color}` }),
-    text(fitted(wave.note, RIGHT - LEFT - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
+    element("line", { x1: left, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
+    text(fitted(wave.name, RIGHT - left, BOLD), { x: left, y: head, class: `n f${color}` }),
+    text(fitted(wave.note, RIGHT - left - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
     ...(wave.counts.length * binMs > across.high ? [text("goes on →", { x: RIGHT, y: foot - 6, anchor: "end" })] : []),
   ];
 }

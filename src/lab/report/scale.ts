@@ -17,10 +17,10 @@ export interface Span {
 
 /** A linear scale begins at 0: heights that do not would lie. */
 export function scaleFor(axis: Axis, values: readonly number[], span: Span, ticksMax = 7): Scale {
-  const write = axis.unit === "ms" ? spoken : axis.unit === "%" ? (value: number) => `${short(value)} %` : short;
   const [low, high, marks] = axis.isLog
     ? logRange(values, ticksMax)
     : linearRange(values, ticksMax, axis.unit === "ms");
+  const write = writerFor(axis, marks);
   const bent = axis.isLog ? Math.log : (value: number) => value;
   return {
     ticks: marks.map((at) => ({ at, text: at === 0 ? "0" : write(at) })),
@@ -41,8 +41,19 @@ export function axisTitle({ label, unit }: Axis): string {
   return unit === "" || unit === "ms" || unit === "%" ? label : `${label} (${unit})`;
 }
 
-/** Less than this is nothing: no figure of ours is a billionth of anything. */
-const LEAST = 1e-9;
+/** On a linear axis all times are of one unit, that of the steps: 140 s beside 120 s, not 2.33 min beside 2 min. */
+function writerFor({ unit, isLog }: Axis, marks: readonly number[]): (value: number) => string {
+  if (unit === "%") return (value) => `${short(value)} %`;
+  if (unit !== "ms") return short;
+  if (isLog === true) return spoken;
+  const [stepMs = 0, highMs = 0] = [marks[1], marks.at(-1)];
+  if (stepMs >= 3_600_000) return (ms) => `${short(ms / 3_600_000)} h`;
+  if (stepMs >= 60_000) return (ms) => `${short(ms / 60_000)} min`;
+  return highMs >= 1_000 ? (ms) => `${short(ms / 1_000)} s` : (ms) => `${short(ms)} ms`;
+}
+
+/** Less than this is nothing: figures are rounded to thousandths. */
+const LEAST = 1e-3;
 
 /** Steps that people count time in; shorter ones are decimal. */
 const TIME_STEPS_MS: readonly number[] = [

@@ -47,22 +47,33 @@ export function svgInline(drawing: Drawing): string {
   return svgOf(drawing, "");
 }
 
-/** A text of this length is at most so wide; generous, because fonts differ. */
-export function textWidth(content: string, sizePx = TEXT_PX): number {
-  return content.length * sizePx * 0.58;
+/** A text is at most so wide; generous, because fonts differ and some are wide. */
+export function textWidth(content: string, font: Font = PLAIN): number {
+  return content.length * font.sizePx * font.wide;
 }
 
 /** Cut with an ellipsis to what fits. */
-export function fitted(content: string, widthPx: number, sizePx = TEXT_PX): string {
-  const room = Math.floor(widthPx / (sizePx * 0.58));
-  return content.length <= room ? content : `${content.slice(0, Math.max(0, room - 1))}…`;
+export function fitted(content: string, widthPx: number, font: Font = PLAIN): string {
+  const room = Math.floor(widthPx / (font.sizePx * font.wide));
+  if (content.length <= room) return content;
+  return room < 1 ? "" : `${content.slice(0, room - 1)}…`;
 }
+
+export interface Font {
+  readonly class: string;
+  readonly sizePx: number;
+  /** How wide a letter is on average, in parts of the size. */
+  readonly wide: number;
+}
+
+export const PLAIN: Font = { class: "t", sizePx: 13, wide: 0.62 };
+export const BOLD: Font = { class: "n", sizePx: 13, wide: 0.7 };
+export const SMALL_BOLD: Font = { class: "m", sizePx: 11, wide: 0.7 };
 
 export function escaped(content: string): string {
   return content.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
-export const TEXT_PX = 13;
 export const COLORS = 8;
 
 /** The class of the nth color; the same name has the same color on every picture of a report. */
@@ -76,9 +87,9 @@ const DARK = ["#aab4c0", "#ff7d87", "#f0b04c", "#6cabff", "#45d0a6", "#bd98f7", 
 
 export const SVG_STYLE = [
   "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}",
-  `.t{font-size:${TEXT_PX}px}.n{font-size:${TEXT_PX}px;font-weight:600}`,
+  ".t{font-size:13px}.n{font-size:13px;font-weight:600}.m{font-size:11px;font-weight:600}",
   ".g{stroke-width:1;shape-rendering:crispEdges}.a{stroke-width:1;shape-rendering:crispEdges}",
-  ".l{fill:none;stroke-width:2.25;stroke-linejoin:round;stroke-linecap:round}.h{stroke:none;opacity:.14}",
+  ".l{fill:none;stroke-width:2.25;stroke-linejoin:round;stroke-linecap:round}.h{stroke:none;opacity:.14}.b{opacity:.6}",
   ...theme({ ground: "#ffffff", ink: "#3c4450", strong: "#15181d", grid: "#e6e9ee", axis: "#9aa3af" }, LIGHT),
   "@media (prefers-color-scheme:dark){",
   ...theme({ ground: "#171a20", ink: "#b4bcc8", strong: "#eef1f5", grid: "#2b303a", axis: "#6a7482" }, DARK),
@@ -87,7 +98,7 @@ export const SVG_STYLE = [
 
 function theme(colors: Readonly<Record<"ground" | "ink" | "strong" | "grid" | "axis", string>>, hues: string[]) {
   return [
-    `.bg{fill:${colors.ground}}.t{fill:${colors.ink}}.n{fill:${colors.strong}}`,
+    `.bg{fill:${colors.ground}}.t{fill:${colors.ink}}.n,.m{fill:${colors.strong}}`,
     `.g{stroke:${colors.grid}}.a{stroke:${colors.axis}}.b{fill:${colors.grid}}`,
     ...hues.map((hue, index) => `.s${index}{stroke:${hue}}.f${index}{fill:${hue}}`),
   ];

@@ -1,0 +1,63 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { cordum } from "./run.ts";
+import { Transcript } from "./transcript.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "cordum-lab-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const QUICK = ["lab", "occ", "--clients", "10,20", "--seeds", "2"];
+
+test("what it prints", async () => {
+  const transcript = new Transcript({});
+  await transcript.both(QUICK);
+  await expect(transcript.text).toMatchFileSnapshot("golden/lab.txt");
+});
+
+describe("cordum lab occ", () => {
+  test("--out writes the page and the pictures, says which, and leaves stdout to the data", async () => {
+    const into = join(dir, "new", "report");
+    const ran = await cordum([...QUICK, "--policy", "full", "--json", "--out", into]);
+    expect(ran.exitCode).toBe(0);
+    expect(JSON.parse(ran.out)).toMatchObject({ experiment: "occ", params: { policies: ["full"] } });
+    const names = readdirSync(into);
+    expect(names).toContain("occ.html");
+    for (const name of names) expect(ran.talk).toContain(`wrote ${join(into, name)}\n`);
+    expect(readFileSync(join(into, "occ.json"), "utf8")).toBe(ran.out);
+    expect(readFileSync(join(into, "occ.html"), "utf8")).toContain("1.2.3");
+  });
+
+  test("progress is for those who watch", async () => {
+    let nowMs = 0;
+    const clock = { nowMs: () => (nowMs += 1_500) };
+    expect((await cordum(QUICK, {}, "", clock)).talk).toBe("");
+    expect((await cordum(QUICK, {}, "", { ...clock, watched: true })).talk).toMatch(/lab occ: 50 % of 2 seeds/);
+  });
+
+  test.each([
+    [["--clients", "0"], "--clients `0`: give a whole number from 1 to 2000"],
+    [["--seeds", "0"], "--seeds `0`"],
+    [["--seed", "-1"], "--seed"],
+    [["--policy", "nonsense"], "unknown retry policy `nonsense`"],
+    [["--base-ms", "3000"], "longer than the maximum"],
+  ])("%j is a mistake of whoever typed it", async (flags, words) => {
+    const ran = await cordum(["lab", "occ", ...flags]);
+    expect(ran).toMatchObject({ exitCode: 2, out: "" });
+    expect(ran.talk).toContain(words);
+    expect(ran.talk).toContain("next: cordum lab occ --help");
+  });
+
+  test("a directory that cannot be written is found out before the work", async () => {
+    const file = join(dir, "file");
+    writeFileSync(file, "");
+    const ran = await cordum([...QUICK, "--out", join(file, "below")]);
+    expect(ran).toMatchObject({ exitCode: 1, out: "" });
+    expect(ran.talk).toContain("cannot write into");
+  });
+
+  test("an experiment that does not exist is no command", async () => {
+    expect(await cordum(["lab", "nonsense"])).toMatchObject({ exitCode: 2, out: "" });
+  });
+});

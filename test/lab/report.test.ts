@@ -1,0 +1,180 @@
+import { describe, expect, it } from "vitest";
+import type { Outcome, Summary } from "../../src/lab/experiment.ts";
+import { runExperiment } from "../../src/lab/experiment.ts";
+import { EXPERIMENTS } from "../../src/lab/experiments.ts";
+import { OCC } from "../../src/lab/occ.ts";
+import { flagOf } from "../../src/lab/params.ts";
+import type { TableSpec } from "../../src/lab/report/grid.ts";
+import { plain, short, spoken } from "../../src/lab/report/numbers.ts";
+import { commandFor, reportFiles } from "../../src/lab/report/page.ts";
+import { tablesText } from "../../src/lab/report/text-table.ts";
+import { readXml } from "./drawing.ts";
+
+const summary = (policy: string, drainMs: number, tries: number, isSpread = false): Summary => {
+  const figures = { drain_ms: drainMs, tries, wait_ms: { p95: drainMs === 5 ? null : 7.25 } };
+  const spread = isSpread ? { min: { ...figures, drain_ms: 1 }, max: { ...figures, drain_ms: 12_345 } } : null;
+  return { key: { policy, of: drainMs > 100 ? "many" : "few" }, figures, spread, series: {} };
+};
+
+const outcomeOf = (rows: readonly Summary[], seeds = 1): Outcome => ({
+  experiment: "fake",
+  seed: 1,
+  seeds,
+  centre: "median",
+  params: {},
+  rows,
+});
+
+const COLUMNS = [
+  { path: "drain_ms", header: "drain", unit: "ms", best: "least" },
+  { path: "tries", header: "tries", unit: "", best: "most" },
+  { path: "wait_ms.p95", header: "wait p95", unit: "ms", best: "least" },
+  { path: "never", header: "never measured", unit: "", best: "least" },
+] as const;
+const ROWS: TableSpec = { kind: "rows", title: "all", keys: [{ key: "policy", header: "policy" }], columns: COLUMNS };
+const LOOK = { width: null, color: false };
+
+describe("the table for a terminal", () => {
+  it("has units in its header, marks the best of each column, and shows no column without figures", () => {
+    const text = tablesText([ROWS], outcomeOf([summary("a", 1_234, 1.08), summary("bounded", 5, 2)]), LOOK);
+    expect(`\n${text}`).toBe(`
+all
+policy    drain (ms)   tries   wait p95 (ms)
+a              1,234    1.08            7.25
+bounded            5*      2*              –
+
+* best of its column
+`);
+  });
+
+  it("looks for the best among rows that can be compared", () => {
+    const rows = [summary("a", 200, 1), summary("b", 300, 1), summary("c", 5, 1), summary("d", 6, 1)];
+    const text = tablesText([{ ...ROWS, groupBy: "of" }], outcomeOf(rows), LOOK);
+    expect(text.split("\n").filter((line) => line.includes("*") && !line.startsWith("*"))).toEqual([
+      expect.stringMatching(/^a /),
+      expect.stringMatching(/^c /),
+    ]);
+  });
+
+  it("shows the spread of several seeds, unless that is too wide, and says so", () => {
+    const outcome = outcomeOf([summary("a", 10, 1, true), summary("b", 20, 1, true)], 3);
+    const wide = tablesText([ROWS], outcome, LOOK);
+    expect(wide).toContain("10 (1–12,345)*");
+    expect(wide).toContain("figures are the median of 3 seeds (min–max)");
+    const narrow = tablesText([ROWS], outcome, { width: 50, color: false });
+    expect(narrow).toContain("min–max is in --json and --out");
+    expect(
+      Math.max(
+        ...narrow
+          .split("\n")
+          .slice(0, 4)
+          .map((line) => line.length),
+      ),
+    ).toBeLessThanOrEqual(50);
+  });
+
+  it("sets one figure over two keys", () => {
+    const spec: TableSpec = {
+      kind: "pivot",
+      title: "drain",
+      down: { key: "of", header: "how many" },
+      across: "policy",
+      column: COLUMNS[0],
+    };
+    const text = tablesText([spec], outcomeOf([summary("a", 1, 1), summary("b", 2, 1), summary("a", 101, 1)]), LOOK);
+    expect(`\n${text}`).toBe(`
+drain, ms
+how many     a   b
+few          1*  2
+many       101   –
+
+* best of its line
+`);
+  });
+
+  it("is colored only where that is wanted", () => {
+    const outcome = outcomeOf([summary("a", 1, 1), summary("b", 2, 1)]);
+    expect(tablesText([ROWS], outcome, { width: null, color: true })).toContain("\u001b[1;32m");
+    expect(tablesText([ROWS], outcome, LOOK)).not.toContain("\u001b");
+  });
+});
+
+it("numbers are written as people read them", () => {
+  expect([62_391.4, 37.46, 1.084, 0, -1_234.5].map((value) => plain(value))).toEqual([
+    "62,391",
+    "37.5",
+    "1.08",
+    "0",
+    "−1,235",
+  ]);
+  expect([0, 250, 1_500, 119_000, 600_000, 7_200_000].map(spoken)).toEqual([
+    "0 ms",
+    "250 ms",
+    "1.5 s",
+    "119 s",
+    "10 min",
+    "2 h",
+  ]);
+  expect([0.05, 1_234.5, 20].map(short)).toEqual(["0.05", "1,235", "20"]);
+});
+
+describe("the files of a report", async () => {
+  const params = OCC.read({ clients: "10,20", policies: ["none", "full"] });
+  const outcome = await runExperiment(OCC, { seed: 3, seeds: 2, params });
+  const files = reportFiles(OCC, outcome, { versions: { cordum: "1.2.3", node: "20.0.0" } });
+  const page = files[0]!.text;
+
+  it("are a page, the document, and a file for each picture", () => {
+    expect(files.map(({ name }) => name)).toEqual([
+      "occ.html",
+      "occ.json",
+      "occ-waves.svg",
+      "occ-waits.svg",
+      "occ-time.svg",
+      "occ-calls.svg",
+    ]);
+    expect(JSON.parse(files[1]!.text)).toMatchObject({ experiment: "occ", seed: 3 });
+    for (const { text } of files.slice(2)) expect(readXml(text)[0]?.name).toBe("svg");
+  });
+
+  it("load nothing from anywhere, and run nothing", () => {
+    for (const { text } of files) {
+      const outside = text.replaceAll('xmlns="http://www.w3.org/2000/svg"', "");
+      expect(outside).not.toMatch(/https?:|url\(|@import|<script|<link|<img|<iframe|\son\w+=/);
+    }
+  });
+
+  it("say everything that it takes to repeat them", () => {
+    expect(page).toContain("cordum lab occ --seed 3 --seeds 2 --clients 10,20 --policy none --policy full");
+    expect(page).toContain("3 to 4");
+    for (const words of ["1.2.3", "20.0.0"]) expect(page).toContain(words);
+    for (const [name, param] of Object.entries(OCC.params))
+      expect(page).toContain(`<code>${flagOf(name, param)}</code>`);
+    expect(commandFor(OCC, { ...outcome, seed: 1, seeds: 20, params: OCC.read({}) })).toBe(
+      "cordum lab occ --seed 1 --seeds 20",
+    );
+  });
+
+  it("are light and dark, well-formed, with one caption for each picture", () => {
+    expect(page).toContain("prefers-color-scheme:dark");
+    const body = page.slice(page.indexOf("<body>"), page.indexOf("</html>"));
+    const names = readXml(body).map(({ name }) => name);
+    expect(names.filter((name) => name === "svg")).toHaveLength(4);
+    expect(names.filter((name) => name === "figcaption")).toHaveLength(4);
+  });
+
+  it("are the same for the same outcome", async () => {
+    const again = await runExperiment(OCC, { seed: 3, seeds: 2, params });
+    expect(reportFiles(OCC, again, { versions: { cordum: "1.2.3", node: "20.0.0" } })).toEqual(files);
+  });
+});
+
+it("every experiment has a name, a story and flags of its own", () => {
+  const names = EXPERIMENTS.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  for (const { story, params } of EXPERIMENTS) {
+    expect(story.length).toBeGreaterThan(80);
+    const flags = Object.entries(params).map(([name, param]) => flagOf(name, param));
+    expect(new Set([...flags, "--seed", "--seeds", "--json", "--out"]).size).toBe(flags.length + 4);
+  }
+});
