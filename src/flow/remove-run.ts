@@ -15,8 +15,9 @@ export async function removeRun(
 ): Promise<RemoveOutcome> {
   const found = await flow.world.store.load(RUNS, runId);
   if (!found || found.value.org !== org) return { kind: "not_found" };
-  const { state, workflowId } = found.value;
-  if (!isRunFinal(state)) return { kind: "still_open", state };
+  const { state, workflowId, parent, isParentTold } = found.value;
+  // Somebody waits for its end, and has not heard of it yet.
+  if (!isRunFinal(state) || (parent && !isParentTold)) return { kind: "still_open", state };
   const facts = { run: runId, workflow: workflowId, state };
   await removeRecords(flow, found, [audited(flow, { org, kind: "run", who: by, what: "removed", facts })]);
   return { kind: "removed" };

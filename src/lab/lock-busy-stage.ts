@@ -81,7 +81,8 @@ export async function moveTo(net: SimNet, stage: Stage): Promise<void> {
   for (const [key, blob] of stage.blobs) net.blobs.set(key, blob);
   const process = new Process(net.timeline, "stage", new SeededRandom(0, "stage"));
   // Fences never go back: what the stage wrote under its locks would refuse whoever begins to count anew.
-  for (let fence = 0; fence < fenceMaxOf(stage.changes); fence += 1) {
+  const fenceMax = fenceMaxOf(stage.changes);
+  for (let fence = 0; fence < fenceMax; fence += 1) {
     const wish = { key: "lab:fence", org: ORG, token: "stage", owner: "stage", ttlMs: 1, isWaiting: false };
     net.locks.acquire({ ...wish, process, onGrant: () => undefined });
     net.locks.release(wish.key, wish.token);

@@ -23,6 +23,7 @@ import { openNet, type SimNet, simWorld } from "../sim/world.ts";
 import { RESULT } from "../wire/subjects.ts";
 import type { World } from "../world.ts";
 import type { Row } from "./experiment.ts";
+import type { Variant } from "./lock-busy.ts";
 import { callGateway } from "./lock-busy-clients.ts";
 import { messageIdOf, Probe } from "./lock-busy-probe.ts";
 import { ALLOWS, moveTo, ORG, type Stage } from "./lock-busy-stage.ts";
@@ -36,9 +37,6 @@ export interface RowOrder {
   readonly binMs: number;
   readonly variant: Variant;
 }
-
-export type Variant = (typeof VARIANTS)[number];
-export const VARIANTS = ["bus", "gateway", "leaked", "wide"] as const;
 
 export interface History extends Omit<Row, "key"> {
   readonly probe: Probe;

@@ -1,5 +1,5 @@
 import { isFinal, JOBS, type Job, type JobState, REVIVABLE } from "../model/job.ts";
-import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import { isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../model/run.ts";
 import type { Change, Versioned } from "../ports/store.ts";
 import type { RunPlan, SimWorkflow } from "./run-plan.ts";
 import {
@@ -91,17 +91,21 @@ export class RunMirror {
     this.#jobs.delete(id);
   }
 
-  /** A rerun keeps what is neither the step from which it begins nor after it, and was done or left out. */
+  /** A rerun keeps what is neither the step from which it begins nor after it, if the run went on with what came of it. */
   #begin(workflow: SimWorkflow, run: Run): RefState {
     const { rerunOf } = run;
     const earlier = rerunOf && this.#states.get(rerunOf.runId);
     if (!rerunOf || !earlier) return beginRef(workflow);
     const again = stepsAfter(workflow, rerunOf.fromStep);
-    const kept = [...earlier.steps].filter(
-      ([id, state]) => !again.has(id) && (state === "SUCCEEDED" || state === "SKIPPED"),
-    );
+    const kept = [...earlier.steps].filter(([id, state]) => !again.has(id) && isKept(workflow, id, state));
     return beginRef(workflow, new Map(kept));
   }
+}
+
+function isKept({ steps }: SimWorkflow, id: string, state: StepState): boolean {
+  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
+  const isBranch = steps.some(({ branches }) => branches.includes(id));
+  return isStepFailure(state) && (isBranch || steps.find((step) => step.id === id)?.onError !== "fail");
 }
 
 /** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */

@@ -121,7 +121,7 @@ function drawSteps(random: SeededRandom, id: string, leafId: string | null): Sim
     if ("default" in step.arms && step.chosen !== "fault" && step.arms[step.chosen]?.length === 0)
       step.chosen = "default";
   }
-  return { id, timeoutSec: random.chance(0.2) ? 10 + random.below(60) : null, steps };
+  return { id, timeoutSec: random.chance(0.3) ? 4 + random.below(40) : null, steps };
 }
 
 /** What an earlier step is to this one. */

@@ -113,18 +113,14 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   safety.checkEnd();
   const [jobs, runs] = [countStates(net, JOBS), countStates(net, RUNS)];
   if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
-  return {
-    seed: options.seed,
-    hash: net.trace.hash(),
-    events: net.timeline.events,
-    virtualMs: net.timeline.nowMs,
-    crashes: chaos.crashes,
-    jobs,
-    runs,
-    violations: violations.found,
-    trace: net.trace.lines,
-    logged: Object.fromEntries(net.counting.events),
-  };
+  const { crashes } = chaos;
+  return { seed: options.seed, crashes, jobs, runs, violations: violations.found, ...historyOf(net) };
+}
+
+function historyOf(net: SimNet): Pick<Report, "hash" | "events" | "virtualMs" | "trace" | "logged"> {
+  const { trace, timeline, counting } = net;
+  const logged = Object.fromEntries(counting.events);
+  return { hash: trace.hash(), events: timeline.events, virtualMs: timeline.nowMs, trace: trace.lines, logged };
 }
 
 function openFor(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {

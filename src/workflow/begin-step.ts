@@ -86,7 +86,9 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       if (message.kind === "bad") return { kind: "bad", problem: `\`message\`: ${message.problem}` };
       const text = asText(message.value);
       draft.told.push({ stepId: step.id, level: act.level, message: text });
-      draft.note("notified", { stepId: step.id, why: text, ...(child ? { index: child.index } : {}) });
+      if (!child || child.index < CHILDREN_TOLD) {
+        draft.note("notified", { stepId: step.id, why: text, ...(child ? { index: child.index } : {}) });
+      }
       return { kind: "done", value: { message: text } };
     }
     case "condition": {
@@ -207,5 +209,7 @@ export const outputPtr = (draft: Draft, step: PlanStep): string => `res:${stepJo
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 
+/** Of a list, the timeline has the first ones. */
+const CHILDREN_TOLD = 10;
 const DELAY_SEC_MAX = 366 * 24 * 3_600;
 const REASON_LENGTH_MAX = 1_000;

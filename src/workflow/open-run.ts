@@ -1,5 +1,12 @@
 import type { Payload } from "../model/job.ts";
-import { isStepSettled, type Run, type StepOutput, type StepRun, type TimelineLine } from "../model/run.ts";
+import {
+  isStepFailure,
+  type Run,
+  type StepOutput,
+  type StepRun,
+  type StepState,
+  type TimelineLine,
+} from "../model/run.ts";
 import type { JobPriority } from "../wire/packet.ts";
 import { bytesOf } from "./draft.ts";
 import type { Plan } from "./plan.ts";
@@ -77,6 +84,13 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
   return after;
 }
 
+/** Whether a step of an earlier run stays as it was: what it came to, the run went on with. */
+export function isKept(plan: Plan, id: string, state: StepState): boolean {
+  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
+  const step = plan.steps.get(id);
+  return isStepFailure(state) && (step?.branchOf !== null || step.onError.kind !== "fail");
+}
+
 /** The steps of an earlier run that need not be done again, with the outputs that they had. */
 export function keepSteps(
   plan: Plan,
@@ -91,8 +105,7 @@ export function keepSteps(
   let { inlineBytes } = run;
   for (const id of plan.order) {
     const step = before.steps[id];
-    const isKept = step && !again.has(id) && (step.state === "SUCCEEDED" || step.state === "SKIPPED");
-    if (!isKept || !isStepSettled(step.state)) continue;
+    if (!step || again.has(id) || !isKept(plan, id, step.state)) continue;
     const { fan: _, jobId: __, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;

@@ -51,7 +51,8 @@ function runLines(): readonly string[] {
 }
 
 const WAITS_FOR: Readonly<Record<(typeof JOB_STATES)[number], string>> = {
-  PENDING: "the safety kernel's verdict; the sweeper asks again at the time that stands on the job",
+  PENDING:
+    "the safety kernel's verdict; a step: its delay, or a slot for its run. The sweeper asks again at the time that stands on the job",
   APPROVAL_REQUIRED: "a human's decision; when the approval expires it ends as TIMEOUT, with a dead letter",
   SCHEDULED: "room in its topic's window, in turn between the orgs; the sweeper drains what nobody drained",
   DISPATCHED: "a result; at the attempt's deadline it counts as lost",

@@ -164,3 +164,32 @@ describe("many open children", () => {
     expect(await plant.run(resumeRun(flow, who(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
   });
 });
+
+test("people who want different things at once are each told what became of the run", async () => {
+  const plant = new RunPlant();
+  const flows = [(await plant.control("c1")).flow, (await plant.control("c2")).flow] as const;
+  await plant.apply(flows[0], { id: "ask", steps: { ask: { type: "approval" } } });
+  const id = await plant.started(flows[0], "ask");
+  const wishes = [pauseRun, cancelRun, pauseRun, cancelRun, pauseRun];
+  const outcomes = await plant.run(Promise.all(wishes.map((wish, at) => wish(flows[at % 2] ?? flows[0], who(id)))));
+  expect(plant.runOf(id).state).toBe("CANCELLED");
+  for (const [at, outcome] of outcomes.entries()) {
+    if (wishes[at] === cancelRun) expect(outcome).toMatchObject({ state: "CANCELLED" });
+    // A pause that came too late has moved nothing.
+    else expect(outcome).toEqual({ kind: outcome.kind, state: outcome.kind === "ended" ? "CANCELLED" : "PAUSED" });
+  }
+  const events = plant.runOf(id).lines.map(({ event }) => event);
+  expect(events.filter((event) => event === "run_cancelled")).toHaveLength(1);
+});
+
+test("a paused run whose last step has ended concludes when it is resumed", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  await plant.apply(flow, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
+  const id = await plant.started(flow, "wait");
+  await plant.run(pauseRun(flow, who(id)));
+  await plant.pass(10_000);
+  expect(plant.runOf(id).state).toBe("PAUSED");
+  expect(plant.states(id)).toEqual({ wait: "SUCCEEDED" });
+  expect(await plant.run(resumeRun(flow, who(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
+});

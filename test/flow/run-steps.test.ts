@@ -208,7 +208,7 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
     const pay = worker("demo.echo", { input: 5 });
     await plant.apply(flow, {
       id: "pay",
-      steps: { pay, then: worker("demo.echo", { depends_on: ["pay"], input: 6 }) },
+      steps: { pay, ship: worker("demo.echo", { depends_on: ["pay"], input: 6 }) },
     });
     const [first, second] = [await plant.started(flow, "pay"), await plant.started(flow, "pay")];
     await plant.pass(5_000);
@@ -220,8 +220,8 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
     await plant.pass(5_000);
     expect(plant.runOf(first).state).toBe("SUCCEEDED");
     expect(plant.runOf(second)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
-    expect(plant.states(second)).toEqual({ pay: "DENIED", then: "CANCELLED" });
-    expect(worked).toEqual(["pay@1", "then@1"]);
+    expect(plant.states(second)).toEqual({ pay: "DENIED", ship: "CANCELLED" });
+    expect(worked).toEqual(["pay@1", "ship@1"]);
   });
 
   test("no more children are at work than the tenant may have jobs", async () => {

@@ -75,7 +75,7 @@ test("kill -9 of the embedded process after each commit of a run: every step end
   } finally {
     await worker.stop();
   }
-}, 300_000);
+}, 600_000);
 
 test("kill -9 of a control process on NATS and Redis: another one goes on with the run", async () => {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
@@ -106,7 +106,7 @@ test("kill -9 of a control process on NATS and Redis: another one goes on with t
     await worker.stop();
     await Promise.all([nats.stop(), redis.stop()]);
   }
-}, 300_000);
+}, 600_000);
 
 /** With no chance to tidy up. */
 async function killed({ child, ended }: UpProcess): Promise<void> {

@@ -66,7 +66,9 @@ function drawStrip(wave: Wave, place: Place): string[] {
     element("line", { x1: left, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
     text(fitted(wave.name, RIGHT - left, BOLD), { x: left, y: head, class: `n f${color}` }),
     text(fitted(wave.note, RIGHT - left - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
-    ...(wave.counts.length * binMs > across.high ? [text("goes on →", { x: RIGHT, y: foot - 6, anchor: "end" })] : []),
+    ...(wave.counts.length * binMs > across.high
+      ? [text("→", { x: RIGHT + 10, y: foot + 4, class: `n f${color}` })]
+      : []),
   ];
 }
 

@@ -142,7 +142,9 @@ function factsTable({ experiment, seed, seeds, centre }: Outcome, versions: Prov
     ["seeds", seeds === 1 ? String(seed) : `${seed} to ${seed + seeds - 1} (${centre} of ${seeds})`],
     ...Object.entries(versions),
   ];
-  const rows = facts.map(([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td>${escaped(value)}</td></tr>`);
+  const rows = facts.map(
+    ([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td class="words">${escaped(value)}</td></tr>`,
+  );
   return table("Seeds and versions", "", rows);
 }
 

@@ -25,7 +25,7 @@ export interface WavesPicture extends Captioned {
   readonly binMs: number;
   /** What is counted: `calls`. */
   readonly what: string;
-  /** What comes later than the next round number is cut off, and a mark says so. */
+  /** What comes later than the next round number is cut off, and an arrow says so. */
   readonly untilMs: number;
   readonly waves: readonly Wave[];
   readonly bands?: readonly Band[];

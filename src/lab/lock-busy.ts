@@ -1,0 +1,150 @@
+/**
+ * `cordum lab lock-busy`: many results of one run come at the same moment, and each needs the run's lock. What is set
+ * differently in each row is in `lock-busy-rows.ts`, the world in `lock-busy-world.ts`.
+ */
+import { experiment, type Row } from "./experiment.ts";
+import { lockBusyConclusions, lockBusyPictures } from "./lock-busy-report.ts";
+import type { ParamTable, ValuesOf } from "./params.ts";
+import type { Column } from "./report/grid.ts";
+
+export const KNOWN_ROWS = {
+  founding: "fixed 500 ms, no queue, each result for itself: as the system began",
+  founding_capped: "the same with its cap of 100 deliveries: who is not done by then becomes a dead letter",
+  hand_over: "each result for itself, 500 ms in the queue for the lock, then back with bounded jitter",
+  hand_over_patient: "each result for itself, in the queue until it is its turn (a minute at most)",
+  default: "as shipped: results that meet in one process share one turn of the lock, and wait in its queue",
+} as const;
+
+export type KnownRow = keyof typeof KNOWN_ROWS;
+
+const DEFAULT_ROWS = [
+  "founding",
+  "founding_capped",
+  "bounded:500ms:0.1",
+  "bounded:500ms:0.2",
+  "bounded:500ms:0.3",
+  "bounded:500ms:0.5",
+  "capped_exponential:1s:30s:500ms",
+  "full:1s:30s",
+  "decorrelated:500ms:30s",
+  "hand_over",
+  "hand_over_patient",
+  "default",
+] as const;
+
+/** Jitter much wider than the delay that it spreads: what that does to the last ones. */
+const WIDE_ROWS = ["bounded:500ms:0.9", "full:2500ms:5s"];
+
+const VARIANTS = ["bus", "gateway", "leaked", "wide"] as const;
+export type Variant = (typeof VARIANTS)[number];
+
+const COUNT = { kind: "number", unit: "", isWhole: true } as const;
+const MS = { kind: "number", unit: "ms", isWhole: false } as const;
+/** A for_each has no more. */
+const PER_RUN_MAX = 10_000;
+
+const PARAMS = {
+  contenders: { ...COUNT, default: 200, min: 1, max: 100_000, help: "results that come at the same moment" },
+  hotRuns: { ...COUNT, default: 1, min: 1, max: 10_000, help: "runs that they belong to, evenly" },
+  replicas: { ...COUNT, default: 3, min: 1, max: 10_000, help: "control planes that share the results" },
+  holdMs: { ...MS, default: 5, min: 0.1, max: 10_000, help: "how long the commit takes for which the lock is held" },
+  latencyMs: { ...MS, default: 0.1, min: 0.001, max: 1_000, help: "one way through the network, on average" },
+  policies: {
+    kind: "rows",
+    flag: "--policy",
+    default: DEFAULT_ROWS,
+    known: KNOWN_ROWS,
+    takesPolicies: true,
+    help: "the rows; a retry policy is one without queue and coalescing; may be given several times",
+  },
+  cap: {
+    kind: "choice",
+    choices: ["off", "on"],
+    default: "off",
+    help: "whether deliveries (100) and the patience for a busy lock (10 min) are limited, in all rows",
+  },
+  variant: {
+    kind: "choice",
+    choices: VARIANTS,
+    default: "bus",
+    help:
+      "bus: results come by the bus; gateway: over HTTP, which waits up to 3 s for the lock; leaked: the holder was killed, " +
+      "its lock lasts 30 s; wide: rows with very wide jitter besides",
+  },
+  binMs: { ...MS, default: 50, min: 1, max: 60_000, help: "arrivals are counted in bins of this width" },
+} as const satisfies ParamTable;
+
+type LockBusyParams = ValuesOf<typeof PARAMS>;
+
+const POLICY = [{ key: "policy", header: "row" }] as const;
+
+const WORK_COLUMNS: readonly Column[] = [
+  { path: "drain_ms", header: "drained after", unit: "ms", best: "least" },
+  { path: "ratio", header: "× ideal", unit: "", best: "least" },
+  { path: "busy_retries", header: "busy", unit: "", best: "least" },
+  { path: "attempts_per_acquisition", header: "attempts a turn", unit: "", best: "least" },
+  { path: "first_retry_success", header: "first retry won", unit: "", best: "most" },
+  { path: "returns.peak", header: "returns peak", unit: "", best: "least" },
+  { path: "returns.mean", header: "mean", unit: "", best: null },
+  { path: "deliveries_max", header: "deliveries", unit: "", best: "least" },
+  { path: "dead_lettered", header: "dead letters", unit: "", best: "least" },
+];
+
+const WAIT_COLUMNS: readonly Column[] = [
+  { path: "wait_ms.p50", header: "lock p50", unit: "ms", best: "least" },
+  { path: "wait_ms.p95", header: "p95", unit: "ms", best: "least" },
+  { path: "wait_ms.p99", header: "p99", unit: "ms", best: "least" },
+  { path: "result_latency_ms.p50", header: "result p50", unit: "ms", best: "least" },
+  { path: "result_latency_ms.p95", header: "p95", unit: "ms", best: "least" },
+  { path: "result_latency_ms.p99", header: "p99", unit: "ms", best: "least" },
+];
+
+export const LOCK_BUSY = experiment({
+  name: "lock-busy",
+  summary: "many results of one run at once: how they get its lock, one after another",
+  story:
+    "A run may be changed by one process at a time, so whoever brings a result needs the run's lock. When a wide fan-out " +
+    "comes home, hundreds of results want it at the same moment. One gets it; the others come back later. If all of them " +
+    "come back at the same later moment, again one gets it. The experiment lets them come, with the shipped locks, queues " +
+    "and retries, and looks at how long it takes until the last result is in and how much asking was in vain. The ideal is " +
+    "the time for which the lock has to be held at least: once for each result, or once for each batch where results " +
+    "share a turn.",
+  params: PARAMS,
+  seedsDefault: 1,
+  centre: "median",
+  check: ({ contenders, hotRuns }) => {
+    if (contenders < hotRuns) throw new Error(`--contenders ${contenders}: give at least one for each hot run`);
+    if (contenders / hotRuns <= PER_RUN_MAX) return;
+    const runs = Math.ceil(contenders / PER_RUN_MAX);
+    throw new Error(`--contenders ${contenders}: a run has at most ${PER_RUN_MAX}; give --hot-runs ${runs} or more`);
+  },
+  run: runAll,
+  tables: [
+    { kind: "rows", title: "until the last result is in, and what it takes", keys: POLICY, columns: WORK_COLUMNS },
+    { kind: "rows", title: "how long a result waits", keys: POLICY, columns: WAIT_COLUMNS },
+  ],
+  pictures: lockBusyPictures,
+  conclusions: lockBusyConclusions,
+});
+
+async function runAll(seed: number, params: LockBusyParams, note: (share: number) => void): Promise<readonly Row[]> {
+  const [{ settingsOf }, { setStage }, { runRow }] = await Promise.all([
+    import("./lock-busy-rows.ts"),
+    import("./lock-busy-stage.ts"),
+    import("./lock-busy-world.ts"),
+  ]);
+  const { contenders, hotRuns, replicas, holdMs, latencyMs, binMs } = params;
+  const variant = params.variant as Variant;
+  const names = [...new Set([...params.policies, ...(variant === "wide" ? WIDE_ROWS : [])])];
+  const isLeased = variant === "gateway";
+  const stage = await setStage({ seed, contenders, hotRuns, isLeased, settings: settingsOf("default", true) });
+  const rows: Row[] = [];
+  for (const policy of names) {
+    const settings = settingsOf(policy, params.cap === "on");
+    const order = { seed, settings, replicas, holdMs, latencyMs, binMs, variant };
+    const { figures, series } = await runRow(stage, order);
+    rows.push({ key: { policy }, figures, ...(series === undefined ? {} : { series }) });
+    note(rows.length / names.length);
+  }
+  return rows;
+}
