@@ -20,7 +20,16 @@ import { Process } from "../sim/process.ts";
 import { SeededRandom } from "../sim/random.ts";
 import { openNet, type SimNet, simWorld } from "../sim/world.ts";
 import type { World } from "../world.ts";
-import { BESIDE, type Caller, callAll, callBeside, type ClientOrder, ORG, WORKFLOWS } from "./admission-clients.ts";
+import {
+  type Answered,
+  BESIDE,
+  type Caller,
+  type ClientOrder,
+  callAll,
+  callBeside,
+  ORG,
+  WORKFLOWS,
+} from "./admission-clients.ts";
 import { ALLOWS } from "./lock-busy-stage.ts";
 import { OneServer } from "./one-server.ts";
 
@@ -37,8 +46,8 @@ export interface AdmissionOrder extends ClientOrder {
 
 export interface AdmissionHistory {
   readonly callers: readonly Caller[];
-  /** How long each request of the other org took. */
-  readonly besideMs: readonly number[];
+  /** What became of the requests of the other org. */
+  readonly beside: readonly Answered[];
   /** When somebody asked for the org's lock or, without one, for its slot. */
   readonly asksMs: readonly number[];
   readonly fromMs: number;
@@ -70,13 +79,13 @@ export async function runAdmission(order: AdmissionOrder): Promise<AdmissionHist
   const watch = watchOpen(net);
   asksMs.length = 0;
   const fromMs = timeline.nowMs;
-  const besideMs: number[] = [];
-  callBeside(net, random.fork("beside"), flows, order, besideMs);
+  const beside: Answered[] = [];
+  callBeside(net, random.fork("beside"), flows, order, beside);
   const callers = callAll(net, random.fork("callers"), flows, order);
   await timeline.runUntilSettled(Promise.all(callers.map(({ done }) => done)), LIMIT_MS);
   await timeline.runUntil(Math.max(timeline.nowMs, fromMs + order.besideForMs + SETTLE_MS));
   if (watch.openMax() > LIMIT) throw new Error(`${watch.openMax()} runs were open at a limit of ${LIMIT}`);
-  return { callers, besideMs, asksMs, fromMs, openMax: watch.openMax() };
+  return { callers, beside, asksMs, fromMs, openMax: watch.openMax() };
 }
 
 /** Both workflows for both orgs, and every replica has compiled them. */
@@ -103,9 +112,11 @@ interface Seat {
 /** The world of a replica: its calls stand in line before the one server (2), and those for the org's key are noted. */
 function seen(world: World, { net, process, server, asksMs, isPolled }: Seat): World {
   const { timeline } = net;
+  const { serviceMs } = server;
   const inLine = async <T>(call: () => Promise<T>): Promise<T> => {
-    const waitMs = server.take(timeline.nowMs);
-    await new Promise<void>((resolve) => process.after(waitMs, resolve));
+    const aheadMs = server.take(timeline.nowMs) - serviceMs;
+    // Who is served at once waits for nobody; what his own turn takes is part of the way there and back.
+    if (aheadMs > 0) await new Promise<void>((resolve) => process.after(aheadMs, resolve));
     return call();
   };
   const slow = (store: Store): Partial<Store> => ({

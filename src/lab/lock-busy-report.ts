@@ -80,8 +80,8 @@ function wideSaid(find: (policy: string) => Summary | undefined): readonly strin
   const tail = (row: Summary): string =>
     `${spoken(figure(row, "result_latency_ms.p99"))} (p99) with ${plain(figure(row, "busy_retries"))} attempts in vain`;
   return [
-    `Wider is not better for the last ones: ±30 % ends at ${tail(bounded)}, ±90 % at ${tail(wide)}, anything up to 5 s at ` +
-      `${tail(full)}.`,
+    `What wider jitter does to the last ones: ±30 % ends at ${tail(bounded)}, ±90 % at ${tail(wide)}, anything up to 5 s ` +
+      `at ${tail(full)}.`,
   ];
 }
 

@@ -74,9 +74,15 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
     else publishAll(net, stage);
   });
   await timeline.runUntilSettled(probe.done, LIMIT_MS);
-  if (violations.found.length > 0) throw new Error(`a history that must not be: ${JSON.stringify(violations.found)}`);
-  if (net.bus.exhausted.length > 0) throw new Error(`the broker gave up on ${net.bus.exhausted.length} results`);
+  refuseBroken(net, violations, probe);
   return { ...probe.figures({ binMs: order.binMs, idealMs: idealOf(stage, order) }), probe, net };
+}
+
+/** (3) */
+function refuseBroken({ bus }: SimNet, { found }: Violations, { twice }: Probe): void {
+  if (found.length > 0) throw new Error(`a history that must not be: ${JSON.stringify(found)}`);
+  if (twice.length > 0) throw new Error(`${twice.length} results were applied twice, such as \`${twice[0]}\``);
+  if (bus.exhausted.length > 0) throw new Error(`the broker gave up on ${bus.exhausted.length} results without a word`);
 }
 
 /**

@@ -185,7 +185,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
     },
     run: { deadlineMs: Math.round(random.logarithmic(60_000, 240_000)) },
     // Longer than a job's own patience; not a week, through which idle processes would have to be followed.
-    retention: { jobsMs: 30 * 3_600_000, runsMs: 30 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
+    retention: { jobsMs: 30 * 3_600_000, runsMs: 20 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
     approval: { expiresMs: Math.round(random.logarithmic(5_000, 40_000)) },
     safety: {
       ...settings.safety,

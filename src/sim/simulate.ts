@@ -192,5 +192,5 @@ const STEP_MS = 2_500;
 const EVENTS_MAX_BASE = 500_000;
 const EVENTS_MAX_PER_JOB = 1_000;
 const JOBS_PER_RUN = 5;
-/** A workflow that was deleted is looked at again when the last of its runs may have gone. */
-const RETENTIONS = 3.5;
+/** A workflow that was deleted is looked at again when the last of its runs may have gone: after twice their time. */
+const RETENTIONS = 2;

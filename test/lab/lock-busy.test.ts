@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import { figureAt, outcomeDocument, type Row, runExperiment } from "../../src/lab/experiment.ts";
+import { LOCK_BUSY, type Variant } from "../../src/lab/lock-busy.ts";
+import { settingsOf } from "../../src/lab/lock-busy-rows.ts";
+import { type Stage, setStage } from "../../src/lab/lock-busy-stage.ts";
+import { type History, runRow } from "../../src/lab/lock-busy-world.ts";
+import { JOBS } from "../../src/model/job.ts";
+import { RUNS } from "../../src/model/run.ts";
+
+const SEED = 7;
+const ROWS = ["founding", "bounded:500ms:0.3", "full:1s:30s", "hand_over", "hand_over_patient", "default"];
+
+describe("what comes out", () => {
+  test("one seed has one document, and another seed another", async () => {
+    const typed = {
+      contenders: "30",
+      hotRuns: "2",
+      policies: ["founding", "bounded:500ms:0.3", "hand_over", "default"],
+    };
+    const text = async (seed: number) =>
+      JSON.stringify(
+        outcomeDocument(await runExperiment(LOCK_BUSY, { seed, seeds: 1, params: LOCK_BUSY.read(typed) })),
+      );
+    const first = await text(SEED);
+    expect(await text(SEED)).toBe(first);
+    expect(await text(SEED + 1)).not.toBe(first);
+    expect(JSON.parse(first)).toMatchObject({
+      experiment: "lock-busy",
+      params: { contenders: 30, hot_runs: 2, cap: "off" },
+      results: [{ policy: "founding", arrivals: { bin_ms: 50 } }, {}, {}, { policy: "default", busy_retries: 0 }],
+    });
+  });
+
+  test("chance beats a fixed delay, a queue beats chance, and sharing a turn beats all of them", async () => {
+    const stage = await stageOf(120);
+    const drains: number[] = [];
+    for (const row of ["founding", "bounded:500ms:0.3", "hand_over_patient", "default"]) {
+      drains.push(figure(await history(stage, row), "drain_ms"));
+    }
+    const [founding = 0, bounded = 0, queue = 0, shared = 0] = drains;
+    expect(founding).toBeGreaterThan(10 * bounded);
+    expect(bounded).toBeGreaterThan(1.5 * queue);
+    expect(queue).toBeGreaterThan(5 * shared);
+  });
+
+  test("in the queue everybody asks once, and little is lost between two holders", async () => {
+    const queue = await history(await stageOf(100), "hand_over_patient", { latencyMs: 0.05 });
+    expect(figure(queue, "attempts_per_acquisition")).toBe(1);
+    expect(figure(queue, "busy_retries")).toBe(0);
+    expect(figure(queue, "ratio")).toBeGreaterThanOrEqual(1);
+    expect(figure(queue, "ratio")).toBeLessThan(1.1);
+  });
+
+  test("the ideal is a turn for each result of a run, or the batches of each replica", async () => {
+    const stage = await stageOf(90, 2);
+    expect(figure(await history(stage, "hand_over_patient", { holdMs: 4 }), "ideal_ms")).toBe(45 * 4);
+    // 45 on three replicas are 15 each: less than one commit takes in.
+    expect(figure(await history(stage, "default", { holdMs: 4 }), "ideal_ms")).toBe(3 * 4);
+  });
+});
+
+describe("every result is applied once, and no lock has two holders", () => {
+  test.each<Variant>(["bus", "gateway", "leaked"])("variant %s", async (variant) => {
+    const stage = await stageOf(60, 2, variant === "gateway");
+    for (const row of ROWS) {
+      const seen = await history(stage, row, { variant });
+      expect(figure(seen, "applied"), row).toBe(60);
+      expect(figure(seen, "dead_lettered"), row).toBe(0);
+      for (const id of stage.runIds) expect(seen.net.store.load(RUNS, id)?.value.state, row).toBe("SUCCEEDED");
+      const states = [...seen.net.store.rows(JOBS)].map(({ value }) => value.state);
+      expect(states, row).toEqual(Array.from({ length: 60 }, () => "SUCCEEDED"));
+    }
+  });
+
+  test("a holder that was killed keeps everybody waiting for the time of its lock, and no longer than it must", async () => {
+    const stage = await stageOf(40);
+    for (const row of ["bounded:500ms:0.3", "default"]) {
+      const seen = await history(stage, row, { variant: "leaked" });
+      expect(figure(seen, "wait_ms.p50"), row).toBeGreaterThan(29_000);
+      expect(figure(seen, "ratio"), row).toBeLessThan(1.2);
+    }
+  });
+});
+
+describe("the redelivery cap", () => {
+  test("makes dead letters of those who came back in step too often, and of nobody else", async () => {
+    const stage = await stageOf(300);
+    const capped = await history(stage, "founding_capped");
+    const dead = figure(capped, "dead_lettered");
+    expect(dead).toBeGreaterThan(0);
+    expect(figure(capped, "applied")).toBe(300 - dead);
+    expect(figure(capped, "deliveries_max")).toBe(90);
+    const spread = await history(stage, "bounded:500ms:0.3", { isCapped: true });
+    expect(figure(spread, "dead_lettered")).toBe(0);
+    expect(figure(spread, "applied")).toBe(300);
+  });
+});
+
+describe("what is refused", () => {
+  test.each([
+    ["more results than runs can have", { contenders: "20001", hotRuns: "2" }, "give --hot-runs 3 or more"],
+    ["runs without results", { contenders: "2", hotRuns: "3" }, "at least one for each hot run"],
+  ])("%s", async (_what, typed, message) => {
+    const run = async () => runExperiment(LOCK_BUSY, { seed: 1, seeds: 1, params: LOCK_BUSY.read(typed) });
+    await expect(run()).rejects.toThrow(message);
+  });
+});
+
+function stageOf(contenders: number, hotRuns = 1, isLeased = false): Promise<Stage> {
+  return setStage({ seed: SEED, contenders, hotRuns, isLeased, settings: settingsOf("default", true) });
+}
+
+interface Wish {
+  readonly variant?: Variant;
+  readonly latencyMs?: number;
+  readonly holdMs?: number;
+  readonly isCapped?: boolean;
+}
+
+function history(stage: Stage, row: string, wish: Wish = {}): Promise<History> {
+  const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false } = wish;
+  const settings = settingsOf(row, isCapped);
+  return runRow(stage, { seed: SEED, settings, replicas: 3, holdMs, latencyMs, binMs: 50, variant });
+}
+
+function figure({ figures }: Pick<Row, "figures">, path: string): number {
+  return figureAt(figures, path) ?? Number.NaN;
+}
