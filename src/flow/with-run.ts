@@ -1,5 +1,5 @@
 import type { Job } from "../model/job.ts";
-import type { Run } from "../model/run.ts";
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Guard, Put, Versioned } from "../ports/store.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
@@ -72,7 +72,9 @@ async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
 async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
   const { ttlMs, engineWaitMs, gatewayWaitMs } = flow.settings.current.runLock;
   const waitMs = path === "engine" ? engineWaitMs : gatewayWaitMs;
+  const present = lookAt(flow, runId);
   return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path }, async (lease) => {
+    await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
     const { clock } = flow.world;
     const untilMs = clock.now() + HOLD_MS_MAX;
@@ -84,6 +86,21 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
     }
     return hasMore && !lease.signal.aborted && !flow.desk.isClosed;
   });
+}
+
+/**
+ * The run as it is now, where others may have written it since: asked for together with the lock, so that it costs no
+ * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says.
+ */
+function lookAt(flow: Flow, runId: string): (isOld: boolean) => Promise<void> {
+  const { locks, store } = flow.world;
+  if (!locks.isShared) return async () => {};
+  flow.runs.forgetRun(runId);
+  const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
+  return async (isOld) => {
+    const found = isOld ? null : await early;
+    if (found && !isRunFinal(found.value.state)) flow.runs.rememberRun(found);
+  };
 }
 
 /** Whatever goes wrong with a batch goes wrong for each in it. */

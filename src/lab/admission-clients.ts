@@ -64,6 +64,7 @@ export function callBeside(
   { besidePerS, besideForMs }: ClientOrder,
   answers: Answered[],
 ): void {
+  if (besidePerS <= 0) return;
   const { timeline } = net;
   const endMs = timeline.nowMs + besideForMs;
   let count = 0;

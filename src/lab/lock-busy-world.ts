@@ -13,7 +13,7 @@ import { RUNS } from "../model/run.ts";
 import type { Locks } from "../ports/locks.ts";
 import type { Store } from "../ports/store.ts";
 import type { Settings } from "../settings.ts";
-import { withLocks, withStore } from "../sim/decorators.ts";
+import { type Decorator, withLocks, withStore } from "../sim/decorators.ts";
 import { CALM } from "../sim/faults.ts";
 import { LockWatch } from "../sim/lock-watch.ts";
 import { Process } from "../sim/process.ts";
@@ -36,6 +36,8 @@ export interface RowOrder {
   readonly latencyMs: number;
   readonly binMs: number;
   readonly variant: Variant;
+  /** A bug, to see that it is found. */
+  readonly plant?: Decorator;
 }
 
 export interface History extends Omit<Row, "key"> {
@@ -58,7 +60,8 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   const flows: Flow[] = [];
   for (let index = 0; index < order.replicas; index += 1) {
     const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
-    const world = watch.around(simWorld(net, process, { safety: "local" }), process);
+    const { plant = (sound) => sound } = order;
+    const world = watch.around(plant(simWorld(net, process, { safety: "local" })), process);
     flows.push(openFlow(seen(world, process, probe, order.holdMs, net), { current: settings }));
   }
   await timeline.runUntilSettled(Promise.all(flows.map(startControl)));

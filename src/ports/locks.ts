@@ -15,6 +15,8 @@
  * 6. A failure of the backend is thrown. It never means "go on without the lock", nor "busy".
  */
 export interface Locks {
+  /** Whether other processes may hold them: what this one wrote under a lock may be old by the next time it has it. */
+  readonly isShared: boolean;
   acquire(request: LockRequest): Promise<Acquired>;
   /** The keys that are held or waited for, most waiters first. */
   list(limit: number): Promise<readonly LockView[]>;

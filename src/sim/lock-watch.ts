@@ -17,6 +17,7 @@ export class LockWatch {
 
   around(world: World, process: Process): World {
     const locks: Locks = {
+      isShared: world.locks.isShared,
       list: (limit) => world.locks.list(limit),
       acquire: async (request) => {
         const acquired = await world.locks.acquire(request);

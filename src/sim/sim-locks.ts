@@ -13,6 +13,7 @@ import type { Process } from "./process.ts";
 
 /** Locks as one process sees them: it asks, waits for the hand-over, renews, and notices when a lease is lost. */
 export class SimLocks implements Locks {
+  readonly isShared = true;
   readonly #net: Network;
   readonly #server: LockServer;
   readonly #process: Process;

@@ -11,6 +11,7 @@ import type { Random } from "../ports/random.ts";
  * 3. Waiters live exactly as long as this process does, so they need no lease of their own.
  */
 export class EmbeddedLocks implements Locks {
+  readonly isShared = false;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #nextFence: () => number;

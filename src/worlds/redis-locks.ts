@@ -18,6 +18,7 @@ import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
  * 3. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
  */
 export class RedisLocks implements Locks {
+  readonly isShared = true;
   readonly #pipe: RedisPipe;
   readonly #prefix: string;
   readonly #random: Random;

@@ -6,6 +6,7 @@ import { type Stage, setStage } from "../../src/lab/lock-busy-stage.ts";
 import { type History, runRow } from "../../src/lab/lock-busy-world.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { RUNS } from "../../src/model/run.ts";
+import { withLocks } from "../../src/sim/decorators.ts";
 
 const SEED = 7;
 const ROWS = ["founding", "bounded:500ms:0.3", "full:1s:30s", "hand_over", "hand_over_patient", "default"];
@@ -80,6 +81,27 @@ describe("every result is applied once, and no lock has two holders", () => {
       expect(figure(seen, "ratio"), row).toBeLessThan(1.2);
     }
   });
+});
+
+test("a lock with two holders is no history to draw figures from", async () => {
+  const stage = await stageOf(20);
+  const settings = settingsOf("bounded:500ms:0.3", false);
+  // Whoever asks gets a lock of its own.
+  let asked = 0;
+  const plant = withLocks((locks) => ({
+    acquire: async (request) => {
+      const key = `${request.key} ${asked++}`;
+      const acquired = await locks.acquire({ ...request, key });
+      if (acquired.kind === "busy") return acquired;
+      const { lease } = acquired;
+      const { token, fence, waitedMs, attempts, signal } = lease;
+      const release = () => lease.release();
+      return { kind: "held", lease: { key: request.key, token, fence, waitedMs, attempts, signal, release } };
+    },
+  }));
+
+  const order = { seed: SEED, settings, replicas: 3, holdMs: 5, latencyMs: 0.1, binMs: 50, variant: "bus" } as const;
+  await expect(runRow(stage, { ...order, plant })).rejects.toThrow("two_holders");
 });
 
 describe("the redelivery cap", () => {
