@@ -45,7 +45,7 @@ const PARAMS = {
   latencyMs: { ...FINE_MS, default: 0.2, min: 0.01, help: "one way through the network, on average" },
   storeMs: {
     ...FINE_MS,
-    default: 0.04,
+    default: 0.05,
     help: "what one call costs the server of records and locks, which does one at a time",
   },
   otherRate: {
@@ -53,7 +53,7 @@ const PARAMS = {
     default: 40,
     help: "what the other org asks for beside",
   },
-  otherForMs: { ...MS, default: 3_000, min: 1_000, help: "for how long it does, from the burst on" },
+  otherForMs: { ...MS, default: 2_000, min: 1_000, help: "for how long it does, from the burst on" },
   part: {
     kind: "choice",
     choices: ["both", "grid", "sweep"],

@@ -7,6 +7,10 @@ import type { Band, Line, Picture } from "./report/picture.ts";
 export const DEFAULT_POLICY = "full:1s:30s";
 const CAPPED_POLICY = "capped_exponential:1s:30s:500ms";
 const FOUNDING_POLICY = "fixed:5s";
+const LOADS = [
+  { load: "burst", name: "after a burst" },
+  { load: "steady", name: "under a steady load" },
+] as const;
 /** The pictures of waves begin so long before the kernel is back. */
 export const LEAD_MS = 30_000;
 
@@ -135,15 +139,17 @@ function herdSaid(outcome: Outcome): readonly string[] {
 }
 
 function breakerSaid(outcome: Outcome): readonly string[] {
-  const row = (breaker: string) => find(outcome, { load: "steady", mode: "closed", policy: DEFAULT_POLICY, breaker });
-  const [off, on] = [row("off"), row("on")];
-  if (off === undefined || on === undefined) return [];
   const checks = (one: Summary) => plain(figureAt(one.figures, "pressure.checks_per_s") ?? 0, 2);
-  return [
-    `The breaker spares a kernel that is away: ${checks(on)} checks a second instead of ${checks(off)} under the steady load. ` +
-      `The price is that its return is noticed later: the first answer comes after ${recoverySaid(on)} instead of ` +
-      `${recoverySaid(off)}, and the queue is drained after ${drainSaid(on)} instead of ${drainSaid(off)}.`,
-  ];
+  return LOADS.flatMap(({ load, name }) => {
+    const row = (breaker: string) => find(outcome, { load, mode: "closed", policy: DEFAULT_POLICY, breaker });
+    const [off, on] = [row("off"), row("on")];
+    if (off === undefined || on === undefined) return [];
+    return [
+      `The breaker, ${name}: a kernel that is away gets ${checks(on)} checks a second instead of ${checks(off)}. Its return is ` +
+        `noticed after ${recoverySaid(on)} instead of ${recoverySaid(off)}, and the queue is drained after ${drainSaid(on)} ` +
+        `instead of ${drainSaid(off)}.`,
+    ];
+  });
 }
 
 function leaseSaid(outcome: Outcome): readonly string[] {

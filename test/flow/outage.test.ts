@@ -10,11 +10,8 @@ import { newJob } from "../../src/jobs/life.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
 import { AUDIT_PAGES, auditPagesOf } from "../../src/model/audit.ts";
 import { BREAKERS, SAFETY_BREAKER } from "../../src/model/breaker.ts";
-import { JOBS, type Job } from "../../src/model/job.ts";
+import type { Job } from "../../src/model/job.ts";
 import { put } from "../../src/ports/store.ts";
-import { parsePolicy } from "../../src/retry/policies.ts";
-import type { Settings } from "../../src/settings.ts";
-import { spreadOf } from "../system/spread.ts";
 import { Plant } from "./plant.ts";
 
 /** When requests arrived at the kernel, and while it felt how. */
@@ -24,34 +21,7 @@ function listen({ kernel, bench }: Plant): { readonly atMs: number; readonly hea
   return asked;
 }
 
-const jobs = (plant: Plant): readonly Job[] => [...plant.bench.net.store.rows(JOBS)].map(({ value }) => value);
-const countOf = (plant: Plant, state: Job["state"]): number => jobs(plant).filter((job) => job.state === state).length;
 const breakerOf = (plant: Plant) => plant.bench.net.store.load(BREAKERS, SAFETY_BREAKER)?.value;
-
-function withPolicy(policy: string): Settings {
-  const settings = defaultSettings();
-  const { budget } = settings.retry.safety_unavailable;
-  return { ...settings, retry: { ...settings.retry, safety_unavailable: { policy: parsePolicy(policy), budget } } };
-}
-
-/** So many jobs, three processes, a kernel that is away for a minute. */
-async function sitOut(settings: Settings, health: "refuses" | "hangs", count: number, seed = 1) {
-  const plant = new Plant(settings, seed);
-  plant.kernel.health = health;
-  const asked = listen(plant);
-  const { flow } = await plant.control("c1", "remote");
-  for (const name of ["c2", "c3"]) await plant.control(name, "remote");
-  let worked = 0;
-  for (const worker of ["w1", "w2"]) await plant.worker(worker, ["demo.echo"], async () => worked++, 1_000);
-  const submission = anySubmission();
-  await plant.run(Promise.all(Array.from({ length: count }, () => admit(flow, submission))));
-  await plant.pass(60_000);
-  const meanwhile = { worked, pending: countOf(plant, "PENDING"), calls: asked.length };
-  plant.kernel.health = "up";
-  await plant.pass(60_000);
-  const answered = asked.filter((ask) => ask.health === "up").map(({ atMs }) => atMs);
-  return { plant, answered, meanwhile, worked: () => worked };
-}
 
 test("the breaker follows a store that went back: it does not stay open for ever", async () => {
   const plant = new Plant();
@@ -71,39 +41,6 @@ test("the breaker follows a store that went back: it does not stay open for ever
   expect(flow.safety.breaker.kind).toBe("closed");
   expect(worked).toBe(10);
 });
-
-describe("jobs wait while the kernel is away for a minute", () => {
-  test("5,000: nothing goes out meanwhile, everything afterwards", async () => {
-    const { plant, meanwhile, worked } = await sitOut(defaultSettings(), "hangs", 5_000);
-    expect(meanwhile).toMatchObject({ worked: 0, pending: 5_000 });
-    expect(countOf(plant, "SUCCEEDED")).toBe(5_000);
-    expect(worked()).toBe(5_000);
-    // Without a breaker each job would have asked about five times: the first window of calls, then probes.
-    expect(meanwhile.calls).toBeLessThan(1_000);
-  }, 120_000);
-
-  test("the checks come as spread as a stream of chance, on the mean of five outages", async () => {
-    let ratios = 0;
-    for (const seed of [1, 2, 3, 4, 5]) {
-      const { answered } = await sitOut(defaultSettings(), "hangs", 1_000, seed);
-      const { peakToMean, poisson } = spreadOf(sinceRecovery(answered), 15_000);
-      ratios += peakToMean / poisson;
-    }
-    expect(ratios / 5).toBeLessThanOrEqual(1.3);
-  }, 120_000);
-
-  test("a fixed delay brings them back as a wave: the measure does show it", async () => {
-    const { answered } = await sitOut(withPolicy("fixed:5s"), "refuses", 1_000);
-    const { peakToMean, poisson } = spreadOf(sinceRecovery(answered), 15_000);
-    expect(peakToMean).toBeGreaterThan(1.3 * poisson);
-  }, 120_000);
-});
-
-/** From the moment on at which the first probe was answered. */
-function sinceRecovery(times: readonly number[]): readonly number[] {
-  const fromMs = (times[0] ?? 0) + 10;
-  return times.filter((atMs) => atMs >= fromMs);
-}
 
 describe("the breaker is shared", () => {
   test("L27: timeouts of one process open it, and spare the others", async () => {
