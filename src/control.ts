@@ -41,7 +41,7 @@ const SCHEDULE: Station = { name: "schedule", about: accountIn, handle: schedule
 const FINISH: Station = { name: "finish", about: accountIn, handle: finishOne };
 
 /** Whatever becomes of the result: the worker is no longer busy with it. */
-function finishOne(flow: Flow, packet: Packet): Promise<void> {
+function finishOne(flow: Flow, packet: Packet, attempt: number): Promise<void> {
   if (packet.body.kind === "job_result") flow.roster.answered(packet.body.jobId);
-  return finish(flow, packet);
+  return finish(flow, packet, attempt);
 }

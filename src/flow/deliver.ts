@@ -32,7 +32,8 @@ export interface Station {
   readonly name: string;
   /** The record that the message is about: its failures share one account. */
   about(packet: Packet): string;
-  handle(flow: Flow, packet: Packet): Promise<void>;
+  /** `attempt`: the how manieth time this message comes, from 1. */
+  handle(flow: Flow, packet: Packet, attempt: number): Promise<void>;
 }
 
 /** The account of a packet that is about a job; empty for one that is about nothing but itself. */
@@ -65,7 +66,7 @@ async function attempt(flow: Flow, station: Station, delivery: Delivery): Promis
     };
   }
   try {
-    await station.handle(flow, content.packet);
+    await station.handle(flow, content.packet, delivery.attempt);
     if (delivery.attempt > 1 || delivery.id !== originalId(delivery.id)) {
       await closeAccount(flow, station.about(content.packet) || originalId(delivery.id));
     }

@@ -14,7 +14,7 @@ import { type RunPath, tellRun } from "./with-run.ts";
  * Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter; a run goes on with
  * it (stations `with-run`, `advance-run`).
  */
-export async function finish(flow: Flow, packet: Packet): Promise<void> {
+export async function finish(flow: Flow, packet: Packet, attempt = 1): Promise<void> {
   const result = resultIn(packet);
   await untilFresh(`job \`${result.jobId}\``, async () => {
     const recalled = flow.desk.recallSent(result.jobId);
@@ -26,7 +26,7 @@ export async function finish(flow: Flow, packet: Packet): Promise<void> {
       const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
       flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
     }
-    return (await settle(flow, found, next)) ? undefined : "stale";
+    return (await settle(flow, found, next, [], { attempt })) ? undefined : "stale";
   });
 }
 
@@ -39,11 +39,18 @@ export async function settle(
   found: Versioned<Job>,
   next: Job,
   besides: readonly Put[] = [],
-  { guards = [], path = "engine" }: { readonly guards?: readonly Guard[]; readonly path?: RunPath } = {},
+  { guards = [], path = "engine", attempt = 1 }: SettleOptions = {},
 ): Promise<boolean> {
   if (!next.step || !isFinal(next.state)) return settleAlone(flow, found, next, besides, guards);
   const key = { org: next.org, runId: next.step.runId, path };
-  return (await tellRun(flow, key, { kind: "job", found, next, besides, guards })).kind === "done";
+  return (await tellRun(flow, key, { kind: "job", found, next, besides, guards, attempt })).kind === "done";
+}
+
+export interface SettleOptions {
+  readonly guards?: readonly Guard[];
+  readonly path?: RunPath;
+  /** How often this has been tried, from 1: where the run's lock is busy, the delay before the next try follows from it. */
+  readonly attempt?: number;
 }
 
 /** A job that is of no run, does not end, or has outlived its run. */

@@ -1,6 +1,8 @@
 import type { Job } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Guard, Put, Versioned } from "../ports/store.ts";
+import { intentOf, retryAfter } from "../retry/contract.ts";
+import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { Flow } from "./flow.ts";
@@ -26,6 +28,7 @@ export type News =
       readonly next: Job;
       readonly besides: readonly Put[];
       readonly guards: readonly Guard[];
+      readonly attempt: number;
     }
   | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
 
@@ -64,9 +67,22 @@ async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
     } catch (error) {
       // What is left to be done then is due soon: the run says so itself (`dueMs`).
       hasMore = false;
-      for (const { reject } of flow.runs.take(queue, Number.POSITIVE_INFINITY)) reject(error);
+      for (const { news, reject } of flow.runs.take(queue, Number.POSITIVE_INFINITY))
+        reject(ownDelay(flow, error, news));
     }
   } while (hasMore || !flow.runs.leave(queue));
+}
+
+/** Those who found the lock busy together do not come back together: each draws a delay of its own. */
+function ownDelay(flow: Flow, error: unknown, news: News): unknown {
+  const intent = intentOf(error);
+  if (intent.kind !== "retry" || intent.retryClass !== "lock_busy" || news.kind !== "job") return error;
+  const { policy } = flow.settings.current.retry.lock_busy;
+  return retryAfter(
+    error,
+    nextDelay(policy, news.attempt, () => flow.world.random.next()),
+    "lock_busy",
+  );
 }
 
 async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {

@@ -29,15 +29,18 @@ export function admissionPictures(outcome: Outcome): readonly Picture[] {
       samples: servers.map(({ key, series }) => ({ name: String(key.policy), values: series.requests_ms ?? [] })),
     },
     {
-      kind: "distribution",
-      name: "waits",
-      title: "How long those waited who got in",
+      kind: "lines",
+      name: "let-in",
+      title: `Who of ${plain(most)} callers got in, and when`,
       sentence:
-        "Each line shows the callers that were let in, by when: clients that all come back at the same moment find the slots " +
-        "taken by the first of them, and free while nobody asks.",
-      x: { label: "time until a caller is let in", unit: "ms", isLog: true },
-      of: "callers that got in",
-      samples: clients.map(({ key, series }) => ({ name: `client ${key.client}`, values: series.waits_ms ?? [] })),
+        "Each step up is somebody who was let in: clients that all come back at the same moment find the slots taken by the " +
+        "first of them, and the slots stand empty while nobody asks.",
+      x: { label: "time since the burst", unit: "ms" },
+      y: { label: "callers let in so far", unit: "" },
+      lines: clients.map(({ key, series }) => ({
+        name: `client ${key.client}`,
+        points: stepsOf(series.waits_ms ?? []),
+      })),
     },
   ];
 }
@@ -45,6 +48,17 @@ export function admissionPictures(outcome: Outcome): readonly Picture[] {
 export function admissionConclusions(outcome: Outcome): readonly string[] {
   const grid = outcome.rows.filter(({ key }) => key.part === "grid");
   return [...serverSaid(grid), ...clientSaid(grid), ...sweepSaid(outcome)];
+}
+
+/** How many there were by then; `sorted` from the first on. */
+function stepsOf(sorted: readonly number[]): readonly (readonly [number, number])[] {
+  return [
+    [0, 0],
+    ...sorted.flatMap((atMs, index): [number, number][] => [
+      [atMs, index],
+      [atMs, index + 1],
+    ]),
+  ];
 }
 
 function burst(rows: readonly Summary[], pick: (...values: number[]) => number): number {

@@ -41,7 +41,7 @@ export async function admissionRow(wish: CellWish, aloneMs: readonly number[]): 
     series: {
       arrivals: binned(history.asksMs, binMs, history.fromMs),
       requests_ms: thinned(history.callers.flatMap(({ answers }) => answers.map(({ tookMs }) => tookMs))),
-      waits_ms: thinned(waitsOf(history)),
+      waits_ms: waitsOf(history).toSorted((a, b) => a - b),
     },
   };
 }

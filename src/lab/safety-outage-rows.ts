@@ -15,6 +15,7 @@ export interface RowWish extends Omit<OutageOrder, "settings"> {
 
 export async function outageRow(wish: RowWish): Promise<Row> {
   const settings = settingsFrom({
+    ...ROOM,
     "retry.safety_unavailable.policy": wish.policy,
     ...(wish.hasBreaker ? {} : { "safety.breaker.failures": NEVER }),
   });
@@ -93,6 +94,8 @@ function thinned(values: readonly number[]): readonly number[] {
   return sorted.filter((_, index) => index % every === 0);
 }
 
+/** Nothing but the kernel is to be waited for: no window, and no attempt that counts as lost. */
+const ROOM = { "dispatch.window_max": 100_000, "dispatch.deadline_ms": 24 * 3_600_000 } as const;
 const NEVER = 1_000_000_000;
 /** The control planes have settled, and a lease that is open has been heard of. */
 const IDLE_MS = 10_000;

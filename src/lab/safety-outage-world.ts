@@ -1,8 +1,8 @@
 /**
  * One row of `cordum lab safety-outage`: jobs come while the safety kernel is away, and it comes back, on virtual time.
  *
- * 1. Each replica is the shipped control plane (`openFlow`, `startControl`) with a kernel elsewhere; a shipped worker does
- *    what is let out. Invented is only the world round them.
+ * 1. Each replica is the shipped control plane (`openFlow`, `startControl`) with a kernel elsewhere. Invented is only the
+ *    world round them: a kernel, and a worker that takes whatever is let out.
  * 2. Nothing is let out while the kernel is away unless a lease is open; what a lease let out carries its labels. Else the
  *    experiment fails: figures of a broken history say nothing.
  */
@@ -18,7 +18,7 @@ import { Process } from "../sim/process.ts";
 import { SeededRandom } from "../sim/random.ts";
 import type { Kernel } from "../sim/sim-safety.ts";
 import { openNet, type SimNet, simWorld } from "../sim/world.ts";
-import { startWorker } from "../worker/worker.ts";
+import { workSubject } from "../wire/subjects.ts";
 import { SlowKernel } from "./safety-outage-kernel.ts";
 import { Lag } from "./safety-outage-lag.ts";
 
@@ -101,9 +101,10 @@ async function startAll(net: SimNet, random: SeededRandom, kernel: SlowKernel, o
   }
   await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
   const process = new Process(timeline, "worker", random.fork("worker"));
-  const options = { id: "worker", topics: [TOPIC], concurrency: WORKER_SLOTS, handle: async () => null };
-  await timeline.runUntilSettled(startWorker(simWorld(net, process, { safety: "remote" }), options));
-  // The worker has been heard of, and the replicas' sweeps are spread.
+  // It takes whatever is sent, and that is the end of it here: what becomes of a job later is another matter.
+  const taking = simWorld(net, process, { safety: "remote" }).bus.serve(workSubject(TOPIC), () => undefined);
+  await timeline.runUntilSettled(taking);
+  // The replicas' sweeps are spread.
   await timeline.runUntil(timeline.nowMs + SETTLE_MS);
   return flows;
 }
@@ -160,7 +161,6 @@ const NO_KERNEL: Kernel = {
   health: "up",
   timeoutMs: 1_000,
 };
-const WORKER_SLOTS = 10_000;
 const SETTLE_MS = 3_000;
 /** A row that has not drained by then never will. */
 const DRAIN_MS_MAX = 600_000;

@@ -2,7 +2,7 @@ import type { Job } from "../model/job.ts";
 import { type Fan, stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import { doneAtOnce, fail, inputOf, outputPtr, startOf } from "./begin-step.ts";
-import { type Draft, fault, tooLarge } from "./draft.ts";
+import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
 import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
 
@@ -48,6 +48,7 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
 
 function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
   const outputs: unknown[] = [];
+  let bytes = 0;
   for (const [index, item] of list.entries()) {
     const child = { item, index };
     const input = inputOf(draft, step, child);
@@ -61,6 +62,9 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
       return;
     }
     outputs.push(done.value);
+    // Each of them may be large: what cannot be kept is not heaped up first.
+    bytes += bytesOf(JSON.stringify(done.value ?? null));
+    if (bytes > draft.limits.blobBytesMax) break;
   }
   const output = draft.keep(outputs, outputPtr(draft, step));
   if (output) settleStep(draft, step, "SUCCEEDED", { output });

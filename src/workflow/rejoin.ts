@@ -39,9 +39,10 @@ export function rejoin(
   const steps: Record<string, StepRun> = {};
   for (const [id, known] of Object.entries(run.steps)) {
     if (id === ref.stepId) steps[id] = { ...restored, line: run.lineCount };
-    // What the end of the run has cut off begins as if it had never been asked for; its job stays as it ended.
+    // What the end of the run kept from beginning begins as if it had never been asked for. What it stopped cannot: its
+    // jobs, or those of its children, are there under the ids that they would be made with.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
-    else if (isOver && known.state === "CANCELLED" && known.jobId !== undefined) {
+    else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan)) {
       return objection(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
     }
   }

@@ -2,11 +2,12 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
 import { cancelRun, pauseRun } from "../../src/flow/control-run.ts";
+import { settle } from "../../src/flow/finish.ts";
 import { runLockKey } from "../../src/flow/with-run.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { RUNS, type Run } from "../../src/model/run.ts";
-import { intentOf } from "../../src/retry/contract.ts";
+import { intentOf, retryDelay } from "../../src/retry/contract.ts";
 import type { Process } from "../../src/sim/process.ts";
 import { measured } from "./run-figures.ts";
 import { RunPlant } from "./run-plant.ts";
@@ -64,6 +65,21 @@ describe("the holder has died", () => {
       expect([...plant.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
     },
   );
+
+  test("results that found the lock busy together come back each at its own time", async () => {
+    const { plant, flow, id } = await oneStep();
+    await deadHolder(plant, id, 30_000);
+    const jobId = `${id}:a@1`;
+    const found = plant.bench.net.store.load(JOBS, jobId);
+    if (!found) throw new Error("no job");
+    const next = { ...found.value, state: "SUCCEEDED" } as const;
+    const tries = (attempt: number) => Array.from({ length: 20 }, () => settle(flow, found, next, [], { attempt }));
+    const answers = await plant.run(Promise.allSettled(tries(1)));
+    const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
+    expect(new Set(delays).size).toBeGreaterThan(10);
+    for (const delayMs of delays)
+      expect([350, delayMs, 650]).toEqual([350, delayMs, 650].sort((a, b) => Number(a) - Number(b)));
+  });
 
   test("L18: a timer that comes while the lock is busy is not lost", async () => {
     const plant = new RunPlant();
