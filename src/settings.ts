@@ -45,6 +45,8 @@ export interface Settings {
     /** How long a result waits in the hand-over queue; 0 for not at all (founding). */
     readonly engineWaitMs: number;
     readonly gatewayWaitMs: number;
+    /** At which pace a request asks again, in place of the hand-over queue; null for that (founding: polled). */
+    readonly gatewayPoll: Policy | null;
     readonly ttlMs: number;
     /** Results of one run that meet in one process share one turn of its lock. */
     readonly coalesce: boolean;

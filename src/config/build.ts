@@ -99,11 +99,12 @@ export function flowSettings(values: Values, sections: readonly SectionValue[]):
 }
 
 function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "run"> {
+  const policy = parsePolicy(String(values["admission.polled.policy"]));
   return {
     admission: {
       strategy: values["admission.strategy"] === "polled" ? "polled" : "atomic",
       polled: {
-        policy: parsePolicy(String(values["admission.polled.policy"])),
+        policy,
         maxWaitMs: whole(values, "admission.polled.max_wait_ms"),
         ttlMs: whole(values, "admission.polled.ttl_ms"),
       },
@@ -111,6 +112,7 @@ function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "
     runLock: {
       engineWaitMs: whole(values, "run_lock.engine_wait_ms"),
       gatewayWaitMs: whole(values, "run_lock.gateway_wait_ms"),
+      gatewayPoll: values["run_lock.gateway_queue"] === "polled" ? policy : null,
       ttlMs: whole(values, "run_lock.ttl_ms"),
       coalesce: values["run_lock.coalesce"] === "true",
     },

@@ -55,6 +55,13 @@ export const RUN_SETTINGS = [
     help: "How long a request waits for a run's lock before it is refused with 503.",
   },
   {
+    name: "run_lock.gateway_queue",
+    type: { kind: "choice", choices: ["hand_over", "polled"] },
+    default: "hand_over",
+    founding: "polled",
+    help: "How it waits: in the queue, woken when the lock is free; or `polled` at the pace of `admission.polled.policy`.",
+  },
+  {
     name: "run_lock.ttl_ms",
     type: ms(1_000, 10 * MINUTE_MS),
     default: 30_000,

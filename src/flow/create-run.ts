@@ -1,10 +1,12 @@
 import { RUNS, type Run, runsOpenOf } from "../model/run.ts";
 import type { Guard, Put } from "../ports/store.ts";
 import type { Settings } from "../settings.ts";
+import { inputKey } from "../wire/pointer.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { commitRun } from "./commit-run.ts";
-import { decideRun } from "./decide-run.ts";
+import { type Decided, decideRun } from "./decide-run.ts";
 import type { Flow } from "./flow.ts";
+import { keysOf } from "./remove-run.ts";
 import { goOn } from "./with-run.ts";
 
 /**
@@ -26,13 +28,25 @@ export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: rea
       if (decided.hasMore) goOn(flow, decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
+      discard(flow, decided);
       return { kind: "stale", table: committed.table };
     case "refused":
+      discard(flow, decided);
       if (committed.guard === slot) return { kind: "full", current: committed.value, limit: slot.max };
       return { kind: "stale", table: RUNS.name };
     default:
       return committed satisfies never;
   }
+}
+
+/** What was kept for a run that was not made: nobody will ever point at it, and who is refused comes again and again. */
+function discard(flow: Flow, { run, made }: Decided): void {
+  const keys = new Set(keysOf(run));
+  for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
+  const gone = Promise.all([...keys].map((key) => flow.world.blobs.delete(key))).catch((error: unknown) =>
+    flow.world.log.write("warn", "blobs_left_to_their_ttl", { run: run.id, error: String(error) }),
+  );
+  flow.desk.track(gone);
 }
 
 export function slotGuard(settings: Settings, org: string): Extract<Guard, { kind: "counter" }> {

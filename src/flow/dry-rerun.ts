@@ -1,7 +1,7 @@
 import { isRunFinal, type RunState } from "../model/run.ts";
 import { keepSteps } from "../workflow/open-run.ts";
 import { ownRun } from "./control-run.ts";
-import { type DryRun, dryRun } from "./dry-run.ts";
+import { type DryRun, dryPlan } from "./dry-run.ts";
 import type { Flow } from "./flow.ts";
 import { pointedValue } from "./payloads.ts";
 import { planOf } from "./workflows.ts";
@@ -30,7 +30,7 @@ export async function dryRerun(flow: Flow, { org, runId, fromStep, by }: DryReru
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
   const input = run.input.kind === "inline" ? run.input.value : await pointedValue(flow, run.input.ptr);
-  const dry = await dryRun(flow, { org, workflowId, version, input, by });
+  const dry = await dryPlan(flow, plan, { org, workflowId, version, input, by });
   if (dry.kind !== "dry") return dry;
   const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;
   return { ...dry, steps: dry.steps.filter(({ stepId }) => !Object.hasOwn(kept, stepId)) };

@@ -43,7 +43,11 @@ export type DryRun =
 export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
   const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
   const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
-  if (version === null || !plan) return { kind: "no_workflow" };
+  return version === null || !plan ? { kind: "no_workflow" } : dryPlan(flow, plan, { ...wish, version });
+}
+
+export async function dryPlan(flow: Flow, plan: Plan, wish: DryRunWish & { readonly version: number }): Promise<DryRun> {
+  const { version } = wish;
   const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
   if (problems.length > 0) return { kind: "invalid", problems };
   const run = runOf(flow, plan, wish, version);

@@ -1,6 +1,6 @@
 import type { Lease } from "../ports/locks.ts";
-import { nextDelay, type Policy } from "../retry/policies.ts";
 import type { Flow } from "./flow.ts";
+import { pollLock } from "./poll-lock.ts";
 
 /**
  * The founding gate before a run's admission: one lock for each org, asked for again and again.
@@ -8,8 +8,7 @@ import type { Flow } from "./flow.ts";
  * Kept so that it can be compared with the atomic admission, and for those who want the founding behaviour exactly.
  *
  * 1. The lock saves work, it does not decide: what is written behind it is guarded by the limit all the same.
- * 2. Between two tries the policy's delay passes, by the world's clock. When the next try would come
- *    after `admission.polled.max_wait_ms`, the answer is "unavailable".
+ * 2. It is polled (see `poll-lock.ts`); after `admission.polled.max_wait_ms` the answer is "unavailable".
  * 3. The lock is released whatever happens, and nobody waits for that but a stop of the process.
  * 4. A backend error while locking is an error; there is no way on without the lock.
  */
@@ -18,28 +17,12 @@ export type Gated<T> =
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
 export async function throughGate<T>(flow: Flow, org: string, work: (lease: Lease) => Promise<T>): Promise<Gated<T>> {
-  const { clock, locks, random, name } = flow.world;
   const { policy, maxWaitMs, ttlMs } = flow.settings.current.admission.polled;
   const key = admissionLockOf(org);
-  const fromMs = clock.now();
-  let delayedMs = 0;
-  let delayMs: number | undefined;
-  for (let attempt = 1; ; attempt += 1) {
-    const acquired = await locks.acquire({ key, org, ttlMs, waitMs: 0, owner: name });
-    // A clock that is set back does not make anybody wait for longer.
-    const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
-    if (acquired.kind === "held") {
-      noteTaken(flow, key, attempt, waitedMs);
-      return { kind: "passed", value: await underLease(flow, acquired.lease, work) };
-    }
-    flow.desk.noteBusy(key, clock.now());
-    delayMs = nextDelay(policy, attempt, () => random.next(), delayMs);
-    // Not cut short to fit: those who came together would meet again at their last try.
-    if (waitedMs + delayMs > maxWaitMs) return { kind: "unavailable", waitedMs };
-    noteRetry(flow, policy, delayMs);
-    await new Promise<void>((resolve) => clock.after(delayMs!, resolve));
-    delayedMs += delayMs;
-  }
+  const polled = await pollLock(flow, { key, org, ttlMs, maxWaitMs, policy, path: PATH });
+  if (polled.kind === "busy") return { kind: "unavailable", waitedMs: polled.waitedMs };
+  noteTaken(flow, key, polled.attempts, polled.waitedMs);
+  return { kind: "passed", value: await underLease(flow, polled.lease, work) };
 }
 
 export const admissionLockOf = (org: string): string => `cordum:wf:run:admission:${org}`;
@@ -61,11 +44,6 @@ function noteTaken(flow: Flow, key: string, attempt: number, waitedMs: number): 
   if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path: PATH });
   metrics.observe("cordum_lock_attempts", attempt, { path: PATH });
-}
-
-function noteRetry({ world: { metrics } }: Flow, policy: Policy, delayMs: number): void {
-  metrics.add("cordum_lock_busy_retries_total", { path: PATH, policy: policy.kind });
-  metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path: PATH, policy: policy.kind });
 }
 
 const PATH = "admission";

@@ -29,9 +29,9 @@ export function rejoinRun(
 ): Promise<RetryOutcome | "stale"> {
   const { found, revived, by } = wish;
   const { org, id: jobId, step: ref } = revived;
-  const { ttlMs, gatewayWaitMs: waitMs } = flow.settings.current.runLock;
+  const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = flow.settings.current.runLock;
   const runId = ref?.runId ?? "";
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway" }, async (lease) => {
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll }, async (lease) => {
     const before = await flow.world.store.load(RUNS, runId);
     if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run is gone" };
     const plan = await planOf(flow, org, before.value.workflowId, before.value.version);

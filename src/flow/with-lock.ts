@@ -1,7 +1,8 @@
-import type { Lease, LockRequest } from "../ports/locks.ts";
+import type { Acquired, Lease, LockRequest } from "../ports/locks.ts";
 import { retryAfter } from "../retry/contract.ts";
-import { nextDelay } from "../retry/policies.ts";
+import { nextDelay, type Policy } from "../retry/policies.ts";
 import type { Flow } from "./flow.ts";
+import { type Polled, pollLock } from "./poll-lock.ts";
 
 /**
  * Work under a lock.
@@ -17,12 +18,16 @@ import type { Flow } from "./flow.ts";
 export interface LockWish extends Omit<LockRequest, "owner"> {
   /** Which path asks, for the metrics: job, engine, gateway. */
   readonly path: string;
+  /** In place of the hand-over queue: asked again at this pace, as at the founding. */
+  readonly poll?: Policy | null;
 }
 
 export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { locks, metrics, name } = flow.world;
-  const { path, ...request } = wish;
-  const acquired = await locks.acquire({ ...request, owner: name });
+  const { path, poll, ...request } = wish;
+  const acquired = poll
+    ? await pollLock(flow, { ...request, maxWaitMs: request.waitMs, policy: poll, path })
+    : asPolled(await locks.acquire({ ...request, owner: name }));
   if (acquired.kind === "busy") {
     const { policy } = flow.settings.current.retry.lock_busy;
     const attempt = flow.desk.noteBusy(wish.key, flow.world.clock.now());
@@ -35,10 +40,10 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
       "lock_busy",
     );
   }
-  const { lease } = acquired;
+  const { lease, waitedMs, attempts } = acquired;
   if (flow.desk.noteTaken(wish.key) === 1) metrics.add("cordum_lock_first_retry_success_total", { path });
-  metrics.observe("cordum_run_lock_wait_seconds", lease.waitedMs / 1_000, { path });
-  metrics.observe("cordum_lock_attempts", lease.attempts, { path });
+  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
+  metrics.observe("cordum_lock_attempts", attempts, { path });
   try {
     return await work(lease);
   } finally {
@@ -46,4 +51,10 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
       flow.world.log.write("warn", "lock_left_to_its_ttl", { key: wish.key, error: String(error) });
     });
   }
+}
+
+function asPolled(acquired: Acquired): Polled {
+  if (acquired.kind === "busy") return acquired;
+  const { lease } = acquired;
+  return { kind: "held", lease, waitedMs: lease.waitedMs, attempts: lease.attempts };
 }

@@ -86,10 +86,10 @@ function ownDelay(flow: Flow, error: unknown, news: News): unknown {
 }
 
 async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
-  const { ttlMs, engineWaitMs, gatewayWaitMs } = flow.settings.current.runLock;
-  const waitMs = path === "engine" ? engineWaitMs : gatewayWaitMs;
+  const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = flow.settings.current.runLock;
+  const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = lookAt(flow, runId);
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path }, async (lease) => {
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path, poll }, async (lease) => {
     await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
     const { clock } = flow.world;

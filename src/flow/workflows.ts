@@ -76,20 +76,19 @@ export async function loadWorkflow(
   id: string,
   version: number | null,
 ): Promise<WorkflowVersion | null> {
-  const wanted = await versionToRun(flow, org, id, version);
+  const wanted = version ?? (await versionToRun(flow, org, id, null));
   return wanted === null ? null : ((await loadVersion(flow, org, id, wanted))?.value ?? null);
 }
 
-/** The version that a run which names this one, or none, begins with. */
+/** The version that a run which names this one, or none, begins with; null where there is none, or it was deleted. */
 export async function versionToRun(
   flow: Flow,
   org: string,
   id: string,
   version: number | null,
 ): Promise<number | null> {
-  if (version !== null) return version;
   const head = await loadHead(flow, org, id);
-  return head && head.value.deletedMs === undefined ? head.value.version : null;
+  return head && head.value.deletedMs === undefined ? (version ?? head.value.version) : null;
 }
 
 /** Null when there is no such version. Throws when it was applied by another program version, and is not understood. */

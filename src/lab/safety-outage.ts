@@ -30,7 +30,7 @@ const PARAMS = {
   contenders: { ...COUNT, default: 1_000, min: 1, max: 100_000, help: "jobs of the burst, all at the same instant" },
   waitedMs: {
     ...MS,
-    default: 40_000,
+    default: 50_000,
     min: 0,
     max: 24 * 3_600_000,
     help: "how long the burst has waited when the kernel comes back",

@@ -96,11 +96,17 @@ describe("the founding profile", () => {
     const { admission, runLock } = defaultSettings();
     expect(admission).toMatchObject({ strategy: "atomic", polled: { maxWaitMs: 2_000, ttlMs: 10_000 } });
     expect(admission.polled.policy).toEqual({ kind: "bounded", baseMs: 10, pct: 0.5 });
-    expect(runLock).toEqual({ engineWaitMs: 500, gatewayWaitMs: 3_000, ttlMs: 30_000, coalesce: true });
+    expect(runLock).toEqual({
+      engineWaitMs: 500,
+      gatewayWaitMs: 3_000,
+      gatewayPoll: null,
+      ttlMs: 30_000,
+      coalesce: true,
+    });
     const founding = foundingSettings();
     const polled = { ...admission.polled, policy: { kind: "fixed", delayMs: 10 } };
     expect(founding.admission).toEqual({ strategy: "polled", polled });
-    expect(founding.runLock).toEqual({ ...runLock, engineWaitMs: 0, coalesce: false });
+    expect(founding.runLock).toEqual({ ...runLock, engineWaitMs: 0, gatewayPoll: polled.policy, coalesce: false });
   });
 
   test("a switch is written as YAML writes it", () => {
