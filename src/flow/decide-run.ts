@@ -84,7 +84,7 @@ class Round {
     };
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
-    const source = { runId: run.id, fresh: this.#fresh };
+    const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
     const step = await withValues(this.#flow, source, this.#values, (values) =>
       advance(this.#plan, run, events, values, moment),
     );
@@ -95,8 +95,14 @@ class Round {
     this.#told.push(...step.told);
     await this.#keep(step.blobs);
     const news: RunEvent[] = [];
-    for (const stop of step.stops) await this.#stop(stop, news);
-    const jobs = await Promise.all(step.starts.map((start) => makeStepJob(this.#flow, step.run, start)));
+    // Children that are stopped by the very decision that asked for them are never made.
+    const stopped = new Set(step.stops.flatMap((stop) => (stop.kind === "children" ? [stop.stepId] : [])));
+    const starts = step.starts.filter(({ stepId }) => !stopped.has(stepId));
+    for (const stop of step.stops) {
+      const unmade = step.starts.filter(({ stepId }) => stop.kind === "children" && stepId === stop.stepId).length;
+      await this.#stop(stop, unmade, news);
+    }
+    const jobs = await Promise.all(starts.map((start) => makeStepJob(this.#flow, step.run, start)));
     for (const job of jobs) {
       this.#made.set(job.id, job);
       if (isFinal(job.state)) news.push({ kind: "job_ended", job });
@@ -110,7 +116,7 @@ class Round {
     await Promise.all(blobs.map(({ ptr, text }) => store.put(ptr, new TextEncoder().encode(text), untilMs)));
   }
 
-  async #stop(stop: Stop, news: RunEvent[]): Promise<void> {
+  async #stop(stop: Stop, unmade: number, news: RunEvent[]): Promise<void> {
     switch (stop.kind) {
       case "job": {
         if (this.#made.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
@@ -119,7 +125,7 @@ class Round {
         return;
       }
       case "children": {
-        const count = await this.#stopChildren(stop);
+        const count = unmade + (await this.#stopChildren(stop));
         if (count > 0) news.push({ kind: "children_stopped", stepId: stop.stepId, count });
         return;
       }

@@ -24,13 +24,13 @@ export async function dryRerun(flow: Flow, { org, runId, fromStep, by }: DryReru
   const found = await ownRun(flow, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;
-  const { workflowId, version } = run;
+  const { workflowId, version, labels, priority, actorId } = run;
   const plan = await planOf(flow, org, workflowId, version);
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
   const input = run.input.kind === "inline" ? run.input.value : await pointedValue(flow, run.input.ptr);
-  const dry = await dryPlan(flow, plan, { org, workflowId, version, input, by });
+  const dry = await dryPlan(flow, plan, { org, workflowId, version, input, by, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
   const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;
   return { ...dry, steps: dry.steps.filter(({ stepId }) => !Object.hasOwn(kept, stepId)) };

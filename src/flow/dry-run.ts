@@ -20,6 +20,10 @@ export interface DryRunWish {
   readonly version: number | null;
   readonly input: unknown;
   readonly by: string;
+  /** As a start would say them: policies look at them. */
+  readonly labels?: Run["labels"] | undefined;
+  readonly priority?: Run["priority"] | undefined;
+  readonly actorId?: string | undefined;
 }
 
 export interface DryStep {
@@ -46,7 +50,11 @@ export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
   return version === null || !plan ? { kind: "no_workflow" } : dryPlan(flow, plan, { ...wish, version });
 }
 
-export async function dryPlan(flow: Flow, plan: Plan, wish: DryRunWish & { readonly version: number }): Promise<DryRun> {
+export async function dryPlan(
+  flow: Flow,
+  plan: Plan,
+  wish: DryRunWish & { readonly version: number },
+): Promise<DryRun> {
   const { version } = wish;
   const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
   if (problems.length > 0) return { kind: "invalid", problems };
@@ -93,17 +101,18 @@ function jobOf(flow: Flow, run: Run, step: PlanStep, topic: string, input: unkno
   return stepJob(run, start, { kind: "inline", value: input }, given(flow));
 }
 
-function runOf(flow: Flow, plan: Plan, { org, input, by }: DryRunWish, version: number): Run {
+function runOf(flow: Flow, plan: Plan, wish: DryRunWish, version: number): Run {
+  const { org, input, by, labels = {}, priority = null, actorId = null } = wish;
   const { nowMs, settings } = given(flow);
   const order = {
     runId: "dry-run",
     org,
     version,
     traceId: "dry-run",
-    labels: {},
-    priority: null,
+    labels,
+    priority,
     submittedBy: by,
-    actorId: null,
+    actorId,
     traceparent: null,
     parent: null,
   };

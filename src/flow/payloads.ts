@@ -1,6 +1,7 @@
 import type { Job, Payload } from "../model/job.ts";
 import { childrenOf, JOBS } from "../model/job.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import type { Plan } from "../workflow/plan.ts";
 import type { Missing, Values, Wanted } from "../workflow/values.ts";
 import type { Flow } from "./flow.ts";
 
@@ -30,6 +31,7 @@ export interface TooLarge {
 
 export interface ValueSource {
   readonly runId: string;
+  readonly plan: Plan;
   /** Jobs as they will be when the decision is written, by their ids. */
   readonly fresh: ReadonlyMap<string, Job>;
 }
@@ -60,13 +62,13 @@ function asMissing(error: unknown): Missing {
   throw error;
 }
 
-async function load(flow: Flow, { runId, fresh }: ValueSource, values: Values, what: Wanted): Promise<void> {
+async function load(flow: Flow, source: ValueSource, values: Values, what: Wanted): Promise<void> {
   switch (what.kind) {
     case "pointer":
       values.addPointed(what.payload.ptr, await pointedValue(flow, what.payload.ptr));
       return;
     case "children":
-      values.addChildren(what.stepId, await childOutputs(flow, runId, what, fresh));
+      values.addChildren(what.stepId, await childOutputs(flow, source, what));
       return;
     default:
       what satisfies never;
@@ -88,15 +90,25 @@ export async function pointedValue(flow: Flow, ptr: string): Promise<unknown> {
   }
 }
 
-/** One output for each child, in order; null for those that have none. What is `fresh` is newer than the store. */
+/**
+ * One output for each child, in order; null for those that failed, also if only the step's schema says so. What is `fresh`
+ * is newer than the store. Null altogether when it is more than a process should hold at once.
+ */
 export async function childOutputs(
   flow: Flow,
-  runId: string,
+  { runId, plan, fresh }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
-  fresh: ReadonlyMap<string, Job> = new Map(),
-): Promise<readonly unknown[]> {
+): Promise<readonly unknown[] | null> {
   // A child whose input could not be made has no job: it has no output either.
   const outputs = new Array<unknown>(count).fill(null);
+  const schema = plan.steps.get(stepId)?.outputSchema;
+  let room = GATHERED_BYTES_MAX;
+  const take = async (job: Job): Promise<void> => {
+    const value = await outputOf(flow, job);
+    const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
+    outputs[job.step?.index ?? 0] = isFit ? value : null;
+    if (isFit) room -= (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
+  };
   for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
     const { items, cursor: next } = await flow.world.store.list(JOBS, {
       index: childrenOf(runId, stepId),
@@ -104,13 +116,16 @@ export async function childOutputs(
       order: "oldest",
       ...(cursor === undefined ? {} : { cursor }),
     });
-    for (const { value } of items) outputs[value.step?.index ?? 0] = await outputOf(flow, value);
+    for (const { id, value } of items) {
+      if (!fresh.has(id)) await take(value);
+      if (room < 0) return null;
+    }
     if (next === null) break;
     cursor = next;
   }
   for (const job of fresh.values()) {
-    const { step } = job;
-    if (step?.stepId === stepId && step.index !== undefined) outputs[step.index] = await outputOf(flow, job);
+    if (job.step?.stepId === stepId && job.step.index !== undefined) await take(job);
+    if (room < 0) return null;
   }
   return outputs;
 }
@@ -120,6 +135,8 @@ async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {
   return output.kind === "inline" ? output.value : pointedValue(flow, output.ptr);
 }
 
+/** Of what children put out, as JSON: an expression may look through more than it could put out itself. */
+export const GATHERED_BYTES_MAX = 16 * BLOB_BYTES_MAX;
 const LOADS_MAX = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 100;

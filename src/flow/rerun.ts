@@ -61,12 +61,13 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   const again = stepsAfter(plan, fromStep);
   for (const [id, { output }] of Object.entries(before.steps)) {
     if (!output || again.has(id)) continue;
-    const isGathered = output.kind === "children";
-    const value = isGathered
-      ? await childOutputs(flow, before.id, { stepId: id, count: output.count })
-      : await valueIn(flow, output);
-    const kept = await keep(value, `res:${runId}:${id}@1`);
-    if (kept.kind === "too_large") {
+    const source = { runId: before.id, plan, fresh: new Map() };
+    const value =
+      output.kind === "children"
+        ? await childOutputs(flow, source, { stepId: id, count: output.count })
+        : await valueIn(flow, output);
+    const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
+    if (kept === null || kept.kind === "too_large") {
       const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
       return { kind: "invalid", problems: [problem] } as const;
     }

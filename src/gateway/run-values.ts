@@ -20,52 +20,50 @@ export interface Shown {
 /** The outputs of the steps that have one, by the step's id. */
 export async function outputsOf(flow: Flow, run: Run): Promise<ReadonlyMap<string, Shown>> {
   const room = { bytes: SHOWN_BYTES_MAX };
-  const reads: Promise<readonly [string, Shown]>[] = [];
+  const { paths } = flow.settings.current.redaction;
+  const outputs = new Map<string, Shown>();
   for (const [stepId, { output }] of Object.entries(run.steps)) {
     if (output === undefined) continue;
-    reads.push(shownOutput(flow, { run, stepId, output, fits: output.kind === "children" || fits(output, room) }));
+    if (output.kind === "children") {
+      outputs.set(stepId, { value: null, at: `/api/v1/workflow-runs/${run.id}/steps/${stepId}/children` });
+      continue;
+    }
+    const read = await readWithin(flow, output, room);
+    if (read) outputs.set(stepId, { value: redact(read.value, { paths, at: "output" }), at: null });
+    else outputs.set(stepId, { value: null, at: whereOf(output) });
   }
-  return new Map(await Promise.all(reads));
+  return outputs;
 }
 
 /** The results of a page of children, in their order; null for one that does not fit. */
-export function resultsOf({ world, settings }: Flow, jobs: readonly Job[]): Promise<readonly unknown[]> {
+export async function resultsOf(flow: Flow, jobs: readonly Job[]): Promise<readonly unknown[]> {
   const room = { bytes: SHOWN_BYTES_MAX };
-  const { paths } = settings.current.redaction;
-  return Promise.all(
-    jobs.map(async ({ output }) => {
-      if (output === null || !fits(output, room)) return null;
-      return redact(await payloadValue(world.blobs, output), { paths, at: "result" });
-    }),
-  );
-}
-
-interface StepValue {
-  readonly run: Run;
-  readonly stepId: string;
-  readonly output: NonNullable<Run["steps"][string]["output"]>;
-  readonly fits: boolean;
-}
-
-async function shownOutput(flow: Flow, { run, stepId, output, fits }: StepValue): Promise<readonly [string, Shown]> {
-  if (output.kind === "children") {
-    return [stepId, { value: null, at: `/api/v1/workflow-runs/${run.id}/steps/${stepId}/children` }];
-  }
-  if (!fits) return [stepId, { value: null, at: whereOf(output) }];
   const { paths } = flow.settings.current.redaction;
-  const value = redact(await payloadValue(flow.world.blobs, output), { paths, at: "output" });
-  return [stepId, { value, at: null }];
+  const results: unknown[] = [];
+  for (const { output } of jobs) {
+    const read = output && (await readWithin(flow, output, room));
+    results.push(read ? redact(read.value, { paths, at: "result" }) : null);
+  }
+  return results;
 }
 
 const whereOf = (output: Payload): string | null =>
   output.kind === "inline" ? null : `/api/v1/memory?ptr=${encodeURIComponent(output.ptr)}`;
 
-/** What is small stands in the record itself, which was read anyway. */
-function fits(payload: Payload, room: { bytes: number }): boolean {
-  if (payload.kind === "inline") return true;
-  if (payload.bytes > room.bytes) return false;
-  room.bytes -= payload.bytes;
-  return true;
+/**
+ * What is small stands in the record itself, which was read anyway. Of what a worker wrote into the blob store itself only
+ * reading tells the size: so one is read after the other, and none once the room is used up.
+ */
+async function readWithin(
+  { world }: Flow,
+  payload: Payload,
+  room: { bytes: number },
+): Promise<{ readonly value: unknown } | null> {
+  if (payload.kind === "inline") return { value: payload.value };
+  if (room.bytes <= 0 || payload.bytes > room.bytes) return null;
+  const value = await payloadValue(world.blobs, payload);
+  room.bytes -= payload.bytes || JSON.stringify(value).length;
+  return room.bytes < 0 ? null : { value };
 }
 
 const SHOWN_BYTES_MAX = 1024 * 1024;

@@ -71,7 +71,7 @@ function figuresOf(history: AdmissionHistory, { contenders, holdMs, binMs }: Cel
   const count = (status: number): number => answers.filter((answer) => answer.status === status).length;
   const share = (status: number): number => (100 * count(status)) / answers.length;
   const arrivals = binned(history.asksMs, binMs, history.fromMs);
-  const lastMs = Math.max(...answers.map(({ sentMs, tookMs }) => sentMs + tookMs)) - history.fromMs;
+  const lastMs = mostOf(answers.map(({ sentMs, tookMs }) => sentMs + tookMs)) - history.fromMs;
   return {
     admitted: waitsMs.length,
     admitted_share: (100 * waitsMs.length) / contenders,
@@ -80,17 +80,20 @@ function figuresOf(history: AdmissionHistory, { contenders, holdMs, binMs }: Cel
     share: { "200": share(200), "429": share(429), "503": share(503) },
     request_ms: percentiles(answers.map(({ tookMs }) => tookMs)),
     wait_ms: percentiles(waitsMs),
-    wait_ms_max: waitsMs.length === 0 ? null : Math.max(...waitsMs),
+    wait_ms_max: waitsMs.length === 0 ? null : mostOf(waitsMs),
     requests_per_caller: answers.length / contenders,
     /** How much of the time in which somebody wanted a slot the slots were in use. */
     slots_used_share: Math.min(100, (100 * waitsMs.length * holdMs) / (LIMIT * Math.max(lastMs, holdMs))),
     asks: history.asksMs.length,
-    arrivals: { bin_ms: binMs, peak: Math.max(0, ...arrivals), mean: mean(arrivals) },
+    arrivals: { bin_ms: binMs, peak: mostOf(arrivals), mean: mean(arrivals) },
   };
 }
 
 const waitsOf = ({ callers }: AdmissionHistory): readonly number[] =>
   callers.flatMap(({ waitedMs }) => (waitedMs === null ? [] : [waitedMs]));
+
+/** Of however many. */
+const mostOf = (values: readonly number[]): number => values.reduce((most, value) => Math.max(most, value), 0);
 
 function thinned(values: readonly number[]): readonly number[] {
   const sorted = values.toSorted((a, b) => a - b);

@@ -18,7 +18,7 @@ import { beginFan, endChild, spawn, stopChildren } from "./fan.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { readinessOf } from "./ready.ts";
 import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
-import type { Values } from "./values.ts";
+import { TooMuch, type Values } from "./values.ts";
 
 /**
  * What becomes of a run when something has happened: a function of the plan, the run, the news and the time.
@@ -208,17 +208,27 @@ function causeIn(draft: Draft, step: PlanStep): number | undefined {
   return lines.length === 0 ? 0 : Math.max(...lines);
 }
 
+/** By their ids; null where one of them is too much. */
+function outputsOf(draft: Draft, ids: readonly string[]): Record<string, unknown> | null {
+  try {
+    const entries = ids.map((id) => {
+      const output = draft.step(id)?.output;
+      return [id, output === undefined ? null : draft.valueOf(output, id)] as const;
+    });
+    return Object.fromEntries(entries);
+  } catch (error) {
+    if (error instanceof TooMuch) return null;
+    throw error;
+  }
+}
+
 function judgeParallel(draft: Draft, step: PlanStep, act: Extract<PlanStep["act"], { type: "parallel" }>): void {
   const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
   const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
   const left = act.branches.length - ended.length;
   if (succeeded.length >= act.need) {
-    const outputs: Record<string, unknown> = {};
-    for (const id of succeeded) {
-      const output = draft.step(id)?.output;
-      outputs[id] = output === undefined ? null : draft.valueOf(output, id);
-    }
-    const output = draft.keep(outputs, outputPtr(draft, step));
+    const outputs = outputsOf(draft, succeeded);
+    const output = outputs && draft.keep(outputs, outputPtr(draft, step));
     if (output) settleStep(draft, step, "SUCCEEDED", { output });
     else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
   } else if (succeeded.length + left < act.need) {

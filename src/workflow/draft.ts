@@ -11,7 +11,7 @@ import {
 } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "./plan.ts";
-import type { Values } from "./values.ts";
+import { putValue, type Values } from "./values.ts";
 
 /**
  * A run while a decision about it is being made: what has changed so far, and what has to be done besides. It lives for
@@ -25,6 +25,9 @@ export class Draft {
   #run: Run;
   readonly #steps: Record<string, StepRun>;
   readonly #lines: TimelineLine[];
+  // Counted here, and put on the run once: a run has many fields to be copied.
+  #lineCount: number;
+  #inlineBytes: number;
   readonly starts: Start[] = [];
   readonly stops: Stop[] = [];
   readonly told: Told[] = [];
@@ -40,6 +43,8 @@ export class Draft {
     this.#run = run;
     this.#steps = { ...run.steps };
     this.#lines = [...run.lines];
+    this.#lineCount = run.lineCount;
+    this.#inlineBytes = run.inlineBytes;
   }
 
   get run(): Run {
@@ -68,11 +73,11 @@ export class Draft {
 
   /** Adds a line to the timeline; answers its number. */
   note(event: TimelineEvent, facts: Omit<TimelineLine, "seq" | "atMs" | "event"> = {}): number {
-    const seq = this.#run.lineCount;
-    const { why, ...rest } = facts;
-    const line = { seq, atMs: this.nowMs, event, ...rest };
-    this.#lines.push(why === undefined ? line : { ...line, why: why.slice(0, WHY_LENGTH_MAX) });
-    this.#run = { ...this.#run, lineCount: seq + 1 };
+    const seq = this.#lineCount;
+    const line = { seq, atMs: this.nowMs, event, ...facts };
+    const isLong = facts.why !== undefined && facts.why.length > WHY_LENGTH_MAX;
+    this.#lines.push(isLong ? { ...line, why: line.why?.slice(0, WHY_LENGTH_MAX) ?? "" } : line);
+    this.#lineCount += 1;
     return seq;
   }
 
@@ -84,9 +89,9 @@ export class Draft {
   keep(value: unknown, ptr: string): Payload | null {
     const text = JSON.stringify(value ?? null);
     const bytes = bytesOf(text);
-    const inlineBytes = this.#run.inlineBytes + bytes;
+    const inlineBytes = this.#inlineBytes + bytes;
     if (inlineBytes <= this.limits.inlineBytesMax) {
-      this.#run = { ...this.#run, inlineBytes };
+      this.#inlineBytes = inlineBytes;
       return { kind: "inline", value: value ?? null };
     }
     if (bytes > this.limits.blobBytesMax) return null;
@@ -120,11 +125,13 @@ export class Draft {
   #viewOf(stepId: string): StepView {
     const step = this.#steps[stepId];
     const { name = "Error", message = "" } = step?.error ?? {};
-    return {
-      state: step?.state ?? "PENDING",
-      output: this.#outputOf(stepId),
+    const view = {
+      state: step?.state ?? ("PENDING" as const),
+      output: null,
       error: step?.error ? { name, message } : null,
     };
+    putValue(view, "output", () => this.#outputOf(stepId));
+    return view;
   }
 
   #outputOf(stepId: string): unknown {
@@ -137,7 +144,7 @@ export class Draft {
     for (const id of this.plan.order) {
       const { outputPath } = this.plan.steps.get(id) ?? {};
       if (!outputPath || (step !== null && !step.ancestors.has(id))) continue;
-      if (this.#steps[id]?.output !== undefined) putAt(context, outputPath, this.#outputOf(id));
+      if (this.#steps[id]?.output !== undefined) putAt(context, outputPath, () => this.#outputOf(id));
     }
     return context;
   }
@@ -147,11 +154,20 @@ export class Draft {
     const isTooLong = this.#lines.length > LINES_MAX;
     const page = isTooLong ? this.#lines.slice(0, this.#lines.length - LINES_MAX / 2) : null;
     const lines = page ? this.#lines.slice(page.length) : this.#lines;
-    const run = { ...this.#run, steps: inOrder(this.plan, this.#steps), lines, updatedMs: this.nowMs };
-    return { run: { ...run, dueMs: this.#dueMs(run) }, page };
+    const run: Run = {
+      ...this.#run,
+      steps: inOrder(this.plan, this.#steps),
+      lines,
+      lineCount: this.#lineCount,
+      inlineBytes: this.#inlineBytes,
+      updatedMs: this.nowMs,
+      dueMs: this.#dueMs(),
+    };
+    return { run, page };
   }
 
-  #dueMs({ state, deadlineMs, parent }: Run): number {
+  #dueMs(): number {
+    const { state, deadlineMs, parent } = this.#run;
     // A parent is told by whoever wrote this; if that process dies, by the sweeper.
     if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
     return this.hasMore ? Math.min(deadlineMs, this.nowMs + LEFT_MS) : Math.max(deadlineMs, this.nowMs + LEFT_MS);
@@ -249,7 +265,7 @@ export const fault = (name: string, message: string): WireError => ({
 export const bytesOf = (text: string): number => ENCODER.encode(text).length;
 const ENCODER = new TextEncoder();
 
-function putAt(target: Record<string, unknown>, path: readonly string[], value: unknown): void {
+function putAt(target: Record<string, unknown>, path: readonly string[], read: () => unknown): void {
   let at = target;
   for (const key of path.slice(0, -1)) {
     const next = at[key];
@@ -261,7 +277,7 @@ function putAt(target: Record<string, unknown>, path: readonly string[], value: 
     }
   }
   const last = path.at(-1);
-  if (last !== undefined) at[last] = value;
+  if (last !== undefined) putValue(at, last, read);
 }
 
 function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<string, StepRun> {

@@ -15,8 +15,11 @@ export class Values {
         return payload.value;
       case "pointer":
         return this.#get(this.#pointed, payload.ptr, { kind: "pointer", payload });
-      case "children":
-        return this.#get(this.#children, stepId, { kind: "children", stepId, count: payload.count });
+      case "children": {
+        const outputs = this.#get(this.#children, stepId, { kind: "children", stepId, count: payload.count });
+        if (outputs === TOO_MUCH) throw new TooMuch(stepId);
+        return outputs;
+      }
       default:
         return payload satisfies never;
     }
@@ -26,8 +29,9 @@ export class Values {
     this.#pointed.set(ptr, value);
   }
 
-  addChildren(stepId: string, value: unknown): void {
-    this.#children.set(stepId, value);
+  /** null: together they are more than can be loaded. */
+  addChildren(stepId: string, outputs: readonly unknown[] | null): void {
+    this.#children.set(stepId, outputs ?? TOO_MUCH);
   }
 
   #get(known: ReadonlyMap<string, unknown>, key: string, what: Wanted): unknown {
@@ -35,6 +39,33 @@ export class Values {
     throw new Missing(what);
   }
 }
+
+/**
+ * Puts a value where an expression will look for it. One that is too much to be loaded is a fault of the expression that
+ * looks for it, in words, and of no other.
+ */
+export function putValue(target: Record<string, unknown>, key: string, read: () => unknown): void {
+  try {
+    target[key] = read();
+  } catch (error) {
+    if (!(error instanceof TooMuch)) throw error;
+    const get = () => {
+      throw error;
+    };
+    Object.defineProperty(target, key, { get, enumerable: true });
+  }
+}
+
+/** What the children of a `for_each` put out, each of which may be large, is more than a process should hold at once. */
+export class TooMuch extends Error {
+  override readonly name = "TooMuch";
+
+  constructor(stepId: string) {
+    super(`what the children of step \`${stepId}\` put out is more than can be read at once; let them put out less`);
+  }
+}
+
+const TOO_MUCH = Symbol("too much");
 
 export type Wanted =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }

@@ -55,3 +55,19 @@ test("results of children keep their places, whatever does not fit", async () =>
   ]);
   expect(results).toEqual([null, null, 7, { at: "p", password: "[redacted]" }]);
 });
+
+test("of what a worker wrote itself the size is known when it was read: then no more is read than fits", async () => {
+  const sizes: string[] = [];
+  const get = async (ptr: string) => {
+    sizes.push(ptr);
+    return bytesOf("x".repeat(600_000));
+  };
+  const other = { ...flow, world: { blobs: { get } } } as unknown as Flow;
+  const ids = ["a", "b", "c", "d"];
+  const outputs = await outputsOf(other, runWith(Object.fromEntries(ids.map((id) => [id, pointer(id, 0)]))));
+  expect(sizes).toEqual(["a", "b"]);
+  expect(ids.map((id) => outputs.get(id)?.at)).toEqual([
+    null,
+    ...["b", "c", "d"].map((id) => `/api/v1/memory?ptr=${id}`),
+  ]);
+});

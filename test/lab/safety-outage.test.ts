@@ -84,11 +84,8 @@ describe("a steady load", () => {
 
 test("a burst under a lease goes out at once, all of it marked; one policy says it all", async () => {
   const { rows } = await run({ load: "burst", mode: "lease", waitedMs: "20000" });
-  expect(rows.map(({ key }) => [key.policy, key.breaker])).toEqual([
-    [FULL, "off"],
-    [FULL, "on"],
-  ]);
-  for (const { figures } of rows) expect(figureAt(figures, "bypassed")).toBe(200);
+  expect(rows.map(({ key }) => [key.policy, key.breaker])).toEqual([[FULL, "on"]]);
+  expect(rows.map(({ figures }) => figureAt(figures, "bypassed"))).toEqual([200]);
 });
 
 test("a history in which something went out without a verdict is refused", async () => {

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { cancelRun } from "../../src/flow/control-run.ts";
+import { decideRun } from "../../src/flow/decide-run.ts";
+import type { Flow } from "../../src/flow/flow.ts";
+import { removeRun } from "../../src/flow/remove-run.ts";
+import { rerun } from "../../src/flow/rerun.ts";
+import { retryLetter } from "../../src/flow/revive.ts";
+import { deleteWorkflow, planOf } from "../../src/flow/workflows.ts";
+import { JOBS } from "../../src/model/job.ts";
+import { RUNS } from "../../src/model/run.ts";
+import type { Change } from "../../src/ports/store.ts";
+import { openRun } from "../../src/workflow/open-run.ts";
+import { RunPlant, WISH } from "./run-plant.ts";
+
+const LARGE = "x".repeat(300_000);
+
+async function open(limit = 10) {
+  const plant = new RunPlant();
+  Object.assign(plant.settings, { limits: { ...plant.settings.limits, concurrentRunsMax: limit } });
+  const { flow } = await plant.control("c1");
+  return { plant, flow };
+}
+
+describe("what is refused leaves nothing behind", () => {
+  test("a start, a rerun and a sub-workflow that find the org full keep no blobs", async () => {
+    const { plant, flow } = await open(2);
+    const t = { type: "transform", input: "${input}" };
+    await plant.apply(flow, { id: "long", steps: { t, a: { type: "approval", depends_on: ["t"] } } });
+    const sub = { type: "subworkflow", workflow: "long", input: LARGE };
+    await plant.apply(flow, { id: "outer", steps: { sub } });
+    const ended = await plant.started(flow, "long", { input: LARGE });
+    const control = { org: "default", runId: ended, by: "bob", why: "enough" };
+    expect(await plant.run(cancelRun(flow, control))).toMatchObject({ state: "CANCELLED" });
+    await plant.started(flow, "long");
+    await plant.started(flow, "outer");
+    const before = [...plant.bench.net.blobs.keys()];
+    expect(before.length).toBeGreaterThan(1);
+    expect(await plant.start(flow, "long", { input: LARGE })).toMatchObject({ kind: "full" });
+    const again = { org: "default", runId: ended, fromStep: "a", by: "bob", idempotencyKey: null };
+    expect(await plant.run(rerun(flow, again))).toMatchObject({ kind: "full" });
+    // Meanwhile the sub-workflow asks for its slot again and again.
+    await plant.pass(60_000);
+    expect([...plant.bench.net.blobs.keys()]).toEqual(before);
+  });
+
+  test("of a workflow that was deleted no version can be started", async () => {
+    const { plant, flow } = await open();
+    await plant.apply(flow, { id: "w", steps: { a: { type: "approval" } } });
+    const id = await plant.started(flow, "w", { version: 1 });
+    await plant.run(deleteWorkflow(flow, { org: "default", id: "w", by: "bob" }));
+    expect(await plant.start(flow, "w")).toEqual({ kind: "no_workflow" });
+    expect(await plant.start(flow, "w", { version: 1 })).toEqual({ kind: "no_workflow" });
+    expect(plant.runOf(id).state).toBe("RUNNING");
+  });
+
+  test("a run that became another one while it was removed is removed as that, and not only said to be", async () => {
+    const { plant, flow } = await open();
+    await plant.apply(flow, { id: "w", steps: { t: { type: "transform", input: 1 } } });
+    const id = await plant.started(flow, "w");
+    const changes: Change[] = [];
+    const commit = async (change: Change) => {
+      changes.push(change);
+      if (changes.length === 1) return { kind: "stale", table: RUNS.name, id } as const;
+      return flow.world.store.commit(change);
+    };
+    const { store } = flow.world;
+    const late = { ...flow, world: { ...flow.world, store: bound(store, { commit }) } } as Flow;
+    expect(await plant.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
+    expect(plant.bench.net.store.load(RUNS, id)).toBeNull();
+  });
+});
+
+describe("for_each", () => {
+  test("children that the run's end stopped keep a dead letter from coming back, in words", async () => {
+    const { plant, flow } = await open();
+    await plant.worker("w1", ["demo.bad"], async () => {
+      throw new Error("broken");
+    });
+    const each = { type: "delay", delay_sec: 3_600, for_each: "${[1, 2]}" };
+    const a = { topic: "demo.bad", retry: { max_retries: 0 } };
+    await plant.apply(flow, { id: "w", steps: { each, a } });
+    const id = await plant.started(flow, "w");
+    await plant.pass(5_000);
+    expect(plant.states(id)).toEqual({ each: "CANCELLED", a: "FAILED" });
+    const outcome = await plant.run(retryLetter(flow, { org: "default", id: `${id}:a@1`, by: "bob" }));
+    expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("`each` was stopped") });
+    expect(plant.runOf(id).state).toBe("FAILED");
+  });
+
+  test("children of a step that ends in the decision that asked for them are never made", async () => {
+    const { plant, flow } = await open();
+    const each = { topic: "demo.x", for_each: "${[1, 2, 3]}" };
+    const bad = { type: "transform", input: "${input.no.such}" };
+    await plant.apply(flow, { id: "w", steps: { each, bad } });
+    const outcome = await plant.start(flow, "w", { input: {} });
+    expect(outcome).toMatchObject({ kind: "started", state: "FAILED" });
+    expect([...plant.bench.net.store.rows(JOBS)]).toEqual([]);
+  });
+
+  test("a child whose output its schema refuses has none for those who come after", async () => {
+    const { plant, flow } = await open();
+    await plant.worker("w1", ["demo.echo"], async ({ input }) => input);
+    const schema = { output_schema: { type: "integer" }, failure: { tolerate: 1 } };
+    const each = { topic: "demo.echo", for_each: '${[1, "two", 3]}', ...schema };
+    await plant.apply(flow, { id: "w", output: "${steps.each.output}", steps: { each } });
+    const id = await plant.started(flow, "w");
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, null, 3] } });
+  });
+
+  test("what its children put out is read up to a bound, and beyond it the reader fails, in words", async () => {
+    const { plant, flow } = await open();
+    await plant.worker("w1", ["demo.much"], async () => "y".repeat(2_000_000));
+    const each = { topic: "demo.much", for_each: `\${[${Array.from({ length: 17 }, (_, at) => at).join()}]}` };
+    const reader = {
+      type: "transform",
+      depends_on: ["each"],
+      input: "${size(steps.each.output)}",
+      on_error: "continue",
+    };
+    const other = { type: "transform", depends_on: ["each"], input: "${steps.each.state}" };
+    await plant.apply(flow, { id: "w", steps: { each, reader, other } });
+    const id = await plant.started(flow, "w");
+    await plant.pass(10_000);
+    expect(plant.states(id)).toEqual({ each: "SUCCEEDED", reader: "FAILED", other: "SUCCEEDED" });
+    const message = expect.stringContaining("more than can be read at once");
+    expect(plant.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
+  });
+
+  test("what a step does at once for each item stops where its output cannot be kept any more", async () => {
+    const { plant, flow } = await open();
+    const steps = { n: { type: "notify", for_each: "${input.items}", message: "${input.text}" } };
+    await plant.apply(flow, { id: "w", steps });
+    const plan = await plant.run(planOf(flow, "default", "w", 1));
+    if (!plan) throw new Error("no plan");
+    const input = { text: "x".repeat(100_000), items: Array.from({ length: 200 }, (_, at) => at) };
+    const order = { ...WISH, runId: "r", version: 1, traceId: "r", parent: null };
+    const run = openRun(
+      plan,
+      order,
+      { kind: "inline", value: input },
+      { nowMs: flow.world.clock.now(), deadlineMs: 60_000 },
+    );
+    const { run: after, told } = await plant.run(decideRun(flow, plan, run, [{ kind: "time" }], new Set()));
+    expect(after.steps.n).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
+    expect(told.length).toBeLessThan(30);
+  });
+});
+
+/** Some methods replaced; the others are the thing's own, whose fields are private. */
+function bound<T extends object>(thing: T, replaced: Partial<T>): T {
+  return new Proxy(thing, {
+    get(target, key) {
+      if (Object.hasOwn(replaced, key)) return Reflect.get(replaced, key);
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
