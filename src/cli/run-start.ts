@@ -30,8 +30,12 @@ export async function startRun(
   const input = readInput(io, inputText);
   const path = pathTo("workflows", workflow);
   const { version, label: labels, priority } = options;
-  if (options.dryRun)
-    return showDry(io, await client.post(`${path}/dry-run`, { input, version }), options.json === true);
+  if (options.dryRun) {
+    // Policies look at labels as well.
+    const named = Object.keys(labels).length > 0 ? { labels } : {};
+    const dry = await client.post(`${path}/dry-run`, { input, version, ...named, priority });
+    return showDry(io, dry, options.json === true);
+  }
   const isFollowed = options.wait === true || options.watch === true;
   // With a key it may be sent again where the answer to the first time was "later": it is one run all the same.
   const key = options.key ?? (isFollowed ? randomUUID() : undefined);

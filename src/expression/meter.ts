@@ -21,6 +21,11 @@ export class Meter {
     this.#left = this.#stepsMax;
   }
 
+  /** Since the last reset. */
+  get steps(): number {
+    return this.#stepsMax - this.#left;
+  }
+
   /** Stays so until the next reset: `all`, `exists`, `||` and `&&` swallow errors. */
   get isOver(): boolean {
     return this.#left < 0;

@@ -29,6 +29,7 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
       for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
       return outcome.hasMore;
     }
+    if (outcome.id === runId) flow.runs.noteRecalled(false);
     flow.runs.forgetRun(runId);
     const isOld = ({ news }: Waiting) => news.kind === "job" && news.found.id === outcome.id;
     for (const { resolve } of waiting.filter(isOld)) resolve({ kind: "stale" });

@@ -3,7 +3,7 @@ import { keepSteps } from "../workflow/open-run.ts";
 import { ownRun } from "./control-run.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 import type { Flow } from "./flow.ts";
-import { pointedValue } from "./payloads.ts";
+import { valueIn } from "./payloads.ts";
 import { planOf } from "./workflows.ts";
 
 /** What a rerun would do: a dry run of the same version with the same input, without the steps that would be kept. */
@@ -29,7 +29,7 @@ export async function dryRerun(flow: Flow, { org, runId, fromStep, by }: DryReru
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
-  const input = run.input.kind === "inline" ? run.input.value : await pointedValue(flow, run.input.ptr);
+  const input = await valueIn(flow, run.input);
   const dry = await dryPlan(flow, plan, { org, workflowId, version, input, by, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
   const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;

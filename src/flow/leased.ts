@@ -8,6 +8,7 @@ import { outputKey } from "../wire/pointer.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
+import { keptUntilMs } from "./payloads.ts";
 
 /**
  * What a worker says of a job that it has under a lease.
@@ -52,7 +53,7 @@ export function complete(flow: Flow, holder: LeaseHolder, output: unknown): Prom
     if (found.kind === "over" && found.job.state === "SUCCEEDED") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
-    const payload = await storeOutput(flow, holder, output ?? null);
+    const payload = await storeOutput(flow, holder, found.job.value, output ?? null);
     return end(flow, found.job, { status: "succeeded" }, payload);
   });
 }
@@ -112,7 +113,8 @@ const lost = (job: Job): Extract<Held, { kind: "lost" }> => ({
 });
 
 /** Under a name of this lease: who has lost it must not write over what another has done. */
-async function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, value: unknown): Promise<Payload> {
+async function storeOutput(flow: Flow, holder: LeaseHolder, { step }: Job, value: unknown): Promise<Payload> {
+  const { jobId, leaseId } = holder;
   const { inlineBytesMax } = flow.settings.current.limits;
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   if (bytes.length <= inlineBytesMax) return { kind: "inline", value };
@@ -121,6 +123,10 @@ async function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, value: u
   }
   const ptr = `${outputKey(jobId)}.${leaseId}`;
   const { job, retention } = flow.settings.current;
-  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + job.deadlineMs + retention.jobsMs);
+  // The run that it is a step of may be read, or run again, when the job is long over.
+  const untilMs = step
+    ? await keptUntilMs(flow, step.runId)
+    : flow.world.clock.now() + job.deadlineMs + retention.jobsMs;
+  await flow.world.blobs.put(ptr, bytes, untilMs);
   return { kind: "pointer", ptr, bytes: bytes.length };
 }

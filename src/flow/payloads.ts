@@ -1,5 +1,6 @@
 import type { Job, Payload } from "../model/job.ts";
 import { childrenOf, JOBS } from "../model/job.ts";
+import { RUNS } from "../model/run.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Plan } from "../workflow/plan.ts";
 import type { Missing, Values, Wanted } from "../workflow/values.ts";
@@ -21,6 +22,14 @@ export async function storeValue(
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
   await flow.world.blobs.put(ptr, bytes, untilMs);
   return { kind: "pointer", ptr, bytes: bytes.length };
+}
+
+/** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
+export async function keptUntilMs(flow: Flow, runId: string): Promise<number> {
+  const { run: limits, retention } = flow.settings.current;
+  const run = await flow.world.store.load(RUNS, runId);
+  const endMs = Math.max(run?.value.deadlineMs ?? 0, flow.world.clock.now() + limits.deadlineMs);
+  return endMs + 2 * retention.runsMs;
 }
 
 export interface TooLarge {
@@ -73,6 +82,10 @@ async function load(flow: Flow, source: ValueSource, values: Values, what: Wante
     default:
       what satisfies never;
   }
+}
+
+export async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
+  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
 }
 
 /** A value that has gone is null: whoever needs it says so in its own words. */
@@ -131,8 +144,7 @@ export async function childOutputs(
 }
 
 async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {
-  if (state !== "SUCCEEDED" || output === null) return null;
-  return output.kind === "inline" ? output.value : pointedValue(flow, output.ptr);
+  return state !== "SUCCEEDED" || output === null ? null : valueIn(flow, output);
 }
 
 /** Of what children put out, as JSON: an expression may look through more than it could put out itself. */

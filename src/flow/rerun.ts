@@ -4,7 +4,7 @@ import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../workflow/open-
 import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import type { Flow } from "./flow.ts";
-import { childOutputs, pointedValue, storeValue, type TooLarge } from "./payloads.ts";
+import { childOutputs, storeValue, type TooLarge, valueIn } from "./payloads.ts";
 import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 import { planOf } from "./workflows.ts";
 
@@ -91,10 +91,6 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   });
   const run = keepSteps(plan, fresh, before, fromStep, (id) => outputs.get(id) ?? { kind: "inline", value: null });
   return { kind: "fresh", plan, run } as const;
-}
-
-async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
-  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
 }
 
 const RERUN = "/api/v1/workflow-runs/:id/rerun";

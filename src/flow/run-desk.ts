@@ -12,6 +12,7 @@ export class RunDesk {
   readonly #values = new Map<string, { readonly value: unknown; readonly bytes: number }>();
   #valueBytes = 0;
   #count = 0;
+  #trust = 1;
 
   /** Adds news to what waits under the key; true if somebody has to begin to work on it. */
   add(key: string, waiting: Waiting): boolean {
@@ -76,6 +77,18 @@ export class RunDesk {
     return this.#values.get(ptr)?.value;
   }
 
+  /**
+   * Whether what this process wrote last is worth a try: where it is alone with its runs it is right every time, where
+   * others work on them hardly ever. Once wrong, it has to be right several times before it is trusted again.
+   */
+  get isTrusted(): boolean {
+    return this.#trust > 0;
+  }
+
+  noteRecalled(isRight: boolean): void {
+    this.#trust = isRight ? Math.min(1, this.#trust + 1) : -MISTRUST;
+  }
+
   forgetRun(runId: string): void {
     this.#written.delete(runId);
   }
@@ -94,4 +107,5 @@ export type Answered =
   | { readonly kind: "stale" };
 
 const WRITTEN_MAX = 2_048;
+const MISTRUST = 16;
 const VALUE_BYTES_MAX = 16 * 1024 * 1024;

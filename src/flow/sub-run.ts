@@ -8,7 +8,7 @@ import { apply } from "./apply.ts";
 import { createRun } from "./create-run.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
-import { pointedValue, storeValue } from "./payloads.ts";
+import { keptUntilMs, storeValue, valueIn } from "./payloads.ts";
 import { remind } from "./wake.ts";
 import { tellRun } from "./with-run.ts";
 import { planOf, versionToRun } from "./workflows.ts";
@@ -37,7 +37,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
       : !plan
         ? `there is no workflow \`${workflowId}\`${step.version === undefined ? "" : ` version ${step.version}`}`
         : null;
-  const input = await payloadOf(flow, job.input);
+  const input = await valueIn(flow, job.input);
   const problems = refused === null && plan ? (plan.inputSchema?.problemsOf(input) ?? []) : [];
   if (!parent || !plan || version === null || refused !== null || problems.length > 0) {
     await giveUp(flow, found, refused ?? `the input does not fit the workflow's schema: ${problems.join("; ")}`);
@@ -45,12 +45,8 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   }
   const runId = flow.world.random.id();
   const { nowMs, settings } = given(flow);
-  const kept = await storeValue(
-    flow,
-    input,
-    `ctx:${runId}`,
-    nowMs + settings.run.deadlineMs + settings.retention.runsMs,
-  );
+  const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
+  const kept = await storeValue(flow, input, `ctx:${runId}`, untilMs);
   if (kept.kind === "too_large") {
     await giveUp(flow, found, "its input is too large");
     return;
@@ -126,18 +122,13 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, moment: 
 }
 
 /** A run takes its blobs with it; the step that waited for it may be needed for longer. */
-async function copyOutput(flow: Flow, { output }: Run, job: Job): Promise<Payload | null> {
+async function copyOutput(flow: Flow, { output, parent }: Run, job: Job): Promise<Payload | null> {
   if (output?.kind !== "pointer") return output;
   const bytes = await flow.world.blobs.get(output.ptr);
   if (bytes === null) return null;
   const ptr = `res:${job.id}`;
-  const { run, retention } = flow.settings.current;
-  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + run.deadlineMs + 2 * retention.runsMs);
+  await flow.world.blobs.put(ptr, bytes, await keptUntilMs(flow, parent?.runId ?? ""));
   return { kind: "pointer", ptr, bytes: bytes.length };
-}
-
-async function payloadOf(flow: Flow, payload: Payload): Promise<unknown> {
-  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
 }
 
 /** The job has ended, its sub-run has not. */

@@ -110,11 +110,13 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
  */
 function lookAt(flow: Flow, runId: string): (isOld: boolean) => Promise<void> {
   const { locks, store } = flow.world;
-  if (!locks.isShared) return async () => {};
+  const recalled = flow.runs.recallRun(runId);
+  if (!locks.isShared || (recalled && flow.runs.isTrusted)) return async () => {};
   flow.runs.forgetRun(runId);
   const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
   return async (isOld) => {
     const found = isOld ? null : await early;
+    if (found && recalled) flow.runs.noteRecalled(found.version === recalled.version);
     if (found && !isRunFinal(found.value.state)) flow.runs.rememberRun(found);
   };
 }

@@ -53,7 +53,8 @@ export const WORKFLOW_DETAIL = Type.Object({
 export const WORKFLOW_QUERY = Type.Object({ version: Type.Optional(VERSION) });
 export const WORKFLOW_DELETED = Type.Object({ workflow_id: Type.String(), deleted: Type.Boolean() });
 
-export const START_BODY = Type.Object({
+/** What a start says, and a dry run of it. */
+const WISH_FIELDS = {
   input: Type.Optional(INPUT),
   version: Type.Optional(VERSION),
   labels: Type.Optional(LABELS),
@@ -62,7 +63,6 @@ export const START_BODY = Type.Object({
       description: "Of the jobs of steps that name none themselves.",
     }),
   ),
-  idempotency_key: Type.Optional(KEY),
   actor_id: Type.Optional(
     Type.String({
       minLength: 1,
@@ -71,7 +71,8 @@ export const START_BODY = Type.Object({
       description: "On whose behalf it is done.",
     }),
   ),
-});
+};
+export const START_BODY = Type.Object({ ...WISH_FIELDS, idempotency_key: Type.Optional(KEY) });
 const STARTED_FIELDS = {
   run_id: Type.String(),
   workflow_id: Type.String(),
@@ -84,7 +85,7 @@ export const RUN_MOVED = Type.Object({ run_id: Type.String(), state: STATE });
 export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() });
 export const CONTROL_BODY = Type.Object({ reason: Type.Optional(WHY) });
 
-export const DRY_BODY = Type.Object({ input: Type.Optional(INPUT), version: Type.Optional(VERSION) });
+export const DRY_BODY = Type.Object(WISH_FIELDS);
 const DRY_STEP = Type.Object({
   step_id: Type.String(),
   type: Type.String(),
@@ -126,6 +127,7 @@ const FAN = Type.Object({
 const STEP = Type.Object({
   state: Type.String(),
   type: orNull(Type.String()),
+  depends_on: orNull(Type.Array(Type.String(), { description: "As written, and what follows from the other steps." })),
   job_id: orNull(Type.String({ description: "The job that does it, or that waits for it." })),
   started_at: orNull(Type.String()),
   ended_at: orNull(Type.String()),

@@ -39,15 +39,20 @@ export interface RunParts {
   readonly output: unknown;
   /** By the step's id. */
   readonly outputs: ReadonlyMap<string, Shown>;
-  /** Of the steps, by their ids, in the order of the definition; empty when that cannot be read any more. */
-  readonly types: ReadonlyMap<string, string>;
+  /** Of the definition, by the steps' ids, in its order; empty when that cannot be read any more. */
+  readonly written: ReadonlyMap<string, WrittenStep>;
 }
 
-export function runDetail(run: Run, { input, output, outputs, types }: RunParts): View {
-  const ids = new Set([...types.keys(), ...Object.keys(run.steps)]);
+export interface WrittenStep {
+  readonly type: string;
+  readonly dependsOn: readonly string[];
+}
+
+export function runDetail(run: Run, { input, output, outputs, written }: RunParts): View {
+  const ids = new Set([...written.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
-    return [id, stepView(step, types.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
+    return [id, stepView(step, written.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
   });
   const lock = run.lock === null ? null : lockView(run.lock);
   return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };
@@ -130,11 +135,12 @@ function runFields(run: Run): View {
   };
 }
 
-function stepView(step: StepRun, type: string | null, output: Shown): View {
+function stepView(step: StepRun, written: WrittenStep | null, output: Shown): View {
   const { state, jobId, startedMs, endedMs, error, why, arm, fan } = step;
   return {
     state,
-    type,
+    type: written?.type ?? null,
+    depends_on: written?.dependsOn ?? null,
     job_id: jobId ?? null,
     started_at: startedMs === undefined ? null : iso(startedMs),
     ended_at: endedMs === undefined ? null : iso(endedMs),

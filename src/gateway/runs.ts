@@ -131,8 +131,9 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Answer
     planOf(flow, run.org, run.workflowId, run.version),
   ]);
   const { paths } = flow.settings.current.redaction;
-  const types = new Map([...(plan?.steps.values() ?? [])].map(({ id, act }) => [id, act.type]));
-  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, types }));
+  const steps = [...(plan?.steps.values() ?? [])];
+  const written = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
+  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, written }));
 }
 
 async function deleteRun({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {

@@ -147,8 +147,9 @@ async function removeWorkflow({ flow }: Gateway, { org, params, principal }: Gat
 
 async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const workflowId = params.id ?? "";
-  const { input = {}, version = null } = (body ?? {}) as { readonly input?: unknown; readonly version?: number };
-  const outcome = await dryRun(gateway.flow, { org, workflowId, version, input, by: principal.id });
+  const { input = {}, version = null, labels, priority, actor_id: actorId } = (body ?? {}) as DryFields;
+  const wish = { org, workflowId, version, input, by: principal.id, labels, priority, actorId };
+  const outcome = await dryRun(gateway.flow, wish);
   switch (outcome.kind) {
     case "dry":
       return ok(dryView(gateway, workflowId, outcome));
@@ -159,6 +160,14 @@ async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: G
     default:
       return outcome satisfies never;
   }
+}
+
+interface DryFields {
+  readonly input?: unknown;
+  readonly version?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly priority?: "interactive" | "batch" | "critical";
+  readonly actor_id?: string;
 }
 
 /** What a run would do, of a rerun too. */

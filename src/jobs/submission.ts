@@ -70,7 +70,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     input: raw.input ?? null,
     isStamped: raw.isStamped === true,
     inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
-    jobId: name("jobId", raw.jobId, null),
+    jobId: notOfStep(name("jobId", raw.jobId, null), problems),
     priority: priority ?? "batch",
     labels: checkLabels(raw.labels, problems),
     riskTags: names("riskTags", raw.riskTags),
@@ -113,6 +113,13 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
 
 /** What they say is believed: a client that writes them would pass off its job as sent out unchecked. */
 const OUR_LABELS: readonly string[] = ["safety_bypassed", "safety_bypass_reason"];
+
+/** Ids of steps' jobs follow from their runs: one that is taken would keep a run, of any tenant, from going on. */
+function notOfStep(jobId: string | null, problems: string[]): string | null {
+  if (jobId === null || !/:[A-Za-z0-9_-]+(\.\d+)?@\d+$/.test(jobId)) return jobId;
+  problems.push("`jobId` must not be like `run:step@1`: those are the jobs of workflow steps; choose another");
+  return null;
+}
 
 /** Only the job's own input may be pointed at: any other key belongs to somebody else. */
 function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {

@@ -56,6 +56,11 @@ export class Expressions {
     return { kind: "ok", expression: this.#expression(run, found.reads, wanted) };
   }
 
+  /** What was done since then. */
+  get steps(): number {
+    return this.#meter.steps;
+  }
+
   /** Before a template is rendered. */
   reset(): void {
     this.#meter.reset();

@@ -49,6 +49,7 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
 function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
   const outputs: unknown[] = [];
   let bytes = 0;
+  let steps = 0;
   for (const [index, item] of list.entries()) {
     const child = { item, index };
     const input = inputOf(draft, step, child);
@@ -62,6 +63,12 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
       return;
     }
     outputs.push(done.value);
+    // Each of them may take a while, and everybody else waits for all of them.
+    steps += stepsOfLast(step);
+    if (steps > STEPS_MAX) {
+      fail(draft, step, "ExpressionFailed", `took too long by item ${index}: let workers do it`, undefined);
+      return;
+    }
     // Each of them may be large: what cannot be kept is not heaped up first.
     bytes += bytesOf(JSON.stringify(done.value ?? null));
     if (bytes > draft.limits.blobBytesMax) break;
@@ -69,6 +76,12 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
   const output = draft.keep(outputs, outputPtr(draft, step));
   if (output) settleStep(draft, step, "SUCCEEDED", { output });
   else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+}
+
+/** What the expressions of one item took. */
+function stepsOfLast({ input, act }: PlanStep): number {
+  const message = act.type === "notify" ? act.message : null;
+  return (input?.stepsOfLast?.() ?? 0) + (message?.stepsOfLast?.() ?? 0);
 }
 
 /** Makes the next children while there is room, and ends the step when the last one has ended. */
@@ -159,5 +172,7 @@ function setFan(draft: Draft, step: PlanStep, fan: Fan): void {
 }
 
 export const ITEMS_MAX = 10_000;
+/** Of all expressions of a step that needs no time, for all its items: some tenths of a second. */
+const STEPS_MAX = 4_000_000;
 /** The timeline tells of so many failed children; the others are in the counts and on their jobs. */
 const FAILURES_TOLD = 10;

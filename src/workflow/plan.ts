@@ -106,6 +106,8 @@ export interface Expression {
 export interface Template {
   readonly refs: Refs;
   render(scope: Scope): Evaluated;
+  /** How long the last rendering took, in steps (see `expression/meter.ts`). */
+  stepsOfLast?(): number;
 }
 
 /** Plain JSON: numbers are numbers, nothing is undefined. */

@@ -32,12 +32,15 @@ export function compileTemplate(expressions: Expressions, source: unknown, hasIt
   const part = reader.read(source, []);
   if (reader.problems.length > 0) return { kind: "bad", problems: reader.problems };
   const refs = mergeReads(reader.expressions.map((expression) => expression.refs));
+  let steps = 0;
   const render = (scope: Scope) => {
     expressions.reset();
-    return attempt(() => part(scope, new Room()));
+    const rendered = attempt(() => part(scope, new Room()));
+    steps = expressions.steps;
+    return rendered;
   };
   const constant = reader.expressions.length === 0 ? { value: part(NO_SCOPE, new Room()) } : null;
-  return { kind: "ok", template: { refs, render, constant } };
+  return { kind: "ok", template: { refs, render, constant, stepsOfLast: () => steps } };
 }
 
 /** The expression in a text that is one `${…}` alone, else null. */

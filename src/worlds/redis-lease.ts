@@ -133,7 +133,7 @@ export interface LeaseFacts extends Claim {
 
 /** Frees the lock if the token has it, else the token's place in the queue. */
 export async function releaseLock({ pipe, lock, token }: Claim): Promise<boolean> {
-  return (await pipe.runNow(RELEASE, [lock, token, String(WAITER_LEASE_MS)])) === 1;
+  return (await pipe.runSoon(RELEASE, [lock, token, String(WAITER_LEASE_MS)])) === 1;
 }
 
 /** Frees what the token may still have; as long as the server would keep it anyway, it is tried again and again. */

@@ -19,6 +19,7 @@ export class RedisPipe {
   readonly #sources: (() => void)[] = [];
   #commands: RawCommand[] = [];
   #isArmed = false;
+  #isHasty = false;
 
   constructor(client: Redis, prefix: string) {
     this.#client = client;
@@ -42,10 +43,16 @@ export class RedisPipe {
     return this.runEncoded(script, [encodeArgs(args)]);
   }
 
-  /** The same at once, with whatever else waits for the end of the tick: somebody in another process waits for it. */
-  runNow(script: Script, args: readonly string[]): Promise<unknown> {
+  /**
+   * The same sooner, with whatever else waits for the end of the tick: somebody in another process waits for it. Not
+   * before the work at hand is done: a hundred that are given in one go leave together.
+   */
+  runSoon(script: Script, args: readonly string[]): Promise<unknown> {
     const answer = this.run(script, args);
-    this.#flush();
+    if (!this.#isHasty) {
+      this.#isHasty = true;
+      process.nextTick(() => this.#flush());
+    }
     return answer;
   }
 
@@ -76,6 +83,7 @@ export class RedisPipe {
   #flush(): void {
     for (const gather of this.#sources) gather();
     this.#isArmed = false;
+    this.#isHasty = false;
     const commands = this.#commands;
     this.#commands = [];
     // There is no stream before the first connection; commands then fail by themselves.

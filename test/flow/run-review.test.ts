@@ -1,13 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { cancelRun } from "../../src/flow/control-run.ts";
 import { decideRun } from "../../src/flow/decide-run.ts";
+import { dryRerun } from "../../src/flow/dry-rerun.ts";
+import { dryRun } from "../../src/flow/dry-run.ts";
 import type { Flow } from "../../src/flow/flow.ts";
+import { lease } from "../../src/flow/lease.ts";
+import { complete } from "../../src/flow/leased.ts";
 import { removeRun } from "../../src/flow/remove-run.ts";
 import { rerun } from "../../src/flow/rerun.ts";
 import { retryLetter } from "../../src/flow/revive.ts";
 import { deleteWorkflow, planOf } from "../../src/flow/workflows.ts";
+import { checkSubmission } from "../../src/jobs/submission.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { RUNS } from "../../src/model/run.ts";
+import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Change } from "../../src/ports/store.ts";
 import { openRun } from "../../src/workflow/open-run.ts";
 import { RunPlant, WISH } from "./run-plant.ts";
@@ -127,6 +133,15 @@ describe("for_each", () => {
     expect(plant.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
   });
 
+  test("what a step does at once for each item must not take long altogether", async () => {
+    const { plant, flow } = await open();
+    const input = "${size(input.numbers.filter(x, input.numbers.exists(y, y == x + 1000)))}";
+    await plant.apply(flow, { id: "w", steps: { t: { type: "transform", for_each: "${input.numbers}", input } } });
+    const id = await plant.started(flow, "w", { input: { numbers: Array.from({ length: 150 }, (_, at) => at) } });
+    const message = expect.stringContaining("took too long by item");
+    expect(plant.runOf(id).steps.t).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
+  });
+
   test("what a step does at once for each item stops where its output cannot be kept any more", async () => {
     const { plant, flow } = await open();
     const steps = { n: { type: "notify", for_each: "${input.items}", message: "${input.text}" } };
@@ -145,6 +160,51 @@ describe("for_each", () => {
     expect(after.steps.n).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
     expect(told.length).toBeLessThan(30);
   });
+});
+
+test.each(["b@1", "b.12@1"])("nobody can take the id of a step's job (run:%s) before the run does", (step) => {
+  const checked = checkSubmission({ org: "other", topic: "demo.x", jobId: `r1:${step}` });
+  expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining("jobs of workflow steps")] });
+  expect(checkSubmission({ topic: "demo.x", jobId: "order:7" }).kind).toBe("ok");
+});
+
+test("a dry run asks the policy with the labels, the actor and the priority that the run would have", async () => {
+  const { plant, flow } = await open();
+  await plant.apply(flow, { id: "w", steps: { a: { topic: "demo.x" } } });
+  const said = { labels: { env: "prod" }, priority: "critical", actorId: "agent-7" } as const;
+  const id = await plant.started(flow, "w", said);
+  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
+  const asked: PolicyRequest[] = [];
+  const { decide } = plant.kernel;
+  plant.kernel.decide = (request) => {
+    asked.push(request);
+    return decide(request);
+  };
+  await plant.run(dryRun(flow, { org: "default", workflowId: "w", version: null, input: {}, by: "bob", ...said }));
+  await plant.run(dryRerun(flow, { org: "default", runId: id, fromStep: "a", by: "bob" }));
+  expect(asked).toHaveLength(2);
+  for (const { labels, actorId } of asked) {
+    expect(labels).toMatchObject({ env: "prod" });
+    expect(actorId).toBe("agent-7");
+  }
+});
+
+test("what a worker over HTTP put out is kept as long as its run, and those who run it again, may need it", async () => {
+  const { plant, flow } = await open();
+  const days = (count: number) => count * 24 * 3_600;
+  const wait = { type: "delay", delay_sec: days(20), depends_on: ["a"] };
+  await plant.apply(flow, { id: "w", timeout_sec: days(30), steps: { a: { topic: "demo.http" }, wait } });
+  const id = await plant.started(flow, "w");
+  await plant.pass(1_000);
+  const signal = new AbortController().signal;
+  const wish = { org: "default", workerId: "h1", topics: ["demo.http"], max: 1, waitMs: 0, signal };
+  const [job] = await plant.run(lease(flow, wish));
+  if (!job) throw new Error("nothing was leased");
+  await plant.run(complete(flow, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
+  const { steps, deadlineMs } = plant.runOf(id);
+  expect(steps.a).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer" } });
+  const kept = plant.bench.net.blobs.get(`res:${job.id}.${job.leaseId}`);
+  expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + plant.settings.retention.runsMs);
 });
 
 /** Some methods replaced; the others are the thing's own, whose fields are private. */

@@ -41,6 +41,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
   }
   const steps = run.steps as Readonly<Record<string, Json>>;
   expect(Object.keys(steps)).toEqual(["price", "pack"]);
+  expect(steps).toMatchObject({ price: { depends_on: [] }, pack: { depends_on: ["price"] } });
   expect(steps.price).toMatchObject({ state: "SUCCEEDED", type: "worker", job_id: `${runId}:price@1`, why: null });
   expect(steps.price?.output).toEqual({ got: { items: ["a", "b", "c"], password: "[redacted]" } });
   expect(steps.pack).toMatchObject({
