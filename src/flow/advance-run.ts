@@ -1,12 +1,14 @@
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
-import type { Guard, Versioned } from "../ports/store.ts";
+import { type Guard, put, type Versioned } from "../ports/store.ts";
 import { retryAfter } from "../retry/contract.ts";
 import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
-import { Contention } from "./apply.ts";
+import type { Plan } from "../workflow/plan.ts";
+import { apply, Contention } from "./apply.ts";
 import { commitRun } from "./commit-run.ts";
 import { type Decided, decideRun } from "./decide-run.ts";
+import { isStoreAway } from "./deliver.ts";
 import { settleAlone } from "./finish.ts";
 import type { Flow } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
@@ -24,7 +26,9 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
       await endAlone(flow, waiting, found?.value ?? null);
       return false;
     }
-    const outcome = await oneRound(flow, found, waiting, lease);
+    const plan = await planFor(flow, found.value);
+    const outcome = plan ? await oneRound(flow, plan, found, waiting, lease, tries) : await abandon(flow, found, lease);
+    if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
       for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
       return outcome.hasMore;
@@ -41,22 +45,24 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
 
 type Outcome =
   | { readonly kind: "written"; readonly run: Run; readonly hasMore: boolean }
+  /** The run is over: what is waiting ends without it. */
+  | { readonly kind: "abandoned" }
   /** Of the record that was another one by then. */
   | { readonly kind: "stale"; readonly id: string };
 
 async function oneRound(
   flow: Flow,
+  plan: Plan,
   found: Versioned<Run>,
   waiting: readonly Waiting[],
   lease: Lease,
+  tries: number,
 ): Promise<Outcome> {
   const { id, value: before } = found;
-  const plan = await planOf(flow, before.org, before.workflowId, before.version);
-  if (!plan) throw new Error(`version ${before.version} of workflow \`${before.workflowId}\` is not in the store`);
   const ended = waiting.flatMap(({ news }) => (news.kind === "job" ? [news] : []));
   const events = waiting.map(({ news }) => eventOf(news));
   const ids = new Set(ended.map((news) => news.found.id));
-  const decided = await decideRun(flow, plan, before, events.length > 0 ? events : [{ kind: "time" }], ids);
+  const decided = await decideRun(flow, plan, before, events.length > 0 ? events : [{ kind: "time" }], ids, tries);
   const { fence, waitedMs, attempts } = lease;
   const run: Run = { ...decided.run, lock: { holder: flow.world.name, fence, waitedMs, attempts } };
   const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
@@ -69,7 +75,7 @@ async function oneRound(
   });
   switch (committed.kind) {
     case "committed":
-      return { kind: "written", run, hasMore: decided.hasMore && isMoving(decided) };
+      return { kind: "written", run, hasMore: decided.hasMore && isMoving(before, decided) };
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
@@ -82,7 +88,46 @@ async function oneRound(
 }
 
 /** A round that neither made nor stopped anything is not repeated at once: the run's own time comes again soon. */
-const isMoving = ({ made, stopped }: Decided): boolean => made.length + stopped.length > 0;
+function isMoving(before: Run, { made, stopped, run }: Decided): boolean {
+  return made.length + stopped.length > 0 || spawnedIn(run) > spawnedIn(before);
+}
+
+const spawnedIn = ({ steps }: Run): number =>
+  Object.values(steps).reduce((sum, { fan }) => sum + (fan?.spawned ?? 0), 0);
+
+/** null: what the run was made of is gone, or was written by a program that knew more. */
+async function planFor(flow: Flow, { id, org, workflowId, version }: Run): Promise<Plan | null> {
+  try {
+    return await planOf(flow, org, workflowId, version);
+  } catch (error) {
+    if (isStoreAway(error)) throw error;
+    flow.world.log.write("error", "definition_not_understood", { run: id, error: String(error) });
+    return null;
+  }
+}
+
+/** Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it. */
+async function abandon(flow: Flow, found: Versioned<Run>, { fence }: Lease): Promise<Outcome> {
+  const { id, value: before } = found;
+  const nowMs = flow.world.clock.now();
+  const message = `version ${before.version} of workflow \`${before.workflowId}\` is gone or cannot be read`;
+  const line = { seq: before.lineCount, atMs: nowMs, event: "run_failed", why: message } as const;
+  const { endsAs: _, ...rest } = before;
+  const run: Run = {
+    ...rest,
+    state: "FAILED",
+    error: { name: "DefinitionGone", message },
+    lines: [...before.lines, line],
+    lineCount: before.lineCount + 1,
+    updatedMs: nowMs,
+    dueMs: nowMs + (before.parent ? 0 : flow.settings.current.retention.runsMs),
+    ...(before.parent ? { isParentTold: false } : {}),
+  };
+  const guards: readonly Guard[] = [{ kind: "fence", table: RUNS.name, id, fence }];
+  flow.runs.forgetRun(id);
+  const committed = await apply(flow, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
+  return committed.kind === "refused" ? Promise.reject(lostLock(flow, id)) : { kind: "abandoned" };
+}
 
 function eventOf(news: Waiting["news"]): RunEvent {
   return news.kind === "job" ? { kind: "job_ended", job: news.next } : news.event;

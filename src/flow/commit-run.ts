@@ -1,6 +1,6 @@
 import { dispatchJob } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, type DeadLetter, letterOf } from "../model/dead-letter.ts";
-import { backlogOf, backlogOfOrg, isFinal, JOBS, type Job } from "../model/job.ts";
+import { backlogGroupOf, backlogOf, backlogOfOrg, IN_FLIGHT_GROUP, isFinal, JOBS, type Job } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../model/run.ts";
 import type { Message } from "../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../ports/store.ts";
@@ -69,8 +69,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
       watch: freed.map(backlogOf),
     });
     if (committed.kind === "refused" && !guards.includes(committed.guard) && going.length > 0) {
-      for (const { topic } of going) flow.desk.markFull(topic);
-      full = new Set(going.map(({ topic }) => topic));
+      full = new Set([...full, ...refusedTopics(flow, committed.guard, going)]);
       continue;
     }
     if (committed.kind === "committed") {
@@ -108,6 +107,19 @@ function mayGo(flow: Flow, job: Job, made: readonly Job[]): boolean {
   const { desk, world } = flow;
   if (desk.isFull(job.topic) || desk.isIdle(job.topic, world.clock.now())) return false;
   return held(flow, job) === null;
+}
+
+/** Which of them have to wait: those of a topic without room, or all, where a limit of their tenant or rule is reached. */
+function refusedTopics(flow: Flow, guard: Guard, going: readonly Job[]): readonly string[] {
+  const topics = going.map(({ topic }) => topic);
+  if (guard.kind !== "counter") return topics;
+  const { group, name } = guard.counter;
+  if (group === IN_FLIGHT_GROUP) {
+    flow.desk.markFull(name);
+    return [name];
+  }
+  const waiting = topics.filter((topic) => backlogGroupOf(topic) === group);
+  return waiting.length > 0 ? waiting : topics;
 }
 
 function roomFor(flow: Flow, going: readonly Job[]): readonly Guard[] {

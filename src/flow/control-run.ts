@@ -52,6 +52,7 @@ async function control(
   const answered = await tellRun(flow, { org, runId, path: "gateway" }, { kind: "event", event, besides: [line] });
   const now = answered.kind === "done" ? answered.run : null;
   if (!now) return { kind: "not_found" };
+  if (kind === "pause" && now.state === "ENDING") return { kind: "already", state: now.state };
   // Others may have come in between: what ended without this wish was not moved by it.
   const isMine = !isRunFinal(now.state) || (kind !== "pause" && (kind === "cancel") === (now.state === "CANCELLED"));
   return isMine ? { kind: "moved", state: now.state } : { kind: "ended", state: now.state };

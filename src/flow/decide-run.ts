@@ -32,8 +32,10 @@ export async function decideRun(
   news: readonly RunEvent[],
   /** Jobs that end with this commit: they are not to be stopped. */
   ended: ReadonlySet<string>,
+  /** How often this was decided on already, and others were faster: fewer are stopped then, so that fewer can get away. */
+  tries = 0,
 ): Promise<Decided> {
-  const round = new Round(flow, plan, before, ended);
+  const round = new Round(flow, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
   let events = news;
   // It ends: each turn settles steps, or uses up what one commit may make and stop.
   do events = await round.turn(events);
@@ -45,6 +47,7 @@ class Round {
   readonly #flow: Flow;
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
+  readonly #stoppedMax: number;
   readonly #values = new Values();
   readonly #made = new Map<string, Job>();
   /** Jobs that have ended and are not written yet: the store does not know what they put out. */
@@ -55,7 +58,8 @@ class Round {
   #run: Run;
   #hasMore = false;
 
-  constructor(flow: Flow, plan: Plan, run: Run, ended: ReadonlySet<string>) {
+  constructor(flow: Flow, plan: Plan, run: Run, ended: ReadonlySet<string>, stoppedMax: number) {
+    this.#stoppedMax = stoppedMax;
     this.#flow = flow;
     this.#plan = plan;
     this.#run = run;
@@ -139,7 +143,7 @@ class Round {
     for (const [id, { step, state }] of this.#made) {
       if (step?.stepId === stepId && !isFinal(state) && this.#made.delete(id)) count += 1;
     }
-    const limit = STOPPED_MAX - this.#stopped.size;
+    const limit = this.#stoppedMax - this.#stopped.size;
     if (limit <= 0) return count;
     const index = openChildrenOf(this.#run.id, stepId);
     const { items } = await this.#flow.world.store.list(JOBS, { index, limit, order: "oldest" });

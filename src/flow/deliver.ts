@@ -235,7 +235,7 @@ async function orgOf(flow: Flow, content: Content): Promise<string> {
 }
 
 /** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */
-function isStoreAway(error: unknown): boolean {
+export function isStoreAway(error: unknown): boolean {
   if (intentOf(error).kind !== "unclassified") return false;
   const code = (error as { code?: unknown } | null)?.code;
   return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";

@@ -39,7 +39,9 @@ export function rejoinRun(
     const { nowMs, settings } = given(flow);
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
     if (rejoined.kind === "objection") return { kind: "run_went_on", jobId, why: rejoined.why };
-    const decided = await decideRun(flow, plan, rejoined.run, [{ kind: "time" }], new Set());
+    const { fence: number, waitedMs, attempts } = lease;
+    const lock = { holder: flow.world.name, fence: number, waitedMs, attempts };
+    const decided = await decideRun(flow, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
     const job = waitAnew(revived, given(flow));

@@ -47,9 +47,10 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
   try {
     return await work(lease);
   } finally {
-    lease.release().catch((error: unknown) => {
+    const released = lease.release().catch((error: unknown) => {
       flow.world.log.write("warn", "lock_left_to_its_ttl", { key: wish.key, error: String(error) });
     });
+    flow.desk.track(released);
   }
 }
 

@@ -34,6 +34,8 @@ export class Draft {
   readonly blobs: Blob[] = [];
   /** Something is left to be done at once, which did not fit into this commit. */
   hasMore = false;
+  /** Children that could not be made: they cost as much as those that were. */
+  unmade = 0;
 
   constructor(plan: Plan, run: Run, values: Values, nowMs: number, limits: Limits) {
     this.plan = plan;

@@ -94,7 +94,7 @@ export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
       return;
     }
     if (fan.open >= each.parallelMax || draft.run.state !== "RUNNING") return;
-    if (draft.starts.length >= draft.limits.startsMax) {
+    if (draft.starts.length + draft.unmade >= draft.limits.startsMax) {
       draft.hasMore = true;
       return;
     }
@@ -112,6 +112,7 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   if (input.kind === "bad" || start === null || "problem" in start) {
     const problem = input.kind === "bad" ? input.problem : start && "problem" in start ? start.problem : "";
     const error = fault(input.kind === "bad" ? input.name : "ExpressionFailed", `item ${index}: ${problem}`);
+    draft.unmade += 1;
     countEnd(draft, step, each, { ...spawned, open: spawned.open + 1 }, index, error);
     return;
   }
