@@ -132,7 +132,7 @@ async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): 
 }
 
 /** Results that one commit takes in: enough to share its cost, few enough that nobody else waits long for it. */
-export const BATCH_MAX = 32;
+export const BATCH_MAX = 16;
 /** Commits for which a lock is held, and for how long, before others have their turn. */
 const ROUNDS_MAX = 64;
 const HOLD_MS_MAX = 100;

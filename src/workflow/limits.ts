@@ -11,7 +11,7 @@ export const WORKFLOW_LIMITS = {
   timeoutSec: 30 * 24 * 60 * 60,
   cases: 256,
   items: 10_000,
-  parallelDefault: 256,
+  parallelDefault: 64,
   retries: 100,
   pathDepth: 8,
 } as const;

@@ -75,6 +75,7 @@ test("20 approvals of one run, given in three processes at once, each count once
   await plant.apply(flows[0]!, { id: "ask", steps: { ask: { type: "approval", for_each: "${input}" } } });
   const id = await plant.started(flows[0]!, "ask", { input: items });
   const wish = (at: number) => ({ org: "default", jobId: `${id}:ask.${at}@1`, by: "bob" });
+  await plant.pass(100); // All of them are asked for.
   // Everybody twice.
   const answers = [...items, ...items].map((at, index) => approve(flows[index % 3]!, wish(at)));
   const outcomes = await plant.run(Promise.all(answers));

@@ -35,7 +35,7 @@ describe("a definition", () => {
     const run = { id: "r", workflow_id: "w", tenant: "t" };
     expect(step?.input?.render({ input: { a: 1 }, run })).toEqual({ kind: "ok", value: { a: 1 } });
     const each = planOf({ each: { ...W, for_each: "input" } }).steps.get("each");
-    expect(each?.forEach).toMatchObject({ parallelMax: 256, mode: "fail_fast", failuresMax: 0 });
+    expect(each?.forEach).toMatchObject({ parallelMax: 64, mode: "fail_fast", failuresMax: 0 });
     expect(each?.input?.render({ item: 7, index: 0, run })).toEqual({ kind: "ok", value: 7 });
   });
 
