@@ -1,3 +1,4 @@
+import { JOBS } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
@@ -35,12 +36,26 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
     }
     if (outcome.id === runId) flow.runs.noteRecalled(false);
     flow.runs.forgetRun(runId);
-    const isOld = ({ news }: Waiting) => news.kind === "job" && news.found.id === outcome.id;
-    for (const { resolve } of waiting.filter(isOld)) resolve({ kind: "stale" });
-    waiting = waiting.filter((one) => !isOld(one));
+    if (outcome.id !== runId) waiting = await stillTrue(flow, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
   }
   throw new Contention(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
+}
+
+/** A commit names one record that was another one by then; there may be more. Whose job has changed is told so. */
+async function stillTrue(flow: Flow, waiting: readonly Waiting[], oldId: string): Promise<readonly Waiting[]> {
+  const { store } = flow.world;
+  const isTrue = await Promise.all(
+    waiting.map(async ({ news }) => {
+      if (news.kind !== "job") return true;
+      if (news.found.id === oldId) return false;
+      return (await store.load(JOBS, news.found.id))?.version === news.found.version;
+    }),
+  );
+  waiting.forEach(({ resolve }, at) => {
+    if (!isTrue[at]) resolve({ kind: "stale" });
+  });
+  return waiting.filter((_, at) => isTrue[at]);
 }
 
 type Outcome =
