@@ -13,6 +13,15 @@ const QUICK = ["lab", "occ", "--clients", "10,20", "--seeds", "2"];
 test("what it prints", async () => {
   const transcript = new Transcript({});
   await transcript.both(QUICK);
+  await transcript.both(["lab", "lock-busy", "--contenders", "12", "--policy", "founding", "--policy", "default"]);
+  await transcript.both([
+    ...["lab", "admission", "--contenders", "8", "--policy", "atomic", "--client", "none"],
+    ...["--part", "grid", "--other-for-ms", "200"],
+  ]);
+  await transcript.both([
+    ...["lab", "safety-outage", "--contenders", "20", "--policy", "full:1s:30s", "--load", "burst"],
+    ...["--breaker", "on", "--mode", "closed", "--outage-ms", "60000", "--seeds", "1"],
+  ]);
   await expect(transcript.text).toMatchFileSnapshot("golden/lab.txt");
 });
 

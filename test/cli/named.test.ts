@@ -16,8 +16,8 @@ const places = new Map(
 
 /** Quoted, as far as the next quote; or typed on a line of its own. */
 const NAMED = [
-  /[`"'](?:npx )?cordum ([a-z]+(?: [a-z|]+)?)([^`"'\n]*)/g,
-  /^(?:npx )?cordum ([a-z]+(?: [a-z|]+)?)([^#\n]*)/gm,
+  /[`"'](?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^`"'\n]*)/g,
+  /^(?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^#\n]*)/gm,
 ];
 /** The first text of the audit log's chain. */
 const NO_COMMANDS = ["audit of"];
