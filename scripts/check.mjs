@@ -18,9 +18,8 @@ const TESTS = [
   "worlds",
   "workflow",
   "sim",
-  "lab",
 ];
-// What takes its time is left to `npm test`: that each planted bug is caught, and bursts of thousands.
+// What takes its time is left to `npm test`: that each planted bug is caught, bursts of thousands, the lab.
 const LEFT_OUT = ["test/sim/plants.test.ts", "test/flow/outage-burst.test.ts"].join(",");
 const SIM_SEEDS = "25";
 
@@ -35,6 +34,6 @@ if (installed) {
   await Promise.all([parts.runTool("types", "tsc", ["-p", "."]), parts.runTool("lint", "biome", ["check", "."])]);
   const tests = args.length > 0 ? args : TESTS.map((name) => `test/${name}/`);
   const env = { CORDUM_SIM_SEEDS: SIM_SEEDS, CORDUM_LEAVE_OUT: args.length > 0 ? "" : LEFT_OUT };
-  await parts.runVitest("tests", ["--project=pure", ...tests], env);
+  await parts.runVitest("tests", ["--project=pure", "--maxWorkers=2", ...tests], env);
 }
 parts.finish();

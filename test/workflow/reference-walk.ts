@@ -238,7 +238,7 @@ const MOMENT = {
 };
 const TURNS_MAX = 20;
 /** Of one case: children of two steps can end in thousands of orders. */
-const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 60;
+const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 15;
 
 const ORDER: RunOrder = {
   ...{ runId: "run", org: "acme", version: 1, traceId: "trace", labels: {}, priority: null },
