@@ -4,7 +4,7 @@ import type { Participant } from "./sqlite-scribe.ts";
 
 /**
  * Who has taken which record: one lane for each queue, one for everything that is due.
- * A take is undone when its transaction fails; a move is told to the lanes once its transaction is on disk.
+ * A take is undone when its batch fails; a move is told to the lanes once its batch stands.
  */
 export class Claims implements Participant {
   readonly #queues = new Map<string, Lane>();
@@ -37,15 +37,20 @@ export class Claims implements Participant {
     if (put.isQueueMoved || put.isDueMoved) this.#moved.push(put);
   }
 
+  readonly isFull = false;
+  /** Claims are memory alone. */
+  tell(): void {}
+  recover(): void {}
   flush(): void {}
+  folded(): void {}
 
-  committed(): void {
+  kept(): void {
     for (const put of this.#moved) this.#move(put);
     if (this.#moved.length > 0) this.#moved = [];
     if (this.#taken.length > 0) this.#taken = [];
   }
 
-  rolledBack(): void {
+  undone(): void {
     for (const { lane, rows } of this.#taken) lane.giveBack(rows);
     this.#taken = [];
     this.#moved = [];

@@ -1,63 +1,54 @@
 import type { Guard } from "../ports/store.ts";
 import type { Database, Statement } from "./sqlite.ts";
-import { BulkInsert } from "./sqlite-bulk.ts";
-import type { FlatEntries, PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
+import type { PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
 import type { Claims } from "./sqlite-claims.ts";
 import type { Counters } from "./sqlite-counters.ts";
-import type { Participant } from "./sqlite-scribe.ts";
+import { countOf, type FenceRow, FoldedRows, keyOf, movesOfBoth, type OutboxRow, type Row } from "./sqlite-fold.ts";
+import type { RecordRow } from "./sqlite-records.ts";
+import type { JournalStep, Participant } from "./sqlite-scribe.ts";
+import { type Done, readStep, textOf } from "./sqlite-steps.ts";
 
 /**
- * Changes: checked one by one, written together.
+ * Changes: checked one by one, kept in memory and in the journal, written into the tables together.
  *
- * 1. A change is checked against the database and the changes before it in the same batch; what fails its checks has
- *    changed nothing, not even in memory. So each change is all or nothing without a savepoint.
- * 2. What passed is gathered and written in `flush`. A record that several changes of a batch touched is written once,
- *    with its places moved from where it stood before the first to where it stands after the last.
+ * 1. A change is checked against the tables and all changes before it; what fails its checks has changed nothing, not even
+ *    in memory. So each change is all or nothing without a savepoint.
+ * 2. Memory has what the tables do not have yet. A record that was changed several times before it is written is written
+ *    once, with its places moved from where it stood before the first to where it stands after the last; a message that
+ *    was sent meanwhile is not written at all.
  */
 export class Commits implements Participant {
   readonly #counters: Counters;
   readonly #claims: Claims;
+  readonly #tables: FoldedRows;
   readonly #rows = new Map<string, Row>();
-  readonly #fences = new Map<string, Fence>();
-  /** Versions on disk of records that were written not long ago: most are written again soon, and nobody else writes. */
+  readonly #fences = new Map<string, FenceRow>();
+  readonly #outbox = new Map<string, OutboxRow>();
+  /** Messages that the tables still have. */
+  readonly #sent = new Set<string>();
+  /** Versions in the tables of records that were written not long ago: most are written again soon, and nobody else writes. */
   readonly #versions = new Map<string, number>();
   readonly #selectVersion: Statement;
   readonly #selectFence: Statement;
-  readonly #deleteRecord: Statement;
-  readonly #deleteEntry: Statement;
   readonly #countEntries: Statement;
-  readonly #upsertFence: Statement;
-  readonly #records: BulkInsert;
-  readonly #entries: BulkInsert;
-  readonly #outbox: BulkInsert;
+  /** What this batch has done so far. */
+  #steps: Done[] = [];
   /** Tells messages of one millisecond apart. */
   #outboxSeq: number;
-  /** Something passed its checks and is not with SQLite yet. */
-  #isGathered = false;
 
   constructor(db: Database, counters: Counters, claims: Claims) {
     this.#counters = counters;
     this.#claims = claims;
+    this.#tables = new FoldedRows(db);
     this.#selectVersion = db.prepare("select version from records where tbl = ? and id = ?");
     this.#selectFence = db.prepare("select fence from fences where tbl = ? and id = ?");
-    this.#deleteRecord = db.prepare("delete from records where tbl = ? and id = ?");
-    this.#deleteEntry = db.prepare("delete from lists where tbl = ? and name = ? and score = ? and id = ?");
     this.#countEntries = db.prepare("select count(*) as size from lists where tbl = ? and name = ?");
-    this.#upsertFence = db.prepare(
-      "insert into fences (tbl, id, fence, at_ms) values (?, ?, ?, ?) " +
-        "on conflict do update set fence = excluded.fence, at_ms = excluded.at_ms",
-    );
-    this.#records = new BulkInsert(
-      db,
-      "insert into records (tbl, id, version, value, due_ms, queue, score)",
-      7,
-      "on conflict (tbl, id) do update set version = excluded.version, value = excluded.value, " +
-        "due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
-    );
-    this.#entries = new BulkInsert(db, "insert or ignore into lists (tbl, name, score, id)", 4);
-    this.#outbox = new BulkInsert(db, "insert or replace into outbox (id, at_ms, seq, subject, packet)", 5);
     const last = db.prepare("select max(seq) as seq from outbox").get() as { seq: number | null };
     this.#outboxSeq = (last.seq ?? 0) + 1;
+  }
+
+  get isFull(): boolean {
+    return this.#rows.size + this.#outbox.size + this.#sent.size >= UNFOLDED_MAX;
   }
 
   commit(change: PreparedChange): PreparedCommitted {
@@ -71,70 +62,132 @@ export class Commits implements Participant {
     const refusal = this.#refusalOf(guards, deltas);
     if (refusal !== null) return refusal;
 
-    this.#isGathered = true;
-    for (const [index, put] of puts.entries()) this.#put(put, versions[index]!);
+    for (const [index, put] of puts.entries()) this.#put(put, put.json === null ? 0 : versions[index]! + 1);
     for (const { counter, delta } of deltas) this.#counters.add(counter, delta);
     for (const { name, delta } of change.totals) this.#counters.addTotal(name, delta);
     for (const guard of guards) {
-      if (guard.kind === "fence") this.#fences.set(keyOf(guard.table, guard.id), { ...guard, atMs });
+      if (guard.kind === "fence") this.#setFence({ table: guard.table, id: guard.id, fence: guard.fence, atMs });
     }
-    for (const { id, subject, json } of change.sends) this.#outbox.add(id, atMs, this.#outboxSeq++, subject, json);
+    for (const { id, subject, json } of change.sends) {
+      this.#send({ id, atMs, seq: this.#outboxSeq++, subject, json });
+    }
     if (change.watch.length === 0) return COMMITTED;
     return { kind: "committed", seen: change.watch.map((counter) => this.#counters.value(counter)) };
   }
 
-  /**
-   * How many entries the lists have, those that changes of this batch have moved included: they are handed over to
-   * SQLite now. Handing the same over once more, with what comes after, does no harm.
-   */
+  /** As memory has it; undefined when the tables know. */
+  recent(table: string, id: string): RecordRow | null | undefined {
+    const row = this.#rows.get(keyOf(table, id));
+    if (row === undefined) return undefined;
+    return row.json === null ? null : { id, version: row.version, value: row.json };
+  }
+
+  sent(messageIds: readonly string[]): void {
+    for (const id of messageIds) {
+      this.#steps.push({ kind: "sent", id, before: this.#outbox.get(id) });
+      if (!this.#outbox.delete(id)) this.#sent.add(id);
+    }
+  }
+
+  /** Whether the fence was raised since the tables were told. */
+  hasFence(table: string, id: string): boolean {
+    return this.#fences.has(keyOf(table, id));
+  }
+
+  /** How many entries the lists have: in the tables, and by what memory alone knows. */
   sizeOf(table: string, lists: readonly string[]): number {
-    this.flush();
-    return lists.reduce((sum, list) => sum + (this.#countEntries.get(table, list) as { size: number }).size, 0);
+    let size = 0;
+    for (const list of lists) size += (this.#countEntries.get(table, list) as { size: number }).size;
+    for (const row of this.#rows.values()) {
+      if (row.table === table) size += countOf(row.entered, lists) - countOf(row.left, lists);
+    }
+    return size;
+  }
+
+  tell(steps: string[]): void {
+    for (const step of this.#steps) steps.push(textOf(step));
+  }
+
+  recover(told: JournalStep): void {
+    const step = readStep(told);
+    switch (step?.kind) {
+      case "row":
+        this.#keep(step.row);
+        return;
+      case "fence":
+        this.#setFence(step.fence);
+        return;
+      case "send":
+        this.#send(step.message);
+        this.#outboxSeq = Math.max(this.#outboxSeq, step.message.seq + 1);
+        return;
+      case "sent":
+        this.sent([step.id]);
+    }
   }
 
   flush(): void {
-    if (!this.#isGathered) return;
-    this.#isGathered = false;
-    for (const row of this.#rows.values()) {
-      const { table, id, json, dueMs, queue, score } = row.put;
-      if (json === null) this.#deleteRecord.run(table, id);
-      else this.#records.add(table, id, row.version, json, dueMs, queue, score);
-      const { left, entered } = row;
-      for (let i = 0; i < left.length; i += 2) this.#deleteEntry.run(table, left[i]!, left[i + 1]!, id);
-      for (let i = 0; i < entered.length; i += 2) this.#entries.add(table, entered[i]!, entered[i + 1]!, id);
-    }
-    this.#records.flush();
-    this.#entries.flush();
-    for (const { table, id, fence, atMs } of this.#fences.values()) this.#upsertFence.run(table, id, fence, atMs);
-    this.#outbox.flush();
+    this.#tables.write(this.#rows.values(), this.#fences.values(), this.#outbox.values(), this.#sent);
   }
 
-  committed(): void {
+  kept(): void {
+    if (this.#steps.length > 0) this.#steps = [];
+  }
+
+  folded(): void {
     if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
     for (const [key, { version }] of this.#rows) this.#versions.set(key, version);
     this.#rows.clear();
     this.#fences.clear();
-  }
-
-  rolledBack(): void {
-    this.#isGathered = false;
-    this.#rows.clear();
-    this.#fences.clear();
-    this.#records.clear();
-    this.#entries.clear();
     this.#outbox.clear();
+    this.#sent.clear();
   }
 
-  #put(put: PreparedPut, versionBefore: number): void {
-    const key = keyOf(put.table, put.id);
-    const before = this.#rows.get(key);
-    this.#rows.set(key, {
-      put,
-      version: put.json === null ? 0 : versionBefore + 1,
-      left: before ? [...before.left, ...put.listsLeft] : put.listsLeft,
-      entered: before ? [...without(before.entered, put.listsLeft), ...put.listsEntered] : put.listsEntered,
-    });
+  undone(): void {
+    for (const step of this.#steps.splice(0).reverse()) {
+      switch (step.kind) {
+        case "row":
+          setOrDelete(this.#rows, keyOf(step.row.table, step.row.id), step.before);
+          break;
+        case "fence":
+          setOrDelete(this.#fences, keyOf(step.fence.table, step.fence.id), step.before);
+          break;
+        case "send":
+          setOrDelete(this.#outbox, step.message.id, step.before);
+          break;
+        case "sent":
+          if (step.before === undefined) this.#sent.delete(step.id);
+          else this.#outbox.set(step.id, step.before);
+          break;
+        default:
+          step satisfies never;
+      }
+    }
+  }
+
+  #put(put: PreparedPut, version: number): void {
+    const { table, id, json, dueMs, queue, score, listsLeft: left, listsEntered: entered } = put;
+    this.#keep({ table, id, version, json, dueMs, queue, score, left, entered });
     this.#claims.follow(put);
+  }
+
+  /** `row` has the moves of this one change. */
+  #keep(row: Row): void {
+    const key = keyOf(row.table, row.id);
+    const before = this.#rows.get(key);
+    this.#steps.push({ kind: "row", row, before });
+    this.#rows.set(key, before === undefined ? row : { ...row, ...movesOfBoth(before, row) });
+  }
+
+  #setFence(fence: FenceRow): void {
+    const key = keyOf(fence.table, fence.id);
+    this.#steps.push({ kind: "fence", fence, before: this.#fences.get(key) });
+    this.#fences.set(key, fence);
+  }
+
+  #send(message: OutboxRow): void {
+    this.#steps.push({ kind: "send", message, before: this.#outbox.get(message.id) });
+    this.#outbox.set(message.id, message);
   }
 
   /** By the first guard that does not hold: fences before all others. */
@@ -180,36 +233,16 @@ export class Commits implements Participant {
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;
 
-interface Row {
-  /** The last put of the batch; the moves are those of all of them. */
-  readonly put: PreparedPut;
-  readonly version: number;
-  readonly left: FlatEntries;
-  readonly entered: FlatEntries;
-}
-
-interface Fence {
-  readonly table: string;
-  readonly id: string;
-  readonly fence: number;
-  readonly atMs: number;
-}
-
+/** Bounds how long the tables are busy with all of it: some ten milliseconds. */
+const UNFOLDED_MAX = 600;
 const VERSIONS_MAX = 20_000;
 
-/** One object for all of them: within one message it travels once. */
+/** One object for all of them. */
 const COMMITTED: PreparedCommitted = { kind: "committed", seen: [] };
 
 const refusedAt = (at: number, value: number): Refused => ({ kind: "refused", at, value });
 
-const keyOf = (table: string, id: string): string => `${table}\n${id}`;
-
-function without(entries: FlatEntries, gone: FlatEntries): FlatEntries {
-  const kept: (string | number)[] = [];
-  for (let i = 0; i < entries.length; i += 2) {
-    let isGone = false;
-    for (let j = 0; j < gone.length; j += 2) isGone ||= gone[j] === entries[i] && gone[j + 1] === entries[i + 1];
-    if (!isGone) kept.push(entries[i]!, entries[i + 1]!);
-  }
-  return kept;
+function setOrDelete<T>(map: Map<string, T>, key: string, value: T | undefined): void {
+  if (value === undefined) map.delete(key);
+  else map.set(key, value);
 }

@@ -1,16 +1,20 @@
 import type { CounterName } from "../model/table.ts";
 import type { Database, Statement } from "./sqlite.ts";
-import type { Participant } from "./sqlite-scribe.ts";
+import type { JournalStep, Participant } from "./sqlite-scribe.ts";
 
 /**
- * The counters. The data directory has one process, so they are read from memory; a hot one is written once for a whole
- * batch of commits. A counter at zero does not exist. Totals are counters of a group that no record can name.
+ * The counters. The data directory has one process, so they are read from memory; a hot one is written once for many
+ * commits. A counter at zero does not exist. Totals are counters of a group that no record can name.
  */
 export class Counters implements Participant {
   readonly #groups = new Map<string, Map<string, Cell>>();
   readonly #upsert: Statement;
   readonly #delete: Statement;
+  /** By this batch. */
   #touched: Cell[] = [];
+  /** Not as in the tables. */
+  readonly #unfolded = new Set<Cell>();
+  readonly isFull = false;
   #turn = 0;
 
   constructor(db: Database) {
@@ -22,7 +26,7 @@ export class Counters implements Participant {
     for (const { grp, name, value } of rows) {
       const cell = this.#cell({ group: grp, name });
       cell.value = value;
-      cell.saved = value;
+      cell.kept = value;
     }
   }
 
@@ -59,38 +63,56 @@ export class Counters implements Participant {
     );
   }
 
+  tell(steps: string[]): void {
+    for (const { group, name, value, kept } of this.#touched) {
+      if (value !== kept) steps.push(JSON.stringify(["count", group, name, value]));
+    }
+  }
+
+  recover([word, ...rest]: JournalStep): void {
+    if (word !== "count") return;
+    const [group, name, value] = rest as [string, string, number];
+    this.add({ group, name }, value - this.value({ group, name }));
+  }
+
   flush(): void {
-    for (const { group, name, value, saved } of this.#touched) {
-      if (value === saved) continue;
+    for (const cell of this.#touched) this.#unfolded.add(cell);
+    for (const { group, name, value } of this.#unfolded) {
       if (value === 0) this.#delete.run(group, name);
       else this.#upsert.run(group, name, value);
     }
   }
 
-  committed(): void {
+  kept(): void {
     this.#end((cell) => {
-      cell.saved = cell.value;
+      if (cell.value !== cell.kept) this.#unfolded.add(cell);
+      cell.kept = cell.value;
     });
   }
 
-  rolledBack(): void {
-    this.#end((cell) => {
-      cell.value = cell.saved;
-    });
-  }
-
-  #end(agree: (cell: Cell) => void): void {
-    if (this.#touched.length === 0) return;
-    const touched = this.#touched;
-    this.#touched = [];
-    for (const cell of touched) {
-      agree(cell);
-      cell.isTouched = false;
+  /** A counter at zero is forgotten here, and not before: the tables had to be told. */
+  folded(): void {
+    for (const cell of this.#unfolded) {
       if (cell.value !== 0) continue;
       const cells = this.#groups.get(cell.group);
       cells?.delete(cell.name);
       if (cells?.size === 0) this.#groups.delete(cell.group);
     }
+    this.#unfolded.clear();
+  }
+
+  undone(): void {
+    this.#end((cell) => {
+      cell.value = cell.kept;
+    });
+  }
+
+  #end(agree: (cell: Cell) => void): void {
+    for (const cell of this.#touched) {
+      agree(cell);
+      cell.isTouched = false;
+    }
+    if (this.#touched.length > 0) this.#touched = [];
   }
 
   #cell({ group, name }: CounterName): Cell {
@@ -101,7 +123,7 @@ export class Counters implements Participant {
     }
     let cell = cells.get(name);
     if (!cell) {
-      cell = { group, name, value: 0, saved: 0, isTouched: false };
+      cell = { group, name, value: 0, kept: 0, isTouched: false };
       cells.set(name, cell);
     }
     return cell;
@@ -112,8 +134,8 @@ interface Cell {
   readonly group: string;
   readonly name: string;
   value: number;
-  /** What the database has. */
-  saved: number;
+  /** As it was before this batch. */
+  kept: number;
   isTouched: boolean;
 }
 

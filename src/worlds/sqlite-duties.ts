@@ -11,16 +11,13 @@ import { type FencePlace, type ListPlace, Records } from "./sqlite-records.ts";
 import type { Duties } from "./sqlite-scribe.ts";
 import { Sequences } from "./sqlite-sequences.ts";
 
-/**
- * Everything that can be asked of a data directory, by name. Arguments and answers are plain data, because the question
- * may come from another thread.
- */
+/** Everything that can be asked of a data directory, by name. Arguments and answers are plain data. */
 export function dutiesOf(db: Database): Duties {
   const counters = new Counters(db);
   const claims = new Claims();
   const commits = new Commits(db, counters, claims);
   const handlers = {
-    ...recordHandlers(new Records(db, claims), commits, claims, counters),
+    ...recordHandlers(new Records(db, claims, commits), commits, claims, counters),
     ...messageHandlers(new MessageRows(db)),
     ...blobHandlers(new BlobRows(db)),
     ...sequenceHandlers(new Sequences(db)),
@@ -32,6 +29,19 @@ export type Handlers = ReturnType<typeof recordHandlers> &
   ReturnType<typeof messageHandlers> &
   ReturnType<typeof blobHandlers> &
   ReturnType<typeof sequenceHandlers>;
+
+/** What is answered from memory and by lookups in what the journal does not touch. All else needs the tables. */
+export const IN_MEMORY: ReadonlySet<keyof Handlers> = new Set([
+  "commit",
+  "load",
+  "untake",
+  "counts",
+  "total",
+  "sent",
+  "getBlob",
+  "findMessages",
+  "visibleMessages",
+]);
 
 function recordHandlers(records: Records, commits: Commits, claims: Claims, counters: Counters) {
   return {
@@ -50,7 +60,7 @@ function recordHandlers(records: Records, commits: Commits, claims: Claims, coun
     },
     total: (name: string) => counters.total(name),
     unsent: (untilMs: number, limit: number) => records.unsent(untilMs, limit),
-    sent: (messageIds: readonly string[]) => records.sent(messageIds),
+    sent: (messageIds: readonly string[]) => commits.sent(messageIds),
     forgetFences: (untilMs: number, from: FencePlace | null, limit: number) =>
       records.forgetFences(untilMs, from, limit),
   };

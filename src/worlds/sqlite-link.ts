@@ -9,9 +9,26 @@ import type { Link } from "./sqlite-writer.ts";
  */
 export async function openHere(dir: string): Promise<Link> {
   const directory = await openDataDirectory(dir);
-  const scribe = new Scribe(directory.db, dutiesOf(directory.db));
-  return {
-    run: async (batch) => scribe.run(batch, () => null)[0]!,
-    close: async () => directory.close(),
-  };
+  try {
+    const scribe = new Scribe(directory.db, directory.journal, dutiesOf(directory.db));
+    scribe.recover(directory.left);
+    let closed: Promise<void> | null = null;
+    const close = async () => {
+      try {
+        scribe.fold();
+      } finally {
+        await directory.close();
+      }
+    };
+    return {
+      run: (batch) => scribe.run(batch),
+      close: () => {
+        closed ??= close();
+        return closed;
+      },
+    };
+  } catch (error) {
+    await directory.close();
+    throw error;
+  }
 }

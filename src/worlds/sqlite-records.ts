@@ -2,18 +2,23 @@ import type { DueQuery, TakeQuery } from "../ports/store.ts";
 import type { Place } from "./lane.ts";
 import type { Database, Statement } from "./sqlite.ts";
 import type { Claims } from "./sqlite-claims.ts";
+import type { Commits } from "./sqlite-commit.ts";
 
-/** The questions about records and the outbox that the database answers. All calls run inside a transaction. */
+/** The questions about records and the outbox. All but `load` need the tables to have everything. */
 export class Records {
   readonly #claims: Claims;
+  readonly #commits: Commits;
   readonly #sql: Statements;
 
-  constructor(db: Database, claims: Claims) {
+  constructor(db: Database, claims: Claims, commits: Commits) {
     this.#claims = claims;
+    this.#commits = commits;
     this.#sql = statementsOf(db);
   }
 
   load(table: string, id: string): RecordRow | null {
+    const recent = this.#commits.recent(table, id);
+    if (recent !== undefined) return recent;
     return (this.#sql.load.get(table, id) as RecordRow | undefined) ?? null;
   }
 
@@ -38,12 +43,8 @@ export class Records {
     });
   }
 
-  unsent(untilMs: number, limit: number): OutboxRow[] {
-    return this.#sql.unsent.all(untilMs, limit) as OutboxRow[];
-  }
-
-  sent(messageIds: readonly string[]): void {
-    for (const id of messageIds) this.#sql.sent.run(id);
+  unsent(untilMs: number, limit: number): UnsentRow[] {
+    return this.#sql.unsent.all(untilMs, limit) as UnsentRow[];
   }
 
   /**
@@ -53,7 +54,8 @@ export class Records {
   forgetFences(untilMs: number, from: FencePlace | null, limit: number): FencePlace | null {
     const rows = this.#sql.fences.all(from?.table ?? "", from?.id ?? "", limit) as FenceRow[];
     for (const { tbl, id, at_ms } of rows) {
-      if (at_ms <= untilMs && this.load(tbl, id) === null) this.#sql.forgetFence.run(tbl, id);
+      if (at_ms > untilMs || this.#commits.hasFence(tbl, id)) continue;
+      if (this.load(tbl, id) === null) this.#sql.forgetFence.run(tbl, id);
     }
     const last = rows.at(-1);
     return last && rows.length === limit ? { table: last.tbl, id: last.id } : null;
@@ -71,7 +73,7 @@ export interface PlacedRow extends RecordRow {
   readonly score: number;
 }
 
-export interface OutboxRow {
+export interface UnsentRow {
   readonly id: string;
   readonly subject: string;
   readonly packet: string;
@@ -116,7 +118,6 @@ function statementsOf(db: Database) {
         "where (due_ms, tbl, id) >= (?, ?, ?) and due_ms <= ? order by due_ms, tbl, id limit ?",
     ),
     unsent: db.prepare("select id, subject, packet from outbox where at_ms <= ? order by at_ms, seq limit ?"),
-    sent: db.prepare("delete from outbox where id = ?"),
     fences: db.prepare("select tbl, id, at_ms from fences where (tbl, id) > (?, ?) order by tbl, id limit ?"),
     forgetFence: db.prepare("delete from fences where tbl = ? and id = ?"),
   };

@@ -58,4 +58,8 @@ export const MIGRATIONS: readonly string[] = [
     name text primary key, next integer not null
   ) without rowid;
   `,
+  `
+  create table journal (epoch integer not null);
+  insert into journal values (1);
+  `,
 ];

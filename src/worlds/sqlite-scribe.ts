@@ -1,40 +1,63 @@
-import type { Database } from "./sqlite.ts";
-import type { Handlers } from "./sqlite-duties.ts";
+import type { Database, Statement } from "./sqlite.ts";
+import { type Handlers, IN_MEMORY } from "./sqlite-duties.ts";
+import type { Journal } from "./sqlite-journal.ts";
 
 /**
- * Where batches of calls are carried out, in order. Those that have arrived by then share one transaction.
+ * Where batches of calls are carried out, in order.
  *
- * 1. First the changes run, in the order in which they came, then the reads. None of them awaited another, so any order
+ * 1. A batch that needs only memory and lookups by key goes into the journal: one write, and none of the tables is touched.
+ *    Any other batch goes into the tables, in one transaction with everything that only the journal has: so whoever reads
+ *    tables sees all of it, and a record that changed five times meanwhile is written once.
+ * 2. First the changes run, in the order in which they came, then the reads. None of them awaited another, so any order
  *    is a fair one, and this one lets the changes be written in bulk.
- * 2. A call that throws takes nobody with it: the transaction is rolled back and each call runs again alone. So calls
- *    must be repeatable; what they change in memory is undone by their participant's `rolledBack`.
- * 3. A transaction that only reads writes nothing and does not wait for the disk.
+ * 3. A call that throws takes nobody with it: the batch is undone and each call runs again alone. So calls must be
+ *    repeatable; what they change in memory is undone by their participant.
+ * 4. Answers are given when all that was done before is on disk. A transaction that only reads writes nothing.
+ * 5. A journal that fails is replaced by the tables until they have taken in everything.
  */
 export class Scribe {
   readonly #db: Database;
+  readonly #journal: Journal;
   readonly #handlers: Handlers;
   readonly #participants: readonly Participant[];
+  readonly #setEpoch: Statement;
 
-  constructor(db: Database, { handlers, participants }: Duties) {
+  constructor(db: Database, journal: Journal, { handlers, participants }: Duties) {
     this.#db = db;
+    this.#journal = journal;
     this.#handlers = handlers;
     this.#participants = participants;
+    this.#setEpoch = db.prepare("update journal set epoch = ?");
   }
 
-  /** `next` gives the batches that have arrived, one by one, and null when there are no more. */
-  run(first: Batch, next: () => Batch | null): Answers[] {
-    const batches = [first];
-    let calls = sizeOf(first);
-    while (calls < CALLS_MAX) {
-      const batch = next();
-      if (batch === null) break;
-      batches.push(batch);
-      calls += sizeOf(batch);
+  async run(batch: Batch): Promise<Answers> {
+    const answers = this.#runAll(batch);
+    try {
+      await this.#journal.safe();
+    } catch (error) {
+      const { failure } = this.#transact(NOTHING);
+      if (failure !== null) return failed(batch, failureOf("commit", error));
     }
-    const { results, failure } = this.#transact(batches);
-    if (failure === null) return results.map((each) => ({ results: each, failures: null, trouble: null }));
-    if (failure.stage === "call" && calls > 1) return batches.map((batch) => this.#runAlone(batch));
-    return batches.map((batch) => failed(batch, failure));
+    return answers;
+  }
+
+  /** Takes in what an earlier boot left in the journal. */
+  recover(entries: readonly string[]): void {
+    recoverAll(this.#participants, entries);
+    this.fold();
+  }
+
+  /** Puts everything into the tables and starts the journal again. */
+  fold(): void {
+    const { failure } = this.#transact(NOTHING, true);
+    if (failure !== null) throw new Error(failure.text);
+  }
+
+  #runAll(batch: Batch): Answers {
+    const { results, failure } = this.#transact(batch);
+    if (failure === null) return { results, failures: null, trouble: null };
+    if (failure.stage === "call" && sizeOf(batch) > 1) return this.#runAlone(batch);
+    return failed(batch, failure);
   }
 
   #runAlone({ riders, changes, reads }: Batch): Answers {
@@ -42,9 +65,9 @@ export class Scribe {
     const failures: (Failure | null)[] = [];
     const troubles: Failure[] = [];
     const transact = (alone: Partial<Batch>) => {
-      const { results, failure } = this.#transact([{ ...NOTHING, ...alone }]);
+      const { results, failure } = this.#transact({ ...NOTHING, ...alone });
       if (failure !== null) troubles.push(failure);
-      return { result: results[0]?.[0], failure };
+      return { result: results[0], failure };
     };
     const answer = ({ result, failure }: ReturnType<typeof transact>) => {
       results.push(result);
@@ -57,31 +80,57 @@ export class Scribe {
     return { results, failures, trouble: first ? { ...first, calls: troubles.length } : null };
   }
 
-  /** Runs everything in one transaction. A lone read needs none. */
-  #transact(batches: readonly Batch[]): { readonly results: unknown[][]; readonly failure: Failure | null } {
-    const isLoneRead = batches.length === 1 && sizeOf(batches[0]!) === 1 && batches[0]!.reads.length === 1;
-    const results: unknown[][] = batches.map(() => []);
+  #transact(batch: Batch, isFold = this.#needsTables(batch)): Transacted {
+    let isInTables = false;
     let stage: Failure["stage"] = "commit";
+    const begin = () => {
+      this.#db.exec("begin");
+      isInTables = true;
+    };
     try {
-      if (!isLoneRead) this.#db.exec("begin");
+      if (isFold) begin();
       stage = "call";
-      for (const { riders } of batches) for (const call of riders) this.#call(call);
-      for (const [at, { changes }] of batches.entries()) {
-        for (const call of changes) results[at]!.push(this.#call(call));
-      }
-      for (const participant of this.#participants) participant.flush();
-      for (const [at, { reads }] of batches.entries()) {
-        for (const call of reads) results[at]!.push(this.#call(call));
-      }
+      for (const call of batch.riders) this.#call(call);
+      const results = batch.changes.map((call) => this.#call(call));
+      if (isInTables) this.#flush();
+      for (const call of batch.reads) results.push(this.#call(call));
       stage = "commit";
-      if (!isLoneRead) this.#db.exec("commit");
+      if (!isInTables && !this.#keepInJournal()) {
+        begin();
+        this.#flush();
+      }
+      if (isInTables) this.#db.exec("commit");
+      for (const participant of this.#participants) participant.kept();
+      if (isInTables) this.#folded();
+      return { results, failure: null };
     } catch (error) {
-      if (!isLoneRead) this.#rollBack();
-      for (const participant of this.#participants) participant.rolledBack();
+      if (isInTables) this.#rollBack();
+      for (const participant of this.#participants) participant.undone();
       return { results: [], failure: failureOf(stage, error) };
     }
-    for (const participant of this.#participants) participant.committed();
-    return { results, failure: null };
+  }
+
+  #needsTables({ riders, changes, reads }: Batch): boolean {
+    if (this.#journal.isBroken || this.#participants.some(({ isFull }) => isFull)) return true;
+    const needsTables = ([name]: Call) => !IN_MEMORY.has(name);
+    return riders.some(needsTables) || changes.some(needsTables) || reads.some(needsTables);
+  }
+
+  /** False when it does not fit. */
+  #keepInJournal(): boolean {
+    const steps: string[] = [];
+    for (const participant of this.#participants) participant.tell(steps);
+    return steps.length === 0 || this.#journal.append(`[${steps.join(",")}]`);
+  }
+
+  #flush(): void {
+    for (const participant of this.#participants) participant.flush();
+    if (this.#journal.isUsed) this.#setEpoch.run(this.#journal.epoch + 1);
+  }
+
+  #folded(): void {
+    for (const participant of this.#participants) participant.folded();
+    if (this.#journal.isUsed) this.#journal.restart(this.#journal.epoch + 1);
   }
 
   #call([name, ...args]: Call): unknown {
@@ -97,19 +146,41 @@ export class Scribe {
   }
 }
 
-/** Who answers the calls, and who has to know how their transaction ended. */
+/** Does again what a journal tells, in memory. */
+export function recoverAll(participants: readonly Participant[], entries: readonly string[]): void {
+  for (const entry of entries) {
+    for (const step of JSON.parse(entry) as readonly JournalStep[]) {
+      for (const participant of participants) participant.recover(step);
+    }
+  }
+}
+
+/** Who answers the calls, and who has to know how their batch ended. */
 export interface Duties {
   readonly handlers: Handlers;
   readonly participants: readonly Participant[];
 }
 
-/** Who keeps something in memory that must follow the transaction. */
+/** Who keeps something in memory that the tables do not have yet, or that must follow the batch. */
 export interface Participant {
-  /** After the changes, before the reads: hand over to SQLite what was gathered. */
+  /** It is time for the tables. */
+  readonly isFull: boolean;
+  /** Adds what this batch has done, as texts for the journal. */
+  tell(steps: string[]): void;
+  /** Does again what the journal tells, if it is one's own. */
+  recover(step: JournalStep): void;
+  /** After the changes, before the reads: hands over to SQLite all that it does not have. */
   flush(): void;
-  committed(): void;
-  rolledBack(): void;
+  /** The batch stands. */
+  kept(): void;
+  /** What was handed over is on disk. */
+  folded(): void;
+  /** The batch did not happen. */
+  undone(): void;
 }
+
+/** As it was told, with a word in front that says whose it is. */
+export type JournalStep = readonly [word: string, ...rest: unknown[]];
 
 export type Call = readonly [name: keyof Handlers, ...args: unknown[]];
 
@@ -136,9 +207,12 @@ export interface Failure {
   readonly text: string;
 }
 
+interface Transacted {
+  readonly results: unknown[];
+  readonly failure: Failure | null;
+}
+
 const NOTHING: Batch = { riders: [], changes: [], reads: [] };
-/** Bounds how long one transaction takes: some tens of milliseconds. */
-const CALLS_MAX = 500;
 
 function sizeOf({ riders, changes, reads }: Batch): number {
   return riders.length + changes.length + reads.length;

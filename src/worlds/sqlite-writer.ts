@@ -6,11 +6,11 @@ import type { Answers, Batch, Call, Failure } from "./sqlite-scribe.ts";
 /**
  * The way to the one writer of a data directory: group commit.
  *
- * 1. Calls of one tick travel together and run in one transaction. Batches run in order, so whoever awaited a write
- *    reads it.
- * 2. A promise resolves only after its transaction is on disk. If the commit fails, all of them reject.
- * 3. At most `UNDER_WAY_MAX` batches are under way: a slow disk makes larger batches, not a longer line.
- * 4. What rides along (`later`) costs no transaction of its own while others come by, and waits `LATER_MS` at most.
+ * 1. Calls of one tick travel together, as one batch. Batches run in order, so whoever awaited a write reads it.
+ * 2. A promise resolves only after its batch is on disk. If that fails, all of them reject.
+ * 3. At most `UNDER_WAY_MAX` batches are under way, one on its way to the disk and one behind it: a slow disk makes larger
+ *    batches, not a longer line.
+ * 4. What rides along (`later`) costs no batch of its own while others come by, and waits `LATER_MS` at most.
  *    It is for facts that may be lost in a crash, because they are then found out again.
  */
 export class Writer {
@@ -36,7 +36,7 @@ export class Writer {
     this.#log = log;
   }
 
-  /** Runs in the next transaction; resolves when that is durable. */
+  /** Runs in the next batch; resolves when that is durable. */
   change<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
     return this.#call(this.#changes, [name, ...args], null);
   }
@@ -222,5 +222,5 @@ function errorOf({ isPassing, text }: Failure): Error {
 }
 
 const BATCH_MAX = 500;
-const UNDER_WAY_MAX = 16;
+const UNDER_WAY_MAX = 2;
 const LATER_MS = 20;

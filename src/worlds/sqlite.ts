@@ -1,5 +1,6 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { Journal, readJournal } from "./sqlite-journal.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
 /**
@@ -7,7 +8,7 @@ import { MIGRATIONS } from "./sqlite-schema.ts";
  *
  * 1. The directory belongs to one process. The lock is a file lock of the operating system, so it dies with its holder
  *    however the holder dies; a second process is told who has it.
- * 2. A commit that returned survives a power cut: WAL with `synchronous=FULL`.
+ * 2. A commit that returned survives a power cut: WAL with `synchronous=FULL`, and the same for the journal in front of it.
  * 3. The schema version is checked before anything is read: a newer one is refused, an older one is migrated.
  */
 export async function openDataDirectory(dir: string): Promise<DataDirectory> {
@@ -20,30 +21,48 @@ export async function openDataDirectory(dir: string): Promise<DataDirectory> {
     db = openFile(sqlite, join(path, DATA_FILE));
     db.exec(PRAGMAS);
     migrate(db, MIGRATIONS, path);
+    return opened(path, lock, db);
   } catch (error) {
     db?.close();
     lock.close();
     throw error;
   }
-  const open = db;
-  let closed = false;
+}
+
+function opened(path: string, lock: Database, db: Database): DataDirectory {
+  const file = join(path, JOURNAL_FILE);
+  const epoch = epochOf(db);
+  const left = readJournal(file, epoch);
+  const journal = new Journal(file, epoch);
+  let closed: Promise<void> | null = null;
+  const close = async () => {
+    await journal.close();
+    // The lock goes last: whoever gets it next finds the database closed.
+    db.close();
+    lock.close();
+  };
   return {
-    path,
-    db: open,
+    db,
+    journal,
+    left,
     close: () => {
-      if (closed) return;
-      closed = true;
-      // The lock goes last: whoever gets it next finds the database closed.
-      open.close();
-      lock.close();
+      closed ??= close();
+      return closed;
     },
   };
 }
 
 export interface DataDirectory {
-  readonly path: string;
   readonly db: Database;
-  close(): void;
+  readonly journal: Journal;
+  /** What the journal has and the tables have not. */
+  readonly left: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Which entries of the journal the tables have not taken in yet. */
+export function epochOf(db: Database): number {
+  return (db.prepare("select epoch from journal").get() as { epoch: number }).epoch;
 }
 
 /** The part of `node:sqlite` that we use; `@photostructure/sqlite` has the same. */
@@ -87,6 +106,7 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
 }
 
 export const DATA_FILE = "cordum.db";
+export const JOURNAL_FILE = "cordum.journal";
 const LOCK_FILE = "lock.db";
 const HOLDER_FILE = "lock.pid";
 
@@ -158,7 +178,7 @@ function readHolder(file: string): string {
   }
 }
 
-function userVersion(db: Database): number {
+export function userVersion(db: Database): number {
   return (db.prepare("pragma user_version").get() as { user_version: number }).user_version;
 }
 

@@ -23,24 +23,24 @@ describe("the data directory", () => {
       2,
       MIGRATIONS.length,
     ]);
-    directory.close();
-    directory.close();
+    await directory.close();
+    await directory.close();
   });
 
   it("says which file it cannot open", async () => {
     mkdirSync(join(dir, "cordum.db"));
     await expect(openDataDirectory(dir)).rejects.toThrow(`\`${join(dir, "cordum.db")}\` cannot be opened`);
     rmSync(join(dir, "cordum.db"), { recursive: true });
-    (await openDataDirectory(dir)).close();
+    await (await openDataDirectory(dir)).close();
   });
 
   it("belongs to one: the second is told who has it, and gets it once that one is gone", async () => {
     const first = await openDataDirectory(dir);
     await expect(openDataDirectory(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
-    first.close();
+    await first.close();
     const second = await openDataDirectory(dir);
     await expect(openDataDirectory(dir)).rejects.toThrow("in use");
-    second.close();
+    await second.close();
     expect(readFileSync(join(dir, "lock.pid"), "utf8")).toBe(`${process.pid}\n`);
   });
 });
@@ -51,7 +51,7 @@ describe("the schema version", () => {
     try {
       body(directory.db);
     } finally {
-      directory.close();
+      await directory.close();
     }
   };
 

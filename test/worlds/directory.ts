@@ -3,10 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BusOptions } from "../../src/ports/bus.ts";
 import type { Log, LogFields } from "../../src/ports/log.ts";
-import { type Database, type DataDirectory, openDataDirectory } from "../../src/worlds/sqlite.ts";
+import {
+  type Database,
+  type DataDirectory,
+  epochOf,
+  JOURNAL_FILE,
+  openDataDirectory,
+} from "../../src/worlds/sqlite.ts";
 import { SqliteBus } from "../../src/worlds/sqlite-bus.ts";
 import { dutiesOf } from "../../src/worlds/sqlite-duties.ts";
-import { type Answers, type Batch, type Duties, Scribe } from "../../src/worlds/sqlite-scribe.ts";
+import { Journal, writeDurably } from "../../src/worlds/sqlite-journal.ts";
+import { openHere } from "../../src/worlds/sqlite-link.ts";
+import { type Batch, type Duties, Scribe } from "../../src/worlds/sqlite-scribe.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { type Link, Writer } from "../../src/worlds/sqlite-writer.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
@@ -20,7 +28,13 @@ export class TestDirectory {
   /** Transactions that were committed, and errors to throw instead of the next commits. */
   commits = 0;
   commitErrors: Error[] = [];
+  /** The same for writes of the journal. */
+  writes = 0;
+  writeErrors: Error[] = [];
+  /** Answers wait for it. */
+  answersHeld: Promise<void> | null = null;
   #opened: DataDirectory | null = null;
+  #journal: Journal | null = null;
 
   constructor(clock: ManualClock = new ManualClock()) {
     this.clock = clock;
@@ -30,22 +44,42 @@ export class TestDirectory {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
     const duties = dutiesOf(db);
-    const writer = new Writer(localLink(db, duties), this.clock, this.log);
+    const scribe = new Scribe(db, this.#tappedJournal(db), duties);
+    scribe.recover(this.#opened.left);
+    const run = async (batch: Batch) => {
+      const answers = await scribe.run(batch);
+      await this.answersHeld;
+      return answers;
+    };
+    const writer = new Writer({ run: copying(run), close: async () => scribe.fold() }, this.clock, this.log);
     const store = new SqliteStore(writer);
     const bus = await SqliteBus.open(writer, this.clock, this.log, { ...BUS, ...options });
     this.commits = 0;
-    return { db, duties, writer, store, bus };
+    this.writes = 0;
+    return { db, duties, writer, store, bus, fold: () => scribe.fold() };
   }
 
   /** Whatever only memory knew is gone. */
-  crash(): void {
-    this.#opened?.close();
+  async crash(): Promise<void> {
+    await this.#journal?.close();
+    await this.#opened?.close();
+    this.#journal = null;
     this.#opened = null;
   }
 
-  close(): void {
-    this.crash();
+  async close(): Promise<void> {
+    await this.crash();
     rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  #tappedJournal(db: Database): Journal {
+    this.#journal = new Journal(join(this.dir, JOURNAL_FILE), epochOf(db), async (...write) => {
+      const error = this.writeErrors.shift();
+      if (error) throw error;
+      await writeDurably(...write);
+      this.writes += 1;
+    });
+    return this.#journal;
   }
 
   #tapped(db: Database): Database {
@@ -64,35 +98,20 @@ export class TestDirectory {
 
 /** A data directory behind a link that only copies get through, as between threads: nothing can lean on a shared object. */
 export async function openLocally(dir: string): Promise<Link> {
-  const directory = await openDataDirectory(dir);
-  return { ...localLink(directory.db, dutiesOf(directory.db)), close: async () => directory.close() };
+  const { run, close } = await openHere(dir);
+  return { run: copying(run), close };
 }
 
-/** Only copies get through, and what has arrived runs together. */
-export function localLink(db: Database, duties: Duties): Link {
-  const scribe = new Scribe(db, duties);
-  let arrived: { readonly batch: Batch; readonly answer: (answers: Answers) => void }[] = [];
-  const serve = () => {
-    while (arrived.length > 0) {
-      const waiting = arrived;
-      let taken = 0;
-      const next = () => waiting[taken++]?.batch ?? null;
-      const all = structuredClone(scribe.run(next()!, next));
-      arrived = waiting.slice(all.length);
-      for (const [at, answers] of all.entries()) waiting[at]!.answer(answers);
-    }
-  };
-  const run = (batch: Batch) =>
-    new Promise<Answers>((answer) => {
-      if (arrived.length === 0) setImmediate(serve);
-      arrived.push({ batch: structuredClone(batch), answer });
-    });
-  return { run, close: async () => {} };
-}
+const copying =
+  (run: Link["run"]): Link["run"] =>
+  async (batch) =>
+    structuredClone(await run(structuredClone(batch)));
 
 export interface Opened {
   readonly db: Database;
   readonly duties: Duties;
+  /** Puts everything into the tables. */
+  readonly fold: () => void;
   readonly writer: Writer;
   readonly store: SqliteStore;
   readonly bus: SqliteBus;

@@ -116,7 +116,7 @@ describe("numbers that only grow", () => {
         expect(next).toBeGreaterThan(last);
         last = next;
       }
-      directory.crash();
+      await directory.crash();
     }
   });
 

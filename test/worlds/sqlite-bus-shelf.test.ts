@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SUBMIT } from "../../src/wire/subjects.ts";
 import { Shelf } from "../../src/worlds/sqlite-bus-shelf.ts";
-import { GROUP, submit } from "../contract/bus.subject.ts";
+import { GROUP, gate, submit } from "../contract/bus.subject.ts";
 import { numberOf, TestDirectory } from "./directory.ts";
 
 const ROWS = "select count(*) from messages";
@@ -70,9 +70,12 @@ describe("a message on its way to disk or back", () => {
     const { db, shelf } = await openShelf();
     const [ended, other] = ["ended", "other"].map((id) => shelf.newSlip(submit(id)));
     await Promise.all([shelf.store(ended!), shelf.store(other!)]);
+    const held = gate();
+    directory.answersHeld = held.passed;
     const loading = shelf.load(10, new Set());
     await untilSent();
     shelf.end(ended!);
+    held.open();
     expect((await loading).slips.map(({ id }) => id)).toEqual(["other"]);
     await directory.clock.pass(20);
     expect([numberOf(db, ROWS), shelf.size]).toEqual([1, 1]);

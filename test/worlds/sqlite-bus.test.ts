@@ -58,6 +58,7 @@ describe("messages that need no disk", () => {
     const ids = names("m", 200);
     await Promise.all(ids.map((id) => opened.bus.publish(submit(id)).then(() => events.push(`safe ${id}`))));
     expect(writes()).toBe(0);
+    opened.fold();
     expect(numberOf(opened.db, "select count(*) from records")).toBe(200);
     for (const id of ids) expect(events.indexOf(`handled ${id}`)).toBeLessThan(events.indexOf(`safe ${id}`));
   });
@@ -96,7 +97,7 @@ describe("messages on disk", () => {
       await inbox.count(1);
       expect(inbox.list()).toEqual([`m#${attempt}`]);
       expect(inbox.seen[0]!.content).toEqual({ kind: "packet", packet: request("m") });
-      directory.crash();
+      await directory.crash();
     }
     const { bus, db } = await directory.open();
     const inbox = new Inbox();
@@ -112,7 +113,7 @@ describe("messages on disk", () => {
     const delayed = new Inbox(() => later(60_000));
     await first.bus.consume(SUBMIT, GROUP, delayed.handler);
     await first.bus.publish(submit("m"));
-    directory.crash();
+    await directory.crash();
     await directory.clock.pass(30_000);
     const { bus } = await directory.open();
     const inbox = new Inbox();
@@ -131,7 +132,7 @@ describe("messages on disk", () => {
     bus.close();
     await writer.close();
     await published;
-    directory.crash();
+    await directory.crash();
     const again = await directory.open();
     const inbox = new Inbox();
     await again.bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -194,7 +195,7 @@ describe("groups", () => {
     await (await first.bus.consume(SUBMIT, "a", new Inbox().handler))();
     await (await first.bus.consume(SUBMIT, "b", new Inbox().handler))();
     await first.bus.publish(submit("m1"));
-    directory.crash();
+    await directory.crash();
     const { bus } = await directory.open();
     await bus.publish(submit("m2"));
     for (const group of ["a", "b"]) {
@@ -208,7 +209,7 @@ describe("groups", () => {
   it("what nobody has ever asked for waits for the first group, and for no other", async () => {
     const first = await directory.open();
     await first.bus.publish(submit("m1"));
-    directory.crash();
+    await directory.crash();
     const { bus } = await directory.open();
     const published = bus.publish(submit("m2"));
     const [a, b] = [new Inbox(), new Inbox()];
@@ -229,7 +230,7 @@ describe("groups", () => {
         "with recursive n (i) as (select 1 union all select i + 1 from n where i < 99999) " +
         `select '${SUBMIT}', '', 'old-' || i, '{}', 0, 0, ${directory.clock.now()} from n`,
     );
-    directory.crash();
+    await directory.crash();
     const { bus, db } = await directory.open();
     await bus.publish(submit("last"));
     await expect(bus.publish(submit("too many"))).rejects.toThrow(/nobody consumes `sys.job.submit`: 100000 messages/);

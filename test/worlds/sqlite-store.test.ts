@@ -22,7 +22,7 @@ describe("the embedded store", () => {
     await kit.create({ a: { text: "", queue: at("q", 1), dueMs: T0 } });
     expect(await kit.take("q", 1, T0, 3_600_000)).toEqual(["a"]);
     expect(await kit.due(T0, 1, T0, 3_600_000)).toEqual(["a"]);
-    directory.crash();
+    await directory.crash();
     const again = await openKit();
     expect(await again.kit.take("q", 1, T0)).toEqual(["a"]);
     expect(await again.kit.due(T0)).toEqual(["a"]);
@@ -32,29 +32,34 @@ describe("the embedded store", () => {
     const { kit } = await openKit();
     const counters = [{ group: "slots", name: "x" }];
     await kit.commitTogether(names("d", 300).map((id) => changeOf([put(DOCS, id, null, { text: id, counters })])));
-    directory.crash();
+    await directory.crash();
     const again = await openKit();
     expect(await again.kit.counts()).toEqual({ x: 300 });
     expect(numberOf(again.db, "select count(*) from records")).toBe(300);
   });
 
   it("a counter at zero leaves nothing behind", async () => {
-    const { kit, db } = await openKit();
+    const { kit, db, fold } = await openKit();
     await kit.set("a", { text: "", counters: [{ group: "slots", name: "x" }] });
+    fold();
     expect(numberOf(db, "select count(*) from counters")).toBe(1);
     await kit.set("a", null);
+    fold();
     expect(numberOf(db, "select count(*) from counters")).toBe(0);
   });
 
   it("totals survive a crash, are no counters, and a commit that fails adds nothing", async () => {
-    const { store } = await openKit();
+    const { store, fold } = await openKit();
     const add = (delta: number) => store.commit({ ...changeOf([]), totals: [{ name: "x", delta }] });
     expect(await store.total("x")).toBe(0);
     await Promise.all([add(2), add(3)]);
+    fold();
     directory.commitErrors = [new Error("disk I/O error")];
+    const listed = store.list(DOCS, { index: "all", limit: 1 });
     await expect(add(100)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await expect(listed).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(await store.total("x")).toBe(5);
-    directory.crash();
+    await directory.crash();
     const again = await openKit();
     expect(await again.store.total("x")).toBe(5);
     expect(await again.kit.counts()).toEqual({});
@@ -63,8 +68,11 @@ describe("the embedded store", () => {
   it("a commit that fails leaves no version behind in memory", async () => {
     const { kit } = await openKit();
     await kit.set("a", { text: "1" });
+    const before = await kit.load("a");
     directory.commitErrors = [new Error("disk I/O error")];
-    await expect(kit.set("a", { text: "2" })).rejects.toThrow("disk");
+    const listed = kit.store.list(DOCS, { index: "all", limit: 1 });
+    await expect(kit.commit([put(DOCS, "a", before, { text: "2" })])).rejects.toThrow("disk");
+    await expect(listed).rejects.toThrow("disk");
     await expect(kit.set("a", { text: "2" })).resolves.toMatchObject({ kind: "committed" });
     await kit.set("a", null);
     expect(await kit.set("a", { text: "3" })).toMatchObject({ kind: "committed" });
@@ -72,12 +80,13 @@ describe("the embedded store", () => {
   });
 
   it("fences of records that are long gone are forgotten, step by step; all others are kept", async () => {
-    const { kit, store, db } = await openKit();
+    const { kit, store, db, fold } = await openKit();
     const fence = (id: string) => ({ kind: "fence", table: "doc", id, fence: 5 }) as const;
     const ids = names("d", 25);
     for (const id of ids) await kit.set(id, { text: "" }, { guards: [fence(id)], atMs: T0 });
     for (const id of ids.slice(5)) await kit.set(id, null);
     await kit.commit([], { guards: [fence("young")], atMs: T0 + 1_000 });
+    fold();
     let from: FencePlace | null = null;
     const steps: (FencePlace | null)[] = [];
     do {

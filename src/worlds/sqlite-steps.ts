@@ -1,0 +1,75 @@
+import type { FlatEntries } from "./sqlite-change.ts";
+import type { FenceRow, OutboxRow, Row } from "./sqlite-fold.ts";
+import type { JournalStep } from "./sqlite-scribe.ts";
+
+/** What a commit does, one thing at a time, and how the journal tells it. */
+export type Step =
+  | { readonly kind: "row"; readonly row: Row }
+  | { readonly kind: "fence"; readonly fence: FenceRow }
+  | { readonly kind: "send"; readonly message: OutboxRow }
+  | { readonly kind: "sent"; readonly id: string };
+
+/** A step that was done, and what stood there before. */
+export type Done =
+  | (Extract<Step, { kind: "row" }> & { readonly before: Row | undefined })
+  | (Extract<Step, { kind: "fence" }> & { readonly before: FenceRow | undefined })
+  | (Extract<Step, { kind: "send" | "sent" }> & { readonly before: OutboxRow | undefined });
+
+/** Values are JSON already: they are put in as they are. */
+export function textOf(step: Step): string {
+  switch (step.kind) {
+    case "row": {
+      const { table, id, version, json, dueMs, queue, score, left, entered } = step.row;
+      return withValue(["row", table, id, version, dueMs, queue, score, left, entered], json ?? "null");
+    }
+    case "fence": {
+      const { table, id, fence, atMs } = step.fence;
+      return JSON.stringify(["fence", table, id, fence, atMs]);
+    }
+    case "send": {
+      const { id, atMs, seq, subject, json } = step.message;
+      return withValue(["send", id, atMs, seq, subject], json);
+    }
+    case "sent":
+      return JSON.stringify(["sent", step.id]);
+    default:
+      return step satisfies never;
+  }
+}
+
+/** Null when it is told by somebody else. */
+export function readStep([word, ...rest]: JournalStep): Step | null {
+  switch (word) {
+    case "row": {
+      const [table, id, version, dueMs, queue, score, left, entered, value] = rest as ToldRow;
+      const json = value === null ? null : JSON.stringify(value);
+      return { kind: "row", row: { table, id, version, json, dueMs, queue, score, left, entered } };
+    }
+    case "fence": {
+      const [table, id, fence, atMs] = rest as [string, string, number, number];
+      return { kind: "fence", fence: { table, id, fence, atMs } };
+    }
+    case "send": {
+      const [id, atMs, seq, subject, packet] = rest as [string, number, number, string, unknown];
+      return { kind: "send", message: { id, atMs, seq, subject, json: JSON.stringify(packet) } };
+    }
+    case "sent":
+      return { kind: "sent", id: rest[0] as string };
+    default:
+      return null;
+  }
+}
+
+type ToldRow = [
+  table: string,
+  id: string,
+  version: number,
+  dueMs: number | null,
+  queue: string | null,
+  score: number | null,
+  left: FlatEntries,
+  entered: FlatEntries,
+  value: unknown,
+];
+
+const withValue = (step: unknown[], json: string): string => `${JSON.stringify(step).slice(0, -1)},${json}]`;
