@@ -5,7 +5,7 @@
  *    hinders no writer, and what only the journal had.
  * 2. Under its final name it is whole, checked, and written to the disk. What was in the way is never overwritten.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   DATA_FILE,
@@ -21,6 +21,7 @@ import { dutiesOf } from "./sqlite-duties.ts";
 import { readJournal } from "./sqlite-journal.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 import { recoverAll } from "./sqlite-scribe.ts";
+import { syncPath } from "./sync-path.ts";
 
 export type BackedUp =
   | { readonly kind: "done"; readonly file: string; readonly sizeBytes: number; readonly schema: number }
@@ -38,11 +39,11 @@ export async function backUpDirectory(dir: string, into: string): Promise<Backed
   const fresh = `${file}.${process.pid}.new`;
   try {
     const schema = await copy(resolve(dir), fresh);
-    sync(fresh);
+    syncPath(fresh);
     // Somebody else may have been faster: a rename would overwrite what they made.
     if (existsSync(file)) return { kind: "taken", file };
     renameSync(fresh, file);
-    sync(resolve(into));
+    syncPath(resolve(into));
     return { kind: "done", file, sizeBytes: statSync(file).size, schema };
   } finally {
     rmSync(fresh, { force: true });
@@ -117,13 +118,4 @@ function takeIn(made: Database, entries: readonly string[]): void {
   made.exec("begin");
   for (const participant of participants) participant.flush();
   made.exec("commit");
-}
-
-function sync(path: string): void {
-  const open = openSync(path, "r");
-  try {
-    fsyncSync(open);
-  } finally {
-    closeSync(open);
-  }
 }

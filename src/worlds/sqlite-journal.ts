@@ -9,7 +9,9 @@ import {
   readFileSync,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
+import { syncPath } from "./sync-path.ts";
 
 /**
  * The journal of a data directory: what was committed and is not in the tables yet.
@@ -161,6 +163,7 @@ function openWhole(file: string): number {
   if (size < JOURNAL_BYTES) {
     writeWhole(fd, Buffer.alloc(JOURNAL_BYTES - size), size);
     fsyncSync(fd);
+    syncPath(dirname(file));
   }
   return fd;
 }

@@ -1,7 +1,8 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Journal, readJournal } from "./sqlite-journal.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
+import { syncPath } from "./sync-path.ts";
 
 /**
  * The data directory: which SQLite, who may use it, and how durable it is.
@@ -191,12 +192,7 @@ function makeDurably(path: string): void {
   const first = mkdirSync(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
   for (let at = path; ; at = dirname(at)) {
-    const parent = openSync(dirname(at), "r");
-    try {
-      fsyncSync(parent);
-    } finally {
-      closeSync(parent);
-    }
+    syncPath(dirname(at));
     if (at === first || at === dirname(at)) return;
   }
 }
