@@ -46,6 +46,8 @@ export interface Lease {
   readonly attempts: number;
   /** Aborts when the lease is lost. Never aborts after a release. */
   readonly signal: AbortSignal;
+  /** Whether it has: for those who only look, and need no signal to be made. */
+  readonly isLost: boolean;
   /** True if the lock was still ours. Safe to call twice. */
   release(): Promise<boolean>;
 }

@@ -171,8 +171,8 @@ export function movesOf(change: Put): Moves {
   const { from, to } = change;
   const stays = sameEntry(from.queue, to.queue);
   return {
-    listsRemoved: from.lists.filter((entry) => !to.lists.some((other) => sameEntry(entry, other))),
-    listsAdded: to.lists.filter((entry) => !from.lists.some((other) => sameEntry(entry, other))),
+    listsRemoved: notIn(to.lists, from.lists),
+    listsAdded: notIn(from.lists, to.lists),
     queueRemoved: stays ? null : from.queue,
     queueAdded: stays ? null : to.queue,
   };
@@ -180,18 +180,27 @@ export function movesOf(change: Put): Moves {
 
 /** The sum of what all puts do to each counter; counters that do not change are left out. */
 export function deltasOf(puts: readonly Put[]): readonly { readonly counter: CounterName; readonly delta: number }[] {
-  const deltas = new Map<string, { counter: CounterName; delta: number }>();
+  // Many puts of one change share a few counters: looking through these costs less than a key for each.
+  const deltas: { counter: CounterName; delta: number }[] = [];
   const add = (counter: CounterName, delta: number) => {
-    const key = `${counter.group}\n${counter.name}`;
-    const known = deltas.get(key);
-    if (known) known.delta += delta;
-    else deltas.set(key, { counter, delta });
+    for (const known of deltas) {
+      if (known.counter.name !== counter.name || known.counter.group !== counter.group) continue;
+      known.delta += delta;
+      return;
+    }
+    deltas.push({ counter, delta });
   };
   for (const change of puts) {
     for (const counter of change.from.counters) add(counter, -1);
     for (const counter of change.to.counters) add(counter, 1);
   }
-  return [...deltas.values()].filter((entry) => entry.delta !== 0);
+  return deltas.filter((entry) => entry.delta !== 0);
+}
+
+/** Those of `entries` that are not in `others`. */
+function notIn(others: Placement["lists"], entries: Placement["lists"]): Placement["lists"] {
+  if (others.length === 0 || entries.length === 0) return entries;
+  return entries.filter((entry) => !others.some((other) => sameEntry(entry, other)));
 }
 
 function sameEntry(a: { name: string; score: number } | null, b: { name: string; score: number } | null): boolean {

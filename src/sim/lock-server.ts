@@ -19,9 +19,11 @@ export class LockServer {
     this.#net = net;
   }
 
+  /** Asks for it, and again as a sign of life while waiting: who is in the queue keeps its place. */
   acquire(wish: Wish): Answer {
     const lock = this.#lock(wish.key);
     this.#expire(lock);
+    if (lock.holder?.wish.token === wish.token) return this.#confirmed(lock.holder);
     if (lock.holder === null && lock.waiters.size === 0) {
       const holder = this.#hold(lock, wish, wish.ttlMs);
       return { kind: "held", fence: holder.fence };
@@ -29,22 +31,15 @@ export class LockServer {
     const holder = lock.holder?.wish.owner ?? null;
     if (!wish.isWaiting) return { kind: "busy", holder };
     lock.waiters.set(wish.token, { wish, seenMs: this.#nowMs });
-    this.#expire(lock);
     this.#watch(lock);
-    return { kind: "queued", holder };
-  }
-
-  /** A sign of life of a waiter. */
-  touch(key: string, token: string): void {
-    const waiter = this.#locks.get(key)?.waiters.get(token);
-    if (waiter !== undefined) waiter.seenMs = this.#nowMs;
+    return { kind: "queued", holder, fence: this.fenceOf(wish.org) };
   }
 
   /** The waiter gives up, unless the lock has just become its own. */
   withdraw(key: string, token: string): Answer {
     const lock = this.#lock(key);
     this.#expire(lock);
-    if (lock.holder?.wish.token === token) return { kind: "held", fence: lock.holder.fence };
+    if (lock.holder?.wish.token === token) return this.#confirmed(lock.holder);
     lock.waiters.delete(token);
     return { kind: "busy", holder: lock.holder?.wish.owner ?? null };
   }
@@ -52,7 +47,7 @@ export class LockServer {
   renew(key: string, token: string): boolean {
     const holder = this.#holderOf(key, token);
     if (holder === null) return false;
-    holder.expiresAtMs = this.#nowMs + holder.wish.ttlMs;
+    this.#confirmed(holder);
     return true;
   }
 
@@ -69,6 +64,15 @@ export class LockServer {
   forceRelease(key: string): void {
     const { holder } = this.#lock(key);
     if (holder !== null) this.release(key, holder.wish.token);
+  }
+
+  /** Whoever goes on with the records of another world counts on from its fences. */
+  fenceOf(org: string): number {
+    return this.#fences.get(org) ?? 0;
+  }
+
+  countFrom(org: string, fence: number): void {
+    this.#fences.set(org, fence);
   }
 
   list(limit: number): readonly LockView[] {
@@ -102,11 +106,16 @@ export class LockServer {
   }
 
   #hold(lock: Lock, wish: Wish, validMs: number): Holder {
-    const fence = (this.#fences.get(wish.org) ?? 0) + 1;
+    const fence = this.fenceOf(wish.org) + 1;
     this.#fences.set(wish.org, fence);
     lock.holder = { wish, fence, expiresAtMs: this.#nowMs + validMs };
     this.#net.trace.note(this.#net.timeline.nowMs, wish.process.name, "lock", wish.key);
     return lock.holder;
+  }
+
+  #confirmed(holder: Holder): Answer {
+    holder.expiresAtMs = this.#nowMs + holder.wish.ttlMs;
+    return { kind: "held", fence: holder.fence };
   }
 
   #tell({ process, onGrant }: Wish, fence: number): void {
@@ -162,7 +171,8 @@ export interface Wish {
 
 export type Answer =
   | { readonly kind: "held"; readonly fence: number }
-  | { readonly kind: "queued"; readonly holder: string | null }
+  /** With the org's last fence: what is handed to this waiter later has a larger one. */
+  | { readonly kind: "queued"; readonly holder: string | null; readonly fence: number }
   | { readonly kind: "busy"; readonly holder: string | null };
 
 interface Lock {

@@ -41,6 +41,9 @@ export class LockWatch {
     const { key, token, fence, waitedMs, attempts, signal } = lease;
     return {
       ...{ key, token, fence, waitedMs, attempts, signal },
+      get isLost() {
+        return lease.isLost;
+      },
       release: () => {
         held.delete(own);
         return lease.release();

@@ -134,5 +134,5 @@ function fenceFor(net: SimNet, key: string): number {
 
 function madeUpLease(key: string, fence: number): Lease {
   const { signal } = new AbortController();
-  return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, release: async () => true };
+  return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, isLost: false, release: async () => true };
 }

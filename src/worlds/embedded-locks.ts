@@ -108,6 +108,9 @@ export class EmbeddedLocks implements Locks {
       get signal() {
         return holder.signal;
       },
+      get isLost() {
+        return holder.isLost;
+      },
       release: async () => this.#release(door, holder),
     };
   }
@@ -169,7 +172,7 @@ class Holder {
   expiresMs: number;
   renewal: Cancel = () => {};
   #controller: AbortController | null = null;
-  #isLost = false;
+  isLost = false;
 
   constructor(owner: string, fence: number, expiresMs: number) {
     this.owner = owner;
@@ -180,7 +183,7 @@ class Holder {
   /** Made when somebody looks at it: most holders are done before. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    if (this.#isLost) this.#controller.abort();
+    if (this.isLost) this.#controller.abort();
     return this.#controller.signal;
   }
 
@@ -189,7 +192,7 @@ class Holder {
   }
 
   abort(): void {
-    this.#isLost = true;
+    this.isLost = true;
     this.#controller?.abort();
   }
 }

@@ -6,7 +6,8 @@ import { type Change, deltasOf, type Guard, movesOf, type Put } from "../ports/s
  *
  * A change becomes text in the server's own protocol at once, without a list of arguments in between: a batch has
  * thousands of them, and a driver looks at each several times. Lengths are counted in characters first; only a text
- * that turns out not to be plain ASCII is encoded again with lengths in bytes.
+ * that turns out not to be plain ASCII is encoded again with lengths in bytes. Every argument begins with the line break
+ * that ends the one before it: so its head is one known text.
  *
  * A record is "version due score\njson": its version, its time and its score in a queue ("-" for none).
  */
@@ -14,7 +15,24 @@ export interface Encoded {
   readonly text: string;
   /** How many arguments the text has. */
   readonly count: number;
-  readonly isAscii: boolean;
+  /** As many as characters: plain ASCII. */
+  readonly bytes: number;
+}
+
+/** A command of which these are the arguments, as it is sent. */
+export function encodeCommand(name: string, args: readonly Encoded[]): Buffer {
+  let count = 1;
+  let bytes = 0;
+  for (const part of args) {
+    count += part.count;
+    bytes += part.bytes;
+  }
+  const head = `*${count}${headOf(name.length)}${name}`;
+  const buffer = Buffer.allocUnsafe(head.length + bytes + END.length);
+  let at = buffer.write(head, "latin1");
+  for (const { text, bytes } of args) at += buffer.write(text, at, bytes === text.length ? "latin1" : "utf8");
+  buffer.write(END, at, "latin1");
+  return buffer;
 }
 
 export function encodeArgs(values: readonly string[]): Encoded {
@@ -32,19 +50,27 @@ export function encodeChange(change: Change): Encoded {
     addGuards(args, change);
     for (const put of change.puts) addMoves(args, put);
     for (const [at, message] of change.sends.entries()) {
-      args.add("O").add(String(change.atMs)).add(message.id).add(messages[at]!);
+      args.op("O").add(String(change.atMs)).add(message.id).add(messages[at]!);
     }
-    for (const { name, delta } of change.totals ?? []) args.add("T").add(name).add(String(delta));
-    for (const { group, name } of change.watch) args.add("w").add(group).add(name);
-    args.putFirst(String(args.count + 1));
+    for (const { name, delta } of change.totals ?? []) args.op("T").add(name).add(String(delta));
+    for (const { group, name } of change.watch) args.op("w").add(group).add(name);
+    args.countFirst();
   });
 }
 
 /** Taking messages out of the outbox, as a change without anything else. */
 export function encodeSent(messageIds: readonly string[]): Encoded {
   return encoded((args) => {
-    for (const id of messageIds) args.add("S").add(id);
-    args.putFirst(String(args.count + 1));
+    for (const id of messageIds) args.op("S").add(id);
+    args.countFirst();
+  });
+}
+
+/** One call of a script that takes many: the number of its arguments, then they. */
+export function encodeCall(values: readonly string[]): Encoded {
+  return encoded((args) => {
+    for (const value of values) args.add(value);
+    args.countFirst();
   });
 }
 
@@ -87,38 +113,47 @@ class Args {
   }
 
   add(value: string): this {
-    this.text += this.#bulk(value);
+    this.text += headOf(this.#isWide ? Buffer.byteLength(value) : value.length) + value;
     this.count += 1;
     return this;
   }
 
-  putFirst(value: string): void {
-    this.text = this.#bulk(value) + this.text;
+  /** The letter of an operation. */
+  op(letter: keyof typeof OPS): this {
+    this.text += OPS[letter];
     this.count += 1;
+    return this;
   }
 
-  #bulk(value: string): string {
-    const length = this.#isWide ? Buffer.byteLength(value) : value.length;
-    return `${LENGTHS[length] ?? `$${length}\r\n`}${value}\r\n`;
+  /** Puts the number of arguments, itself included, before them. */
+  countFirst(): void {
+    this.count += 1;
+    const count = String(this.count);
+    this.text = headOf(count.length) + count + this.text;
   }
 }
 
-const LENGTHS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `$${length}\r\n`);
+const END = "\r\n";
+const HEADS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `${END}$${length}${END}`);
+const headOf = (length: number): string => HEADS[length] ?? `${END}$${length}${END}`;
+
+const OPS = Object.fromEntries([..."PFAGCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
+  Record<"P" | "F" | "A" | "G" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
+>;
 
 function encoded(write: (args: Args) => void): Encoded {
   const narrow = new Args(false);
   write(narrow);
-  if (Buffer.byteLength(narrow.text) === narrow.text.length) {
-    return { text: narrow.text, count: narrow.count, isAscii: true };
-  }
+  const { text, count } = narrow;
+  if (Buffer.byteLength(text) === text.length) return { text, count, bytes: text.length };
   const wide = new Args(true);
   write(wide);
-  return { text: wide.text, count: wide.count, isAscii: false };
+  return { text: wide.text, count: wide.count, bytes: Buffer.byteLength(wide.text) };
 }
 
 function addPut(args: Args, { table, id, expect, from, to }: Put, json: string | null): void {
   const dueMs = json === null ? null : to.dueMs;
-  args.add("P").add(ridOf(table, id));
+  args.op("P").add(ridOf(table, id));
   args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : String(expect + 1));
   args.add(
     json === null ? "" : `${expect === null ? "" : expect + 1} ${dueMs ?? "-"} ${to.queue?.score ?? "-"}\n${json}`,
@@ -132,16 +167,16 @@ function addGuards(args: Args, change: Change): void {
   for (const guard of guardsInOrder(change.guards)) {
     switch (guard.kind) {
       case "fence":
-        args.add("F").add(ridOf(guard.table, guard.id)).add(String(guard.fence));
+        args.op("F").add(ridOf(guard.table, guard.id)).add(String(guard.fence));
         break;
       case "absent":
-        args.add("A").add(ridOf(guard.table, guard.id));
+        args.op("A").add(ridOf(guard.table, guard.id));
         break;
       case "counter": {
         const { group, name } = guard.counter;
         const own = deltas.find(({ counter }) => counter.group === group && counter.name === name);
         // One operation checks and moves; a second guard on the same counter must not move it again.
-        args.add(own === undefined || moved.has(own) ? "G" : "C");
+        args.op(own === undefined || moved.has(own) ? "G" : "C");
         args
           .add(group)
           .add(name)
@@ -156,7 +191,7 @@ function addGuards(args: Args, change: Change): void {
   }
   for (const own of deltas) {
     if (moved.has(own)) continue;
-    args.add("C").add(own.counter.group).add(own.counter.name).add(String(own.delta)).add("");
+    args.op("C").add(own.counter.group).add(own.counter.name).add(String(own.delta)).add("");
   }
 }
 
@@ -165,17 +200,17 @@ function addMoves(args: Args, put: Put): void {
   // The lists of a record mostly share one score, and a score takes long to write down.
   let score = -1;
   let member = "";
-  const addList = (op: string, entry: Entry): void => {
+  const addList = (op: "Z" | "z", entry: Entry): void => {
     if (entry.score !== score) {
       score = entry.score;
       member = memberOf(score, put.id);
     }
-    args.add(op).add(ridOf(put.table, entry.name)).add(member);
+    args.op(op).add(ridOf(put.table, entry.name)).add(member);
   };
   for (const entry of listsRemoved) addList("z", entry);
   for (const entry of listsAdded) addList("Z", entry);
-  if (queueRemoved !== null) args.add("q").add(ridOf(put.table, queueRemoved.name)).add(put.id);
+  if (queueRemoved !== null) args.op("q").add(ridOf(put.table, queueRemoved.name)).add(put.id);
   if (queueAdded !== null) {
-    args.add("Q").add(ridOf(put.table, queueAdded.name)).add(put.id).add(String(queueAdded.score));
+    args.op("Q").add(ridOf(put.table, queueAdded.name)).add(put.id).add(String(queueAdded.score));
   }
 }

@@ -1,7 +1,6 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import { type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
-import type { RedisPipe } from "./redis-pipe.ts";
-import { RELEASE, RENEW } from "./redis-scripts/locks.ts";
+import type { LockCalls } from "./redis-lock-calls.ts";
 
 /**
  * A lock that is held on Redis.
@@ -10,7 +9,7 @@ import { RELEASE, RENEW } from "./redis-scripts/locks.ts";
  *    request was sent, on a clock that does not jump.
  * 2. It is renewed at a third of its time, and very soon when it was handed over, because until then it is ours for a
  *    waiter's lease only; most are released before that. "Not owned" ends it at once; a renewal without an answer is
- *    tried again until time is up.
+ *    tried again until time is up. That it is up is watched for from the first renewal on, which comes long before.
  * 3. After `release` nothing aborts any more.
  */
 export class RedisLease implements Lease {
@@ -26,6 +25,7 @@ export class RedisLease implements Lease {
   #validUntilMs: number;
   #cancelRenewal: Cancel = () => undefined;
   #cancelEnd: Cancel = () => undefined;
+  #isEndWatched = false;
   #isReleased = false;
   #release: Promise<boolean> | null = null;
 
@@ -38,12 +38,15 @@ export class RedisLease implements Lease {
     this.attempts = facts.attempts;
     this.#validUntilMs = facts.validUntilMs;
     this.#renewAfter(facts.isConfirmed ? facts.ttlMs / 3 : Math.min(CONFIRM_AFTER_MS, facts.ttlMs / 12));
-    this.#watchEnd();
   }
 
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     return this.#abort.signal;
+  }
+
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   get isOver(): boolean {
@@ -66,10 +69,11 @@ export class RedisLease implements Lease {
   }
 
   async #renew(): Promise<void> {
-    const { pipe, lock, token, ttlMs } = this.#facts;
+    const { calls, lock, token, ttlMs } = this.#facts;
     const sentMs = monotonicMs();
+    if (!this.#isEndWatched) this.#watchEnd();
     try {
-      const isOurs = (await pipe.run(RENEW, [lock, token, String(ttlMs)])) === this.fence;
+      const isOurs = (await calls.renew(lock, token, ttlMs)) === this.fence;
       if (this.isOver) return;
       if (!isOurs) {
         this.#lose("the server knows another holder, or none");
@@ -87,6 +91,7 @@ export class RedisLease implements Lease {
   }
 
   #watchEnd(): void {
+    this.#isEndWatched = true;
     this.#cancelEnd = this.#facts.clock.after(Math.max(0, this.#validUntilMs - monotonicMs()), () => {
       if (this.isOver) return;
       if (monotonicMs() >= this.#validUntilMs) this.#lose("it could not be renewed in time");
@@ -112,7 +117,7 @@ const CONFIRM_AFTER_MS = WAITER_LEASE_MS / 20;
 
 /** What a token may have on the server: a lock, or a place in its queue. */
 export interface Claim {
-  readonly pipe: RedisPipe;
+  readonly calls: LockCalls;
   readonly clock: Clock;
   /** The key that Redis knows the lock by. */
   readonly lock: string;
@@ -132,8 +137,8 @@ export interface LeaseFacts extends Claim {
 }
 
 /** Frees the lock if the token has it, else the token's place in the queue. */
-export async function releaseLock({ pipe, lock, token }: Claim): Promise<boolean> {
-  return (await pipe.runSoon(RELEASE, [lock, token, String(WAITER_LEASE_MS)])) === 1;
+export function releaseLock({ calls, lock, token }: Claim): Promise<boolean> {
+  return calls.release(lock, token);
 }
 
 /** Frees what the token may still have; as long as the server would keep it anyway, it is tried again and again. */

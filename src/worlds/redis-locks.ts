@@ -4,6 +4,7 @@ import type { Acquired, LockRequest, Locks, LockView } from "../ports/locks.ts";
 import type { Random } from "../ports/random.ts";
 import { PREFIX, type RedisConnection } from "./redis.ts";
 import { RedisFailure } from "./redis-errors.ts";
+import { LockCalls } from "./redis-lock-calls.ts";
 import type { RedisPipe } from "./redis-pipe.ts";
 import { LIST_LOCKS } from "./redis-scripts/locks.ts";
 import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
@@ -45,7 +46,7 @@ export class RedisLocks implements Locks {
     const forget = (waiter: RedisWaiter): void => {
       this.#waiters.delete(waiter.token);
     };
-    this.#context = { pipe: connection.pipe, clock, processId, forget };
+    this.#context = { calls: new LockCalls(connection.pipe), clock, processId, forget };
     subscriber.on("message", (_channel: string, message: string) => {
       const [token = "", fence] = message.split(" ");
       this.#waiters.get(token)?.wake(Number(fence));

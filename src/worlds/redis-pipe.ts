@@ -1,5 +1,5 @@
 import { Command, type Redis } from "ioredis";
-import { type Encoded, encodeArgs } from "./redis-encode.ts";
+import { type Encoded, encodeArgs, encodeCommand } from "./redis-encode.ts";
 import { failureOf, isScriptUnknown } from "./redis-errors.ts";
 import type { Script } from "./redis-script.ts";
 
@@ -44,16 +44,13 @@ export class RedisPipe {
   }
 
   /**
-   * The same sooner, with whatever else waits for the end of the tick: somebody in another process waits for it. Not
+   * Sooner than at the end of the tick, with whatever else waits for that: somebody in another process waits for it. Not
    * before the work at hand is done: a hundred that are given in one go leave together.
    */
-  runSoon(script: Script, args: readonly string[]): Promise<unknown> {
-    const answer = this.run(script, args);
-    if (!this.#isHasty) {
-      this.#isHasty = true;
-      process.nextTick(() => this.#flush());
-    }
-    return answer;
+  hurry(): void {
+    if (this.#isHasty) return;
+    this.#isHasty = true;
+    process.nextTick(() => this.#flush());
   }
 
   async runEncoded(script: Script, args: readonly Encoded[]): Promise<unknown> {
@@ -104,15 +101,7 @@ class RawCommand extends Command {
 
   constructor(name: string, args: readonly Encoded[]) {
     super(name, [], { replyEncoding: "utf8" });
-    let count = 1;
-    let text = `$${name.length}\r\n${name}\r\n`;
-    let isAscii = true;
-    for (const part of args) {
-      count += part.count;
-      text += part.text;
-      isAscii &&= part.isAscii;
-    }
-    this.#bytes = Buffer.from(`*${count}\r\n${text}`, isAscii ? "latin1" : "utf8");
+    this.#bytes = encodeCommand(name, args);
   }
 
   override toWritable(): Buffer {

@@ -1,9 +1,9 @@
 import type { CounterName, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed, Due, DueQuery, ListQuery, Page, Store, TakeQuery, Versioned } from "../ports/store.ts";
+import { RedisBatch, type Settle, settle } from "./redis-batch.ts";
 import {
   decodeRecord,
-  type Encoded,
   encodeArgs,
   encodeChange,
   encodeSent,
@@ -20,11 +20,9 @@ import { COUNTS, LIST, RECOUNT, UNSENT } from "./redis-scripts/pages.ts";
 /**
  * The store on Redis 7 or Valkey.
  *
- * 1. Every call is one atomic script. The changes of one tick are one script call (`COMMIT`), its loads one MGET:
- *    most of what a small command costs, on both sides, is that it is a command.
- * 2. A script call carries at most `CHANGES_MAX` changes or about `TEXT_MAX` characters, so that it never keeps the
- *    server from others for long.
- * 3. A lost connection or a late answer is thrown as `STORE_UNAVAILABLE`, and nothing is sent a second time by itself.
+ * 1. Every call is one atomic script. The changes of one tick are one script call (see `redis-batch.ts`), its loads one
+ *    MGET.
+ * 2. A lost connection or a late answer is thrown as `STORE_UNAVAILABLE`, and nothing is sent a second time by itself.
  *
  * Keys, behind the prefix: `r:<table>/<id>` records, `f:<table>/<id>` fences, `l:<table>/<list>` lists,
  * `q:<table>/<queue>` queues with their claims in `k:<table>/<queue>`, `due` and `due:claims`, `c:<group>` counters,
@@ -34,14 +32,15 @@ export class RedisStore implements Store {
   readonly #pipe: RedisPipe;
   readonly #prefix: string;
   readonly #recordPrefix: string;
-  #changes: Waiting<unknown>[] = [];
+  readonly #changes: RedisBatch;
   #loads: (Settle<string | null> & { readonly key: string })[] = [];
 
   constructor(pipe: RedisPipe, prefix: string) {
     this.#pipe = pipe;
     this.#prefix = prefix;
     this.#recordPrefix = `${prefix}r:`;
-    pipe.addSource(() => this.#gather());
+    this.#changes = new RedisBatch(pipe, COMMIT);
+    pipe.addSource(() => this.#gatherLoads());
   }
 
   async load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
@@ -53,7 +52,7 @@ export class RedisStore implements Store {
   }
 
   async commit(change: Change): Promise<Committed> {
-    return committedOf(change, await this.#change(encodeChange(change)));
+    return committedOf(change, await this.#changes.call(encodeChange(change)));
   }
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
@@ -117,7 +116,7 @@ export class RedisStore implements Store {
   }
 
   async sent(messageIds: readonly string[]): Promise<void> {
-    if (messageIds.length > 0) await this.#change(encodeSent(messageIds));
+    if (messageIds.length > 0) await this.#changes.call(encodeSent(messageIds));
   }
 
   async total(name: string): Promise<number> {
@@ -132,29 +131,10 @@ export class RedisStore implements Store {
     return (await this.#pipe.run(script, args)) as readonly string[];
   }
 
-  #change(encoded: Encoded): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      this.#changes.push({ encoded, resolve, reject });
-      this.#pipe.arm();
-    });
-  }
-
-  #gather(): void {
-    const changes = this.#changes;
-    this.#changes = [];
-    for (let from = 0; from < changes.length; ) {
-      const to = endOfBatch(changes, from);
-      this.#sendChanges(changes.slice(from, to));
-      from = to;
-    }
+  #gatherLoads(): void {
     const loads = this.#loads;
     this.#loads = [];
     for (let from = 0; from < loads.length; from += LOADS_MAX) this.#sendLoads(loads.slice(from, from + LOADS_MAX));
-  }
-
-  #sendChanges(batch: readonly Waiting<unknown>[]): void {
-    const args = batch.map(({ encoded }) => encoded);
-    settle(batch, this.#pipe.runEncoded(COMMIT, args) as Promise<readonly unknown[]>);
   }
 
   #sendLoads(batch: readonly (Settle<string | null> & { readonly key: string })[]): void {
@@ -163,42 +143,9 @@ export class RedisStore implements Store {
   }
 }
 
-export const CHANGES_MAX = 128;
-export const TEXT_MAX = 1024 * 1024;
 const LOADS_MAX = 256;
 
 const CURSOR = /^[0-9a-f]{13}:/;
-
-interface Settle<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
-
-interface Waiting<T> extends Settle<T> {
-  readonly encoded: Encoded;
-}
-
-/** A change that is too large for any batch goes alone. */
-function endOfBatch(changes: readonly { readonly encoded: Encoded }[], from: number): number {
-  let length = 0;
-  for (let to = from; to < changes.length; to += 1) {
-    length += changes[to]!.encoded.text.length;
-    if (to > from && (to - from >= CHANGES_MAX || length > TEXT_MAX)) return to;
-  }
-  return changes.length;
-}
-
-/** Gives each call of a batch its own answer, or all of them the batch's failure. */
-function settle<T>(batch: readonly Settle<T>[], answers: Promise<readonly T[]>): void {
-  answers.then(
-    (replies) => {
-      for (const [at, call] of batch.entries()) call.resolve(replies[at]!);
-    },
-    (error: unknown) => {
-      for (const call of batch) call.reject(error);
-    },
-  );
-}
 
 function committedOf(change: Change, answer: unknown): Committed {
   if (answer === 0) return { kind: "committed", seen: [] };

@@ -1,8 +1,7 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../ports/locks.ts";
 import { type Claim, leaveNothing, monotonicMs, RedisLease } from "./redis-lease.ts";
-import type { RedisPipe } from "./redis-pipe.ts";
-import { ASK, LEAVE, RENEW } from "./redis-scripts/locks.ts";
+import type { LockCalls, NotYet } from "./redis-lock-calls.ts";
 
 /**
  * One request for a lock on Redis, from asking to holding it or giving up.
@@ -37,16 +36,13 @@ export class RedisWaiter {
     this.#context = context;
     this.#request = request;
     this.token = token;
-    const { pipe, clock } = context;
-    this.#claim = { pipe, clock, lock, token, ttlMs: Math.ceil(request.ttlMs) };
+    const { calls, clock } = context;
+    this.#claim = { calls, clock, lock, token, ttlMs: Math.ceil(request.ttlMs) };
   }
 
   acquire(): Promise<Acquired> {
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
-      if (this.#request.waitMs > 0) {
-        this.#cancelWait = this.#context.clock.after(this.#request.waitMs, () => void this.#leave());
-      }
       void this.#ask();
     });
   }
@@ -66,14 +62,13 @@ export class RedisWaiter {
 
   async #ask(): Promise<void> {
     const { org, owner, waitMs } = this.#request;
-    const { lock, ttlMs } = this.#claim;
-    const { pipe, processId } = this.#context;
+    const { lock, token, ttlMs } = this.#claim;
+    const { calls, processId } = this.#context;
     const isFirst = this.#number === "";
-    const isQueueing = waitMs > 0 ? "1" : "0";
-    const args = [lock, this.token, String(ttlMs), owner, org, processId, String(WAITER_LEASE_MS)];
+    const wish = { ttlMs, owner, org, processId, isQueueing: waitMs > 0, number: this.#number };
     const sentMs = monotonicMs();
     try {
-      const [isHeld, ...rest] = (await pipe.run(ASK, [...args, isQueueing, this.#number])) as AskReply;
+      const [isHeld, ...rest] = await calls.ask(lock, token, wish);
       if (this.#settle === null) {
         this.#leaveNothing();
       } else if (isHeld === 1) {
@@ -89,9 +84,15 @@ export class RedisWaiter {
   }
 
   #waitOn(isFirst: boolean, sentMs: number, [number, leftMs, holder, wasFree, fence]: NotYet): void {
-    if (this.#request.waitMs <= 0) {
+    const { waitMs } = this.#request;
+    if (waitMs <= 0) {
       this.#busy(holder);
       return;
+    }
+    // Most never have to wait, and need no timer for that.
+    if (isFirst) {
+      const restMs = Math.max(0, waitMs - (monotonicMs() - this.#startMs));
+      this.#cancelWait = this.#context.clock.after(restMs, () => void this.#leave());
     }
     this.#number = String(number);
     this.#notYetMs = sentMs;
@@ -117,7 +118,7 @@ export class RedisWaiter {
     const sentMs = monotonicMs();
     const { lock, ttlMs } = this.#claim;
     try {
-      const fence = (await this.#context.pipe.run(RENEW, [lock, this.token, String(ttlMs)])) as number;
+      const fence = await this.#context.calls.renew(lock, this.token, ttlMs);
       if (this.#settle === null) this.#leaveNothing();
       else if (fence > 0) this.#granted(fence, sentMs + ttlMs, true);
       else this.#askAfter(0);
@@ -131,7 +132,7 @@ export class RedisWaiter {
     const { lock, ttlMs } = this.#claim;
     this.#cancelAsk();
     try {
-      const reply = (await this.#context.pipe.run(LEAVE, [lock, this.token, String(ttlMs)])) as LeaveReply;
+      const reply = await this.#context.calls.leave(lock, this.token, ttlMs);
       if (this.#settle === null) return;
       if (reply[0] === 1) this.#granted(reply[1], sentMs + ttlMs, true);
       else this.#busy(reply[1]);
@@ -184,7 +185,7 @@ export class RedisWaiter {
 }
 
 export interface WaiterContext {
-  readonly pipe: RedisPipe;
+  readonly calls: LockCalls;
   readonly clock: Clock;
   /** Names the channel on which this process hears of its turn. */
   readonly processId: string;
@@ -198,7 +199,3 @@ interface Settle {
   resolve(acquired: Acquired): void;
   reject(error: unknown): void;
 }
-
-type NotYet = [number: number, leftMs: number, holder: string, wasFree: number, fence: number];
-type AskReply = [1, number, number] | [0, ...NotYet];
-type LeaveReply = readonly [1, number] | readonly [0, string];

@@ -3,8 +3,9 @@ import type { Table } from "../../src/model/table.ts";
 import type { LogFields, LogLevel } from "../../src/ports/log.ts";
 import { NOWHERE, put } from "../../src/ports/store.ts";
 import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
+import { CALLS_MAX } from "../../src/worlds/redis-batch.ts";
 import { isUnavailable } from "../../src/worlds/redis-errors.ts";
-import { CHANGES_MAX, RedisStore } from "../../src/worlds/redis-store.ts";
+import { RedisStore } from "../../src/worlds/redis-store.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 
@@ -37,7 +38,7 @@ describe("the connection to redis", () => {
     await store.load(DOCS, "warm");
     await store.commit(change("warm", 0));
     await connection.client.config("RESETSTAT");
-    const commits = Array.from({ length: CHANGES_MAX }, (_, n) => store.commit(change(`d-${n}`, 0)));
+    const commits = Array.from({ length: CALLS_MAX }, (_, n) => store.commit(change(`d-${n}`, 0)));
     const loads = Array.from({ length: 200 }, (_, n) => store.load(DOCS, `x-${n}`));
     const sent = Array.from({ length: 3 }, (_, n) => store.sent([`m-${n}`]));
     expect((await Promise.all(commits)).every(({ kind }) => kind === "committed")).toBe(true);
@@ -48,7 +49,7 @@ describe("the connection to redis", () => {
   });
 
   it("no batch is larger than its limit in number or in size, and each call still gets its own answer", async () => {
-    const many = Array.from({ length: CHANGES_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % 200}`, 0)));
+    const many = Array.from({ length: CALLS_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % 200}`, 0)));
     const kinds = (await Promise.all(many)).map(({ kind }) => kind);
     expect(kinds.filter((kind) => kind === "committed")).toHaveLength(200);
     expect(kinds.slice(200).every((kind) => kind === "stale")).toBe(true);

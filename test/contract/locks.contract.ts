@@ -42,6 +42,7 @@ function holdCases(test: LocksCase): void {
     const lease = await kit.hold(await kit.open(), "a");
     expect(lease).toMatchObject({ key: kit.key, attempts: 1 });
     expect(lease.token).not.toBe("");
+    expect(lease.isLost).toBe(false);
     expect(lease.signal.aborted).toBe(false);
     expect(await kit.release(lease)).toBe(true);
   });
@@ -131,6 +132,7 @@ function lossCases(test: LocksCase): void {
       expect(next.fence).toBeGreaterThan(lost.fence);
       await kit.pass(TTL_MS);
       expect(lost.signal.aborted).toBe(true);
+      expect(lost.isLost).toBe(true);
       await kit.run(lost.release().catch(() => false));
       expect(await kit.release(next)).toBe(true);
     },

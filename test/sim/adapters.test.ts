@@ -1,6 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
-import type { Lease } from "../../src/ports/locks.ts";
+import { type Lease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
 import { CALM } from "../../src/sim/faults.ts";
 import type { NetFaults } from "../../src/sim/net.ts";
 import { NOTES, note } from "./documents.ts";
@@ -30,6 +30,27 @@ describe("simulated store", () => {
     await expect(bench.run(world.store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(bench.net.timeline.nowMs).toBeGreaterThanOrEqual(CALM.store.timeoutMs);
     expect(bench.net.store.load(NOTES, "a")).toBeNull();
+  });
+});
+
+describe("a copy of a simulated store", () => {
+  it("has all that stands in it, claimed by nobody, and goes its own way from there", () => {
+    const [first, second] = [openBench().net.store, openBench().net.store];
+    const to = { lists: [{ name: "l", score: 1 }], queue: { name: "q", score: 1 }, counters: [COUNTER], dueMs: 5 };
+    const written = note("a", 1);
+    first.commit({ ...written, puts: written.puts.map((put) => ({ ...put, to })), sends: [MESSAGE] });
+    first.commit({ ...note("b", 1), guards: [{ kind: "fence", table: NOTES.name, id: "b", fence: 7 }] });
+    const claim = { queue: "q", limit: 9, nowMs: 0, leaseMs: 100 };
+    const due = { nowMs: 0, untilMs: 10, leaseMs: 100, limit: 9 };
+    expect([first.take(NOTES, claim).length, first.due(due).length]).toEqual([1, 1]);
+    second.copyFrom(first);
+    expect([first.take(NOTES, claim).length, first.due(due).length]).toEqual([0, 0]);
+    expect([second.take(NOTES, claim).length, second.due(due).length]).toEqual([1, 1]);
+    expect(second.list(NOTES, { index: "l", limit: 9 }).items).toEqual([{ id: "a", version: 1, value: { value: 1 } }]);
+    expect([second.count(COUNTER.group, COUNTER.name), second.fenceOf(NOTES.name, "b")]).toEqual([1, 7]);
+    expect(second.unsent(10, 9)).toEqual([MESSAGE]);
+    second.commit(note("a", 2, 1));
+    expect([first, second].map((store) => store.load(NOTES, "a")?.value.value)).toEqual([1, 2]);
   });
 });
 
@@ -134,17 +155,50 @@ describe("simulated locks", () => {
     expect(bench.net.locks.list(1)).toEqual([]);
   });
 
-  it("tells a holder whose answer came too late that the lock is lost already", async () => {
+  it("asks again when the answer comes so late that the lock may be another's by then", async () => {
     const bench = openBench();
-    const { process, world } = bench.enter("p");
-    const acquired = world.locks.acquire(REQUEST);
-    process.pause();
+    const [late, other] = [bench.enter("late"), bench.enter("other")];
+    const acquired = late.world.locks.acquire(REQUEST);
+    late.process.pause();
     await bench.pass(REQUEST.ttlMs * 2);
-    process.resume();
-    expect((await hold(bench, acquired)).signal.aborted).toBe(true);
+    const between = await hold(bench, other.world.locks.acquire(REQUEST));
+    late.process.resume();
+    expect(await bench.run(acquired)).toMatchObject({ kind: "busy", holder: "test" });
+    expect(between.signal.aborted).toBe(false);
+    await bench.run(between.release());
+
+    const again = late.world.locks.acquire(REQUEST);
+    late.process.pause();
+    await bench.pass(REQUEST.ttlMs * 2);
+    late.process.resume();
+    const lease = await hold(bench, again);
+    // The one between had 2, the answer that came late 3.
+    expect(lease.fence).toBe(4);
+    expect(lease.signal.aborted).toBe(false);
+  });
+
+  it("nothing need be asked about a lock that is handed over, unless the news of it is old", async () => {
+    const bench = openBench();
+    const [here, there] = [bench.enter("here"), bench.enter("there")];
+    const asked = [vi.spyOn(bench.net.locks, "renew"), vi.spyOn(bench.net.locks, "acquire")];
+    const request = { ...REQUEST, ttlMs: 60_000, waitMs: 60_000 };
+    for (const pausedMs of [0, WAITER_LEASE_MS * 0.9]) {
+      const first = await hold(bench, here.world.locks.acquire(request));
+      const waiting = there.world.locks.acquire(request);
+      await bench.pass(10);
+      for (const spy of asked) spy.mockClear();
+      there.process.pause();
+      await bench.run(first.release());
+      await bench.pass(pausedMs);
+      there.process.resume();
+      const next = await hold(bench, waiting);
+      expect(asked.some((spy) => spy.mock.calls.length > 0)).toBe(pausedMs > 0);
+      await bench.run(next.release());
+    }
   });
 });
 
+const COUNTER = { group: "g", name: "n" };
 const ACK: Settlement = { kind: "ack" };
 const BUS = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 8 };
 const REQUEST = { key: "k", org: "default", ttlMs: 1_500, waitMs: 0, owner: "test" };

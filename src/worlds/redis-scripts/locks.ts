@@ -1,4 +1,4 @@
-import { type Script, script } from "../redis-script.ts";
+import { script } from "../redis-script.ts";
 
 /**
  * Locks, and the queues before them.
@@ -11,22 +11,29 @@ import { type Script, script } from "../redis-script.ts";
  * lock:index           every lock that is held or waited for, by the number of its waiters
  * lock:wake:<process>  the channel on which a process hears what its waiters were given: "token fence"
  *
- * KEYS[1] is the prefix of all keys, ARGV[1] a lock's key in full, ARGV[2] the token of who asks.
+ * KEYS[1]  the prefix of all keys
+ * ARGV     call after call: the number of its arguments (itself included), its name, a lock's key in full, the token of
+ *          who asks, and
+ *            ask      ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
+ *            release  a waiter's lease
+ *            leave    ttl
+ *            renew    ttl
+ * returns  one answer for each call
+ *            ask      {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
+ *                     {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to
+ *                     another, the org's last fence: what is handed to this waiter later has a larger one}
+ *            release  1 if the lock was held by this token
+ *            leave    {1, fence} or {0, the holder or ""}
+ *            renew    the fence if the lock is held by this token, which then has it for another ttl; else 0
  */
-const lockScript = (body: string): Script => script(PRELUDE + body);
-
-const PRELUDE = `
-local P, call, lock, token = KEYS[1], redis.call, ARGV[1], ARGV[2]
-local queue, index = P .. 'lock:queue:' .. lock, P .. 'lock:index'
+export const LOCKS = script(`
+local P, A, call = KEYS[1], ARGV, redis.call
+local index = P .. 'lock:index'
+local lock, token, queue
 
 local function waiter(of) return P .. 'lock:waiter:' .. of end
 local function fenceFor(org) return call('INCR', P .. 'lock:fence:' .. org) end
 local function holding(value) return string.match(value, '^(.-)\\n(%d+)\\n(.*)$') end
-
-local function leave(who)
-  call('ZREM', queue, who)
-  call('DEL', waiter(who))
-end
 
 -- A random few of the index that are neither held nor waited for are dropped now and then: what died without a word.
 local function sweepIndex()
@@ -40,9 +47,13 @@ local function note()
   if waiters > 0 or call('EXISTS', lock) == 1 then call('ZADD', index, waiters, lock) else call('ZREM', index, lock) end
 end
 
+local function leaveQueue(who)
+  call('ZREM', queue, who)
+  call('DEL', waiter(who))
+end
+
 local function hold(who, fence, owner, ms)
   call('SET', lock, who .. '\\n' .. fence .. '\\n' .. owner, 'PX', ms)
-  leave(who)
   if fence % 128 == 0 then sweepIndex() end
 end
 
@@ -62,6 +73,7 @@ local function handOver(leaseMs)
       local ms = math.min(tonumber(ttl), tonumber(leaseMs))
       if who == token or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. fence) > 0 then
         hold(who, fence, owner, ms)
+        leaveQueue(who)
         return who, fence
       end
       deaf = deaf or { who, fence, owner, ms }
@@ -70,117 +82,111 @@ local function handOver(leaseMs)
   end
   if deaf then
     hold(deaf[1], deaf[2], deaf[3], deaf[4])
+    leaveQueue(deaf[1])
     return deaf[1], deaf[2]
   end
 end
-`;
 
-/**
- * Asks for a lock, and again as a sign of life while waiting for it.
- *
- * ARGV     …, ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
- * returns  {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
- *          {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to another,
- *          the org's last fence: what is handed to this waiter later has a larger one}
- */
-export const ASK = lockScript(`
-local ttl, owner, org, process, leaseMs, isQueueing, number = unpack(ARGV, 3)
-local held = call('GET', lock)
-if held then
-  local who, fence = holding(held)
-  if who == token then
-    call('PEXPIRE', lock, ttl)
-    return {1, tonumber(fence), 0}
+local calls = {}
+
+-- Asks for a lock, and again as a sign of life while waiting for it.
+function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
+  local held = call('GET', lock)
+  if held then
+    local who, fence = holding(held)
+    if who == token then
+      call('PEXPIRE', lock, ttl)
+      return {1, tonumber(fence), 0}
+    end
   end
-end
-local function take()
-  local fence = fenceFor(org)
-  hold(token, fence, owner, ttl)
-  note()
-  return {1, fence, 1}
-end
-if not held and call('EXISTS', queue) == 0 then return take() end
-if isQueueing == '1' then
-  if number == '' then number = call('INCR', P .. 'lock:arrivals') end
-  call('ZADD', queue, 'NX', number, token)
-  call('PEXPIRE', queue, leaseMs * 10)
-  call('SET', waiter(token), process .. '\\n' .. org .. '\\n' .. ttl .. '\\n' .. owner, 'PX', leaseMs)
-end
-if not held then
-  local who, fence = handOver(leaseMs)
-  if not who then return take() end
-  if who == token then
-    call('PEXPIRE', lock, ttl)
-    note()
+  -- Nobody waits: who has waited itself may have left a sign of life.
+  local function take()
+    local fence = fenceFor(org)
+    hold(token, fence, owner, ttl)
+    if number ~= '' then call('DEL', waiter(token)) end
+    call('ZADD', index, '0', lock)
     return {1, fence, 1}
   end
-end
-local wasFree = held and 0 or 1
-if held then
-  if isQueueing == '1' then call('ZADD', index, call('ZCARD', queue), lock) end
-else
-  note()
-  held = call('GET', lock)
-end
-local _, _, holder = holding(held)
-local last = tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
-return {0, tonumber(number) or 0, call('PTTL', lock), holder, wasFree, last}
-`);
-
-/**
- * Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
- *
- * ARGV     …, a waiter's lease
- * returns  1 if the lock was held by this token
- */
-export const RELEASE = lockScript(`
-local held = call('GET', lock)
-if not held or holding(held) ~= token then
-  if call('ZREM', queue, token) == 1 then
-    call('DEL', waiter(token))
-    note()
+  if not held and call('EXISTS', queue) == 0 then return take() end
+  if isQueueing == '1' then
+    if number == '' then number = call('INCR', P .. 'lock:arrivals') end
+    call('ZADD', queue, 'NX', number, token)
+    call('PEXPIRE', queue, leaseMs * 10)
+    call('SET', waiter(token), process .. '\\n' .. org .. '\\n' .. ttl .. '\\n' .. owner, 'PX', leaseMs)
   end
-  return 0
+  if not held then
+    local who, fence = handOver(leaseMs)
+    if not who then return take() end
+    if who == token then
+      call('PEXPIRE', lock, ttl)
+      note()
+      return {1, fence, 1}
+    end
+  end
+  local wasFree = held and 0 or 1
+  if held then
+    if isQueueing == '1' then call('ZADD', index, call('ZCARD', queue), lock) end
+  else
+    note()
+    held = call('GET', lock)
+  end
+  local _, _, holder = holding(held)
+  local last = tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
+  return {0, tonumber(number) or 0, call('PTTL', lock), holder, wasFree, last}
 end
--- Somebody waits for every step of this. The number of waiters in the index may be one too large until one of them asks
--- again; who lists locks counts those that live.
-if not handOver(ARGV[3]) then
-  call('DEL', lock)
+
+-- Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
+function calls.release(leaseMs)
+  local held = call('GET', lock)
+  if not held or holding(held) ~= token then
+    if call('ZREM', queue, token) == 1 then
+      call('DEL', waiter(token))
+      note()
+    end
+    return 0
+  end
+  -- Somebody waits for every step of this. The number of waiters in the index may be one too large until one of them asks
+  -- again; who lists locks counts those that live.
+  if not handOver(leaseMs) then
+    call('DEL', lock)
+    call('ZREM', index, lock)
+  end
+  return 1
+end
+
+-- Leaves the queue, unless the lock has been handed over in the meantime.
+function calls.leave(ttl)
+  local held = call('GET', lock)
+  local who, fence, holder
+  if held then who, fence, holder = holding(held) end
+  if who == token then
+    call('PEXPIRE', lock, ttl)
+    return {1, tonumber(fence)}
+  end
+  leaveQueue(token)
   note()
+  return {0, holder or ''}
 end
-return 1
-`);
 
-/**
- * Leaves the queue, unless the lock has been handed over in the meantime.
- *
- * ARGV     …, ttl
- * returns  {1, fence} or {0, the holder or ""}
- */
-export const LEAVE = lockScript(`
-local held = call('GET', lock)
-local who, fence, holder
-if held then who, fence, holder = holding(held) end
-if who == token then
-  call('PEXPIRE', lock, ARGV[3])
-  return {1, tonumber(fence)}
+function calls.renew(ttl)
+  local held = call('GET', lock)
+  if not held then return 0 end
+  local who, fence = holding(held)
+  if who ~= token then return 0 end
+  call('PEXPIRE', lock, ttl)
+  return tonumber(fence)
 end
-leave(token)
-note()
-return {0, holder or ''}
-`);
 
-/**
- * ARGV     …, ttl
- * returns  the fence if the lock is held by this token, which then has it for another ttl; else 0
- */
-export const RENEW = lockScript(`
-local held = call('GET', lock)
-if not held then return 0 end
-local who, fence = holding(held)
-if who ~= token then return 0 end
-call('PEXPIRE', lock, ARGV[3])
-return tonumber(fence)
+local answers, n, at, last = {}, 0, 1, #A
+while at <= last do
+  local stop = at + A[at]
+  lock, token = A[at + 2], A[at + 3]
+  queue = P .. 'lock:queue:' .. lock
+  n = n + 1
+  answers[n] = calls[A[at + 1]](unpack(A, at + 4, stop - 1))
+  at = stop
+end
+return answers
 `);
 
 /**
