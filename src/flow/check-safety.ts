@@ -20,7 +20,8 @@ import { withLock } from "./with-lock.ts";
  * Station 3: nothing is dispatched before the safety kernel has said so.
  *
  * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
- *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them.
+ *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them. What this
+ *    process or the store held up for a moment is spread again, by as much (`retry/rhythm.ts`).
  * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
  * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
  * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
@@ -49,6 +50,8 @@ export async function checkSafety(flow: Flow, found: Versioned<Job>): Promise<vo
 async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<void> {
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(flow, found.value);
+  // Under the lock: a store that was slow to give it gathers them as well.
+  if (!kept && found.value.wait) await flow.safety.turns.wait(flow.world, found.value.wait.untilMs);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
     : await askKernel(flow, policyRequestOf(found.value));

@@ -57,7 +57,10 @@ export class Sweeper {
   #tick(): void {
     this.#running = this.sweep().then(() => {
       if (this.#stopped) return;
-      this.#next = this.#flow.world.clock.after(this.#flow.settings.current.sweep.everyMs, () => this.#tick());
+      const { clock, random } = this.#flow.world;
+      const { everyMs } = this.#flow.settings.current.sweep;
+      // Never in step for long: whatever held up a fleet once would have it sweep at the same instants ever after.
+      this.#next = clock.after(everyMs * (1 - SPREAD * random.next()), () => this.#tick());
     });
   }
 
@@ -146,4 +149,6 @@ export class Sweeper {
   }
 }
 
+/** The share of the time between two sweeps that is up to chance. */
+const SPREAD = 0.25;
 const TIMERS_MAX = 100_000;

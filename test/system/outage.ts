@@ -47,7 +47,7 @@ export interface OutageReport {
   readonly twice: readonly string[];
   /** Of the checks that came to the kernel once it was back. */
   readonly spread: Spread;
-  /** Of a Poisson stream in a process of its own, at the same time: a busy machine bunches both. */
+  /** Of a Poisson stream, on the same way to another such kernel, at the same time: a busy machine bunches both. */
   readonly chance: Spread;
 }
 
@@ -59,16 +59,17 @@ export async function outage(options: OutageOptions): Promise<OutageReport> {
     bundle("chance-process.ts"),
   ]);
   const [kernelScript = "", chanceScript = ""] = scripts;
-  const port = await freePort();
+  const [port, chancePort] = await Promise.all([freePort(), freePort()]);
   const kernel = new Telling([kernelScript, String(port)]);
+  const chance = new Telling([kernelScript, String(chancePort)]);
   // About as many a second as the jobs that come back after a minute with the default policy.
-  const chance = new Telling([chanceScript, String(options.jobs / 20)]);
+  const stream = new Telling([chanceScript, `127.0.0.1:${chancePort}`, String(options.jobs / 20)]);
   try {
     await kernel.start();
     const door = await startParts(program, { nats, redis, options }, `127.0.0.1:${port}`);
-    return await new Experiment({ nats, redis, kernel, chance, door, options }).run();
+    return await new Experiment({ nats, redis, kernel, chance, stream, door, options }).run();
   } finally {
-    await Promise.all([kernel.kill(), chance.kill()]);
+    await Promise.all([kernel.kill(), chance.kill(), stream.kill()]);
     await program.remove();
     for (const script of scripts) rmSync(dirname(script), { recursive: true, force: true });
     await Promise.all([nats.stop(), redis.stop()]);
@@ -79,7 +80,9 @@ interface Bench {
   readonly nats: RunningServer;
   readonly redis: RunningServer;
   readonly kernel: Telling;
+  /** Another kernel, which a stream of chance asks. */
   readonly chance: Telling;
+  readonly stream: Telling;
   readonly door: Api;
   readonly options: OutageOptions;
 }
@@ -107,7 +110,7 @@ class Experiment {
   }
 
   async run(): Promise<OutageReport> {
-    const { nats, redis, kernel, chance, options, door } = this.#bench;
+    const { nats, redis, kernel, chance, stream, options, door } = this.#bench;
     const say = options.say ?? (() => undefined);
     const stop = await worker({
       id: "w",
@@ -126,11 +129,11 @@ class Experiment {
       const after = options.leaseMs === undefined ? [] : await this.#underLease(before);
       await until(downMs + options.outageMs);
       const meanwhile = [...this.#got.keys()].filter((id) => id !== first);
-      await Promise.all([kernel.start(), chance.start()]);
+      await Promise.all([kernel.start(), chance.start().then(() => stream.start())]);
       say("  the kernel is back");
       const ids = [...before, ...after];
       await this.#allGot(ids);
-      const states = await Promise.all(ids.map((id) => this.#end(id)));
+      const states = await this.#ends(ids);
       await until((kernel.times[0] ?? 0) + options.windowMs);
       const marked = new Map(await Promise.all(meanwhile.map(async (id) => [id, await isMarked(door, id)] as const)));
       return {
@@ -178,6 +181,17 @@ class Experiment {
     };
     await Promise.all(Array.from({ length: CLIENTS }, client));
     return ids;
+  }
+
+  /** A few at a time: thousands of connections at once are not what is tried here. */
+  async #ends(ids: readonly string[]): Promise<readonly string[]> {
+    const states: string[] = [];
+    let next = 0;
+    const client = async () => {
+      for (let at = next++; at < ids.length; at = next++) states[at] = await this.#end(ids[at] ?? "");
+    };
+    await Promise.all(Array.from({ length: CLIENTS }, client));
+    return states;
   }
 
   async #end(id: string): Promise<string> {
