@@ -16,6 +16,8 @@ export interface Io {
   readStdin(): string;
   /** How the program was called, so that the commands we name can be typed as they stand. */
   readonly command: "cordum" | "npx cordum";
+  /** How to start this very program again, as a process of its own; absent where it is not a program. */
+  readonly program?: readonly string[];
   nowMs(): number;
   pause(delayMs: number): Promise<void>;
 }
@@ -43,6 +45,7 @@ export function processIo(): Io {
     readStdin: () => readFileSync(0, "utf8"),
     // Set by npm for whatever it starts: `npx cordum`, `npm start`.
     command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
+    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ""],
     nowMs: () => Date.now(),
     pause: (delayMs) => sleep(delayMs),
   };

@@ -5,34 +5,41 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { type Experiment, outcomeDocument, runExperiment } from "../lab/experiment.ts";
+import { type Ask, type Experiment, type Outcome, outcomeDocument, runExperiment } from "../lab/experiment.ts";
 import { EXPERIMENTS } from "../lab/experiments.ts";
+import { PROCESSES_MAX } from "../lab/live.ts";
+import { liveConclusions, liveFacts } from "../lab/live-compare.ts";
 import { flagOf, type NumberParam, type Param, readParams, type Typed, valueText } from "../lab/params.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { collect, group, type Kit, leaf } from "./kit.ts";
+import { addChapter } from "./lab-chapter.ts";
+import { type LiveOptions, type LiveWish, readLiveWish, SECONDS_DEFAULT, SECONDS_MAX } from "./lab-live-target.ts";
 
-export function addLab(program: Command, { io, version, end }: Kit): void {
+export function addLab(program: Command, kit: Kit): void {
+  const { io, version, end } = kit;
   const lab = group(program, "lab", "experiments with the shipped code under virtual time, in seconds");
   for (const one of EXPERIMENTS) {
     const command = leaf(lab, one.name, one.summary);
     for (const [name, param] of Object.entries({ ...seedParams(one), ...one.params })) addFlag(command, name, param);
+    if (one.live !== undefined) addLiveFlags(command);
     command
       .option("--out <dir>", "write a page with pictures, and the pictures as files, into this directory")
       .action(async (options: LabOptions) => end(await runLab(io, one, options, version)));
   }
+  addChapter(lab, kit);
 }
 
-type LabOptions = Typed & { readonly json?: boolean; readonly out?: string };
+type LabOptions = Typed & LiveOptions & { readonly json?: boolean; readonly out?: string };
 
 async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
   const ask = readAsk(one, options);
+  const wish = readLiveWish(options, `cordum lab ${one.name} --help`);
+  if (wish !== null) refuseDecided(one, options);
   // Before the work, not after it.
   if (options.out !== undefined) tryToWrite(options.out, () => mkdirSync(options.out ?? "", { recursive: true }));
   const line = new ProgressLine(io);
-  const outcome = await runExperiment(one, ask, (share) => {
-    line.show(`lab ${one.name}: ${Math.floor(100 * share)} % of ${ask.seeds} ${ask.seeds === 1 ? "seed" : "seeds"}`);
-  });
+  const outcome = wish === null ? await simulate(one, ask, line) : await simulateAndRun(io, one, ask, wish, line);
   line.clear();
   if (options.json === true) {
     printJson(io, outcomeDocument(outcome));
@@ -40,7 +47,13 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
     const { tablesText } = await import("../lab/report/text-table.ts");
     const screen = io.screen?.() ?? null;
     io.out(tablesText(one.tables, outcome, { width: screen?.columns ?? null, color: screen?.color ?? false }));
-    const said = one.conclusions(outcome);
+    if (outcome.live)
+      io.out(
+        `\n${liveFacts(outcome.live)
+          .map(([name, text]) => `${name}: ${text}\n`)
+          .join("")}`,
+      );
+    const said = [...one.conclusions(outcome), ...(outcome.live ? liveConclusions(outcome, outcome.live) : [])];
     if (said.length > 0) io.out(`\n${said.map((sentence) => `- ${sentence}\n`).join("")}`);
   }
   if (options.out !== undefined) {
@@ -49,6 +62,22 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
     for (const { name, text } of files) writeInto(io, options.out, name, text);
   }
   return EXIT.fine;
+}
+
+function simulate(one: Experiment, ask: Ask, line: ProgressLine): Promise<Outcome> {
+  return runExperiment(one, ask, (share) => {
+    line.show(`lab ${one.name}: ${Math.floor(100 * share)} % of ${ask.seeds} ${ask.seeds === 1 ? "seed" : "seeds"}`);
+  });
+}
+
+/** The simulation first, with what the target allows: it says what to expect. */
+async function simulateAndRun(io: Io, one: Experiment, ask: Ask, wish: LiveWish, line: ProgressLine): Promise<Outcome> {
+  const { planLive, runLive } = await import("./lab-live.ts");
+  const plan = await planLive(one, ask.params, wish);
+  const simulated = await simulate(one, { ...ask, params: plan.params }, line);
+  const note = (done: number, of: number, name: string): void =>
+    line.show(`lab ${one.name} live: ${done} of ${of} rows, now ${name}`);
+  return runLive(io, one, simulated, { wish, plan, note }).finally(() => line.clear());
 }
 
 const SEEDS_MAX = 10_000;
@@ -73,6 +102,27 @@ function readAsk(one: Experiment, options: LabOptions) {
   } catch (error) {
     throw new CliError(EXIT.usage, (error as Error).message, `cordum lab ${one.name} --help`);
   }
+}
+
+/** What the target decides was typed in vain, and whoever typed it should know. */
+function refuseDecided(one: Experiment, options: LabOptions): void {
+  const typed = one.live?.decided.find((name) => options[name] !== undefined);
+  if (typed === undefined) return;
+  const message = `${flagOf(typed, one.params[typed])} is measured on the target of a live run: leave it out`;
+  throw new CliError(EXIT.usage, message, `cordum lab ${one.name} --help`);
+}
+
+function addLiveFlags(command: Command): void {
+  command
+    .option("--live", "run it with real processes, too, and show both side by side; embedded unless servers are given")
+    .option("--nats <url>", "with --live: the NATS server; only subjects that begin with cordum-lab- are used")
+    .option("--redis <url>", "with --live: the Redis server; only keys that begin with cordum-lab- are used")
+    .option("--yes-i-own-this", "with --live: the servers may be other machines")
+    .option("--processes <n>", `with --live: how many processes, ${PROCESSES_MAX} at most`)
+    .option(
+      "--live-seconds <n>",
+      `with --live: how long a row may take, ${SECONDS_MAX} at most (default: ${SECONDS_DEFAULT})`,
+    );
 }
 
 /** Commander names an option after its flag, and `--policy` stands for whatever the experiment calls its rows. */

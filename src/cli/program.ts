@@ -14,6 +14,7 @@ import { type Io, printJson } from "./io.ts";
 import { addApproval, addJob } from "./job-commands.ts";
 import { group, type Kit, leaf, newKit, whole } from "./kit.ts";
 import { addLab } from "./lab.ts";
+import { MEMBER } from "./lab-live-words.ts";
 import { addAudit, addFailOpen, addKey } from "./lever-commands.ts";
 import { loadConfig } from "./load-config.ts";
 import { addPolicy } from "./policy-commands.ts";
@@ -26,6 +27,7 @@ import type { UpOptions } from "./up.ts";
 import { addWorkflow } from "./workflow-commands.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
+  if (argv[0] === MEMBER) return (await import("./lab-live-member.ts")).runMember();
   let exitCode: ExitCode = EXIT.fine;
   const kit = newKit(io, version, (code) => {
     exitCode = code;

@@ -3,13 +3,11 @@
  * it is let in or its patience is over.
  */
 import type { Flow } from "../flow/flow.ts";
-import { type RunWish, startRun } from "../flow/start-run.ts";
+import { plainWish, type RunWish, startRun } from "../flow/start-run.ts";
 import { answerFor, problemFrom } from "../gateway/problem.ts";
 import { startedAnswer } from "../gateway/run-start.ts";
 import { nextDelay, type Policy } from "../retry/policies.ts";
-import { latency } from "../sim/net.ts";
 import type { SeededRandom } from "../sim/random.ts";
-import type { SimNet } from "../sim/world.ts";
 
 export const ORG = "busy";
 /** The other org, and its own workflow: one that is over as soon as it is begun. */
@@ -28,8 +26,18 @@ export interface ClientOrder {
   readonly besideForMs: number;
 }
 
+/** What lies between callers and servers: simulated, or of the machine. */
+export interface Street {
+  nowMs(): number;
+  pause(delayMs: number): Promise<void>;
+  /** One way between a caller and its server. */
+  hop(): Promise<void>;
+  readonly random: SeededRandom;
+  /** Who is asked by the request with this number. */
+  server(count: number): Flow;
+}
+
 export interface Caller {
-  readonly done: Promise<void>;
   /** Of each of its requests. */
   readonly answers: readonly Answered[];
   /** How long it took until it was let in; null for never. */
@@ -42,67 +50,66 @@ export interface Answered {
   readonly sentMs: number;
 }
 
+/** All at once. Callers are what became of them so far, and `done` resolves when none goes on. */
 export function callAll(
-  net: SimNet,
-  random: SeededRandom,
-  flows: readonly Flow[],
+  street: Street,
   order: ClientOrder,
-): readonly Caller[] {
-  return Array.from({ length: order.callers }, (_, index) => {
-    const answers: Answered[] = [];
-    const caller = { answers, waitedMs: null as number | null };
-    const done = call(net, random, flows, order, index, caller);
-    return Object.assign(caller, { done });
-  });
+): { readonly callers: readonly Caller[]; readonly done: Promise<void> } {
+  const callers = Array.from({ length: order.callers }, (): OpenCaller => ({ answers: [], waitedMs: null }));
+  const all = callers.map((caller, index) => call(street, order, index, caller));
+  return { callers, done: Promise.all(all).then(() => undefined) };
 }
 
-/** The other org: a request now and then, for each of which it has a slot. */
-export function callBeside(
-  net: SimNet,
-  random: SeededRandom,
-  flows: readonly Flow[],
-  { besidePerS, besideForMs }: ClientOrder,
+/** The other org: a request now and then, for each of which it has a slot. Resolves when it sends no more. */
+export async function callBeside(
+  street: Street,
+  { besidePerS, besideForMs }: Pick<ClientOrder, "besidePerS" | "besideForMs">,
   answers: Answered[],
-): void {
+): Promise<void> {
   if (besidePerS <= 0) return;
-  const { timeline } = net;
-  const endMs = timeline.nowMs + besideForMs;
-  let count = 0;
-  const next = (): void => {
-    timeline.post(random.exponential(1_000 / besidePerS), () => {
-      if (timeline.nowMs >= endMs) return;
-      const flow = flows[count % flows.length]!;
-      count += 1;
-      const wish = { ...WISH, org: BESIDE, workflowId: WORKFLOWS.pass };
-      void request(net, random, flow, wish).then((answer) => answers.push(answer));
-      next();
-    });
-  };
-  next();
+  const endMs = street.nowMs() + besideForMs;
+  const sent: Promise<unknown>[] = [];
+  for (let count = 0; ; count += 1) {
+    await street.pause(street.random.exponential(1_000 / besidePerS));
+    if (street.nowMs() >= endMs) break;
+    sent.push(askBeside(street, count).then((answer) => answers.push(answer)));
+  }
+  await Promise.all(sent);
+}
+
+/** One request of the other org. */
+export async function askBeside(street: Street, count: number): Promise<Answered> {
+  const { retryAfterMs: _, ...answer } = await request(street, count, {
+    ...WISH,
+    org: BESIDE,
+    workflowId: WORKFLOWS.pass,
+  });
+  return answer;
+}
+
+interface OpenCaller {
+  readonly answers: Answered[];
+  waitedMs: number | null;
 }
 
 async function call(
-  net: SimNet,
-  random: SeededRandom,
-  flows: readonly Flow[],
+  street: Street,
   { client, budgetMs }: ClientOrder,
   index: number,
-  caller: { readonly answers: Answered[]; waitedMs: number | null },
+  caller: OpenCaller,
 ): Promise<void> {
-  const { timeline } = net;
-  const fromMs = timeline.nowMs;
+  const fromMs = street.nowMs();
   let delayMs: number | undefined;
   for (let attempt = 1; ; attempt += 1) {
-    const flow = flows[(index + attempt) % flows.length]!;
-    const { retryAfterMs, ...answer } = await request(net, random, flow, { ...WISH, org: ORG });
+    const { retryAfterMs, ...answer } = await request(street, index + attempt, WISH);
     caller.answers.push(answer);
     if (answer.status === 200) {
-      caller.waitedMs = timeline.nowMs - fromMs;
+      caller.waitedMs = street.nowMs() - fromMs;
       return;
     }
-    delayMs = delayOf(client, attempt, random, delayMs, retryAfterMs) ?? Number.POSITIVE_INFINITY;
-    if (timeline.nowMs - fromMs + delayMs > budgetMs) return;
-    await after(net, delayMs);
+    delayMs = delayOf(client, attempt, street.random, delayMs, retryAfterMs) ?? Number.POSITIVE_INFINITY;
+    if (street.nowMs() - fromMs + delayMs > budgetMs) return;
+    await street.pause(delayMs);
   }
 }
 
@@ -128,14 +135,13 @@ function delayOf(
 
 /** One request over HTTP, as the gateway answers it. */
 async function request(
-  net: SimNet,
-  random: SeededRandom,
-  flow: Flow,
+  street: Street,
+  count: number,
   wish: RunWish,
 ): Promise<Answered & { readonly retryAfterMs: number | null }> {
-  const { timeline, faults } = net;
-  const sentMs = timeline.nowMs;
-  await after(net, latency(random, faults.bus));
+  const flow = street.server(count);
+  const sentMs = street.nowMs();
+  await street.hop();
   let status = 200;
   let retryAfterMs: number | null = null;
   try {
@@ -146,22 +152,8 @@ async function request(
     if (status !== 429 && status !== 503) throw error;
     retryAfterMs = Number(answer.body.retry_after_ms ?? Number.NaN);
   }
-  await after(net, latency(random, faults.bus));
-  return { status, retryAfterMs, sentMs, tookMs: timeline.nowMs - sentMs };
+  await street.hop();
+  return { status, retryAfterMs, sentMs, tookMs: street.nowMs() - sentMs };
 }
 
-const after = (net: SimNet, ms: number): Promise<void> => new Promise((resolve) => net.timeline.post(ms, resolve));
-
-const WISH: RunWish = {
-  org: ORG,
-  workflowId: WORKFLOWS.hold,
-  version: null,
-  input: null,
-  labels: {},
-  priority: null,
-  idempotencyKey: null,
-  traceId: null,
-  traceparent: null,
-  submittedBy: "lab",
-  actorId: null,
-};
+const WISH = plainWish(ORG, WORKFLOWS.hold, "lab");

@@ -80,9 +80,17 @@ function wavesOf(rows: readonly Summary[], { params }: Outcome): Picture {
       name: `${key.policy}, client ${key.client}`,
       counts: series.arrivals ?? [],
       note: `${plain(figureAt(figures, "asks") ?? 0)} asks, ${plain(figureAt(figures, "admitted") ?? 0)} callers let in`,
+      says: CLIENT_WORDS[String(key.client)] ?? "",
     })),
   };
 }
+
+const CLIENT_WORDS: Readonly<Record<string, string>> = {
+  none: "who was refused goes away",
+  fixed: "who was refused comes back after exactly a second",
+  jittered: "who was refused comes back after a time by chance, which grows",
+  told: "who was refused comes back when the answer says so",
+};
 
 function serverSaid(grid: readonly Summary[]): readonly string[] {
   const at = (policy: string, contenders: number) =>

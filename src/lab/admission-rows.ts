@@ -2,8 +2,10 @@
 import { settingsFrom } from "../config.ts";
 import { parsePolicy } from "../retry/policies.ts";
 import type { Settings } from "../settings.ts";
+import { keyOf } from "./admission-cells.ts";
 import { BESIDE, type Client } from "./admission-clients.ts";
-import { type AdmissionHistory, type AdmissionOrder, LIMIT, runAdmission } from "./admission-world.ts";
+import { LIMIT } from "./admission-stage.ts";
+import { type AdmissionHistory, type AdmissionOrder, runAdmission } from "./admission-world.ts";
 import type { Row } from "./experiment.ts";
 import { binned, mean, percentiles } from "./statistics.ts";
 
@@ -26,20 +28,23 @@ export const CLIENTS = {
 
 export type ClientName = keyof typeof CLIENTS;
 
-/** `aloneMs`: how long requests of the other org take when nobody is beside it. */
-export async function admissionRow(wish: CellWish, aloneMs: readonly number[]): Promise<Row> {
-  const { part, contenders, policy, client, maxWaitMs, budgetMs, binMs } = wish;
-  const history = await runAdmission(orderOf(wish, contenders));
+/** `alone`: how long requests of the other org take when nobody is beside it. */
+export async function admissionRow(wish: CellWish, alone: readonly number[]): Promise<Row> {
+  const history = await runAdmission(orderOf(wish, wish.contenders));
+  return { key: keyOf(wish), ...measured(wish, history, alone) };
+}
+
+/** What a history says, simulated or live. */
+export function measured(wish: CellWish, history: AdmissionHistory, alone: readonly number[]): Omit<Row, "key"> {
   return {
-    key: { part, contenders, policy, client, max_wait_ms: maxWaitMs, budget_ms: budgetMs },
     figures: {
       ...figuresOf(history, wish),
       other_ms: percentiles(history.beside.map(({ tookMs }) => tookMs)),
       other_503: history.beside.filter(({ status }) => status === 503).length,
-      other_alone_ms: percentiles(aloneMs),
+      other_alone_ms: percentiles(alone),
     },
     series: {
-      arrivals: binned(history.asksMs, binMs, history.fromMs),
+      arrivals: binned(history.asksMs, wish.binMs, history.fromMs),
       requests_ms: thinned(history.callers.flatMap(({ answers }) => answers.map(({ tookMs }) => tookMs))),
       waits_ms: waitsOf(history).toSorted((a, b) => a - b),
     },
@@ -55,7 +60,7 @@ function orderOf(wish: CellWish, callers: number): AdmissionOrder {
   return { ...wish, callers, client: CLIENTS[wish.client], settings: settingsOf(wish) };
 }
 
-function settingsOf({ policy, maxWaitMs }: CellWish): Settings {
+export function settingsOf({ policy, maxWaitMs }: Pick<CellWish, "policy" | "maxWaitMs">): Settings {
   const polled = { "admission.strategy": "polled", "admission.polled.policy": policy } as const;
   const settings = settingsFrom({
     "limits.max_concurrent_runs": LIMIT,

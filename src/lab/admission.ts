@@ -2,9 +2,10 @@
  * `cordum lab admission`: many want to start a run at once, and only two may be open. The world is in `admission-world.ts`,
  * those who want something in `admission-clients.ts`.
  */
-import { admissionConclusions, admissionPictures, DEFAULT_POLL } from "./admission-report.ts";
-import type { CellWish } from "./admission-rows.ts";
+import { CLIENT_NAMES, cellsOf, keyOf } from "./admission-cells.ts";
+import { admissionConclusions, admissionPictures } from "./admission-report.ts";
 import { experiment, type Row } from "./experiment.ts";
+import type { LiveGiven, LivePlan } from "./live.ts";
 import type { ParamTable, ValuesOf } from "./params.ts";
 import type { Column, TableSpec } from "./report/grid.ts";
 
@@ -14,9 +15,10 @@ const KNOWN = {
   "bounded:10ms:0.5": "behind the same lock, asked for every 5 to 15 ms by chance",
 } as const;
 
-const CLIENT_NAMES = ["none", "fixed", "jittered", "told"] as const;
 const MS = { kind: "number", unit: "ms", isWhole: true, min: 0, max: 3_600_000 } as const;
 const FINE_MS = { kind: "number", unit: "ms", isWhole: false, min: 0, max: 10_000 } as const;
+
+const LATENCY_MS_MIN = 0.01;
 
 const PARAMS = {
   policies: {
@@ -42,7 +44,7 @@ const PARAMS = {
   budgetMs: { ...MS, default: 3_000, help: "how long a caller goes on trying" },
   maxWaitMs: { ...MS, default: 2_000, max: 60_000, help: "how long the server polls for the lock of one request" },
   replicas: { kind: "number", unit: "", isWhole: true, default: 4, min: 1, max: 1_000, help: "control planes" },
-  latencyMs: { ...FINE_MS, default: 0.2, min: 0.01, help: "one way through the network, on average" },
+  latencyMs: { ...FINE_MS, default: 0.2, min: LATENCY_MS_MIN, help: "one way through the network, on average" },
   storeMs: {
     ...FINE_MS,
     default: 0.05,
@@ -73,7 +75,7 @@ const PARAMS = {
   binMs: { ...MS, default: 20, min: 1, max: 60_000, help: "the width of a column in the picture of arrivals" },
 } as const satisfies ParamTable;
 
-type AdmissionParams = ValuesOf<typeof PARAMS>;
+export type AdmissionParams = ValuesOf<typeof PARAMS>;
 
 const COLUMNS: readonly Column[] = [
   { path: "request_ms.p50", header: "request p50", unit: "ms", best: "least" },
@@ -92,6 +94,18 @@ const COLUMNS: readonly Column[] = [
   { path: "admitted_max_concurrent", header: "open at once", unit: "", best: null },
 ];
 
+/** What is set beside what happened live. */
+const COMPARED: readonly Column[] = [
+  { path: "request_ms.p95", header: "request p95", unit: "ms", best: null },
+  { path: "request_ms.p50", header: "request p50", unit: "ms", best: null },
+  { path: "share.503", header: "503", unit: "%", best: null },
+  { path: "admitted", header: "let in", unit: "callers", best: null },
+  { path: "asks", header: "asks for the key", unit: "", best: null },
+  { path: "other_ms.p95", header: "other org p95", unit: "ms", best: null },
+];
+const LIVE_CONTENDERS_MAX = 1_000;
+const LIVE_OTHER_RATE_MAX = 1_000;
+
 export const ADMISSION = experiment({
   name: "admission",
   summary: "many callers start runs of one org at once, and only two may be open: who gets in, and who else feels it",
@@ -107,14 +121,19 @@ export const ADMISSION = experiment({
   tables: tablesOf(),
   pictures: admissionPictures,
   conclusions: admissionConclusions,
+  live: {
+    compared: COMPARED,
+    decided: ["latencyMs"],
+    plan: planLive,
+    keys: (params) => cellsOf(0, params).map(keyOf),
+    conduct: async (...given) => (await import("./admission-live.ts")).conductAdmission(...given),
+    join: async (...given) => (await import("./admission-member.ts")).joinAdmission(...given),
+  },
 });
 
 async function runAll(seed: number, params: AdmissionParams, note: (share: number) => void): Promise<readonly Row[]> {
   const { admissionRow, aloneMs } = await import("./admission-rows.ts");
-  const cells = [
-    ...(params.part === "sweep" ? [] : gridOf(seed, params)),
-    ...(params.part === "grid" ? [] : sweepOf(seed, params)),
-  ];
+  const cells = cellsOf(seed, params);
   const alone = new Map<string, readonly number[]>();
   const rows: Row[] = [];
   for (const cell of cells) {
@@ -125,33 +144,20 @@ async function runAll(seed: number, params: AdmissionParams, note: (share: numbe
   return rows;
 }
 
-function gridOf(seed: number, params: AdmissionParams): readonly CellWish[] {
-  const clients = CLIENT_NAMES.filter((name) => params.client === "all" || params.client === name);
-  return params.contenders.flatMap((contenders) =>
-    params.policies.flatMap((policy) =>
-      clients.map((client): CellWish => ({ ...cellOf(seed, params), part: "grid", contenders, policy, client })),
-    ),
-  );
-}
-
-/** Both kinds of patience together, for the smallest burst; the other org is not in it. */
-function sweepOf(seed: number, params: AdmissionParams): readonly CellWish[] {
-  const polled = params.policies.filter((policy) => policy !== "atomic");
-  const policy = polled.includes(DEFAULT_POLL) ? DEFAULT_POLL : polled[0];
-  const [contenders] = params.contenders;
-  if (policy === undefined || contenders === undefined) return [];
-  return params.maxWaitsMs.flatMap((maxWaitMs) =>
-    params.budgetsMs.map((budgetMs): CellWish => {
-      const alone = { client: "jittered", besidePerS: 0 } as const;
-      return { ...cellOf(seed, params), ...alone, part: "sweep", contenders, policy, maxWaitMs, budgetMs };
-    }),
-  );
-}
-
-function cellOf(seed: number, params: AdmissionParams) {
-  const { holdMs, budgetMs, maxWaitMs, replicas, latencyMs, storeMs, binMs } = params;
-  const beside = { besidePerS: params.otherRate, besideForMs: params.otherForMs };
-  return { seed, holdMs, budgetMs, maxWaitMs, replicas, latencyMs, storeMs, binMs, ...beside };
+/** How many take part is bounded: this is somebody's machine. How long a row lasts is bounded by whoever runs it. */
+function planLive(params: AdmissionParams, given: LiveGiven): LivePlan<AdmissionParams> {
+  const most = Math.max(...params.contenders);
+  if (most > LIVE_CONTENDERS_MAX) {
+    throw new Error(`--contenders ${most}: give ${LIVE_CONTENDERS_MAX} at most with --live`);
+  }
+  if (params.otherRate > LIVE_OTHER_RATE_MAX) {
+    throw new Error(`--other-rate ${params.otherRate}: give ${LIVE_OTHER_RATE_MAX} at most with --live`);
+  }
+  const processes = given.processes ?? Math.min(params.replicas, given.processesMax);
+  return {
+    params: { ...params, replicas: processes, latencyMs: Math.max(LATENCY_MS_MIN, given.latencyMs) },
+    processes,
+  };
 }
 
 function tablesOf(): readonly TableSpec[] {

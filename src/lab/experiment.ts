@@ -9,6 +9,8 @@
  * To add one: a file like `occ.ts` that calls `experiment({…})`, and a line in `experiments.ts`. That file is read whenever
  * `cordum` starts, so it imports what it simulates in `run`, and not before.
  */
+import type { LiveOutcome, LiveSpec } from "./live.ts";
+import { liveDocument, liveMembers } from "./live-compare.ts";
 import { type ParamTable, type ParamValue, paramsDocument, readParams, type Typed, type ValuesOf } from "./params.ts";
 import type { TableSpec } from "./report/grid.ts";
 import type { Picture } from "./report/picture.ts";
@@ -34,6 +36,8 @@ export interface ExperimentSpec<Table extends ParamTable> {
   pictures(outcome: Outcome): readonly Picture[];
   /** What is to be learned, one sentence each; with the figures that say so. */
   conclusions(outcome: Outcome): readonly string[];
+  /** How it is run with real processes; without, it is under virtual time only. */
+  readonly live?: LiveSpec<Table>;
 }
 
 /** What one row measured in one history. */
@@ -68,6 +72,8 @@ export interface Outcome {
   /** By their names in the code. */
   readonly params: Readonly<Record<string, ParamValue>>;
   readonly rows: readonly Summary[];
+  /** The same with real processes. */
+  readonly live?: LiveOutcome;
 }
 
 /** An experiment of whatever params: what the command line and the report work with. */
@@ -106,22 +112,31 @@ export async function runExperiment(
   note: (share: number) => void = () => {},
 ): Promise<Outcome> {
   const histories: (readonly Row[])[] = [];
-  for (let index = 0; index < seeds; index += 1) {
-    const rows = await one.runSeed(seed + index, params, (share) => note((index + share) / seeds));
-    // Only the first seed is drawn; the others' series would only fill the memory.
-    histories.push(index === 0 ? rows : rows.map(({ key, figures }) => ({ key, figures })));
-    note((index + 1) / seeds);
+  // Errors by the ten thousand, all expected and soon forgotten: a stack for each would take a fifth of the time.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    for (let index = 0; index < seeds; index += 1) {
+      const rows = await one.runSeed(seed + index, params, (share) => note((index + share) / seeds));
+      // Only the first seed is drawn; the others' series would only fill the memory.
+      histories.push(index === 0 ? rows : rows.map(({ key, figures }) => ({ key, figures })));
+      note((index + 1) / seeds);
+    }
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
   return { experiment: one.name, seed, seeds, centre: one.centre, params, rows: summed(histories, one.centre) };
 }
 
 /** The one JSON document (1). */
-export function outcomeDocument({ experiment: name, seed, seeds, centre, params, rows }: Outcome): object {
-  const results = rows.map(({ key, figures, spread }) => {
-    const row = { ...key, ...figures };
+export function outcomeDocument({ experiment: name, seed, seeds, centre, params, rows, live }: Outcome): object {
+  const results = rows.map((summary) => {
+    const { key, figures, spread } = summary;
+    const row = { ...key, ...figures, ...(live && liveMembers(summary, live)) };
     return spread === null ? row : { ...row, spread: { centre, ...spread } };
   });
-  return { experiment: name, seed, params: { seeds, ...paramsDocument(params) }, results };
+  const besides = live && { live: liveDocument(live) };
+  return { experiment: name, seed, params: { seeds, ...paramsDocument(params) }, ...besides, results };
 }
 
 /** `figureAt(figures, "wait_ms.p95")`; null where there is none. */

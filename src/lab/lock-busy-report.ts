@@ -2,6 +2,7 @@
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import { plain, spoken } from "./report/numbers.ts";
 import type { Picture } from "./report/picture.ts";
+import { policyWords } from "./report/policy-words.ts";
 import { median } from "./statistics.ts";
 
 export function lockBusyPictures(outcome: Outcome): readonly Picture[] {
@@ -23,6 +24,7 @@ export function lockBusyPictures(outcome: Outcome): readonly Picture[] {
         name: String(row.key.policy),
         counts: row.series.arrivals ?? [],
         note: waveNote(row),
+        says: KNOWN_WORDS[String(row.key.policy)] ?? policyWords(String(row.key.policy)),
       })),
     },
     {
@@ -42,7 +44,7 @@ export function lockBusyPictures(outcome: Outcome): readonly Picture[] {
 export function lockBusyConclusions(outcome: Outcome): readonly string[] {
   const find = (policy: string): Summary | undefined => outcome.rows.find(({ key }) => key.policy === policy);
   const [founding, bounded, shipped] = [find("founding"), find(JITTER), find("default")];
-  const [capped, queue, patient] = [find("founding_capped"), find("hand_over"), find("hand_over_patient")];
+  const [capped, queue, hasty] = [find("founding_capped"), find("hand_over"), find("hand_over_500ms")];
   const said: string[] = [];
   if (founding && bounded) {
     said.push(
@@ -58,11 +60,11 @@ export function lockBusyConclusions(outcome: Outcome): readonly string[] {
         "end as dead letters, though nothing was wrong with them.",
     );
   }
-  if (patient) {
+  if (queue) {
     said.push(
-      `In the queue each is called when it is its turn: ${plain(figure(patient, "ratio"), 2)} × the ideal and ` +
-        `${plain(figure(patient, "attempts_per_acquisition"), 2)} attempts a turn.` +
-        (queue ? ` Who gives up after 500 ms and comes back makes it ${plain(figure(queue, "ratio"), 2)} ×.` : ""),
+      `In the queue each is called when it is its turn: ${plain(figure(queue, "ratio"), 2)} × the ideal and ` +
+        `${plain(figure(queue, "attempts_per_acquisition"), 2)} attempts a turn.` +
+        (hasty ? ` Who gives up after 500 ms and comes back makes it ${plain(figure(hasty, "ratio"), 2)} ×.` : ""),
     );
   }
   if (shipped) {
@@ -98,6 +100,15 @@ function times(more: Summary, less: Summary, path: string): string {
 function figure({ figures }: Summary, path: string): number {
   return figureAt(figures, path) ?? 0;
 }
+
+/** The rows that are no retry policy. */
+const KNOWN_WORDS: Readonly<Record<string, string>> = {
+  founding: policyWords("fixed:500ms"),
+  founding_capped: `${policyWords("fixed:500ms")}; who has come too often is given up`,
+  hand_over: "everybody stands in line and is called when it is their turn",
+  hand_over_500ms: "everybody stands in line for half a second; who was not called by then comes back later",
+  default: "those who come to the same place send one of them, who stands in line for all",
+};
 
 const JITTER = "bounded:500ms:0.3";
 const WAVES_SHOWN_MS_MIN = 2_000;

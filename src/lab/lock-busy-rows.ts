@@ -18,9 +18,9 @@ export function settingsOf(row: string, isCapped: boolean): Settings {
     case "founding_capped":
       return settingsFrom({ ...ROOM, profile: "founding" });
     case "hand_over":
-      return settingsFrom({ ...ROOM, ...uncapped, "run_lock.coalesce": "false" });
-    case "hand_over_patient":
       return settingsFrom({ ...ROOM, ...uncapped, "run_lock.coalesce": "false", "run_lock.engine_wait_ms": WAIT_MS });
+    case "hand_over_500ms":
+      return settingsFrom({ ...ROOM, ...uncapped, "run_lock.coalesce": "false" });
     case "default":
       return settingsFrom({ ...ROOM, ...uncapped });
     default:

@@ -1,18 +1,19 @@
 /**
  * What is there before the first result comes: hot runs, each a fan-out whose children are all with workers.
  *
- * It is made once, by the shipped flow, on a world of its own; every row of the experiment begins with the same records.
- * What is handed on are the commits, in their order, so that each row's store is built as the flow built the first one.
+ * It is made once, by the shipped flow, on a world of its own; every row of the experiment begins with a copy of its
+ * records.
  */
 import { startControl } from "../control.ts";
 import { type Flow, openFlow } from "../flow/flow.ts";
 import { lease } from "../flow/lease.ts";
-import { startRun } from "../flow/start-run.ts";
+import { plainWish, startRun } from "../flow/start-run.ts";
 import { applyWorkflow } from "../flow/workflows.ts";
 import { JOBS, type Job } from "../model/job.ts";
-import type { Change } from "../ports/store.ts";
+import type { Stop } from "../ports/bus.ts";
 import type { Settings } from "../settings.ts";
 import { CALM } from "../sim/faults.ts";
+import type { MemoryStore } from "../sim/memory-store.ts";
 import { Process } from "../sim/process.ts";
 import { SeededRandom } from "../sim/random.ts";
 import type { BlobShelf } from "../sim/sim-blobs.ts";
@@ -21,7 +22,9 @@ import { openNet, type SimNet, simWorld } from "../sim/world.ts";
 import { workSubject } from "../wire/subjects.ts";
 
 export interface Stage {
-  readonly changes: readonly Change[];
+  readonly store: MemoryStore;
+  /** The last that its locks gave. */
+  readonly fence: number;
   readonly blobs: BlobShelf;
   /** When it was ready. */
   readonly atMs: number;
@@ -57,10 +60,8 @@ export async function setStage(order: StageOrder): Promise<Stage> {
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = order.settings.bus;
   const random = new SeededRandom(order.seed, "stage");
   const net = openNet({ random, faults: CALM, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
-  const changes: Change[] = [];
   const out = new Map<string, Contender>();
   net.store.tap((change) => {
-    changes.push(change);
     for (const { table, value } of change.puts) if (table === JOBS.name && value) noteJob(out, value as Job);
   });
   const process = new Process(net.timeline, "stage", random.fork("stage"));
@@ -72,38 +73,37 @@ export async function setStage(order: StageOrder): Promise<Stage> {
     if (before > LIMIT_MS) throw new Error(`only ${out.size} of ${order.contenders} jobs are with a worker`);
   }
   process.crash();
-  return { changes, blobs: net.blobs, atMs: net.timeline.nowMs, runIds, contenders: mixed([...out.values()], runIds) };
+  const { store, locks, blobs, timeline } = net;
+  const contenders = mixed([...out.values()], runIds);
+  return { store, fence: locks.fenceOf(ORG), blobs, atMs: timeline.nowMs, runIds, contenders };
 }
 
 /** Everything that a net needs to go on from there. */
 export async function moveTo(net: SimNet, stage: Stage): Promise<void> {
   await net.timeline.runUntil(stage.atMs);
   for (const [key, blob] of stage.blobs) net.blobs.set(key, blob);
-  const process = new Process(net.timeline, "stage", new SeededRandom(0, "stage"));
   // Fences never go back: what the stage wrote under its locks would refuse whoever begins to count anew.
-  const fenceMax = fenceMaxOf(stage.changes);
-  for (let fence = 0; fence < fenceMax; fence += 1) {
-    const wish = { key: "lab:fence", org: ORG, token: "stage", owner: "stage", ttlMs: 1, isWaiting: false };
-    net.locks.acquire({ ...wish, process, onGrant: () => undefined });
-    net.locks.release(wish.key, wish.token);
-  }
-  for (const change of stage.changes) {
-    const committed = net.store.commit(change);
-    if (committed.kind !== "committed") throw new Error(`the stage could not be built again: ${committed.kind}`);
-  }
-}
-
-function fenceMaxOf(changes: readonly Change[]): number {
-  let max = 0;
-  for (const { guards } of changes) {
-    for (const guard of guards) if (guard.kind === "fence") max = Math.max(max, guard.fence);
-  }
-  return max;
+  net.locks.countFrom(ORG, stage.fence);
+  net.store.copyFrom(stage.store);
 }
 
 async function beginRuns(net: SimNet, flow: Flow, order: StageOrder): Promise<readonly string[]> {
-  if (!order.isLeased) await flow.world.bus.serve(workSubject(TOPIC), () => undefined);
+  if (!order.isLeased) await serveWork(flow);
   await startControl(flow);
+  const runIds = await startFans(flow, order);
+  if (order.isLeased) await takeAll(net, flow, order.contenders);
+  return runIds;
+}
+
+/** A worker that takes everything and never says a word. */
+export function serveWork(flow: Flow): Promise<Stop> {
+  return flow.world.bus.serve(workSubject(TOPIC), () => undefined);
+}
+
+export async function startFans(
+  flow: Flow,
+  order: Pick<StageOrder, "contenders" | "hotRuns">,
+): Promise<readonly string[]> {
   const applied = await applyWorkflow(flow, { org: ORG, by: "lab", document: FAN });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
   const runIds: string[] = [];
@@ -116,7 +116,6 @@ async function beginRuns(net: SimNet, flow: Flow, order: StageOrder): Promise<re
     if (outcome.kind !== "started") throw new Error(`run ${index} did not start: ${JSON.stringify(outcome)}`);
     runIds.push(outcome.runId);
   }
-  if (order.isLeased) await takeAll(net, flow, order.contenders);
   return runIds;
 }
 
@@ -127,14 +126,15 @@ async function takeAll(net: SimNet, flow: Flow, count: number): Promise<void> {
   }
 }
 
-function noteJob(out: Map<string, Contender>, { id, state, step, leaseId }: Job): void {
+/** Whether it is with a worker now: then its result can come. */
+export function noteJob(out: Map<string, Contender>, { id, state, step, leaseId }: Job): void {
   if (step && (state === "DISPATCHED" || state === "RUNNING")) {
     out.set(id, { jobId: id, runId: step.runId, leaseId: leaseId ?? null });
   } else out.delete(id);
 }
 
 /** The first of each run, then the second of each: so their results meet, as those of busy runs do. */
-function mixed(contenders: readonly Contender[], runIds: readonly string[]): readonly Contender[] {
+export function mixed(contenders: readonly Contender[], runIds: readonly string[]): readonly Contender[] {
   const byRun = new Map<string, Contender[]>(runIds.map((runId) => [runId, []]));
   for (const contender of contenders) byRun.get(contender.runId)?.push(contender);
   const columns = [...byRun.values()];
@@ -148,16 +148,5 @@ const FAN = {
   id: "lab-fan",
   steps: { each: { topic: TOPIC, for_each: "${input.items}", max_parallel: 10_000, input: "${item}" } },
 };
-const WISH = {
-  org: ORG,
-  workflowId: FAN.id,
-  version: null,
-  labels: {},
-  priority: null,
-  idempotencyKey: null,
-  traceId: null,
-  traceparent: null,
-  submittedBy: "lab",
-  actorId: null,
-};
+const WISH = plainWish(ORG, FAN.id, "lab");
 const LIMIT_MS = 3_600_000;

@@ -2,18 +2,16 @@
  * One row of `cordum lab lock-busy`: results of hot runs come to several replicas at the same instant, on virtual time.
  *
  * 1. Each replica is the shipped control plane: `openFlow`, `startControl`. Invented is only the world round it.
- * 2. A commit that moves a run takes `holdMs`, its network included. One that was refused takes its network alone: there
- *    was nothing to do.
+ * 2. A turn of the lock takes `holdMs`: see `watched`. A way through the network takes `latencyMs`, as evenly as
+ *    `latencySpread` says. The code of a replica takes no time.
  * 3. A lock has one holder and a result is applied once, or the experiment fails: figures of a broken history say nothing.
  */
 import { startControl } from "../control.ts";
 import { type Flow, openFlow } from "../flow/flow.ts";
 import { BATCH_MAX, runLockKey } from "../flow/with-run.ts";
-import { RUNS } from "../model/run.ts";
-import type { Locks } from "../ports/locks.ts";
-import type { Store } from "../ports/store.ts";
+import type { Message } from "../ports/bus.ts";
 import type { Settings } from "../settings.ts";
-import { type Decorator, withLocks, withStore } from "../sim/decorators.ts";
+import type { Decorator } from "../sim/decorators.ts";
 import { CALM } from "../sim/faults.ts";
 import { LockWatch } from "../sim/lock-watch.ts";
 import { Process } from "../sim/process.ts";
@@ -21,12 +19,12 @@ import { SeededRandom } from "../sim/random.ts";
 import { Violations } from "../sim/violations.ts";
 import { openNet, type SimNet, simWorld } from "../sim/world.ts";
 import { RESULT } from "../wire/subjects.ts";
-import type { World } from "../world.ts";
 import type { Row } from "./experiment.ts";
 import type { Variant } from "./lock-busy.ts";
 import { callGateway } from "./lock-busy-clients.ts";
 import { messageIdOf, Probe } from "./lock-busy-probe.ts";
 import { ALLOWS, moveTo, ORG, type Stage } from "./lock-busy-stage.ts";
+import { watched } from "./lock-busy-watched.ts";
 
 export interface RowOrder {
   readonly seed: number;
@@ -34,6 +32,7 @@ export interface RowOrder {
   readonly replicas: number;
   readonly holdMs: number;
   readonly latencyMs: number;
+  readonly latencySpread: number;
   readonly binMs: number;
   readonly variant: Variant;
   /** A bug, to see that it is found. */
@@ -46,11 +45,11 @@ export interface History extends Omit<Row, "key"> {
 }
 
 export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
-  const { settings, seed, latencyMs, variant } = order;
+  const { settings, seed, latencyMs, latencySpread, variant } = order;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
   const random = new SeededRandom(seed, "lock-busy");
   const { store, bus } = CALM;
-  const faults = { ...CALM, store: { ...store, latencyMs }, bus: { ...bus, latencyMs } };
+  const faults = { ...CALM, store: { ...store, latencyMs, latencySpread }, bus: { ...bus, latencyMs, latencySpread } };
   const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
   await moveTo(net, stage);
   const { timeline } = net;
@@ -62,7 +61,11 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
     const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
     const { plant = (sound) => sound } = order;
     const world = watch.around(plant(simWorld(net, process, { safety: "local" })), process);
-    flows.push(openFlow(seen(world, process, probe, order.holdMs, net), { current: settings }));
+    const pace = {
+      nowMs: () => timeline.nowMs,
+      pause: (delayMs: number) => new Promise<void>((resolve) => process.after(delayMs, resolve)),
+    };
+    flows.push(openFlow(watched(world, probe, order.holdMs, pace), { current: settings }));
   }
   await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
   if (variant === "leaked") await timeline.runUntilSettled(leak(net, random, stage, settings));
@@ -93,46 +96,25 @@ function refuseBroken({ bus }: SimNet, { found }: Violations, { twice }: Probe):
  * commits as hold them. Those are the commits of each replica that has some, for what comes to one is not applied by another.
  * A lock whose holder is dead is waited for, besides.
  */
-export function idealOf(stage: Stage, { settings, replicas, holdMs, variant }: RowOrder): number {
+export function idealOf(
+  stage: Pick<Stage, "contenders" | "runIds">,
+  { settings, replicas, holdMs, variant }: Pick<RowOrder, "settings" | "replicas" | "holdMs" | "variant">,
+): number {
   const widest = Math.ceil(stage.contenders.length / stage.runIds.length);
   const shares = Math.min(replicas, widest);
   const turns = settings.runLock.coalesce ? shares * Math.ceil(widest / shares / BATCH_MAX) : widest;
   return turns * holdMs + (variant === "leaked" ? settings.runLock.ttlMs : 0);
 }
 
-function seen(world: World, process: Process, probe: Probe, holdMs: number, { timeline }: SimNet): World {
-  const heldLong = (store: Store): Partial<Store> => ({
-    commit: async (change) => {
-      const fromMs = timeline.nowMs;
-      const committed = await store.commit(change);
-      if (committed.kind !== "committed") return committed;
-      if (change.puts.some(({ table }) => table === RUNS.name)) {
-        const restMs = fromMs + holdMs - timeline.nowMs;
-        if (restMs > 0) await new Promise<void>((resolve) => process.after(restMs, resolve));
-      }
-      probe.committed(change);
-      return committed;
-    },
-  });
-  const counted = (locks: Locks): Partial<Locks> => ({
-    acquire: async (request) => {
-      if (!request.key.startsWith(RUN_LOCK)) return locks.acquire(request);
-      probe.asked();
-      const acquired = await locks.acquire(request);
-      probe.answered(acquired.kind === "held" ? acquired.lease.fence : null);
-      return acquired;
-    },
-  });
-  return withLocks(counted)(withStore(heldLong)(world));
-}
-
 /** All at once, as when a fan-out comes home. */
 function publishAll(net: SimNet, { contenders }: Stage): void {
-  for (const { jobId } of contenders) {
-    const body = { kind: "job_result", jobId, workerId: "worker", status: "succeeded", result: null } as const;
-    const packet = { traceId: jobId, senderId: "worker", createdAtMs: 0, body };
-    net.bus.publish({ id: messageIdOf(jobId), subject: RESULT, packet });
-  }
+  for (const { jobId } of contenders) net.bus.publish(resultOf(jobId));
+}
+
+export function resultOf(jobId: string): Message {
+  const body = { kind: "job_result", jobId, workerId: "worker", status: "succeeded", result: null } as const;
+  const packet = { traceId: jobId, senderId: "worker", createdAtMs: 0, body };
+  return { id: messageIdOf(jobId), subject: RESULT, packet };
 }
 
 /** Somebody takes the lock of every run, and is killed. */
@@ -144,6 +126,5 @@ async function leak(net: SimNet, random: SeededRandom, { runIds }: Stage, { runL
   process.crash();
 }
 
-const RUN_LOCK = runLockKey("");
 /** Longer than any row takes: a job is given up after a week. */
 const LIMIT_MS = 7 * 24 * 3_600_000;

@@ -3,6 +3,7 @@
  * differently in each row is in `lock-busy-rows.ts`, the world in `lock-busy-world.ts`.
  */
 import { experiment, type Row } from "./experiment.ts";
+import type { LiveGiven, LivePlan } from "./live.ts";
 import { lockBusyConclusions, lockBusyPictures } from "./lock-busy-report.ts";
 import type { ParamTable, ValuesOf } from "./params.ts";
 import type { Column } from "./report/grid.ts";
@@ -10,8 +11,8 @@ import type { Column } from "./report/grid.ts";
 export const KNOWN_ROWS = {
   founding: "fixed 500 ms, no queue, each result for itself: as the system began",
   founding_capped: "the same with its cap of 100 deliveries: who is not done by then becomes a dead letter",
-  hand_over: "each result for itself, 500 ms in the queue for the lock, then back with bounded jitter",
-  hand_over_patient: "each result for itself, in the queue until it is its turn (a minute at most)",
+  hand_over: "each result for itself, in the queue for the lock until it is its turn (a minute at most)",
+  hand_over_500ms: "each result for itself, 500 ms in the queue as shipped, then back with bounded jitter",
   default: "as shipped: results that meet in one process share one turn of the lock, and wait in its queue",
 } as const;
 
@@ -28,7 +29,7 @@ const DEFAULT_ROWS = [
   "full:1s:30s",
   "decorrelated:500ms:30s",
   "hand_over",
-  "hand_over_patient",
+  "hand_over_500ms",
   "default",
 ] as const;
 
@@ -47,8 +48,12 @@ const PARAMS = {
   contenders: { ...COUNT, default: 200, min: 1, max: 100_000, help: "results that come at the same moment" },
   hotRuns: { ...COUNT, default: 1, min: 1, max: 10_000, help: "runs that they belong to, evenly" },
   replicas: { ...COUNT, default: 3, min: 1, max: 10_000, help: "control planes that share the results" },
-  holdMs: { ...MS, default: 5, min: 0.1, max: 10_000, help: "how long the commit takes for which the lock is held" },
+  holdMs: { ...MS, default: 5, min: 0.1, max: 10_000, help: "how long the lock is held for one commit" },
   latencyMs: { ...MS, default: 0.1, min: 0.001, max: 1_000, help: "one way through the network, on average" },
+  latencySpread: {
+    ...{ kind: "number", unit: "", isWhole: false, default: 0.2, min: 0, max: 1 },
+    help: "how uneven that is: its standard deviation, as a share of it",
+  },
   policies: {
     kind: "rows",
     flag: "--policy",
@@ -74,7 +79,7 @@ const PARAMS = {
   binMs: { ...MS, default: 50, min: 1, max: 60_000, help: "arrivals are counted in bins of this width" },
 } as const satisfies ParamTable;
 
-type LockBusyParams = ValuesOf<typeof PARAMS>;
+export type LockBusyParams = ValuesOf<typeof PARAMS>;
 
 const POLICY = [{ key: "policy", header: "row" }] as const;
 
@@ -98,6 +103,16 @@ const WAIT_COLUMNS: readonly Column[] = [
   { path: "result_latency_ms.p95", header: "p95", unit: "ms", best: "least" },
   { path: "result_latency_ms.p99", header: "p99", unit: "ms", best: "least" },
 ];
+
+/** What is set beside what happened live. */
+const COMPARED: readonly Column[] = [
+  { path: "drain_ms", header: "drained after", unit: "ms", best: null },
+  { path: "attempts_per_acquisition", header: "attempts a turn", unit: "", best: null },
+  { path: "result_latency_ms.p50", header: "result p50", unit: "ms", best: null },
+  { path: "result_latency_ms.p95", header: "result p95", unit: "ms", best: null },
+];
+const LIVE_CONTENDERS_MAX = 1_000;
+const LIVE_HOT_RUNS_MAX = 100;
 
 export const LOCK_BUSY = experiment({
   name: "lock-busy",
@@ -125,7 +140,34 @@ export const LOCK_BUSY = experiment({
   ],
   pictures: lockBusyPictures,
   conclusions: lockBusyConclusions,
+  live: {
+    compared: COMPARED,
+    decided: ["latencyMs", "latencySpread"],
+    plan: planLive,
+    keys: (params) => rowNames(params).map((policy) => ({ policy })),
+    conduct: async (...given) => (await import("./lock-busy-live.ts")).conductLockBusy(...given),
+    join: async (...given) => (await import("./lock-busy-member.ts")).joinLockBusy(...given),
+  },
 });
+
+/** How many take part is bounded: this is somebody's machine. */
+function planLive(params: LockBusyParams, given: LiveGiven): LivePlan<LockBusyParams> {
+  const { contenders, hotRuns, variant, replicas } = params;
+  const tooMany = (flag: string, value: number, max: number): Error =>
+    new Error(`${flag} ${value}: give ${max} at most with --live`);
+  if (contenders > LIVE_CONTENDERS_MAX) throw tooMany("--contenders", contenders, LIVE_CONTENDERS_MAX);
+  if (hotRuns > LIVE_HOT_RUNS_MAX) throw tooMany("--hot-runs", hotRuns, LIVE_HOT_RUNS_MAX);
+  if (variant !== "bus" && variant !== "wide") {
+    throw new Error(`--variant \`${variant}\` is simulated only: give bus or wide with --live`);
+  }
+  const processes = given.processes ?? Math.min(replicas, given.processesMax);
+  const { latencyMs, latencySpread } = given;
+  return { params: { ...params, replicas: processes, latencyMs, latencySpread }, processes };
+}
+
+function rowNames({ policies, variant }: LockBusyParams): readonly string[] {
+  return [...new Set([...policies, ...(variant === "wide" ? WIDE_ROWS : [])])];
+}
 
 async function runAll(seed: number, params: LockBusyParams, note: (share: number) => void): Promise<readonly Row[]> {
   const [{ settingsOf }, { setStage }, { runRow }] = await Promise.all([
@@ -133,15 +175,15 @@ async function runAll(seed: number, params: LockBusyParams, note: (share: number
     import("./lock-busy-stage.ts"),
     import("./lock-busy-world.ts"),
   ]);
-  const { contenders, hotRuns, replicas, holdMs, latencyMs, binMs } = params;
+  const { contenders, hotRuns, replicas, holdMs, latencyMs, latencySpread, binMs } = params;
   const variant = params.variant as Variant;
-  const names = [...new Set([...params.policies, ...(variant === "wide" ? WIDE_ROWS : [])])];
+  const names = rowNames(params);
   const isLeased = variant === "gateway";
   const stage = await setStage({ seed, contenders, hotRuns, isLeased, settings: settingsOf("default", true) });
   const rows: Row[] = [];
   for (const policy of names) {
     const settings = settingsOf(policy, params.cap === "on");
-    const order = { seed, settings, replicas, holdMs, latencyMs, binMs, variant };
+    const order = { seed, settings, replicas, holdMs, latencyMs, latencySpread, binMs, variant };
     const { figures, series } = await runRow(stage, order);
     rows.push({ key: { policy }, figures, ...(series === undefined ? {} : { series }) });
     note(rows.length / names.length);

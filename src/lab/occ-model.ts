@@ -29,40 +29,56 @@ export interface OccHistory {
   readonly waitsMs: readonly number[];
 }
 
+/** One client's way to the row: simulated, or to a real one. */
+export interface Seat {
+  hop(then: () => void): void;
+  later(delayMs: number, then: () => void): void;
+  read(then: (version: number) => void): void;
+  write(version: number, then: (isAccepted: boolean) => void): void;
+  done(): void;
+}
+
+/** What a client does, wherever it is. */
+export function update(seat: Seat, backoff: Backoff, chance: () => number): void {
+  const state: { tries: number; delayMs: number | undefined } = { tries: 0, delayMs: undefined };
+  const read = (): void => seat.hop(() => seat.read(answer));
+  const answer = (version: number): void => seat.hop(() => seat.hop(() => seat.write(version, written)));
+  const written = (isAccepted: boolean): void => seat.hop(() => (isAccepted ? seat.done() : comeBack()));
+  const comeBack = (): void => {
+    state.tries += 1;
+    state.delayMs = backoff?.(state.tries, chance, state.delayMs) ?? 0;
+    seat.later(state.delayMs, read);
+  };
+  read();
+}
+
+export function hopOf(random: SeededRandom, { hopMs, hopMsSd }: Pick<OccAsk, "hopMs" | "hopMsSd">): number {
+  return Math.abs(random.normal(hopMs, hopMsSd));
+}
+
 export async function runOcc(ask: OccAsk, random: SeededRandom): Promise<OccHistory> {
   const timeline = new Timeline();
   const row = { version: 0 };
   const callsMs: number[] = [];
   const waitsMs: number[] = [];
   const hops = random.fork("hops");
-  const hop = (then: () => void): void => {
-    timeline.postQuiet(Math.abs(normal(hops, ask.hopMs, ask.hopMsSd)), then);
-  };
-  for (let client = 0; client < ask.clients; client += 1) {
-    const chance = random.fork(`client ${client}`);
-    const state: { tries: number; delayMs: number | undefined } = { tries: 0, delayMs: undefined };
-    const read = (): void => hop(() => answer(row.version));
-    const answer = (version: number): void => hop(() => hop(() => write(version)));
-    const write = (version: number): void => {
+  const seat: Seat = {
+    hop: (then) => void timeline.postQuiet(hopOf(hops, ask), then),
+    later: (delayMs, then) => void timeline.postQuiet(delayMs, then),
+    read: (then) => then(row.version),
+    write: (version, then) => {
       callsMs.push(timeline.nowMs);
       const isAccepted = version === row.version;
       if (isAccepted) row.version += 1;
-      hop(() => (isAccepted ? waitsMs.push(timeline.nowMs) : comeBack()));
-    };
-    const comeBack = (): void => {
-      state.tries += 1;
-      state.delayMs = ask.backoff?.(state.tries, () => chance.next(), state.delayMs) ?? 0;
-      timeline.postQuiet(state.delayMs, read);
-    };
-    read();
+      then(isAccepted);
+    },
+    done: () => void waitsMs.push(timeline.nowMs),
+  };
+  for (let client = 0; client < ask.clients; client += 1) {
+    const chance = random.fork(`client ${client}`);
+    update(seat, ask.backoff, () => chance.next());
   }
   // Somebody succeeds in every round, so it ends; nothing is left to happen then.
   await timeline.runUntil(Number.MAX_SAFE_INTEGER);
   return { timeMs: waitsMs.at(-1) ?? 0, callsMs, waitsMs };
-}
-
-/** Two draws each, so that the next one never depends on how this one came out. */
-function normal(random: SeededRandom, centre: number, sd: number): number {
-  const far = Math.sqrt(-2 * Math.log(1 - random.next()));
-  return centre + sd * far * Math.cos(2 * Math.PI * random.next());
 }

@@ -2,6 +2,7 @@
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import { plain, spoken } from "./report/numbers.ts";
 import type { Line, Picture } from "./report/picture.ts";
+import { policyWords } from "./report/policy-words.ts";
 import { median } from "./statistics.ts";
 
 export function occPictures(outcome: Outcome): readonly Picture[] {
@@ -26,6 +27,7 @@ export function occPictures(outcome: Outcome): readonly Picture[] {
         note: `${plain(figureAt(figures, "calls") ?? 0, 0)} calls, the last client is done after ${spoken(
           figureAt(figures, "time_ms") ?? 0,
         )}`,
+        says: WORDS[String(key.policy)] ?? policyWords(String(key.policy)),
       })),
     },
     {
@@ -42,6 +44,15 @@ export function occPictures(outcome: Outcome): readonly Picture[] {
     ...(many ? sweeps(outcome) : []),
   ];
 }
+
+const WORDS: Readonly<Record<string, string>> = {
+  none: "who was too late comes back at once",
+  exponential: "who was too late comes back after a time that doubles, the same for everybody",
+  equal: "the same, but half of that time is by chance",
+  full: "the same, but all of that time is by chance",
+  decorrelated: "by chance, up to three times as long as the last time",
+  decorrelated_clipped: "the same, cut off at the longest time: as published",
+};
 
 export function occConclusions(outcome: Outcome): readonly string[] {
   const clients = clientsShown(outcome);
@@ -61,7 +72,15 @@ export function occConclusions(outcome: Outcome): readonly string[] {
         `${times(exponential, full, "time_ms")} as long as full jitter.`,
     );
   }
-  return [...said, ...besidePublished(outcome)];
+  return [...said, ...besidePublished(outcome), ...liveSaid(outcome)];
+}
+
+function liveSaid({ live, params }: Outcome): readonly string[] {
+  if (live === undefined) return [];
+  return [
+    `Live, each try reads and writes a real record, and each client waits for the network of the model besides ` +
+      `(${plain(Number(params.latencyMs))} ms one way): what the servers and this machine take comes on top of it.`,
+  ];
 }
 
 /** Means of 20 at 100 clients, of the model as its authors wrote it. */

@@ -9,12 +9,12 @@
  * - All of ours are whole milliseconds, both ends included. It makes no difference that can be seen.
  * `equal`, `full` and the exponential (here `capped_exponential` without its jitter) are the published ones.
  */
-import { formatPolicy, nextDelay, type Policy, parsePolicy } from "../retry/policies.ts";
 import { experiment, type Row } from "./experiment.ts";
-import type { Backoff } from "./occ-model.ts";
+import type { LiveGiven, LivePlan } from "./live.ts";
 import { occConclusions, occPictures } from "./occ-report.ts";
+import { backoffOf, measured } from "./occ-rows.ts";
 import type { ParamTable, ValuesOf } from "./params.ts";
-import { binned, mean, percentiles } from "./statistics.ts";
+import type { Column } from "./report/grid.ts";
 
 const KNOWN = {
   none: "starts again at once",
@@ -33,7 +33,7 @@ const PARAMS = {
     min: 1,
     max: 2_000,
     isWhole: true,
-    help: "how many clients update the row at once; several, with commas",
+    help: "how many clients update the row at once; several, with commas; with --live 10,50 unless given, 200 at most",
   },
   policies: {
     kind: "rows",
@@ -90,7 +90,19 @@ const PARAMS = {
   },
 } as const satisfies ParamTable;
 
-type OccParams = ValuesOf<typeof PARAMS>;
+export type OccParams = ValuesOf<typeof PARAMS>;
+
+/** What is set beside what happened live. */
+const COMPARED: readonly Column[] = [
+  { path: "time_ms", header: "time", unit: "ms", best: null },
+  { path: "calls", header: "calls", unit: "", best: null },
+  { path: "wait_ms.p50", header: "wait p50", unit: "ms", best: null },
+  { path: "wait_ms.p95", header: "wait p95", unit: "ms", best: null },
+];
+/** Of more, those that wait ever longer without any chance in it take a minute and more. */
+const LIVE_CLIENTS = [10, 50];
+const LIVE_CLIENTS_MAX = 200;
+const LIVE_PROCESSES = 4;
 
 export const OCC = experiment({
   name: "occ",
@@ -122,7 +134,31 @@ export const OCC = experiment({
   ],
   pictures: occPictures,
   conclusions: occConclusions,
+  live: {
+    compared: COMPARED,
+    decided: [],
+    plan: planLive,
+    keys: (params) =>
+      params.clients.flatMap((clients) =>
+        params.policies.map((policy) => ({ policy, spelling: backoffOf(policy, params).spelling, clients })),
+      ),
+    conduct: async (...given) => (await import("./occ-live.ts")).conductOcc(...given),
+    join: async (...given) => (await import("./occ-member.ts")).joinOcc(...given),
+  },
 });
+
+/**
+ * Real clients update a real record. The network is the model's all the same, and each client waits for it: with what lies
+ * between this machine and its servers there would be other figures, and none to compare them with.
+ */
+function planLive(params: OccParams, given: LiveGiven): LivePlan<OccParams> {
+  const isUsual = params.clients.join() === PARAMS.clients.default.join();
+  const clients = isUsual ? LIVE_CLIENTS : params.clients;
+  const most = Math.max(...clients);
+  if (most > LIVE_CLIENTS_MAX) throw new Error(`--clients ${most}: give ${LIVE_CLIENTS_MAX} at most with --live`);
+  const processes = given.processes ?? Math.min(LIVE_PROCESSES, given.processesMax);
+  return { params: { ...params, clients }, processes };
+}
 
 async function runAll(seed: number, params: OccParams, note: (share: number) => void): Promise<readonly Row[]> {
   const [{ runOcc }, { SeededRandom }] = await Promise.all([import("./occ-model.ts"), import("../sim/random.ts")]);
@@ -132,43 +168,10 @@ async function runAll(seed: number, params: OccParams, note: (share: number) => 
     for (const policy of params.policies) {
       const { spelling, backoff } = backoffOf(policy, params);
       const ask = { clients, hopMs: params.latencyMs, hopMsSd: params.latencyMsSd, backoff };
-      const { timeMs, callsMs, waitsMs } = await runOcc(ask, chance.fork(`${policy} ${clients}`));
-      const arrivals = binned(callsMs, params.binMs);
-      rows.push({
-        key: { policy, spelling, clients },
-        figures: {
-          time_ms: timeMs,
-          calls: callsMs.length,
-          attempts_per_update: callsMs.length / clients,
-          wait_ms: percentiles(waitsMs),
-          arrivals: { bin_ms: params.binMs, peak: Math.max(...arrivals), mean: mean(arrivals) },
-        },
-        series: { arrivals, waits_ms: waitsMs },
-      });
+      const history = await runOcc(ask, chance.fork(`${policy} ${clients}`));
+      rows.push({ key: { policy, spelling, clients }, ...measured(history, clients, params.binMs) });
     }
     note((index + 1) / params.clients.length);
   }
   return rows;
-}
-
-function backoffOf(name: string, params: OccParams): { readonly spelling: string; readonly backoff: Backoff } {
-  if (name === "none") return { spelling: "none", backoff: null };
-  if (name === "decorrelated_clipped") return { spelling: name, backoff: clipped(params.baseMs, params.capMs) };
-  const policy = policyOf(name, params);
-  return {
-    spelling: formatPolicy(policy),
-    backoff: (attempt, random, previousMs) => nextDelay(policy, attempt, random, previousMs),
-  };
-}
-
-function policyOf(name: string, { baseMs, capMs }: OccParams): Policy {
-  const spread = `${baseMs}ms:${capMs}ms`;
-  if (name === "exponential") return parsePolicy(`capped_exponential:${spread}:0ms`);
-  return parsePolicy(name.includes(":") ? name : `${name}:${spread}`);
-}
-
-/** Decorrelated jitter as published. */
-function clipped(baseMs: number, capMs: number): Backoff {
-  return (_attempt, random, previousMs = baseMs) =>
-    Math.min(capMs, baseMs + random() * Math.max(0, 3 * previousMs - baseMs));
 }

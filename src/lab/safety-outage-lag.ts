@@ -1,11 +1,12 @@
 /**
- * Who waits: jobs that have come and are not out yet. It sees the commits as they are made; the flow does not know of it.
+ * Who waits: jobs that have come and are not out yet. It is shown the jobs as they are committed; the flow does not know of
+ * it.
  */
 import { JOBS, type Job } from "../model/job.ts";
-import type { SimNet } from "../sim/world.ts";
+import type { MemoryStore } from "../sim/memory-store.ts";
 
 export class Lag {
-  readonly #net: SimNet;
+  readonly #nowMs: () => number;
   readonly #came = new Map<string, number>();
   readonly #waiting = new Set<string>();
   readonly #cameMs: number[] = [];
@@ -18,11 +19,22 @@ export class Lag {
   #onDrained: () => void = () => undefined;
   drainedMs: number | null = null;
 
-  constructor(net: SimNet) {
-    this.#net = net;
-    net.store.tap(({ puts }) => {
-      for (const { table, value } of puts) if (table === JOBS.name && value !== null) this.#note(value as Job);
-    });
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** As it was committed now. */
+  note({ id, state }: Pick<Job, "id" | "state">): void {
+    const nowMs = this.#nowMs();
+    if (!this.#came.has(id)) {
+      this.#came.set(id, nowMs);
+      this.#cameMs.push(nowMs);
+      this.#waiting.add(id);
+    }
+    if (state === "PENDING" || !this.#waiting.delete(id)) return;
+    this.#outMs.push(nowMs);
+    this.waitsMs.push(nowMs - (this.#came.get(id) ?? nowMs));
+    if (this.#left?.delete(id) === true && this.#left.size === 0) this.#onDrained();
   }
 
   get waiting(): number {
@@ -43,7 +55,7 @@ export class Lag {
     this.#left = new Set(this.#waiting);
     return new Promise((resolve) => {
       this.#onDrained = () => {
-        this.drainedMs = this.#net.timeline.nowMs;
+        this.drainedMs = this.#nowMs();
         resolve();
       };
       if (this.#left?.size === 0) this.#onDrained();
@@ -69,30 +81,17 @@ export class Lag {
   }
 
   /** What a lease let out says so, in its labels and in the durable count; nothing else does. */
-  checkLabels(): void {
+  checkLabels(store: MemoryStore): void {
     let labelled = 0;
-    for (const { value } of this.#net.store.rows(JOBS)) {
+    for (const { value } of store.rows(JOBS)) {
       const { safety_bypassed: isBypassed, safety_bypass_reason: reason } = value.labels;
       if ((value.bypass !== undefined && value.bypass !== null) !== (isBypassed === "true" && Boolean(reason))) {
         throw new Error(`job \`${value.id}\` is bypassed without its labels, or labelled without a bypass`);
       }
       if (isBypassed === "true") labelled += 1;
     }
-    const counted = this.#net.store.total("scheduler:input_fail_open_total");
+    const counted = store.total("scheduler:input_fail_open_total");
     if (labelled !== counted) throw new Error(`${labelled} jobs are labelled as bypassed, ${counted} were counted`);
     this.bypassed = labelled;
-  }
-
-  #note({ id, state }: Job): void {
-    const { nowMs } = this.#net.timeline;
-    if (!this.#came.has(id)) {
-      this.#came.set(id, nowMs);
-      this.#cameMs.push(nowMs);
-      this.#waiting.add(id);
-    }
-    if (state === "PENDING" || !this.#waiting.delete(id)) return;
-    this.#outMs.push(nowMs);
-    this.waitsMs.push(nowMs - (this.#came.get(id) ?? nowMs));
-    if (this.#left?.delete(id) === true && this.#left.size === 0) this.#onDrained();
   }
 }

@@ -2,6 +2,7 @@
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import { plain, spoken } from "./report/numbers.ts";
 import type { Band, Line, Picture } from "./report/picture.ts";
+import { policyWords } from "./report/policy-words.ts";
 
 /** As shipped. */
 export const DEFAULT_POLICY = "full:1s:30s";
@@ -19,7 +20,17 @@ export function outagePictures(outcome: Outcome): readonly Picture[] {
 }
 
 export function outageConclusions(outcome: Outcome): readonly string[] {
-  return [...herdSaid(outcome), ...breakerSaid(outcome), ...leaseSaid(outcome)];
+  return [...herdSaid(outcome), ...breakerSaid(outcome), ...leaseSaid(outcome), ...liveSaid(outcome)];
+}
+
+/** What live leaves out, and what is different in it. */
+function liveSaid({ live }: Outcome): readonly string[] {
+  if (live === undefined) return [];
+  return [
+    "Live there is the burst without a lease alone: a steady load and a lease take minutes. The kernel is a process that is " +
+      "reached over gRPC; it sleeps over each check as long as the simulated one works for it, and checks that are sent " +
+      "together are answered together.",
+  ];
 }
 
 interface RowName {
@@ -57,9 +68,14 @@ function wavePictures(outcome: Outcome): readonly Picture[] {
         name: `${key.policy}, breaker ${key.breaker}`,
         counts: series.arrivals ?? [],
         note: waveNote(figures),
+        says: saidOf(key),
       })),
     },
   ];
+}
+
+function saidOf({ policy, breaker }: Summary["key"]): string {
+  return breaker === "on" ? "only a few ask while it is away, for all the others" : policyWords(String(policy));
 }
 
 function waveNote(figures: Summary["figures"]): string {

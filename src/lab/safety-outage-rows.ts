@@ -1,6 +1,7 @@
 /** The rows of `cordum lab safety-outage`: what is set differently in each, and what is measured. */
 import { settingsFrom } from "../config.ts";
 import { interval, parsePolicy } from "../retry/policies.ts";
+import type { Settings } from "../settings.ts";
 import type { Row } from "./experiment.ts";
 import { LEAD_MS } from "./safety-outage-report.ts";
 import { type OutageHistory, type OutageOrder, runOutage, WINDOW_MS } from "./safety-outage-world.ts";
@@ -14,11 +15,7 @@ export interface RowWish extends Omit<OutageOrder, "settings"> {
 }
 
 export async function outageRow(wish: RowWish): Promise<Row> {
-  const settings = settingsFrom({
-    ...ROOM,
-    "retry.safety_unavailable.policy": wish.policy,
-    ...(wish.hasBreaker ? {} : { "safety.breaker.failures": NEVER }),
-  });
+  const settings = settingsOf(wish);
   const skippedMs = skippedOf(wish);
   const leaseAfterMs = wish.leaseAfterMs === null ? null : Math.max(0, wish.leaseAfterMs - skippedMs);
   const history = await runOutage({ ...wish, settings, leaseAfterMs, outageMs: wish.outageMs - skippedMs });
@@ -29,9 +26,25 @@ export async function outageRow(wish: RowWish): Promise<Row> {
       policy: wish.policy,
       breaker: wish.hasBreaker ? "on" : "off",
     },
-    figures: figuresOf(history, wish),
-    series: seriesOf(history, wish, skippedMs),
+    ...measured(history, wish, skippedMs),
   };
+}
+
+export function settingsOf({ policy, hasBreaker }: Pick<RowWish, "policy" | "hasBreaker">): Settings {
+  return settingsFrom({
+    ...ROOM,
+    "retry.safety_unavailable.policy": policy,
+    ...(hasBreaker ? {} : { "safety.breaker.failures": NEVER }),
+  });
+}
+
+/** What a history says, simulated or live. */
+export function measured(
+  history: OutageHistory,
+  wish: Pick<RowWish, "policy" | "binMs">,
+  skippedMs: number,
+): Omit<Row, "key"> {
+  return { figures: figuresOf(history, wish), series: seriesOf(history, wish, skippedMs) };
 }
 
 /** Before a burst comes nobody asks anybody anything: that part of the outage need not be lived through. */
@@ -39,7 +52,7 @@ function skippedOf({ load, outageMs }: RowWish): number {
   return load.kind === "steady" ? 0 : Math.max(0, outageMs - load.waitedMs - IDLE_MS);
 }
 
-function figuresOf(history: OutageHistory, { policy }: RowWish): Row["figures"] {
+function figuresOf(history: OutageHistory, { policy }: Pick<RowWish, "policy">): Row["figures"] {
   const { kernel, lag, toMs, loadMs, triesAway } = history;
   const drainMs = lag.drainedMs === null ? null : lag.drainedMs - toMs;
   const away = kernel.asksMs.filter((atMs) => atMs < toMs);
@@ -75,7 +88,11 @@ function windowOf({ kernel, lag, endMs }: OutageHistory, policy: string): number
   return Math.min(WINDOW_MS, Math.max(longestMs, drainedMs));
 }
 
-function seriesOf(history: OutageHistory, { binMs }: RowWish, skippedMs: number): NonNullable<Row["series"]> {
+function seriesOf(
+  history: OutageHistory,
+  { binMs }: Pick<RowWish, "binMs">,
+  skippedMs: number,
+): NonNullable<Row["series"]> {
   const { kernel, lag, fromMs, toMs, endMs } = history;
   const stepMs = (endMs - fromMs) / LAG_POINTS;
   const leadMs = Math.min(LEAD_MS, toMs - fromMs);

@@ -12,6 +12,7 @@ import { openFailOpen } from "../flow/fail-open.ts";
 import { type Flow, openFlow } from "../flow/flow.ts";
 import { checkSubmission, type Submission } from "../jobs/submission.ts";
 import { EVERYBODY, FAIL_OPEN_MS } from "../model/fail-open.ts";
+import { JOBS, type Job } from "../model/job.ts";
 import type { Settings } from "../settings.ts";
 import { CALM } from "../sim/faults.ts";
 import { Process } from "../sim/process.ts";
@@ -41,8 +42,7 @@ export type Load =
   | { readonly kind: "steady"; readonly perS: number };
 
 export interface OutageHistory {
-  readonly net: SimNet;
-  readonly kernel: SlowKernel;
+  readonly kernel: Pick<SlowKernel, "asksMs" | "late" | "backMs">;
   readonly lag: Lag;
   /** When the kernel went, and came back. */
   readonly fromMs: number;
@@ -69,7 +69,10 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   const { timeoutMs } = settings.safety;
   const kernel = new SlowKernel({ net, random: random.fork("kernel"), serviceMs, latencyMs, timeoutMs, gone });
   const flows = await startAll(net, random, kernel, order);
-  const lag = new Lag(net);
+  const lag = new Lag(() => timeline.nowMs);
+  net.store.tap(({ puts }) => {
+    for (const { table, value } of puts) if (table === JOBS.name && value !== null) lag.note(value as Job);
+  });
   const fromMs = timeline.nowMs;
   const toMs = fromMs + outageMs;
   kernel.isAway = true;
@@ -87,8 +90,8 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   await timeline.runUntilSettled(Promise.race([drained, after(net, DRAIN_MS_MAX)]));
   await timeline.runUntil(Math.max(timeline.nowMs, (kernel.backMs ?? toMs) + WINDOW_MS));
   stopLoad();
-  lag.checkLabels();
-  return { net, kernel, lag, fromMs, toMs, loadMs: fromMs + loadAfterMs, endMs: timeline.nowMs, triesAway };
+  lag.checkLabels(net.store);
+  return { kernel, lag, fromMs, toMs, loadMs: fromMs + loadAfterMs, endMs: timeline.nowMs, triesAway };
 }
 
 async function startAll(net: SimNet, random: SeededRandom, kernel: SlowKernel, order: OutageOrder): Promise<Flow[]> {
@@ -144,8 +147,8 @@ function openLeaseAfter(net: SimNet, flow: Flow, afterMs: number, outageMs: numb
 const after = (net: SimNet, ms: number): Promise<void> =>
   new Promise((resolve) => net.timeline.post(ms, () => resolve()));
 
-const TOPIC = "lab.work";
-const SUBMISSION: Submission = submissionOf({ topic: TOPIC });
+export const TOPIC = "lab.work";
+export const SUBMISSION: Submission = submissionOf({ topic: TOPIC });
 
 function submissionOf(raw: Record<string, unknown>): Submission {
   const checked = checkSubmission(raw);

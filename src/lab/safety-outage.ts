@@ -3,6 +3,7 @@
  * is back. The world is in `safety-outage-world.ts`, the kernel in `safety-outage-kernel.ts`.
  */
 import { experiment, type Row } from "./experiment.ts";
+import type { LiveGiven, LivePlan } from "./live.ts";
 import type { ParamTable, ValuesOf } from "./params.ts";
 import type { Column, TableSpec } from "./report/grid.ts";
 import { DEFAULT_POLICY, outageConclusions, outagePictures } from "./safety-outage-report.ts";
@@ -26,8 +27,20 @@ const PARAMS = {
     takesPolicies: true,
     help: "how a job comes back that found no kernel; may be given several times",
   },
-  outageMs: { ...MS, default: 600_000, min: 1_000, max: 24 * 3_600_000, help: "how long the kernel is away" },
-  contenders: { ...COUNT, default: 1_000, min: 1, max: 100_000, help: "jobs of the burst, all at the same instant" },
+  outageMs: {
+    ...MS,
+    default: 600_000,
+    min: 1_000,
+    max: 24 * 3_600_000,
+    help: "how long the kernel is away; with --live 10 s unless given, 60 s at most",
+  },
+  contenders: {
+    ...COUNT,
+    default: 1_000,
+    min: 1,
+    max: 100_000,
+    help: "jobs of the burst, all at the same instant; with --live 200 unless given, 500 at most",
+  },
   waitedMs: {
     ...MS,
     default: 50_000,
@@ -64,18 +77,23 @@ const PARAMS = {
     default: "refuses",
     help: "how it is away: connections are refused at once, or nothing comes back in time",
   },
-  load: { kind: "choice", choices: ["both", "burst", "steady"], default: "both", help: "which rows" },
+  load: {
+    kind: "choice",
+    choices: ["both", "burst", "steady"],
+    default: "both",
+    help: "which rows; with --live the burst alone",
+  },
   breaker: { kind: "choice", choices: ["both", "on", "off"], default: "both", help: "which rows" },
   mode: {
     kind: "choice",
     choices: ["both", "closed", "lease"],
     default: "both",
-    help: "which rows: nothing goes out without a verdict, or a fail-open lease lets it",
+    help: "which rows: nothing goes out without a verdict, or a fail-open lease lets it; with --live closed alone",
   },
   binMs: { ...MS, default: 1_000, min: 1, max: 60_000, help: "the width of a column in the picture of arrivals" },
 } as const satisfies ParamTable;
 
-type OutageParams = ValuesOf<typeof PARAMS>;
+export type OutageParams = ValuesOf<typeof PARAMS>;
 
 const CLOSED_COLUMNS: readonly Column[] = [
   { path: "drain_ms", header: "drained after", unit: "ms", best: "least" },
@@ -98,6 +116,23 @@ const LEASE_COLUMNS: readonly Column[] = [
   { path: "drain_ms", header: "drained after", unit: "ms", best: "least" },
 ];
 
+/** What is set beside what happened live. */
+const COMPARED: readonly Column[] = [
+  { path: "drain_ms", header: "drained after", unit: "ms", best: null },
+  { path: "pressure.checks_per_s", header: "checks while away", unit: "1/s", best: null },
+  { path: "recovery_ms", header: "first answer after", unit: "ms", best: null },
+  { path: "arrivals.peak_to_mean", header: "peak:mean", unit: "", best: null },
+  { path: "late_checks", header: "answered too late", unit: "", best: null },
+  { path: "wait_ms.p95", header: "wait p95", unit: "ms", best: null },
+];
+
+/** Nobody waits ten minutes for a row; and what is written down for virtual time is replaced by what fits. */
+const LIVE = {
+  outageMs: { usual: 10_000, max: 60_000 },
+  contenders: { usual: 200, max: 500 },
+  waitedShare: 0.8,
+} as const;
+
 export const SAFETY_OUTAGE = experiment({
   name: "safety-outage",
   summary: "the safety kernel is away for a while: who waits, who asks, and what happens when it is back",
@@ -113,36 +148,82 @@ export const SAFETY_OUTAGE = experiment({
   tables: tablesOf(),
   pictures: outagePictures,
   conclusions: outageConclusions,
+  live: {
+    compared: COMPARED,
+    decided: ["latencyMs"],
+    plan: planLive,
+    keys: (params) => wishesOf(params).map(({ load, mode, policy, breaker }) => ({ load, mode, policy, breaker })),
+    conduct: async (...given) => (await import("./safety-outage-live.ts")).conductSafetyOutage(...given),
+    join: async (...given) => (await import("./safety-outage-member.ts")).joinSafetyOutage(...given),
+  },
 });
+
+/**
+ * The burst, with nothing going out without a verdict. The rest takes minutes by its nature: under a steady load there is
+ * nothing to see before many have come, and a lease is opened by a person who has noticed.
+ */
+function planLive(params: OutageParams, given: LiveGiven): LivePlan<OutageParams> {
+  const onlySimulated = (flag: string, value: string, instead: string): Error =>
+    new Error(`${flag} \`${value}\` is simulated only: give ${instead} with --live`);
+  if (params.load === "steady") throw onlySimulated("--load", "steady", "burst");
+  if (params.mode === "lease") throw onlySimulated("--mode", "lease", "closed");
+  if (params.gone === "hangs") throw onlySimulated("--gone", "hangs", "refuses");
+  if (given.processes === 1 && given.processesMax > 1) {
+    throw new Error("--processes 1: give 2 or more, for one of them is the safety kernel");
+  }
+  // The kernel is one more, which does not touch the world.
+  const replicas = given.processes === null ? params.replicas : given.processes - 1;
+  const controls = Math.max(1, Math.min(replicas, given.processesMax - 1));
+  const outageMs = liveOf("outageMs", "--outage-ms", params.outageMs);
+  return {
+    params: {
+      ...params,
+      ...{ load: "burst", mode: "closed", replicas: controls, outageMs },
+      contenders: liveOf("contenders", "--contenders", params.contenders),
+      waitedMs: Math.min(params.waitedMs, LIVE.waitedShare * outageMs),
+      latencyMs: Math.max(PARAMS.latencyMs.min, given.latencyMs),
+    },
+    processes: controls + 1,
+  };
+}
+
+function liveOf(name: "outageMs" | "contenders", flag: string, value: number): number {
+  if (value === PARAMS[name].default) return LIVE[name].usual;
+  if (value > LIVE[name].max) throw new Error(`${flag} ${value}: give ${LIVE[name].max} at most with --live`);
+  return value;
+}
 
 async function runAll(seed: number, params: OutageParams, note: (share: number) => void): Promise<readonly Row[]> {
   const { outageRow } = await import("./safety-outage-rows.ts");
   const { contenders: jobs, waitedMs, rate: perS, ...rest } = params;
-  const burst = { kind: "burst", jobs, waitedMs } as const;
-  const loads = [burst, { kind: "steady", perS } as const].filter(({ kind }) => isAsked(params.load, kind));
+  const loads = { burst: { kind: "burst", jobs, waitedMs }, steady: { kind: "steady", perS } } as const;
+  const wishes = wishesOf(params);
+  const rows: Row[] = [];
+  for (const { load, mode, policy, breaker } of wishes) {
+    const gone = params.gone === "hangs" ? "hangs" : "refuses";
+    const leaseAfterMs = mode === "lease" ? params.leaseAfterMs : null;
+    const hasBreaker = breaker === "on";
+    rows.push(await outageRow({ ...rest, seed, load: loads[load], policy, hasBreaker, leaseAfterMs, gone }));
+    note(rows.length / wishes.length);
+  }
+  return rows;
+}
+
+function wishesOf(params: OutageParams) {
+  const loads = (["burst", "steady"] as const).filter((load) => isAsked(params.load, load));
   const modes = ["closed", "lease"].filter((mode) => isAsked(params.mode, mode));
   const breakers = ["off", "on"].filter((breaker) => isAsked(params.breaker, breaker));
   // Under a lease nobody waits for the kernel: with or without a breaker is asked once, as it is shipped.
   const breakersOf = (mode: string): readonly string[] => (mode === "lease" ? breakers.slice(-1) : breakers);
   // A burst that comes when a lease is open is let out at once: no policy has a say in it, and one of them is enough.
-  const isLeasedAtOnce = params.leaseAfterMs <= params.outageMs - waitedMs;
+  const isLeasedAtOnce = params.leaseAfterMs <= params.outageMs - params.waitedMs;
   const policiesOf = (load: string, mode: string): readonly string[] =>
     load === "burst" && mode === "lease" && isLeasedAtOnce ? [mainOf(params.policies)] : params.policies;
-  const wishes = loads.flatMap((load) =>
+  return loads.flatMap((load) =>
     modes.flatMap((mode) =>
-      policiesOf(load.kind, mode).flatMap((policy) =>
-        breakersOf(mode).map((breaker) => ({ load, mode, policy, breaker })),
-      ),
+      policiesOf(load, mode).flatMap((policy) => breakersOf(mode).map((breaker) => ({ load, mode, policy, breaker }))),
     ),
   );
-  const rows: Row[] = [];
-  for (const { load, mode, policy, breaker } of wishes) {
-    const gone = params.gone === "hangs" ? "hangs" : "refuses";
-    const leaseAfterMs = mode === "lease" ? params.leaseAfterMs : null;
-    rows.push(await outageRow({ ...rest, seed, load, policy, hasBreaker: breaker === "on", leaseAfterMs, gone }));
-    note(rows.length / wishes.length);
-  }
-  return rows;
 }
 
 const mainOf = (policies: readonly string[]): string =>

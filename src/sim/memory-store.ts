@@ -40,6 +40,18 @@ export class MemoryStore {
     this.#taps.push(tap);
   }
 
+  /** Everything that stands in another one, as if nobody had claimed any of it; what either writes later is its own. */
+  copyFrom(other: MemoryStore): void {
+    for (const [name, { rows, fences, lists, queues }] of other.#shelves) {
+      const shelf = { rows: new Map(rows), fences: new Map(fences), lists: copied(lists), queues: copied(queues) };
+      this.#shelves.set(name, shelf);
+    }
+    for (const { score, id } of other.#due) this.#due.add(score, id);
+    for (const [group, counters] of other.#counters) this.#counters.set(group, new Map(counters));
+    for (const [id, sending] of other.#outbox) this.#outbox.set(id, sending);
+    for (const [name, total] of other.#totals) this.#totals.set(name, total);
+  }
+
   load<T>(table: Table<T>, id: string): Versioned<T> | null {
     return recordOf<T>(this.#shelf(table.name), id) ?? null;
   }
@@ -256,6 +268,16 @@ function removeFrom(sets: Map<string, Sorted>, entry: Entry, id: string): void {
   const sorted = sets.get(entry.name);
   sorted?.remove(entry.score, id);
   if (sorted?.size === 0) sets.delete(entry.name);
+}
+
+function copied(sets: ReadonlyMap<string, Sorted>): Map<string, Sorted> {
+  return new Map(
+    Array.from(sets, ([name, from]): [string, Sorted] => {
+      const sorted = new Sorted();
+      for (const { score, id } of from) sorted.add(score, id);
+      return [name, sorted];
+    }),
+  );
 }
 
 function readCursor(cursor: string | undefined): { score: number; id: string } | null {

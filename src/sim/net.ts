@@ -25,8 +25,10 @@ export interface NetFaults {
 }
 
 export interface CallFaults {
-  /** The mean of one way; the times are exponential. */
+  /** The mean of one way. */
   readonly latencyMs: number;
+  /** The standard deviation of one way as a share of the mean; without, the times are exponential: anything may overtake. */
+  readonly latencySpread?: number;
   /** This share of calls takes `slowFactor` times as long. */
   readonly slowRate: number;
   readonly slowFactor: number;
@@ -94,7 +96,9 @@ export function ask<T>(net: Network, from: Process, peer: Peer, effect: () => T)
 export function latency(random: SeededRandom, faults: CallFaults): number {
   const meanMs =
     faults.slowRate > 0 && random.chance(faults.slowRate) ? faults.latencyMs * faults.slowFactor : faults.latencyMs;
-  return random.exponential(meanMs);
+  const { latencySpread } = faults;
+  if (latencySpread === undefined) return random.exponential(meanMs);
+  return Math.abs(random.normal(meanMs, latencySpread * meanMs));
 }
 
 /** The time by the servers' own clock. */

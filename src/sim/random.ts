@@ -70,6 +70,12 @@ export class SeededRandom implements Random {
     return -Math.log(1 - this.next()) * mean;
   }
 
+  /** Two draws each, so that the next one never depends on how this one came out. */
+  normal(mean: number, deviation: number): number {
+    const far = Math.sqrt(-2 * Math.log(1 - this.next()));
+    return mean + deviation * far * Math.cos(2 * Math.PI * this.next());
+  }
+
   /** Uniform in its logarithm: as likely between 1 and 10 as between 10 and 100. */
   logarithmic(low: number, high: number): number {
     return low * Math.exp(this.next() * Math.log(high / low));

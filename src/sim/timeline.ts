@@ -18,7 +18,9 @@ export class Timeline {
   #events = 0;
   /** How many had run when this instant began. */
   #eventsBefore = 0;
-  readonly #heap: Event[] = [];
+  #heap: Event[] = [];
+  /** How many of them were cancelled. */
+  #cancelled = 0;
 
   /** Milliseconds since the start, with fractions. */
   get nowMs(): number {
@@ -31,10 +33,7 @@ export class Timeline {
   }
 
   after(delayMs: number, fn: () => void): Cancel {
-    const event = this.#add(delayMs, fn, false);
-    return () => {
-      event.fn = null;
-    };
+    return this.#cancelOf(this.#add(delayMs, fn, false));
   }
 
   /** For hot paths: what runs code of a process and is never cancelled. */
@@ -48,10 +47,7 @@ export class Timeline {
   }
 
   afterQuiet(delayMs: number, fn: () => void): Cancel {
-    const event = this.#add(delayMs, fn, true);
-    return () => {
-      event.fn = null;
-    };
+    return this.#cancelOf(this.#add(delayMs, fn, true));
   }
 
   /** Runs everything up to and including this time, then stands at it. */
@@ -101,13 +97,16 @@ export class Timeline {
 
   /** Runs quiet events and then one that is not; false when there is none. */
   #runToNextWait(untilMs: number): boolean {
-    const heap = this.#heap;
     for (;;) {
+      const heap = this.#heap;
       const event = heap[0];
       if (event === undefined || event.atMs > untilMs) return false;
       pop(heap);
       const fn = event.fn;
-      if (fn === null) continue;
+      if (fn === null) {
+        this.#cancelled -= 1;
+        continue;
+      }
       event.fn = null;
       if (event.atMs > this.#nowMs) this.#eventsBefore = this.#events;
       else if (this.#events - this.#eventsBefore > INSTANT_EVENTS_MAX) {
@@ -118,6 +117,22 @@ export class Timeline {
       fn();
       if (!event.isQuiet) return true;
     }
+  }
+
+  #cancelOf(event: Event): Cancel {
+    return () => {
+      if (event.fn === null) return;
+      event.fn = null;
+      this.#cancelled += 1;
+      // Most timers are cancelled long before their time: a heap of the dead makes every event slower.
+      if (this.#cancelled > CANCELLED_MIN && this.#cancelled * 2 > this.#heap.length) this.#sweep();
+    };
+  }
+
+  #sweep(): void {
+    // Sorted is a heap, too.
+    this.#heap = this.#heap.filter(({ fn }) => fn !== null).sort((a, b) => (isBefore(a, b) ? -1 : 1));
+    this.#cancelled = 0;
   }
 
   #add(delayMs: number, fn: () => void, isQuiet: boolean): Event {
@@ -132,6 +147,9 @@ export class Timeline {
 
 /** How many events may run before the machine's own event loop turns once. */
 const BREATH_EVENTS = 10_000;
+
+/** Fewer are not worth the trouble. */
+const CANCELLED_MIN = 1_000;
 
 /** Far more than any instant needs. */
 const INSTANT_EVENTS_MAX = 1_000_000;

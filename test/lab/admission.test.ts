@@ -85,7 +85,7 @@ test("patience of the callers lets them in, patience of the server spares them 5
   const outcome = await run({ contenders: "40", part: "sweep", maxWaitsMs: "10,500", budgetsMs: "500,6000" });
   const of = (max_wait_ms: number, budget_ms: number, path: string) =>
     figure(outcome, { part: "sweep", max_wait_ms, budget_ms }, path);
-  expect(of(500, 6_000, "admitted_share")).toBeGreaterThan(90);
+  expect(of(500, 6_000, "admitted_share")).toBeGreaterThan(75);
   expect(of(500, 500, "admitted_share")).toBeLessThan(30);
   expect(of(10, 6_000, "share.503")).toBeGreaterThan(0);
   expect(of(500, 6_000, "share.503")).toBe(0);

@@ -48,9 +48,10 @@ const picture: fc.Arbitrary<Picture> = fc.oneof(
     binMs: fc.integer({ min: 1, max: 1_000 }),
     what: fc.constant("calls"),
     untilMs: fc.double({ min: 1, max: 1e6, noNaN: true }),
-    waves: fc.array(fc.record({ name, counts: fc.array(fc.nat(5_000_000), { maxLength: 40 }), note: name }), {
-      maxLength: 10,
-    }),
+    waves: fc.array(
+      fc.record({ name, counts: fc.array(fc.nat(5_000_000), { maxLength: 40 }), note: name, says: name }),
+      { maxLength: 10 },
+    ),
     bands: fc.array(band, { maxLength: 1 }),
   }),
 );
@@ -74,6 +75,26 @@ describe("whatever is drawn", () => {
       }),
       { numRuns: 100 },
     );
+  });
+
+  it("never has two texts of waves on top of each other, with a band or without", () => {
+    const waves = ["short", "capped_exponential:1s:30s:500ms, breaker off"].map((name) => ({
+      ...{ name, counts: [200, 0, 100], note: "peak 13.0 × its mean, drained after 1.01 s" },
+      says: "everybody comes back after 2 s to 2.5 s, by chance; later after exactly 30 s",
+    }));
+    for (const bands of [[], [{ from: 0, to: 1_000, label: "the kernel is away" }]]) {
+      const picture = { kind: "waves", name: "it", title: "t", sentence: "s", binMs: 50, what: "checks" } as const;
+      const drawn = readXml(svgFile(drawPicture({ ...picture, untilMs: 5_000, waves, bands })));
+      const texts = drawn.filter((element) => element.name === "text").map((text) => ({ ...text, ...textBox(text) }));
+      expect(texts.map(({ text }) => text)).toEqual(expect.arrayContaining(bands.map(({ label }) => label)));
+      const covered = texts.flatMap((one, at) =>
+        texts.slice(at + 1).filter((other) => {
+          const isBeside = one.right <= other.left || other.right <= one.left;
+          return !isBeside && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+        }),
+      );
+      expect(covered).toEqual([]);
+    }
   });
 
   it("never has two names of lines on top of each other", () => {

@@ -9,14 +9,15 @@ import { RUNS } from "../../src/model/run.ts";
 import { withLocks } from "../../src/sim/decorators.ts";
 
 const SEED = 7;
-const ROWS = ["founding", "bounded:500ms:0.3", "full:1s:30s", "hand_over", "hand_over_patient", "default"];
+const EVEN = { latencySpread: 0.2 };
+const ROWS = ["founding", "bounded:500ms:0.3", "full:1s:30s", "hand_over_500ms", "hand_over", "default"];
 
 describe("what comes out", () => {
   test("one seed has one document, and another seed another", async () => {
     const typed = {
       contenders: "30",
       hotRuns: "2",
-      policies: ["founding", "bounded:500ms:0.3", "hand_over", "default"],
+      policies: ["founding", "bounded:500ms:0.3", "hand_over_500ms", "default"],
     };
     const text = async (seed: number) =>
       JSON.stringify(
@@ -35,26 +36,27 @@ describe("what comes out", () => {
   test("chance beats a fixed delay, a queue beats chance, and sharing a turn beats all of them", async () => {
     const stage = await stageOf(120);
     const drains: number[] = [];
-    for (const row of ["founding", "bounded:500ms:0.3", "hand_over_patient", "default"]) {
-      drains.push(figure(await history(stage, row), "drain_ms"));
+    for (const row of ["founding", "bounded:500ms:0.3", "hand_over", "default"]) {
+      drains.push(figure(await history(stage, row, { latencyMs: 0.2 }), "drain_ms"));
     }
     const [founding = 0, bounded = 0, queue = 0, shared = 0] = drains;
-    expect(founding).toBeGreaterThan(10 * bounded);
+    expect(founding).toBeGreaterThan(20 * bounded);
     expect(bounded).toBeGreaterThan(1.5 * queue);
     expect(queue).toBeGreaterThan(5 * shared);
   });
 
   test("in the queue everybody asks once, and little is lost between two holders", async () => {
-    const queue = await history(await stageOf(100), "hand_over_patient", { latencyMs: 0.05 });
+    const queue = await history(await stageOf(100), "hand_over", { latencyMs: 0.2 });
     expect(figure(queue, "attempts_per_acquisition")).toBe(1);
     expect(figure(queue, "busy_retries")).toBe(0);
-    expect(figure(queue, "ratio")).toBeGreaterThanOrEqual(1);
+    // A way for the release, a way for the message to the next: nobody can be faster than that.
+    expect(figure(queue, "ratio")).toBeGreaterThan(1.06);
     expect(figure(queue, "ratio")).toBeLessThan(1.1);
   });
 
   test("the ideal is a turn for each result of a run, or the batches of each replica", async () => {
     const stage = await stageOf(90, 2);
-    expect(figure(await history(stage, "hand_over_patient", { holdMs: 4 }), "ideal_ms")).toBe(45 * 4);
+    expect(figure(await history(stage, "hand_over", { holdMs: 4 }), "ideal_ms")).toBe(45 * 4);
     // 45 on three replicas are 15 each: less than one commit takes in.
     expect(figure(await history(stage, "default", { holdMs: 4 }), "ideal_ms")).toBe(3 * 4);
   });
@@ -94,13 +96,22 @@ test("a lock with two holders is no history to draw figures from", async () => {
       const acquired = await locks.acquire({ ...request, key });
       if (acquired.kind === "busy") return acquired;
       const { lease } = acquired;
-      const { token, fence, waitedMs, attempts, signal } = lease;
+      const { token, fence, waitedMs, attempts, signal, isLost } = lease;
       const release = () => lease.release();
-      return { kind: "held", lease: { key: request.key, token, fence, waitedMs, attempts, signal, release } };
+      return { kind: "held", lease: { key: request.key, token, fence, waitedMs, attempts, signal, isLost, release } };
     },
   }));
 
-  const order = { seed: SEED, settings, replicas: 3, holdMs: 5, latencyMs: 0.1, binMs: 50, variant: "bus" } as const;
+  const order = {
+    seed: SEED,
+    settings,
+    replicas: 3,
+    holdMs: 5,
+    latencyMs: 0.1,
+    ...EVEN,
+    binMs: 50,
+    variant: "bus",
+  } as const;
   await expect(runRow(stage, { ...order, plant })).rejects.toThrow("two_holders");
 });
 
@@ -143,7 +154,7 @@ interface Wish {
 function history(stage: Stage, row: string, wish: Wish = {}): Promise<History> {
   const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false } = wish;
   const settings = settingsOf(row, isCapped);
-  return runRow(stage, { seed: SEED, settings, replicas: 3, holdMs, latencyMs, binMs: 50, variant });
+  return runRow(stage, { seed: SEED, settings, replicas: 3, holdMs, latencyMs, ...EVEN, binMs: 50, variant });
 }
 
 function figure({ figures }: Pick<Row, "figures">, path: string): number {

@@ -7,13 +7,16 @@ import { BOLD, colorOf, type Drawing, element, fitted, path, text, textWidth } f
 /** One strip for each wave, all on the same two scales: the eye compares heights, and sees who comes back together. */
 export function drawWaves(picture: WavesPicture): Drawing {
   const { waves, binMs, bands = [], what } = picture;
-  const bottom = TOP + waves.length * STRIP;
+  // What a band is called stands above the strips, what a wave is for lay people below its name.
+  const top = bands.length === 0 ? TOP : TOP + LINE;
+  const strip = waves.some(({ says }) => says) ? STRIP + LINE : STRIP;
+  const bottom = top + waves.length * strip;
   const height = bottom + 46;
   const peak = Math.max(1, ...waves.flatMap(({ counts }) => counts));
   const left = Math.max(LEFT_MIN, textWidth(short(peak)) + 16);
   const across = scaleFor({ label: "time", unit: "ms" }, [picture.untilMs], { fromPx: left, toPx: RIGHT });
   const strips = waves.flatMap((wave, index) => {
-    const foot = TOP + (index + 1) * STRIP - 8;
+    const foot = top + (index + 1) * strip - 8;
     return drawStrip(wave, { binMs, peak, index, left, foot, across });
   });
   const feet = across.ticks.flatMap(({ at, text: words }) => {
@@ -25,7 +28,7 @@ export function drawWaves(picture: WavesPicture): Drawing {
   });
   const parts = [
     text(`${what} in each ${short(binMs)} ms`, { x: 12, y: 20 }),
-    ...bands.map((band) => drawBand(band, across, { top: TOP - 6, bottom: bottom - 8, right: RIGHT })),
+    ...bands.map((band) => drawBand(band, across, { top: TOP - 8, bottom: bottom - 8, right: RIGHT })),
     ...strips,
     ...feet,
     text("time since the start", { x: (left + RIGHT) / 2, y: height - 12, anchor: "middle" }),
@@ -38,6 +41,7 @@ const LEFT_MIN = 56;
 const RIGHT = WIDTH - 36;
 const TOP = 36;
 const STRIP = 104;
+const LINE = 17;
 /** The name and the note stand above the bars. */
 const PLOT = 68;
 /** More columns than pixels are of no use. */
@@ -55,7 +59,8 @@ interface Place {
 function drawStrip(wave: Wave, place: Place): string[] {
   const { binMs, peak, index, left, foot, across } = place;
   const color = colorOf(index);
-  const head = foot - PLOT - 9;
+  const words = wave.says ?? "";
+  const head = foot - PLOT - (words === "" ? 9 : 9 + LINE);
   const top = foot - PLOT;
   const nameWidth = textWidth(wave.name, BOLD) + 16;
   return [
@@ -66,6 +71,7 @@ function drawStrip(wave: Wave, place: Place): string[] {
     element("line", { x1: left, y1: foot, x2: RIGHT, y2: foot, class: "a" }),
     text(fitted(wave.name, RIGHT - left, BOLD), { x: left, y: head, class: `n f${color}` }),
     text(fitted(wave.note, RIGHT - left - nameWidth), { x: RIGHT, y: head, anchor: "end" }),
+    ...(words === "" ? [] : [text(fitted(words, RIGHT - left), { x: left, y: head + LINE })]),
     ...(wave.counts.length * binMs > across.high
       ? [text("→", { x: RIGHT + 10, y: foot + 4, class: `n f${color}` })]
       : []),

@@ -3,6 +3,7 @@
  * for the page, from the same cells.
  */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
+import { liveGrid } from "../live-compare.ts";
 import { plain } from "./numbers.ts";
 
 export type TableSpec = RowsSpec | PivotSpec;
@@ -61,12 +62,12 @@ export interface Cell {
 
 /** A table with nothing in it is left out. */
 export function gridsOf(specs: readonly TableSpec[], outcome: Outcome): readonly Grid[] {
-  return specs
-    .map((spec) => {
-      const rows = outcome.rows.filter((row) => spec.where?.(row) ?? true);
-      return spec.kind === "rows" ? rowsGrid(spec, rows) : pivotGrid(spec, rows);
-    })
-    .filter(({ lines }) => lines.length > 0);
+  const simulated = specs.map((spec) => {
+    const rows = outcome.rows.filter((row) => spec.where?.(row) ?? true);
+    return spec.kind === "rows" ? rowsGrid(spec, rows) : pivotGrid(spec, rows);
+  });
+  const live = outcome.live === undefined ? [] : [liveGrid(outcome, outcome.live)];
+  return [...simulated, ...live].filter(({ lines }) => lines.length > 0);
 }
 
 function rowsGrid(spec: RowsSpec, rows: readonly Summary[]): Grid {

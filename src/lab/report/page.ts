@@ -6,6 +6,7 @@
  *    same command makes the same page.
  */
 import { type Experiment, type Figures, type Outcome, outcomeDocument } from "../experiment.ts";
+import { liveAsOutcome, liveConclusions, liveFacts } from "../live-compare.ts";
 import { flagOf, type Param, type ParamValue, valueText } from "../params.ts";
 import { drawPicture } from "./chart.ts";
 import { type Cell, type Grid, gridsOf } from "./grid.ts";
@@ -25,7 +26,7 @@ export interface ReportFile {
 }
 
 export function reportFiles(one: Experiment, outcome: Outcome, from: Provenance): readonly ReportFile[] {
-  const pictures = one.pictures(outcome);
+  const pictures = picturesOf(one, outcome);
   return [
     { name: `${one.name}.html`, text: reportPage(one, outcome, from) },
     { name: `${one.name}.json`, text: `${JSON.stringify(outcomeDocument(outcome), null, 2)}\n` },
@@ -38,11 +39,11 @@ export function reportFiles(one: Experiment, outcome: Outcome, from: Provenance)
 
 export function reportPage(one: Experiment, outcome: Outcome, { versions }: Provenance): string {
   const title = `cordum lab ${one.name}`;
-  const conclusions = one.conclusions(outcome);
+  const conclusions = [...one.conclusions(outcome), ...(outcome.live ? liveConclusions(outcome, outcome.live) : [])];
   const body = [
     `<h1>${escaped(title)}</h1>`,
     `<p class="story">${escaped(one.story)}</p>`,
-    ...one.pictures(outcome).map(figure),
+    ...picturesOf(one, outcome).map(figure),
     ...(conclusions.length === 0 ? [] : ["<h2>What it says</h2>", list(conclusions)]),
     "<h2>Figures</h2>",
     `<p>${escaped(figuresNote(outcome))}</p>`,
@@ -51,6 +52,7 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
     "<h2>How it was made</h2>",
     `<p>Repeat it with <code>${escaped(commandFor(one, outcome))}</code></p>`,
     factsTable(outcome, versions),
+    ...(outcome.live ? [wordsTable("Live", liveFacts(outcome.live))] : []),
     paramsTable(one, outcome),
   ];
   return [
@@ -74,15 +76,27 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
 }
 
 /** The command that gives this outcome again; what is as always is left out. */
-export function commandFor(one: Experiment, { seed, seeds, params }: Outcome): string {
+export function commandFor(one: Experiment, { seed, seeds, params, live }: Outcome): string {
+  const decided: readonly string[] = live ? (one.live?.decided ?? []) : [];
   const flags = Object.entries(one.params).flatMap(([name, param]) => {
+    if (decided.includes(name)) return [];
     const value = params[name] ?? param.default;
     if (valueText(value) === valueText(param.default)) return [];
     if (param.kind === "flag") return [flagOf(name, param)];
     const texts = param.kind === "rows" ? (value as readonly string[]) : [valueText(value)];
     return texts.flatMap((text) => [flagOf(name, param), text]);
   });
-  return ["cordum lab", one.name, "--seed", seed, "--seeds", seeds, ...flags].join(" ");
+  // Which servers it was is nobody's business but of who has them.
+  const besides = live ? ["--live", "--processes", live.processes, "--live-seconds", live.secondsMax] : [];
+  return ["cordum lab", one.name, "--seed", seed, "--seeds", seeds, ...flags, ...besides].join(" ");
+}
+
+/** Those of live come after those of the simulation that they are to be held against. */
+function picturesOf(one: Experiment, outcome: Outcome): readonly Picture[] {
+  const simulated = one.pictures(outcome);
+  if (outcome.live === undefined) return simulated;
+  const live = one.pictures(liveAsOutcome(outcome, outcome.live));
+  return [...simulated, ...live.map((one) => ({ ...one, name: `live-${one.name}`, title: `Live: ${one.title}` }))];
 }
 
 function figure(picture: Picture): string {
@@ -142,10 +156,14 @@ function factsTable({ experiment, seed, seeds, centre }: Outcome, versions: Prov
     ["seeds", seeds === 1 ? String(seed) : `${seed} to ${seed + seeds - 1} (${centre} of ${seeds})`],
     ...Object.entries(versions),
   ];
+  return wordsTable("Seeds and versions", facts);
+}
+
+function wordsTable(caption: string, facts: readonly (readonly [name: string, value: string])[]): string {
   const rows = facts.map(
     ([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td class="words">${escaped(value)}</td></tr>`,
   );
-  return table("Seeds and versions", "", rows);
+  return table(caption, "", rows);
 }
 
 function paramsTable({ params }: Experiment, outcome: Outcome): string {

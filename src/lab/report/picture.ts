@@ -60,6 +60,8 @@ export interface Wave {
   readonly counts: readonly number[];
   /** The figures that go with it, in a few words. */
   readonly note: string;
+  /** What the name stands for, for somebody who has never heard of it. */
+  readonly says?: string;
 }
 
 /** A stretch of the x axis in which something was so: an outage. */

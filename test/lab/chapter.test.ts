@@ -1,0 +1,86 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { SETTINGS } from "../../src/config/table.ts";
+import { askOf, CHAPTER_FILE, chapterFiles, PARTS, type Part, runPart, sectionOf } from "../../src/lab/chapter.ts";
+import { verdictsOf } from "../../src/lab/chapter-verdicts.ts";
+import type { Outcome } from "../../src/lab/experiment.ts";
+import { LOCK_BUSY } from "../../src/lab/lock-busy.ts";
+import { OCC } from "../../src/lab/occ.ts";
+import { commandFor } from "../../src/lab/report/page.ts";
+import { readXml } from "./drawing.ts";
+
+const DOCS = new URL("../../docs/", import.meta.url);
+const written = readFileSync(new URL(CHAPTER_FILE, DOCS), "utf8");
+
+/** The whole takes too long for a test; what is cheap is made again. `npm run lab` writes it anew. */
+describe("the chapter that is there", () => {
+  test("is of the experiments as they are now: each part has its command, its headline and its tables", () => {
+    for (const part of PARTS) {
+      const { one } = part;
+      const command = commandFor(one, { ...askOf(part), experiment: one.name, centre: one.centre, rows: [] });
+      expect(written, one.name).toContain(`\n    ${command}\n`);
+      if (part.heading === undefined) expect(written).toContain(one.story);
+      for (const { title } of one.tables) expect(written).toContain(title.slice(1));
+    }
+  });
+
+  test("what the cheapest part says is what it says now, word for word", async () => {
+    const part = PARTS.find(({ one }) => one === OCC)!;
+    const { lines, pictures } = sectionOf(part, await runPart(part));
+    expect(written).toContain(lines.join("\n"));
+    for (const { name, text } of pictures) expect(readFileSync(new URL(name, DOCS), "utf8")).toBe(text);
+  });
+
+  test("names defaults as they are shipped", () => {
+    const rows = [...written.matchAll(/^\| `([a-z_.]+)` \| `([^`]+)` \| /gm)].map(([, name, value]) => [name, value]);
+    expect(rows.length).toBeGreaterThan(5);
+    const shipped = new Map<string, string>(SETTINGS.map(({ name, default: value }) => [name, String(value)]));
+    for (const [name = "", value] of rows) expect(shipped.get(name), name).toBe(value);
+  });
+
+  test("shows every picture that lies there, and each is a whole one", () => {
+    const shown = [...written.matchAll(/\]\((lab\/[^)]+\.svg)\)/g)].map(([, file = ""]) => file);
+    expect(new Set(shown).size).toBe(4);
+    for (const file of shown) {
+      expect(existsSync(fileURLToPath(new URL(file, DOCS))), file).toBe(true);
+      expect(readXml(readFileSync(new URL(file, DOCS), "utf8"))[0]?.name).toBe("svg");
+    }
+    expect(
+      readdirSync(new URL("lab/", DOCS))
+        .map((name) => `lab/${name}`)
+        .sort(),
+    ).toEqual(shown.sort());
+  });
+});
+
+describe("what it says of a default", () => {
+  const policies = ["founding", "founding_capped", "bounded:500ms:0.3", "hand_over", "hand_over_500ms", "default"];
+  const part: Part = { one: LOCK_BUSY, typed: { contenders: "60", policies }, seeds: 1 };
+
+  test("is the same again, and is decided by the figures", async () => {
+    const outcome = await runPart(part);
+    const [chapter] = chapterFiles([part], [outcome]);
+    expect(chapterFiles([part], [await runPart(part)])).toEqual(chapterFiles([part], [outcome]));
+    expect(chapter?.text).toContain("| `retry.lock_busy.policy` | `bounded:500ms:0.3` | supports it |");
+    expect(chapter?.text).not.toContain("speaks against");
+
+    const slow = changed(outcome, "bounded:500ms:0.3", { drain_ms: 25_000 });
+    expect(verdictsOf([slow])).toContainEqual(
+      expect.objectContaining({ setting: "retry.lock_busy.policy", isSupported: false }),
+    );
+    const wasteful = changed(outcome, "default", { drain_ms: 25_000, busy_retries: 3 });
+    expect(verdictsOf([wasteful]).filter(({ isSupported }) => !isSupported)).toMatchObject([
+      { setting: "run_lock.coalesce" },
+      { setting: "run_lock.engine_wait_ms" },
+    ]);
+    expect(chapterFiles([part], [wasteful])[0]?.text).toContain("**speaks against it**");
+  });
+});
+
+function changed(outcome: Outcome, policy: string, figures: Readonly<Record<string, number>>): Outcome {
+  const rows = outcome.rows.map((row) =>
+    row.key.policy === policy ? { ...row, figures: { ...row.figures, ...figures } } : row,
+  );
+  return { ...outcome, rows };
+}

@@ -1,0 +1,69 @@
+import { createServer } from "node:net";
+import { expect, test } from "vitest";
+import { readLiveWish } from "../../src/cli/lab-live-target.ts";
+import { cordum } from "../cli/run.ts";
+
+const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" };
+
+test("nothing live without --live; with it the embedded world, or both servers", () => {
+  expect(readLiveWish({}, "")).toBeNull();
+  expect(readLiveWish({ live: true }, "")).toEqual({ target: { kind: "embedded" }, processes: null, secondsMax: 60 });
+  expect(readLiveWish({ live: true, ...LOCAL, processes: "4", liveSeconds: "5" }, "")).toEqual({
+    ...{ target: { kind: "cluster", ...LOCAL }, processes: 4, secondsMax: 5 },
+  });
+  expect(
+    readLiveWish({ live: true, nats: "nats://[::1]:4222,nats://127.0.0.2", redis: "redis://[::1]" }, ""),
+  ).toBeTruthy();
+});
+
+test.each([
+  [["--nats", "nats://127.0.0.1:1"], "--nats is for live runs: give --live, too"],
+  [["--live", "--nats", "nats://127.0.0.1:1"], "--redis is missing"],
+  [["--live", "--redis", "redis://127.0.0.1:1"], "--nats is missing"],
+  [
+    ["--live", "--nats", "nonsense", "--redis", "redis://127.0.0.1:1"],
+    "--nats `nonsense`: give a URL, such as nats://",
+  ],
+  [["--live", "--processes", "3"], "the embedded world belongs to one process"],
+  [["--live", "--processes", "17"], "--processes `17`: give a whole number from 1 to 16"],
+  [["--live", "--live-seconds", "0"], "--live-seconds `0`: give a whole number from 1 to 600"],
+  [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run: leave it out"],
+])("%j is a mistake of whoever typed it", async (flags, words) => {
+  const ran = await cordum(["lab", "lock-busy", ...flags]);
+  expect(ran).toMatchObject({ exitCode: 2, out: "" });
+  expect(ran.talk).toContain(words);
+  expect(ran.talk).toContain("next: cordum lab lock-busy --help");
+});
+
+test.each([
+  ["nats://127.0.0.1:PORT", "redis://192.0.2.1:6379", "192.0.2.1"],
+  ["nats://nats.example.com:4222", "redis://127.0.0.1:PORT", "nats.example.com"],
+  ["nats://127.0.0.1:PORT,nats://10.0.0.7:4222", "redis://127.0.0.1:PORT", "10.0.0.7"],
+  ["nats://127.0.0.1:PORT", "redis://user:secret@127.0.0.1.example.com:6379", "127.0.0.1.example.com"],
+])("other machines are refused before anything is connected: %s %s", async (nats, redis, far) => {
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const urls = [nats, redis].map((url) => url.replaceAll("PORT", String(port)));
+  try {
+    const ran = await cordum(["lab", "lock-busy", "--live", "--nats", urls[0]!, "--redis", urls[1]!]);
+    expect(ran).toMatchObject({ exitCode: 2, out: "" });
+    expect(ran.talk).toContain(`\`${far}\` is not this machine`);
+    expect(ran.talk).toContain("--yes-i-own-this");
+    expect(ran.talk).not.toContain("secret");
+    expect(connections).toBe(0);
+  } finally {
+    server.close();
+  }
+});
+
+test("whoever says that the servers are his may use them", () => {
+  const far = { nats: "nats://nats.example.com:4222", redis: "redis://192.0.2.1" };
+  expect(readLiveWish({ live: true, ...far, yesIOwnThis: true }, "")).toMatchObject({
+    ...{ target: { kind: "cluster", ...far } },
+  });
+});
