@@ -1,3 +1,5 @@
+import { JOBS, type Job } from "../model/job.ts";
+import { RUNS } from "../model/run.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed } from "../ports/store.ts";
 import type { Flow } from "./flow.ts";
@@ -12,12 +14,35 @@ import type { Flow } from "./flow.ts";
  */
 export async function apply(flow: Flow, wanted: Partial<Change> & Pick<Change, "org" | "puts">): Promise<Committed> {
   const change: Change = { atMs: flow.world.clock.now(), guards: [], sends: [], watch: [], ...wanted };
-  const committed = await flow.world.store.commit(change);
+  const committed = await paced(flow, change);
   if (committed.kind === "committed") {
     flow.notices.note(change.puts);
     if (change.sends.length > 0) sendCommitted(flow, change.sends);
   }
   return committed;
+}
+
+/** Whoever has a commit under way has work here (see `pace.ts`). */
+async function paced(flow: Flow, change: Change): Promise<Committed> {
+  const { clock, store } = flow.world;
+  const about = aboutOf(change);
+  if (about === null) return store.commit(change);
+  flow.pace.begin(about, clock.now());
+  try {
+    return await store.commit(change);
+  } finally {
+    flow.pace.end(about, clock.now());
+  }
+}
+
+/** The run, or the job of none, that a change is about. */
+function aboutOf({ puts }: Change): string | null {
+  for (const { table, id, value } of puts) {
+    if (value === null) continue;
+    if (table === RUNS.name) return id;
+    if (table === JOBS.name) return (value as Job).step?.runId ?? id;
+  }
+  return null;
 }
 
 /** Publishes messages of the outbox and strikes them off. Never throws: what fails here is sent by the sweeper. */

@@ -7,6 +7,7 @@ import { AuditDesk } from "./audit.ts";
 import { Bells } from "./bells.ts";
 import { Desk } from "./desk.ts";
 import { Notices } from "./notices.ts";
+import { Pace } from "./pace.ts";
 import { Plans } from "./plans.ts";
 import { Pools } from "./pools.ts";
 import { Roster } from "./roster.ts";
@@ -33,6 +34,8 @@ export interface Flow {
   readonly plans: Plans;
   /** News that waits for the lock of its run. */
   readonly runs: RunDesk;
+  /** Who lets whom pass. */
+  readonly pace: Pace;
 }
 
 export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
@@ -51,6 +54,7 @@ export function openFlow(world: World, settings: LiveSettings, kernel: LiveKerne
     bells: new Bells(world, notices),
     plans: new Plans(),
     runs: new RunDesk(),
+    pace: new Pace(world.locks.isShared),
   };
 }
 

@@ -6,6 +6,7 @@ import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { Flow } from "./flow.ts";
+import { letOthersPass } from "./pace.ts";
 import type { Answered, Waiting } from "./run-desk.ts";
 import { withLock } from "./with-lock.ts";
 
@@ -18,7 +19,9 @@ import { withLock } from "./with-lock.ts";
  * 2. Who does not get the lock in time fails with `lock_busy`, and everybody in its batch with it: each comes back by its
  *    own policy. People who wait at the gateway have a queue and a patience of their own.
  * 3. What comes while the lock is held is taken in before it is given back, up to a limit: then others have their turn.
- * 4. The lock saves work; the version of the run and the fence make it correct.
+ * 4. A wide run rests between its turns while others have work in this process (see `pace.ts`); it keeps the lock
+ *    meanwhile, so that it is not taken for a few results each time, and no longer than in any case.
+ * 5. The lock saves work; the version of the run and the fence make it correct.
  */
 export type News =
   /** A step's job has ended: `found` is what the decision was based on. */
@@ -46,9 +49,12 @@ export const runLockKey = (runId: string): string => `cordum:wf:run:lock:${runId
 export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> {
   const shared = `${key.path} ${key.runId}`;
   const queue = flow.settings.current.runLock.coalesce ? shared : flow.runs.ownKey(shared);
-  return new Promise((resolve, reject) => {
+  const { pace, world } = flow;
+  pace.begin(key.runId, world.clock.now());
+  const told = new Promise<Answered>((resolve, reject) => {
     if (flow.runs.add(queue, { news, resolve, reject })) flow.desk.track(work(flow, key, queue));
   });
+  return told.finally(() => pace.end(key.runId, world.clock.now()));
 }
 
 /** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */
@@ -62,6 +68,7 @@ export function goOn(flow: Flow, { org, id: runId }: Run): void {
 async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
   let hasMore = false;
   do {
+    if (key.path === "engine") await letOthersPass(flow, key.runId);
     try {
       hasMore = await hold(flow, key, queue, hasMore);
     } catch (error) {
@@ -92,15 +99,20 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
   return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path, poll }, async (lease) => {
     await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
-    const { clock } = flow.world;
-    const untilMs = clock.now() + HOLD_MS_MAX;
-    for (let round = 0; round < ROUNDS_MAX && !lease.signal.aborted; round++) {
-      if (round > 0 && clock.now() >= untilMs) break;
+    const { pace, world } = flow;
+    const { clock } = world;
+    const { holdMs, roundsMin } = pace.isAlone(runId, clock.now()) ? ALONE : AMONG_OTHERS;
+    const untilMs = clock.now() + holdMs;
+    for (let round = 0; round < ROUNDS_MAX && !lease.isLost; round++) {
+      if (round >= roundsMin && clock.now() >= untilMs) break;
       if (!hasMore && flow.runs.isEmpty(queue)) break;
-      const batch = flow.runs.take(queue, BATCH_MAX);
+      if (round > 0 && clock.now() < untilMs) await letOthersPass(flow, runId);
+      const fromMs = clock.now();
+      const batch = flow.runs.take(queue, pace.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
       hasMore = await settled(batch, () => advanceRun(flow, runId, batch, lease));
+      pace.spend(runId, batch.length + widthOf(flow.runs.recallRun(runId)), clock.now() - fromMs, clock.now());
     }
-    return hasMore && !lease.signal.aborted && !flow.desk.isClosed;
+    return hasMore && !lease.isLost && !flow.desk.isClosed;
   });
 }
 
@@ -121,6 +133,11 @@ function lookAt(flow: Flow, runId: string): (isOld: boolean) => Promise<void> {
   };
 }
 
+/** The children that are out: their results are on their way. */
+function widthOf(run: Versioned<Run> | null): number {
+  return Object.values(run?.value.steps ?? {}).reduce((sum, { fan }) => sum + (fan?.open ?? 0), 0);
+}
+
 /** Whatever goes wrong with a batch goes wrong for each in it. */
 async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): Promise<boolean> {
   try {
@@ -133,6 +150,10 @@ async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): 
 
 /** Results that one commit takes in: enough to share its cost, few enough that nobody else waits long for it. */
 export const BATCH_MAX = 16;
+/** The same while other runs come by: smaller turns, more of them for one lock. */
+const PACED_BATCH_MAX = 4;
 /** Commits for which a lock is held, and for how long, before others have their turn. */
 const ROUNDS_MAX = 64;
-const HOLD_MS_MAX = 100;
+const ALONE = { holdMs: 100, roundsMin: 1 };
+/** With rests in between: shorter, for those who wait for the lock meanwhile; but not for a handful of results each. */
+const AMONG_OTHERS = { holdMs: 40, roundsMin: 3 };

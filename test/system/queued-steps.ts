@@ -1,0 +1,110 @@
+/** One tenant with very many steps that wait for workers, and the first step of another: when it is begun. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defaultSettings } from "../../src/config.ts";
+import { startControl } from "../../src/control.ts";
+import { type Flow, openFlow } from "../../src/flow/flow.ts";
+import { plainWish, startRun } from "../../src/flow/start-run.ts";
+import { applyWorkflow } from "../../src/flow/workflows.ts";
+import { backlogGroupOf, JOBS, type Job } from "../../src/model/job.ts";
+import type { Store } from "../../src/ports/store.ts";
+import type { Settings } from "../../src/settings.ts";
+import { counting } from "../../src/sim/quiet.ts";
+import { startWorker } from "../../src/worker/worker.ts";
+import { openEmbedded } from "../../src/worlds/embedded.ts";
+
+export interface QueuedReport {
+  /** Steps of the one tenant that waited when the other came. */
+  readonly queued: number;
+  /** How many of them were begun after the other had come, and before its first. */
+  readonly before: number;
+}
+
+/** So many runs with so many steps each, of which workers do `WINDOW` at a time. */
+export async function firstBehind(runs: number, itemsEach: number): Promise<QueuedReport> {
+  const dir = mkdtempSync(join(tmpdir(), "cordum-queued-"));
+  const { log, metrics } = counting();
+  const decision = { effect: "allow", ruleId: null, reason: "", snapshot: "" } as const;
+  const safety = { local: () => decision, check: async () => ({ kind: "decided", decision }) as const };
+  const bus = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 };
+  const { world, close } = await openEmbedded({ dir, name: "queued", log, metrics, safety, bus });
+  try {
+    const live = { current: windowOf(0) };
+    const allQueued = untilQueued(world.store, runs * itemsEach);
+    const flow = openFlow(world, live);
+    const control = await startControl(flow);
+    await apply(flow, "big", WIDE);
+    await apply(flow, "small", ONE);
+    const items = Array.from({ length: itemsEach }, (_, index) => index);
+    for (let run = 0; run < runs; run++) await start(flow, "big", WIDE.id, { items });
+    await allQueued;
+    const queued = (await world.store.counts(backlogGroupOf("demo.queued"), 10)).get("big") ?? 0;
+    live.current = windowOf(WINDOW);
+    const before = await begunBefore(flow);
+    await control.stop();
+    return { queued, before };
+  } finally {
+    await close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** A run makes what it has left to make by itself, after its start. */
+function untilQueued(store: Store, count: number): Promise<void> {
+  const commit = store.commit.bind(store);
+  let left = count;
+  return new Promise((resolve) => {
+    store.commit = async (change) => {
+      const committed = await commit(change);
+      if (committed.kind === "committed" && left > 0) {
+        for (const { table, value } of change.puts) if (table === JOBS.name && isQueued(value)) left -= 1;
+        if (left <= 0) resolve();
+      }
+      return committed;
+    };
+  });
+}
+
+const isQueued = (value: unknown): boolean => (value as Job | null)?.state === "SCHEDULED";
+
+/** Workers have been busy with the one tenant for a while when the other's first comes. */
+async function begunBefore(flow: Flow): Promise<number> {
+  let [begun, came] = [0, 0];
+  let isBusy = (): void => {};
+  let isFirst = (): void => {};
+  const busy = new Promise<void>((resolve) => (isBusy = resolve));
+  const first = new Promise<void>((resolve) => (isFirst = resolve));
+  const handle = async ({ org }: { readonly org: string }) => {
+    if (org === "small") isFirst();
+    else if (++begun === WINDOW * 8) isBusy();
+  };
+  const stop = await startWorker(flow.world, { id: "w", topics: ["demo.queued"], concurrency: WINDOW, handle });
+  await busy;
+  await start(flow, "small", ONE.id, {});
+  came = begun;
+  await first;
+  const before = begun - came;
+  await stop();
+  return before;
+}
+
+async function apply(flow: Flow, org: string, document: object): Promise<void> {
+  const applied = await applyWorkflow(flow, { org, by: "test", document });
+  if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
+}
+
+async function start(flow: Flow, org: string, workflowId: string, input: unknown): Promise<void> {
+  const outcome = await startRun(flow, { ...plainWish(org, workflowId, "alice"), input }, "test");
+  if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
+}
+
+function windowOf(windowMax: number): Settings {
+  const settings = defaultSettings();
+  return { ...settings, dispatch: { ...settings.dispatch, windowMax } };
+}
+
+const WINDOW = 4;
+const EACH = { topic: "demo.queued", for_each: "${input.items}", max_parallel: 10_000 };
+const WIDE = { id: "wide", steps: { each: EACH } };
+const ONE = { id: "one", steps: { only: { topic: "demo.queued" } } };
