@@ -2,9 +2,8 @@ import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../jobs
 import { newJob } from "../jobs/life.ts";
 import type { Submission } from "../jobs/submission.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../model/job.ts";
-import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { type Put, put } from "../ports/store.ts";
-import { intentOf, permanent } from "../retry/contract.ts";
+import { intentOf } from "../retry/contract.ts";
 import { inputKey } from "../wire/pointer.ts";
 import { apply } from "./apply.ts";
 import { decisionLine, noteAudit, repeatedLine } from "./audit.ts";
@@ -12,6 +11,7 @@ import { policyRequestOf } from "./check-safety.ts";
 import { decide } from "./decide.ts";
 import { type Flow, given } from "./flow.ts";
 import { submitMessage } from "./packets.ts";
+import { storeSent } from "./payloads.ts";
 import { place } from "./place.ts";
 
 /**
@@ -108,21 +108,12 @@ function isSameWish(job: Job, submission: Submission): boolean {
   return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
 }
 
-async function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> {
+function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> | Payload {
   if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
-  const value = submission.input;
-  const text = JSON.stringify(value);
-  // A character has at most three bytes: most inputs are known to be small without being encoded.
-  const { inlineBytesMax } = flow.settings.current.limits;
-  if (text.length * 3 <= inlineBytesMax) return { kind: "inline", value };
-  const bytes = new TextEncoder().encode(text);
-  if (bytes.length <= inlineBytesMax) return { kind: "inline", value };
-  if (bytes.length > BLOB_BYTES_MAX) {
-    throw permanent(new Error(`the input has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
-  }
-  // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
-  const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${flow.world.random.id()}`;
-  const { job, retention } = flow.settings.current;
-  await flow.world.blobs.put(ptr, bytes, flow.world.clock.now() + job.deadlineMs + retention.jobsMs);
-  return { kind: "pointer", ptr, bytes: bytes.length };
+  return storeSent(flow, "input", submission.input, () => {
+    // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
+    const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${flow.world.random.id()}`;
+    const { job, retention } = flow.settings.current;
+    return { ptr, untilMs: flow.world.clock.now() + job.deadlineMs + retention.jobsMs };
+  });
 }

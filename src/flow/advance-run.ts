@@ -3,13 +3,13 @@ import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
 import { retryAfter } from "../retry/contract.ts";
+import { isStoreAway } from "../retry/failure.ts";
 import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { apply, Contention } from "./apply.ts";
 import { commitRun } from "./commit-run.ts";
 import { type Decided, decideRun } from "./decide-run.ts";
-import { isStoreAway } from "./deliver.ts";
 import { settleAlone } from "./finish.ts";
 import type { Flow } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
@@ -77,20 +77,20 @@ async function oneRound(
   const ended = waiting.flatMap(({ news }) => (news.kind === "job" ? [news] : []));
   const events = waiting.map(({ news }) => eventOf(news));
   const ids = new Set(ended.map((news) => news.found.id));
-  const decided = await decideRun(flow, plan, before, events.length > 0 ? events : [{ kind: "time" }], ids, tries);
   const { fence, waitedMs, attempts } = lease;
-  const run: Run = { ...decided.run, lock: { holder: flow.world.name, fence, waitedMs, attempts } };
+  const held: Run = { ...before, lock: { holder: flow.world.name, fence, waitedMs, attempts } };
+  const decided = await decideRun(flow, plan, held, events.length > 0 ? events : [{ kind: "time" }], ids, tries);
   const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
   const committed = await commitRun(flow, {
     before: found,
-    decided: { ...decided, run },
+    decided,
     ended,
     besides: waiting.flatMap(({ news }) => news.besides),
     guards: [guard, ...ended.flatMap((news) => news.guards)],
   });
   switch (committed.kind) {
     case "committed":
-      return { kind: "written", run, hasMore: decided.hasMore && isMoving(before, decided) };
+      return { kind: "written", run: decided.run, hasMore: decided.hasMore && isMoving(before, decided) };
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
@@ -102,9 +102,10 @@ async function oneRound(
   }
 }
 
-/** A round that neither made nor stopped anything is not repeated at once: the run's own time comes again soon. */
+/** A round in which nothing happened is not repeated at once: the run's own time comes again soon. */
 function isMoving(before: Run, { made, stopped, run }: Decided): boolean {
-  return made.length + stopped.length > 0 || spawnedIn(run) > spawnedIn(before);
+  if (made.length + stopped.length > 0 || run.lineCount > before.lineCount) return true;
+  return spawnedIn(run) > spawnedIn(before);
 }
 
 const spawnedIn = ({ steps }: Run): number =>

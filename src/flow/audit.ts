@@ -21,7 +21,9 @@ import { isSecretName, REDACTED, redactText } from "../model/redact.ts";
 import { type Put, put, type Versioned } from "../ports/store.ts";
 import type { World } from "../world.ts";
 import { apply } from "./apply.ts";
+import { AuditBundle } from "./audit-bundle.ts";
 import type { Flow } from "./flow.ts";
+import { letOthersPass } from "./pace.ts";
 
 /**
  * Writing the audit log (see `model/audit.ts` for what it promises).
@@ -29,13 +31,21 @@ import type { Flow } from "./flow.ts";
  * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
  * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
  *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
- *    again by this process' sweeper: then a line may be there twice, but is not missing. Plain permissions of one tick that
- *    differ in their job alone are one line that names all the jobs.
+ *    again by this process' sweeper: then a line may be there twice, but is not missing.
  * 3. `chainAudit` moves lines into the chain; any process may, and one at a time succeeds.
  * 4. Secrets are taken out before anything is written.
  */
 export function audited(flow: Flow, line: AuditLine): Put {
   return flow.audit.put([flow.audit.stamp(line)], line.org);
+}
+
+/** The same for the verdicts on jobs of one tenant that are made by one commit. */
+export function auditedVerdicts(flow: Flow, jobs: readonly Job[]): readonly Put[] {
+  const [org] = jobs.map((job) => job.org);
+  if (org === undefined) return [];
+  const bundle = new AuditBundle();
+  for (const job of jobs) bundle.add(decisionLine(job), flow.world.clock.now());
+  return flow.audit.putAll(bundle, org);
 }
 
 export function noteAudit(flow: Flow, line: AuditLine): void {
@@ -80,6 +90,7 @@ export async function chainAll(flow: Flow): Promise<number> {
 
 /** Moves what waits into the chain of one org. */
 export async function chainAudit(flow: Flow, org: string): Promise<number> {
+  const { clock } = flow.world;
   let moved = 0;
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const page = await flow.world.store.list(AUDIT_PENDING, {
@@ -89,7 +100,10 @@ export async function chainAudit(flow: Flow, org: string): Promise<number> {
     });
     if (page.items.length === 0) return moved;
     const chosen = fitting(page.items);
+    await letOthersPass(flow, CHAINING);
+    const fromMs = clock.now();
     const lines = await chain(flow, org, chosen);
+    flow.pace.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
     if (lines === null) return moved; // Another process is at it.
     moved += lines;
     if (page.cursor === null && chosen.length === page.items.length) return moved;
@@ -100,9 +114,7 @@ export async function chainAudit(flow: Flow, org: string): Promise<number> {
 /** What one process is about to write. */
 export class AuditDesk {
   readonly #world: World;
-  readonly #gathered = new Map<string, Gathered[]>();
-  /** Of those, the ones that a further permission of the same kind can join. */
-  readonly #joinable = new Map<string, Gathered>();
+  readonly #gathered = new Map<string, AuditBundle>();
   #unwritten: Noted[] = [];
   #prefix = "";
   #last = 0;
@@ -123,37 +135,28 @@ export class AuditDesk {
     return put(AUDIT_PENDING, id, null, { org, lines });
   }
 
+  putAll(bundle: AuditBundle, org: string): readonly Put[] {
+    const lines = bundle.lines().map(({ line, at }) => this.stamp(line, at));
+    const puts: Put[] = [];
+    for (let at = 0; at < lines.length; at += LINES_MAX) puts.push(this.put(lines.slice(at, at + LINES_MAX), org));
+    return puts;
+  }
+
   /** True for the first line of a tick: whoever brings it sees to it that all are written. */
   gather(line: AuditLine): boolean {
     const isFirst = this.#gathered.size === 0;
-    const like = permissionLike(line);
-    const job = String(line.facts?.job ?? "");
-    const joined = like === null ? undefined : this.#joinable.get(like);
-    if (joined && joined.length + job.length < JOBS_LENGTH_MAX) {
-      joined.jobs.push(job);
-      joined.length += job.length + 1;
-      return isFirst;
-    }
-    const gathered: Gathered = { line, at: this.#world.clock.now(), jobs: [job], length: job.length };
-    const lines = this.#gathered.get(line.org);
-    if (lines) lines.push(gathered);
-    else this.#gathered.set(line.org, [gathered]);
-    if (like !== null) this.#joinable.set(like, gathered);
+    const bundle = this.#gathered.get(line.org) ?? new AuditBundle();
+    bundle.add(line, this.#world.clock.now());
+    this.#gathered.set(line.org, bundle);
     return isFirst;
   }
 
   takeGathered(): readonly Noted[] {
     const taken: Noted[] = [];
-    for (const [org, lines] of this.#gathered) {
-      for (let at = 0; at < lines.length; at += LINES_MAX) {
-        const stamped = lines
-          .slice(at, at + LINES_MAX)
-          .map((gathered) => this.stamp(joinedLine(gathered), gathered.at));
-        taken.push({ org, put: this.put(stamped, org) });
-      }
+    for (const [org, bundle] of this.#gathered) {
+      for (const put of this.putAll(bundle, org)) taken.push({ org, put });
     }
     this.#gathered.clear();
-    this.#joinable.clear();
     return taken;
   }
 
@@ -171,18 +174,6 @@ export class AuditDesk {
   }
 }
 
-/** What permissions that can share a line have in common; null for every other line. */
-function permissionLike({ org, kind, who, what, facts }: AuditLine): string | null {
-  if (kind !== "decision" || what !== "allow" || facts === undefined) return null;
-  return [org, who, facts.topic, facts.rule, facts.snapshot].join("\n");
-}
-
-function joinedLine({ line, jobs }: Gathered): AuditLine {
-  if (jobs.length === 1) return line;
-  const { job: _, ...facts } = line.facts ?? {};
-  return { ...line, facts: { ...facts, jobs: jobs.join(" "), count: jobs.length } };
-}
-
 function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   const clean: Record<string, Fact> = {};
   for (const name in facts) {
@@ -195,15 +186,6 @@ function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fa
 
 function redacted(text: string): string {
   return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
-}
-
-/** A line that is about to be written, for one job or for several. */
-interface Gathered {
-  readonly line: AuditLine;
-  readonly at: number;
-  readonly jobs: string[];
-  /** Characters of the jobs' ids. */
-  length: number;
 }
 
 /** A record of lines that is to be written. */
@@ -258,14 +240,14 @@ function sameOf(last: Versioned<AuditPage> | null, page: AuditPage): Versioned<A
   return last?.value.number === page.number ? last : null;
 }
 
+/** Nobody waits for the chain: it lets everybody pass (see `pace.ts`). */
+const CHAINING = "audit";
 const ORGS_MAX = 10_000;
 const ORGS_AT_ONCE = 64;
 const ROUNDS_MAX = 1_000;
-/** Records read at once, lines in one commit, lines in one record. */
-const RECORDS_MAX = 256;
+/** Records in one commit (few enough that nobody else waits long for it), lines in one commit, lines in one record. */
+const RECORDS_MAX = 16;
 const CHAINED_MAX = 1_000;
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;
-/** Fits into a text. */
-const JOBS_LENGTH_MAX = 900;

@@ -7,6 +7,7 @@ import { type Committed, type Guard, type Put, put, type Versioned } from "../po
 import { afterRun, leaveSubRun } from "./after-run.ts";
 import { held } from "./aim.ts";
 import { apply } from "./apply.ts";
+import { auditedVerdicts, decisionLine, noteAudit } from "./audit.ts";
 import type { Decided } from "./decide-run.ts";
 import { dispatch } from "./dispatch.ts";
 import { drain } from "./drain.ts";
@@ -18,9 +19,10 @@ import { guardsOf } from "./room.ts";
  * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
  * run, the jobs that come next, those that are stopped.
  *
- * 1. Jobs that may go are sent at once where there is room, like any other job (see `place.ts`); else they join the
+ * 1. The verdicts on the first jobs of a run stand in the audit log by that commit: of a run that is refused there are none.
+ * 2. Jobs that may go are sent at once where there is room, like any other job (see `place.ts`); else they join the
  *    backlog, in the same commit.
- * 2. What can only be done afterwards (telling workers, people, another run) is repaired by the sweeper if this process
+ * 3. What can only be done afterwards (telling workers, people, another run) is repaired by the sweeper if this process
  *    dies before.
  */
 export interface RunChange {
@@ -49,6 +51,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
     put(RUNS, run.id, before, run),
     ...ends.map(({ found, next }) => put(JOBS, found.id, found, next)),
     ...stopped.map(({ found, next }) => put(JOBS, found.id, found, next)),
+    ...verdictsOn(flow, before, decided.made.filter(isJudged)),
     ...letters.map((letter) => put(DEAD_LETTERS, letter.id, null, letter)),
     ...decided.pages.map((lines) =>
       put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }),
@@ -100,6 +103,16 @@ function sendsOf(flow: Flow, ends: readonly Ended[], made: readonly Job[]): read
   }
   return sends;
 }
+
+/** Later steps are too many for a record of the audit log each: their lines are written beside the commit. */
+function verdictsOn(flow: Flow, before: Versioned<Run> | null, judged: readonly Job[]): readonly Put[] {
+  if (before === null) return auditedVerdicts(flow, judged);
+  for (const job of judged) noteAudit(flow, decisionLine(job));
+  return [];
+}
+
+/** The policy has decided on it here; what a workflow asks people for is no decision of the policy. */
+const isJudged = ({ step, safety }: Job): boolean => step?.kind === "worker" && safety !== null;
 
 /** Few jobs are sent with the commit that makes them; many go through the backlog, which knows whose turn it is. */
 function mayGo(flow: Flow, job: Job, made: readonly Job[]): boolean {

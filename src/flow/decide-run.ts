@@ -48,7 +48,6 @@ class Round {
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
-  readonly #values = new Values();
   readonly #made = new Map<string, Job>();
   /** Jobs that have ended and are not written yet: the store does not know what they put out. */
   readonly #fresh = new Map<string, Job>();
@@ -89,7 +88,7 @@ class Round {
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
-    const step = await withValues(this.#flow, source, this.#values, (values) =>
+    const step = await withValues(this.#flow, source, new Values(), (values) =>
       advance(this.#plan, run, events, values, moment),
     );
     this.#run = step.run;

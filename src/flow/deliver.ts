@@ -1,15 +1,22 @@
 import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
-import { DEAD_LETTERS, type DeadLetterReason } from "../model/dead-letter.ts";
+import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { JOBS } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
 import type { Content, Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { put } from "../ports/store.ts";
 import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
-import { intentOf, toWire, type WireError } from "../retry/contract.ts";
-import { judgeFailure } from "../retry/failure.ts";
-import { actionFor, afterDeadLetter, afterPark, isDeliveryCapNear, type Outcome } from "../retry/outcome.ts";
+import { toWire, type WireError } from "../retry/contract.ts";
+import { isStoreAway, judgeFailure } from "../retry/failure.ts";
+import {
+  actionFor,
+  afterDeadLetter,
+  afterPark,
+  type DeadLetterReason,
+  isDeliveryCapNear,
+  type Outcome,
+} from "../retry/outcome.ts";
 import { nextDelay } from "../retry/policies.ts";
 import { toBase64 } from "../wire/base64.ts";
 import { encodePacket } from "../wire/codec.ts";
@@ -232,13 +239,6 @@ async function orgOf(flow: Flow, content: Content): Promise<string> {
   const claimed = body.tenantId || DEFAULT_ORG;
   const isBelieved = flow.settings.current.unsignedTenants.includes(claimed) || found?.value.org === claimed;
   return isBelieved ? claimed : EVERY_ORG;
-}
-
-/** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */
-export function isStoreAway(error: unknown): boolean {
-  if (intentOf(error).kind !== "unclassified") return false;
-  const code = (error as { code?: unknown } | null)?.code;
-  return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
 }
 
 const ACK: Settlement = { kind: "ack" };

@@ -25,7 +25,7 @@ export class Desk {
   /** Work that nobody waits for now, but a stop does. Its promise never rejects. */
   track(work: Promise<unknown>): void {
     this.#pending.add(work);
-    void work.finally(() => this.#pending.delete(work));
+    void work.then(() => this.#pending.delete(work));
   }
 
   /** Calls back later, unless this process has been stopped by then. What is vital comes even if too many are asked for. */

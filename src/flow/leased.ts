@@ -1,14 +1,12 @@
 import { applyResult, noteProgress } from "../jobs/attempt.ts";
 import { JOBS, type Job, type Payload } from "../model/job.ts";
-import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { put, type Versioned } from "../ports/store.ts";
-import { permanent } from "../retry/contract.ts";
 import type { JobResult } from "../wire/packet.ts";
 import { outputKey } from "../wire/pointer.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
-import { keptUntilMs } from "./payloads.ts";
+import { keptUntilMs, storeSent } from "./payloads.ts";
 
 /**
  * What a worker says of a job that it has under a lease.
@@ -113,20 +111,13 @@ const lost = (job: Job): Extract<Held, { kind: "lost" }> => ({
 });
 
 /** Under a name of this lease: who has lost it must not write over what another has done. */
-async function storeOutput(flow: Flow, holder: LeaseHolder, { step }: Job, value: unknown): Promise<Payload> {
-  const { jobId, leaseId } = holder;
-  const { inlineBytesMax } = flow.settings.current.limits;
-  const bytes = new TextEncoder().encode(JSON.stringify(value));
-  if (bytes.length <= inlineBytesMax) return { kind: "inline", value };
-  if (bytes.length > BLOB_BYTES_MAX) {
-    throw permanent(new Error(`the result has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
-  }
-  const ptr = `${outputKey(jobId)}.${leaseId}`;
-  const { job, retention } = flow.settings.current;
-  // The run that it is a step of may be read, or run again, when the job is long over.
-  const untilMs = step
-    ? await keptUntilMs(flow, step.runId)
-    : flow.world.clock.now() + job.deadlineMs + retention.jobsMs;
-  await flow.world.blobs.put(ptr, bytes, untilMs);
-  return { kind: "pointer", ptr, bytes: bytes.length };
+function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, { step }: Job, value: unknown): Promise<Payload> {
+  return storeSent(flow, "result", value, async () => {
+    const { job, retention } = flow.settings.current;
+    // The run that it is a step of may be read, or run again, when the job is long over.
+    const untilMs = step
+      ? await keptUntilMs(flow, step.runId)
+      : flow.world.clock.now() + job.deadlineMs + retention.jobsMs;
+    return { ptr: `${outputKey(jobId)}.${leaseId}`, untilMs };
+  });
 }

@@ -2,16 +2,19 @@ import type { Job, Payload } from "../model/job.ts";
 import { childrenOf, JOBS } from "../model/job.ts";
 import { RUNS } from "../model/run.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import { permanent } from "../retry/contract.ts";
 import type { Plan } from "../workflow/plan.ts";
-import type { Missing, Values, Wanted } from "../workflow/values.ts";
+import { type Loaded, type Missing, READ_BYTES_MAX, type Values, type Wanted } from "../workflow/values.ts";
 import type { Flow } from "./flow.ts";
 
-/** Values that travel with jobs and runs: on the record while they are small, else in the blob store. */
+/**
+ * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
+ * large one would stand is asked for only then.
+ */
 export async function storeValue(
   flow: Flow,
   value: unknown,
-  ptr: string,
-  untilMs: number,
+  place: () => Place | Promise<Place>,
   inlineBytesMax = flow.settings.current.limits.inlineBytesMax,
 ): Promise<Payload | TooLarge> {
   const text = JSON.stringify(value ?? null);
@@ -20,8 +23,30 @@ export async function storeValue(
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= inlineBytesMax) return { kind: "inline", value: value ?? null };
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
+  const { ptr, untilMs } = await place();
   await flow.world.blobs.put(ptr, bytes, untilMs);
   return { kind: "pointer", ptr, bytes: bytes.length };
+}
+
+/** What somebody sends: if it is too large, it is refused for good. */
+export async function storeSent(
+  flow: Flow,
+  what: string,
+  value: unknown,
+  place: () => Place | Promise<Place>,
+): Promise<Payload> {
+  const kept = await storeValue(flow, value, place);
+  if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));
+  return kept;
+}
+
+export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>
+  `the ${what} has ${bytes} bytes; at most ${max} are taken`;
+
+/** Where a value stands, and for how long. */
+export interface Place {
+  readonly ptr: string;
+  readonly untilMs: number;
 }
 
 /** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
@@ -74,7 +99,7 @@ function asMissing(error: unknown): Missing {
 async function load(flow: Flow, source: ValueSource, values: Values, what: Wanted): Promise<void> {
   switch (what.kind) {
     case "pointer":
-      values.addPointed(what.payload.ptr, await pointedValue(flow, what.payload.ptr));
+      values.addPointed(what.payload.ptr, await loadPointed(flow, what.payload.ptr));
       return;
     case "children":
       values.addChildren(what.stepId, await childOutputs(flow, source, what));
@@ -85,42 +110,42 @@ async function load(flow: Flow, source: ValueSource, values: Values, what: Wante
 }
 
 export async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
-  return payload.kind === "inline" ? payload.value : pointedValue(flow, payload.ptr);
+  return payload.kind === "inline" ? payload.value : (await loadPointed(flow, payload.ptr)).value;
 }
 
 /** A value that has gone is null: whoever needs it says so in its own words. */
-export async function pointedValue(flow: Flow, ptr: string): Promise<unknown> {
+async function loadPointed(flow: Flow, ptr: string): Promise<Loaded> {
   const known = flow.runs.recallValue(ptr);
-  if (known !== undefined) return known;
+  if (known) return known;
   const bytes = await flow.world.blobs.get(ptr);
-  if (bytes === null) return null;
+  if (bytes === null) return GONE;
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    flow.runs.rememberValue(ptr, value, bytes.length);
-    return value;
+    const loaded = { value: JSON.parse(new TextDecoder().decode(bytes)) as unknown, bytes: bytes.length };
+    flow.runs.rememberValue(ptr, loaded);
+    return loaded;
   } catch {
-    return null;
+    return GONE;
   }
 }
 
 /**
  * One output for each child, in order; null for those that failed, also if only the step's schema says so. What is `fresh`
- * is newer than the store. Null altogether when it is more than a process should hold at once.
+ * is newer than the store. Null altogether when it is more than can be read at once.
  */
 export async function childOutputs(
   flow: Flow,
   { runId, plan, fresh }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
-): Promise<readonly unknown[] | null> {
+): Promise<Loaded<readonly unknown[] | null>> {
   // A child whose input could not be made has no job: it has no output either.
   const outputs = new Array<unknown>(count).fill(null);
   const schema = plan.steps.get(stepId)?.outputSchema;
-  let room = GATHERED_BYTES_MAX;
+  let bytes = 0;
   const take = async (job: Job): Promise<void> => {
     const value = await outputOf(flow, job);
     const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
     outputs[job.step?.index ?? 0] = isFit ? value : null;
-    if (isFit) room -= (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
+    if (isFit) bytes += (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
   };
   for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
     const { items, cursor: next } = await flow.world.store.list(JOBS, {
@@ -131,24 +156,23 @@ export async function childOutputs(
     });
     for (const { id, value } of items) {
       if (!fresh.has(id)) await take(value);
-      if (room < 0) return null;
+      if (bytes > READ_BYTES_MAX) return GONE;
     }
     if (next === null) break;
     cursor = next;
   }
   for (const job of fresh.values()) {
     if (job.step?.stepId === stepId && job.step.index !== undefined) await take(job);
-    if (room < 0) return null;
+    if (bytes > READ_BYTES_MAX) return GONE;
   }
-  return outputs;
+  return { value: outputs, bytes };
 }
 
 async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {
   return state !== "SUCCEEDED" || output === null ? null : valueIn(flow, output);
 }
 
-/** Of what children put out, as JSON: an expression may look through more than it could put out itself. */
-export const GATHERED_BYTES_MAX = 16 * BLOB_BYTES_MAX;
+const GONE = { value: null, bytes: 0 };
 const LOADS_MAX = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 100;

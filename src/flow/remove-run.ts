@@ -29,20 +29,27 @@ async function removeOnce(flow: Flow, { org, runId, by }: RemoveWish): Promise<R
   return (await removeRecords(flow, found, [line])) ? { kind: "removed" } : "stale";
 }
 
-/** The run goes last: while it is there, somebody comes again for the rest. False: it is another one by now, and stays. */
+/** All of it goes in one commit. False: the run is another one by now, and stays with everything that it has. */
 export async function removeRecords(flow: Flow, found: Versioned<Run>, besides: readonly Put[] = []): Promise<boolean> {
-  const { store, blobs } = flow.world;
   const { org, id } = found.value;
-  for (;;) {
-    const { items } = await store.list(TIMELINE, { index: timelineOf(id), limit: PAGE });
-    if (items.length === 0) break;
-    await apply(flow, { org, puts: items.map((page) => put(TIMELINE, page.id, page, null)) });
-  }
-  const puts = [put(RUNS, id, found, null), ...(await keyOf(flow, found.value)), ...besides];
+  const pages = await pagesOf(flow, id);
+  const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(flow, found.value)), ...besides];
   const committed = await apply(flow, { org, puts });
   if (committed.kind !== "committed") return false;
-  await Promise.all(keysOf(found.value).map((key) => blobs.delete(key)));
+  await Promise.all(keysOf(found.value).map((key) => flow.world.blobs.delete(key)));
   return true;
+}
+
+/** A run has a bounded number of steps, and each a bounded number of lines: its pages are not many. */
+async function pagesOf(flow: Flow, runId: string): Promise<readonly Put[]> {
+  const puts: Put[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const query = { index: timelineOf(runId), limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
+    const page = await flow.world.store.list(TIMELINE, query);
+    puts.push(...page.items.map((found) => put(TIMELINE, found.id, found, null)));
+    if (page.cursor === null) return puts;
+    cursor = page.cursor;
+  }
 }
 
 /** A key that made a run which is gone makes another one: it must not answer for what nobody can look at. */

@@ -52,7 +52,7 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   // The earlier run takes its blobs with it when its time comes: this one has its own.
   let roomBytes = flow.settings.current.limits.inlineBytesMax;
   const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
-    const kept = await storeValue(flow, value, ptr, untilMs, roomBytes);
+    const kept = await storeValue(flow, value, () => ({ ptr, untilMs }), roomBytes);
     if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
     return kept;
   };
@@ -64,7 +64,7 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
     const source = { runId: before.id, plan, fresh: new Map() };
     const value =
       output.kind === "children"
-        ? await childOutputs(flow, source, { stepId: id, count: output.count })
+        ? (await childOutputs(flow, source, { stepId: id, count: output.count })).value
         : await valueIn(flow, output);
     const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
     if (kept === null || kept.kind === "too_large") {

@@ -1,5 +1,6 @@
 import type { Run } from "../model/run.ts";
 import type { Versioned } from "../ports/store.ts";
+import type { Loaded } from "../workflow/values.ts";
 import type { News } from "./with-run.ts";
 
 /**
@@ -9,7 +10,7 @@ import type { News } from "./with-run.ts";
 export class RunDesk {
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #written = new Map<string, Versioned<Run>>();
-  readonly #values = new Map<string, { readonly value: unknown; readonly bytes: number }>();
+  readonly #values = new Map<string, Loaded>();
   #valueBytes = 0;
   #count = 0;
   #trust = 1;
@@ -62,19 +63,19 @@ export class RunDesk {
   }
 
   /** A value in the blob store never changes under its name: what was loaded once need not be loaded for each child. */
-  rememberValue(ptr: string, value: unknown, bytes: number): void {
+  rememberValue(ptr: string, loaded: Loaded): void {
     if (this.#values.has(ptr)) return;
     for (const [oldest, known] of this.#values) {
-      if (this.#valueBytes + bytes <= VALUE_BYTES_MAX) break;
+      if (this.#valueBytes + loaded.bytes <= VALUE_BYTES_MAX) break;
       this.#values.delete(oldest);
       this.#valueBytes -= known.bytes;
     }
-    this.#values.set(ptr, { value, bytes });
-    this.#valueBytes += bytes;
+    this.#values.set(ptr, loaded);
+    this.#valueBytes += loaded.bytes;
   }
 
-  recallValue(ptr: string): unknown {
-    return this.#values.get(ptr)?.value;
+  recallValue(ptr: string): Loaded | null {
+    return this.#values.get(ptr) ?? null;
   }
 
   /**

@@ -3,12 +3,13 @@ import { canonical } from "../jobs/idempotency.ts";
 import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type RunState } from "../model/run.ts";
 import { type Put, put } from "../ports/store.ts";
 import type { JobPriority } from "../wire/packet.ts";
+import { inputKey } from "../wire/pointer.ts";
 import { openRun } from "../workflow/open-run.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { createRun, runLimitOf } from "./create-run.ts";
 import type { Flow } from "./flow.ts";
 import { throughGate } from "./gate.ts";
-import { storeValue } from "./payloads.ts";
+import { storeValue, tooLargeText } from "./payloads.ts";
 import { planOf, versionToRun } from "./workflows.ts";
 
 /**
@@ -33,6 +34,21 @@ export interface RunWish {
   readonly submittedBy: string | null;
   readonly actorId: string | null;
 }
+
+/** A wish that says no more than what is to be run, and for whom. */
+export const plainWish = (org: string, workflowId: string, submittedBy: string | null): RunWish => ({
+  org,
+  workflowId,
+  version: null,
+  input: null,
+  labels: {},
+  priority: null,
+  idempotencyKey: null,
+  traceId: null,
+  traceparent: null,
+  submittedBy,
+  actorId: null,
+});
 
 export type StartOutcome =
   | { readonly kind: "started" | "replayed"; readonly runId: string; readonly state: RunState }
@@ -66,9 +82,9 @@ async function freshRun(flow: Flow, plan: Plan, wish: RunWish, version: number):
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
-  const input = await storeValue(flow, wish.input ?? null, `ctx:${runId}`, untilMs);
+  const input = await storeValue(flow, wish.input ?? null, () => ({ ptr: inputKey(runId), untilMs }));
   if (input.kind === "too_large") {
-    return { kind: "invalid", problems: [`the input has ${input.bytes} bytes; at most ${input.max} are taken`] };
+    return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }
   const order = { ...wish, runId, version, traceId: wish.traceId ?? runId, parent: null };
   return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };

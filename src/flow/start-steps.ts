@@ -1,13 +1,13 @@
 import { end } from "../jobs/moves.ts";
 import type { Job } from "../model/job.ts";
-import { type Run, stepJobId } from "../model/run.ts";
+import { fencedKey, type Run, stepJobId } from "../model/run.ts";
+import { inputKey } from "../wire/pointer.ts";
 import type { Start } from "../workflow/draft.ts";
 import { stepJob } from "../workflow/step-job.ts";
-import { decisionLine, noteAudit } from "./audit.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { decide } from "./decide.ts";
 import { type Flow, given } from "./flow.ts";
-import { storeValue } from "./payloads.ts";
+import { storeValue, tooLargeText } from "./payloads.ts";
 
 /**
  * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
@@ -17,10 +17,12 @@ export async function makeStepJob(flow: Flow, run: Run, start: Start): Promise<J
   const { clock, safety } = flow.world;
   const { retention, job: limits } = flow.settings.current;
   const jobId = stepJobId(run.id, start.stepId, start.index);
-  const untilMs = Math.max(run.deadlineMs, clock.now() + limits.deadlineMs) + retention.runsMs;
-  const input = await storeValue(flow, start.input, `ctx:${jobId}`, untilMs);
+  const input = await storeValue(flow, start.input, () => {
+    const untilMs = Math.max(run.deadlineMs, clock.now() + limits.deadlineMs) + retention.runsMs;
+    return { ptr: fencedKey(run, inputKey(jobId)), untilMs };
+  });
   if (input.kind === "too_large") {
-    const message = `the input has ${input.bytes} bytes; at most ${input.max} are taken`;
+    const message = tooLargeText("input", input);
     const job = stepJob(run, start, { kind: "inline", value: null }, given(flow));
     return end(
       { ...job, state: "PENDING" },
@@ -31,7 +33,5 @@ export async function makeStepJob(flow: Flow, run: Run, start: Start): Promise<J
   }
   const job = stepJob(run, start, input, given(flow));
   if (start.kind !== "worker" || !safety.local) return job;
-  const checked = await decide(flow, job, safety.local(policyRequestOf(job)));
-  noteAudit(flow, decisionLine(checked));
-  return checked;
+  return decide(flow, job, safety.local(policyRequestOf(job)));
 }

@@ -1,9 +1,11 @@
 import { retryOrEnd } from "../jobs/attempt.ts";
 import { chooseDelay, end, type Given, line, waiting } from "../jobs/moves.ts";
-import { isFinal, JOBS, type Job, moveJob, type Payload, remember } from "../model/job.ts";
+import { isFinal, JOBS, type Job, moveJob, type Payload, remember, type StepRef } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import { put, type Versioned } from "../ports/store.ts";
+import { inputKey, outputKey } from "../wire/pointer.ts";
 import { openRun } from "../workflow/open-run.ts";
+import type { Plan } from "../workflow/plan.ts";
 import { apply } from "./apply.ts";
 import { createRun } from "./create-run.ts";
 import { settle } from "./finish.ts";
@@ -17,7 +19,7 @@ import { planOf, versionToRun } from "./workflows.ts";
  * A step that is a whole run.
  *
  * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job, which waits for a
- *    slot like a job that was told to come later.
+ *    slot like a job that was told to come later. While its parent is paused it is not begun: it waits likewise.
  * 2. When it has ended it tells its parent's job, and says on its own record that it has; until then its time comes again.
  * 3. A job that ends before its sub-run has to stop it; until then the job's time comes again.
  */
@@ -25,28 +27,24 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const job = found.value;
   const { step } = job;
   if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return;
-  const parent = await flow.world.store.load(RUNS, step.runId);
-  const depth = (parent?.value.parent?.depth ?? 0) + 1;
+  const parent = (await flow.world.store.load(RUNS, step.runId))?.value ?? null;
+  if (parent?.state === "PAUSED") {
+    await waitMore(flow, found, `run ${parent.id} is paused`);
+    return;
+  }
   const workflowId = step.workflowId ?? "";
   const version = await versionToRun(flow, job.org, workflowId, step.version ?? null);
   const plan = version === null ? null : await planOf(flow, job.org, workflowId, version);
-  const refused = !parent
-    ? "its run is gone"
-    : depth > DEPTH_MAX
-      ? `workflows are nested more than ${DEPTH_MAX} deep`
-      : !plan
-        ? `there is no workflow \`${workflowId}\`${step.version === undefined ? "" : ` version ${step.version}`}`
-        : null;
   const input = await valueIn(flow, job.input);
-  const problems = refused === null && plan ? (plan.inputSchema?.problemsOf(input) ?? []) : [];
-  if (!parent || !plan || version === null || refused !== null || problems.length > 0) {
-    await giveUp(flow, found, refused ?? `the input does not fit the workflow's schema: ${problems.join("; ")}`);
+  const refusal = refusalOf(step, parent, plan, input);
+  if (refusal !== null || !parent || !plan || version === null) {
+    await giveUp(flow, found, refusal ?? "there is nothing to run");
     return;
   }
   const runId = flow.world.random.id();
   const { nowMs, settings } = given(flow);
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
-  const kept = await storeValue(flow, input, `ctx:${runId}`, untilMs);
+  const kept = await storeValue(flow, input, () => ({ ptr: inputKey(runId), untilMs }));
   if (kept.kind === "too_large") {
     await giveUp(flow, found, "its input is too large");
     return;
@@ -56,12 +54,12 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
     org: job.org,
     version,
     traceId: job.traceId,
-    labels: parent.value.labels,
-    priority: parent.value.priority ?? null,
+    labels: parent.labels,
+    priority: parent.priority ?? null,
     submittedBy: job.submittedBy ?? null,
     actorId: job.actorId,
     traceparent: job.traceparent ?? null,
-    parent: { runId: step.runId, jobId: job.id, depth },
+    parent: { runId: step.runId, jobId: job.id, depth: depthBelow(parent) },
   };
   const run = openRun(plan, order, kept, { nowMs, deadlineMs: settings.run.deadlineMs });
   const started = moveJob(job, "RUNNING", nowMs, {
@@ -71,13 +69,28 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
     dueMs: job.deadlineMs,
   });
   const created = await createRun(flow, plan, run, [put(JOBS, job.id, found, started)]);
-  if (created.kind === "full") await waitForSlot(flow, found, created);
+  if (created.kind === "full") {
+    // Runs that wait here hold slots themselves: as many of them as there are slots wait for each other.
+    const open = `${created.current} of ${created.limit} runs of \`${job.org}\` are open`;
+    await waitMore(flow, found, `${open}, its own among them`);
+  }
 }
 
-async function waitForSlot(flow: Flow, found: Versioned<Job>, full: { current: number; limit: number }): Promise<void> {
+/** Why a step cannot become a run; null if it can. */
+function refusalOf(step: StepRef, parent: Run | null, plan: Plan | null, input: unknown): string | null {
+  if (!parent) return "its run is gone";
+  if (depthBelow(parent) > DEPTH_MAX) return `workflows are nested more than ${DEPTH_MAX} deep`;
+  const named = step.version === undefined ? "" : ` version ${step.version}`;
+  if (!plan) return `there is no workflow \`${step.workflowId}\`${named}`;
+  const problems = plan.inputSchema?.problemsOf(input) ?? [];
+  return problems.length === 0 ? null : `the input does not fit the workflow's schema: ${problems.join("; ")}`;
+}
+
+const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
+
+async function waitMore(flow: Flow, found: Versioned<Job>, reason: string): Promise<void> {
   const job = found.value;
   const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given(flow));
-  const reason = `${full.current} of ${full.limit} runs of \`${job.org}\` are open`;
   const next = { ...job, ...waiting(job, "throttled", "throttled", reason, delayMs, setBy, given(flow)) };
   const committed = await apply(flow, { org: job.org, puts: [put(JOBS, job.id, found, next)] });
   if (committed.kind === "committed") remind(flow, { id: job.id, version: found.version + 1, value: next });
@@ -122,11 +135,12 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, moment: 
 }
 
 /** A run takes its blobs with it; the step that waited for it may be needed for longer. */
-async function copyOutput(flow: Flow, { output, parent }: Run, job: Job): Promise<Payload | null> {
+async function copyOutput(flow: Flow, { id, output, parent }: Run, job: Job): Promise<Payload | null> {
   if (output?.kind !== "pointer") return output;
   const bytes = await flow.world.blobs.get(output.ptr);
   if (bytes === null) return null;
-  const ptr = `res:${job.id}`;
+  // A job may have waited for another run before: each has a name of its own.
+  const ptr = `${outputKey(job.id)}.${id}`;
   await flow.world.blobs.put(ptr, bytes, await keptUntilMs(flow, parent?.runId ?? ""));
   return { kind: "pointer", ptr, bytes: bytes.length };
 }

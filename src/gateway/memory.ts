@@ -70,26 +70,29 @@ async function findOwner(key: string, load: (id: string) => Promise<Job | null>)
   return (await load(id)) ?? (dot > 0 ? load(id.slice(0, dot)) : null);
 }
 
-/** What the job itself has at this very key. */
+/** What the job itself has at this key. */
 function payloadAt(job: Job, key: string): Payload | null {
   const own: readonly (readonly [Payload | null, string])[] = [
     [job.input, inputKey(job.id)],
     [job.output, outputKey(job.id)],
   ];
   for (const [payload, usual] of own) {
-    if (payload?.kind === "inline" ? key === usual : payload?.ptr === key) return payload;
+    if (payload?.kind === "inline" ? key === usual : payload && isAt(payload.ptr, key)) return payload;
   }
   return null;
 }
 
+/** A pointer is known by what stands before the mark that makes it unique, too. */
+const isAt = (ptr: string, key: string): boolean => ptr === key || ptr.startsWith(`${key}.`);
+
 /** Steps that need no job keep what is large beside their run: `res:<run id>:<step>@1`. */
 async function payloadOfRun({ world }: Flow, org: string, key: string): Promise<Payload | null> {
-  const id = /^(?:ctx|res):([^:]{1,300})(?::|$)/.exec(key)?.[1];
+  const id = /^(?:ctx|res):([^:.]{1,300})(?:[:.]|$)/.exec(key)?.[1];
   const run = id === undefined ? null : (await world.store.load(RUNS, id))?.value;
   if (!run || run.org !== org) return null;
   const steps = Object.values(run.steps).flatMap(({ output, fan }) => [output, fan?.items]);
   for (const payload of [run.input, run.output, ...steps]) {
-    if (payload?.kind === "pointer" && payload.ptr === key) return payload;
+    if (payload?.kind === "pointer" && isAt(payload.ptr, key)) return payload;
   }
   return null;
 }

@@ -19,11 +19,8 @@ export function explainStep(job: Job, { nowMs }: Surroundings): Blocked | null {
       return { ...at, reason, sentence, unblocks: [] };
     }
     case "run_slot": {
-      // Runs that wait here hold slots themselves: as many of them as there are slots wait for each other.
-      const why = job.wait
-        ? `${job.wait.reason}, its own among them; asked again in ${inSeconds} s`
-        : "it is about to start";
-      const sentence = `it is a run of \`${job.step?.workflowId ?? ""}\` that waits for a slot: ${why}`;
+      const why = job.wait ? `${job.wait.reason}; asked again in ${inSeconds} s` : "it is about to start";
+      const sentence = `it is a run of \`${job.step?.workflowId ?? ""}\` that waits to begin: ${why}`;
       const what = `raise \`orgs.${job.org}.limits.max_concurrent_runs\``;
       return {
         ...at,

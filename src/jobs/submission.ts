@@ -1,3 +1,4 @@
+import { OUR_LABELS } from "../model/labels.ts";
 import type { ActorType } from "../policy/decision.ts";
 import type { JobPriority } from "../wire/packet.ts";
 import { inputKey } from "../wire/pointer.ts";
@@ -110,9 +111,6 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
   problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
   return {};
 }
-
-/** What they say is believed: a client that writes them would pass off its job as sent out unchecked. */
-const OUR_LABELS: readonly string[] = ["safety_bypassed", "safety_bypass_reason"];
 
 /** Ids of steps' jobs follow from their runs: one that is taken would keep a run, of any tenant, from going on. */
 function notOfStep(jobId: string | null, problems: string[]): string | null {

@@ -1,4 +1,5 @@
 import type { WireError } from "../retry/contract.ts";
+import type { DeadLetterReason } from "../retry/outcome.ts";
 import { EVERY_ORG } from "./api-key.ts";
 import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";
@@ -18,8 +19,6 @@ export interface DeadLetter {
   readonly source: DeadLetterSource;
   readonly history: readonly HistoryLine[];
 }
-
-export type DeadLetterReason = "permanent" | "undecodable" | "budget" | "timeout";
 
 export type DeadLetterSource =
   | {

@@ -220,5 +220,12 @@ export const RUN_RESERVATIONS: Table<RunReservation> = {
   placement: ({ dueMs }): Placement => ({ lists: [], queue: null, counters: [], dueMs }),
 };
 
+/**
+ * Where a run keeps what was decided on under its lock: a name of the holder's own. One that has lost the lock in the
+ * meantime writes elsewhere than where the record points; what nobody points at ends with its time.
+ */
+export const fencedKey = ({ lock }: Pick<Run, "lock">, key: string): string =>
+  lock === null ? key : `${key}.${lock.fence}`;
+
 export const stepJobId = (runId: string, stepId: string, index: number | null): string =>
   index === null ? `${runId}:${stepId}@1` : `${runId}:${stepId}.${index}@1`;

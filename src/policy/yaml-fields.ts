@@ -1,7 +1,8 @@
 /** Reading a checked value out of YAML. Every problem is reported with its line, and reading goes on: all are seen at once. */
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from "yaml";
+import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
 import { suggestion } from "../model/nearest.ts";
 import { nestingProblem } from "../yaml/nesting.ts";
+import { parseYaml, startOf } from "../yaml/parse.ts";
 
 export type YamlNode = Node | null | undefined;
 
@@ -17,16 +18,12 @@ export function readYaml<T>(
 ): ReadYaml<T> {
   const deep = nestingProblem(file.text);
   if (deep !== null) return { kind: "bad", problems: [`${file.name}: ${deep}`] };
-  const lines = new LineCounter();
-  const yaml = parseDocument(file.text, { lineCounter: lines, stringKeys: true });
-  const faults = [...yaml.errors, ...yaml.warnings];
-  if (faults.length > 0) {
-    const problems = faults.map((fault) => `${file.name}:${fault.linePos?.[0].line ?? 1}: ${firstLine(fault.message)}`);
-    return { kind: "bad", problems };
-  }
+  const { yaml, lines, faults } = parseYaml(file.text);
+  const at = (offset: number) => `${file.name}:${lines.linePos(offset).line}`;
+  if (faults.length > 0) return { kind: "bad", problems: faults.map(({ offset, why }) => `${at(offset)}: ${why}`) };
   const problems: string[] = [];
   const fields = new YamlFields((node, text) => {
-    problems.push(`${file.name}:${lines.linePos(node?.range?.[0] ?? 0).line}: ${text}`);
+    problems.push(`${at(startOf(node))}: ${text}`);
   });
   const value = read(fields, yaml.contents);
   return problems.length > 0 ? { kind: "bad", problems } : { kind: "ok", value };
@@ -146,8 +143,4 @@ function namesOf(names: readonly string[]): string {
 
 function orOf(names: readonly string[]): string {
   return `${namesOf(names.slice(0, -1))} or \`${names.at(-1)}\``;
-}
-
-function firstLine(text: string): string {
-  return (text.split("\n")[0] ?? text).replace(/:$/, "");
 }

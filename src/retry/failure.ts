@@ -44,6 +44,13 @@ export function judgeFailure(error: unknown, circumstances: Circumstances): Judg
   }
 }
 
+/** By shape, like every intent: an adapter says so with a code. An intent that was stated goes before. */
+export function isStoreAway(error: unknown): boolean {
+  if (intentOf(error).kind !== "unclassified") return false;
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
+}
+
 /** The delay that a class gives its next try: what to state with `retryAfter`. */
 export function delayFor(
   retryClass: RetryClass,

@@ -33,7 +33,8 @@ export type BusAction =
   /** Write it to the dead letters with its payload, then see `afterDeadLetter`. */
   | { readonly kind: "deadLetter"; readonly reason: DeadLetterReason };
 
-export type DeadLetterReason = "permanent" | "undecodable" | "budget";
+/** Why something stands among the dead letters. `timeout` is said of jobs alone. */
+export type DeadLetterReason = "permanent" | "undecodable" | "budget" | "timeout";
 
 export interface BusLimits {
   /**

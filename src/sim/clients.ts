@@ -1,6 +1,7 @@
 import { admit } from "../flow/admit.ts";
 import type { Message } from "../ports/bus.ts";
 import { SUBMIT } from "../wire/subjects.ts";
+import { ask } from "./asking.ts";
 import type { Garbage, Order, Plan } from "./plan.ts";
 import { Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
@@ -52,33 +53,16 @@ export class Clients {
   }
 
   #ask(order: Order): void {
-    const { timeline, faults, random } = this.#net;
-    const { host, flow } = this.#random.pick(this.#system.controls);
-    let isOver = false;
-    const over = (next: () => void): void => {
-      if (isOver) return;
-      isOver = true;
-      cancel();
-      next();
-    };
     const again = (): void => {
       if (order.by === "none") this.trying.delete(order.number);
-      else timeline.post(this.#random.between(20, 1_000), () => this.#ask(order));
+      else this.#net.timeline.post(this.#random.between(20, 1_000), () => this.#ask(order));
     };
-    const cancel = timeline.afterQuiet(CLIENT_TIMEOUT_MS, () => over(again));
-    const answer = (next: () => void): void => {
-      if (!random.chance(faults.bus.tellLossRate)) timeline.post(1, () => over(next));
-    };
-    if (host.process === null || flow === null) {
-      over(again);
-      return;
-    }
-    host.process.enter(() => {
-      admit(flow, order.submission).then(
-        (admitted) => answer(() => this.#hear(order, admitted.jobId, admitted.kind)),
-        () => answer(again),
-      );
-    });
+    ask(
+      { net: this.#net, system: this.#system, random: this.#random },
+      (flow) => admit(flow, order.submission),
+      again,
+      ({ jobId, kind }) => this.#hear(order, jobId, kind),
+    );
   }
 
   #hear(order: Order, jobId: string, kind: string): void {
@@ -151,5 +135,3 @@ export class Clients {
 export function garbageBytes(id: string): Uint8Array {
   return new TextEncoder().encode(`\u0000garbage ${id}`);
 }
-
-const CLIENT_TIMEOUT_MS = 6_000;

@@ -8,7 +8,16 @@ import type { World } from "../world.ts";
 /** Ways to put something around one port of a World, so that a planted bug is one line. */
 export type Decorator = (world: World) => World;
 
-/** Replaces some methods of one port; the others are passed on, bound to what they belong to. */
+/** A port with some of its methods replaced; the others keep their own `this`. */
+export function around<T extends object>(inner: T, replaced: { readonly [K in keyof T]?: unknown }): T {
+  return new Proxy(inner, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(Object.hasOwn(replaced, key) ? replaced : target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
 export function withStore(change: (store: Store) => Partial<Store>): Decorator {
   return (world) => ({ ...world, store: around(world.store, change(world.store)) });
 }
@@ -45,7 +54,8 @@ export function withDispatch(
   return (world) => {
     const { bus } = world;
     const send: Bus["dispatch"] = (subject, packet) => bus.dispatch(subject, packet);
-    return { ...world, bus: around(bus, { dispatch: (subject, packet) => change(subject, packet, send) }) };
+    const dispatch: Bus["dispatch"] = (subject, packet) => change(subject, packet, send);
+    return { ...world, bus: around(bus, { dispatch }) };
   };
 }
 
@@ -61,13 +71,4 @@ export function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
       return { kind: "held", lease: around(acquired.lease, change(acquired.lease)) };
     },
   }));
-}
-
-function around<T extends object>(inner: T, replaced: Partial<T>): T {
-  return new Proxy(inner, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(Object.hasOwn(replaced, key) ? replaced : target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
 }

@@ -2,11 +2,12 @@ import { cancelRun, pauseRun, resumeRun } from "../flow/control-run.ts";
 import type { Flow } from "../flow/flow.ts";
 import { rerun } from "../flow/rerun.ts";
 import { retryLetter } from "../flow/revive.ts";
-import { startRun } from "../flow/start-run.ts";
+import { plainWish, type RunWish, startRun } from "../flow/start-run.ts";
 import { applyWorkflow, deleteWorkflow } from "../flow/workflows.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { JOBS } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import { ask } from "./asking.ts";
 import type { SeededRandom } from "./random.ts";
 import { documentOf } from "./run-document.ts";
 import type { RunOrder, RunPlan } from "./run-plan.ts";
@@ -197,29 +198,7 @@ export class RunClients {
   }
 
   #ask<T>(wish: (flow: Flow) => Promise<T>, again: () => void, hear: (answer: T) => void): void {
-    const { timeline, faults, random } = this.#net;
-    const { host, flow } = this.#random.pick(this.#system.controls);
-    let isOver = false;
-    const over = (next: () => void): void => {
-      if (isOver) return;
-      isOver = true;
-      cancel();
-      next();
-    };
-    const cancel = timeline.afterQuiet(TIMEOUT_MS, () => over(again));
-    const answer = (next: () => void): void => {
-      if (!random.chance(faults.bus.tellLossRate)) timeline.post(1, () => over(next));
-    };
-    if (host.process === null || flow === null) {
-      over(again);
-      return;
-    }
-    host.process.enter(() => {
-      wish(flow).then(
-        (told) => answer(() => hear(told)),
-        () => answer(again),
-      );
-    });
+    ask({ net: this.#net, system: this.#system, random: this.#random }, wish, again, hear);
   }
 
   #confused({ number }: RunOrder, hint: string): void {
@@ -231,13 +210,10 @@ export class RunClients {
   }
 }
 
-function wishOf(order: RunOrder): Parameters<typeof startRun>[1] {
+function wishOf(order: RunOrder): RunWish {
   const { number, org, workflowId, input, priority, key } = order;
-  return {
-    ...{ org, workflowId, version: null, input, priority, labels: { run_order: String(number) } },
-    ...{ idempotencyKey: key, traceId: null, traceparent: null, submittedBy: "client", actorId: null },
-  };
+  const labels = { run_order: String(number) };
+  return { ...plainWish(org, workflowId, "client"), input, priority, labels, idempotencyKey: key };
 }
 
-const TIMEOUT_MS = 6_000;
 const LOOK_EVERY_MS = 900;

@@ -1,24 +1,15 @@
 import type { Job, Payload } from "../model/job.ts";
 import { isRunFinal, isStepFailure, isStepSettled, type Run, type TimelineLine } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { beginStep, fail, outputPtr } from "./begin-step.ts";
-import {
-  type Blob,
-  Draft,
-  fault,
-  type Limits,
-  type Start,
-  type Stop,
-  stepStateOf,
-  type Told,
-  tooLarge,
-} from "./draft.ts";
+import { beginStep, fail, outputKey } from "./begin-step.ts";
+import { type Blob, Draft, fault, type Limits, type Start, type Stop, type Told, tooLarge } from "./draft.ts";
 import { concludeRun, endRun } from "./end-run.ts";
 import { beginFan, endChild, spawn, stopChildren } from "./fan.ts";
+import { stepStateOf } from "./outcomes.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { readinessOf } from "./ready.ts";
 import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
-import { TooMuch, type Values } from "./values.ts";
+import type { Values } from "./values.ts";
 
 /**
  * What becomes of a run when something has happened: a function of the plan, the run, the news and the time.
@@ -162,6 +153,7 @@ function settleAll(draft: Draft): void {
       const step = plan.steps.get(id);
       const before = draft.step(id);
       if (!step || (before && isStepSettled(before.state))) continue;
+      if (!draft.mayRead()) return;
       if (before) goOn(draft, step);
       else if (draft.run.state === "RUNNING") consider(draft, step);
       if (draft.step(id) !== before) moved = true;
@@ -208,27 +200,13 @@ function causeIn(draft: Draft, step: PlanStep): number | undefined {
   return lines.length === 0 ? 0 : Math.max(...lines);
 }
 
-/** By their ids; null where one of them is too much. */
-function outputsOf(draft: Draft, ids: readonly string[]): Record<string, unknown> | null {
-  try {
-    const entries = ids.map((id) => {
-      const output = draft.step(id)?.output;
-      return [id, output === undefined ? null : draft.valueOf(output, id)] as const;
-    });
-    return Object.fromEntries(entries);
-  } catch (error) {
-    if (error instanceof TooMuch) return null;
-    throw error;
-  }
-}
-
 function judgeParallel(draft: Draft, step: PlanStep, act: Extract<PlanStep["act"], { type: "parallel" }>): void {
   const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
   const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
   const left = act.branches.length - ended.length;
   if (succeeded.length >= act.need) {
-    const outputs = outputsOf(draft, succeeded);
-    const output = outputs && draft.keep(outputs, outputPtr(draft, step));
+    const outputs = draft.outputsOf(succeeded);
+    const output = outputs && draft.keep(outputs, outputKey(draft, step));
     if (output) settleStep(draft, step, "SUCCEEDED", { output });
     else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
   } else if (succeeded.length + left < act.need) {

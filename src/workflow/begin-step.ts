@@ -23,7 +23,7 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
     }
     const { arm, value } = done;
     if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
-    const output = draft.keep(value, outputPtr(draft, step));
+    const output = draft.keep(value, outputKey(draft, step));
     if (output) settleStep(draft, step, "SUCCEEDED", { output, ...(arm === undefined ? {} : { arm }) });
     else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
     return;
@@ -205,7 +205,7 @@ function renderText(
   return rendered.kind === "bad" ? rendered : { kind: "ok", value: asText(rendered.value).slice(0, REASON_LENGTH_MAX) };
 }
 
-export const outputPtr = (draft: Draft, step: PlanStep): string => `res:${stepJobId(draft.run.id, step.id, null)}`;
+export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJobId(draft.run.id, step.id, null)}`;
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 

@@ -1,9 +1,9 @@
-import type { JobState, Payload, StepRef, StepRetry } from "../model/job.ts";
+import type { Payload, StepRef, StepRetry } from "../model/job.ts";
 import {
+  fencedKey,
   isRunFinal,
   LINES_MAX,
   type Run,
-  type RunState,
   type StepRun,
   type StepState,
   type TimelineEvent,
@@ -11,7 +11,7 @@ import {
 } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "./plan.ts";
-import { putValue, type Values } from "./values.ts";
+import { putValue, TooMuch, type Values } from "./values.ts";
 
 /**
  * A run while a decision about it is being made: what has changed so far, and what has to be done besides. It lives for
@@ -42,6 +42,7 @@ export class Draft {
     this.nowMs = nowMs;
     this.limits = limits;
     this.#values = values;
+    values.begin();
     this.#run = run;
     this.#steps = { ...run.steps };
     this.#lines = [...run.lines];
@@ -83,12 +84,30 @@ export class Draft {
     return seq;
   }
 
+  /** False when enough has been read for one decision: then what is left to be done is left to the next one. */
+  mayRead(): boolean {
+    if (this.#values.isFull) this.hasMore = true;
+    return !this.#values.isFull;
+  }
+
   valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): unknown {
+    this.#values.nextReader();
     return this.#values.of(payload, stepId);
   }
 
-  /** A value as it is kept: on the run while there is room, else in the blob store under `ptr`; null when it is too large. */
-  keep(value: unknown, ptr: string): Payload | null {
+  /** What these steps have put out, by their ids; null where that is too much. */
+  outputsOf(ids: readonly string[]): Record<string, unknown> | null {
+    this.#values.nextReader();
+    try {
+      return Object.fromEntries(ids.map((id) => [id, this.#outputOf(id)] as const));
+    } catch (error) {
+      if (error instanceof TooMuch) return null;
+      throw error;
+    }
+  }
+
+  /** A value as it is kept: on the run while there is room, else in the blob store under `key`; null when it is too large. */
+  keep(value: unknown, key: string): Payload | null {
     const text = JSON.stringify(value ?? null);
     const bytes = bytesOf(text);
     const inlineBytes = this.#inlineBytes + bytes;
@@ -97,27 +116,30 @@ export class Draft {
       return { kind: "inline", value: value ?? null };
     }
     if (bytes > this.limits.blobBytesMax) return null;
+    const ptr = fencedKey(this.#run, key);
     this.blobs.push({ ptr, text });
     // It is written after the decision; whoever reads it before finds it here.
-    this.#values.addPointed(ptr, value ?? null);
+    this.#values.addPointed(ptr, { value: value ?? null, bytes });
     return { kind: "pointer", ptr, bytes };
   }
 
   /** What is kept elsewhere stays there. */
-  keepPayload(payload: Payload | null, ptr: string): Payload {
+  keepPayload(payload: Payload | null, key: string): Payload {
     if (payload?.kind === "pointer") return payload;
     // A job's own output is smaller than that.
-    return this.keep(payload?.value ?? null, ptr) ?? { kind: "inline", value: null };
+    return this.keep(payload?.value ?? null, key) ?? { kind: "inline", value: null };
   }
 
   /** What an expression can see: no more than it reads, so that no more has to be loaded. */
   scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
     const { id, workflowId, org, input } = this.#run;
+    this.#values.nextReader();
+    const given = refs.input ? this.#values.of(input, "") : undefined;
     const steps: Record<string, StepView> = {};
     for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
     return {
       run: { id, workflow_id: workflowId, tenant: org },
-      ...(refs.input ? { input: this.#values.of(input, "") } : {}),
+      ...(refs.input ? { input: given } : {}),
       ...(refs.steps.size > 0 ? { steps } : {}),
       ...(refs.context ? { context: this.#context(step) } : {}),
       ...(child ?? {}),
@@ -224,37 +246,6 @@ export interface Blob {
   readonly text: string;
 }
 
-export type SettledState = Exclude<StepState, "PENDING" | "RUNNING">;
-
-export const stepStateOf: Readonly<
-  Record<Extract<JobState, "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED">, SettledState>
-> = {
-  SUCCEEDED: "SUCCEEDED",
-  FAILED: "FAILED",
-  // Somebody cancelled the job, not the run: the step was not done.
-  CANCELLED: "FAILED",
-  TIMEOUT: "TIMEOUT",
-  DENIED: "DENIED",
-};
-
-export const runEventOf: Readonly<Record<Exclude<RunState, "RUNNING" | "PAUSED" | "ENDING">, TimelineEvent>> = {
-  SUCCEEDED: "run_succeeded",
-  FAILED: "run_failed",
-  CANCELLED: "run_cancelled",
-  TIMEOUT: "run_timed_out",
-};
-
-export const stepEventOf: Readonly<Record<StepState, TimelineEvent>> = {
-  PENDING: "step_started",
-  RUNNING: "step_started",
-  SUCCEEDED: "step_succeeded",
-  FAILED: "step_failed",
-  SKIPPED: "step_skipped",
-  CANCELLED: "step_cancelled",
-  TIMEOUT: "step_timed_out",
-  DENIED: "step_denied",
-};
-
 export const tooLarge = (what: string): WireError =>
   fault("TooLarge", `${what} is larger than what can be kept; hand large values on by pointer`);
 
@@ -263,8 +254,9 @@ export const fault = (name: string, message: string): WireError => ({
   message: message.slice(0, WHY_LENGTH_MAX),
 });
 
-/** In UTF-8. */
-export const bytesOf = (text: string): number => ENCODER.encode(text).length;
+/** In UTF-8. Most texts are plain, and need not be encoded to be measured. */
+export const bytesOf = (text: string): number => (PLAIN.test(text) ? text.length : ENCODER.encode(text).length);
+const PLAIN = /^[\x20-\x7e]*$/;
 const ENCODER = new TextEncoder();
 
 function putAt(target: Record<string, unknown>, path: readonly string[], read: () => unknown): void {

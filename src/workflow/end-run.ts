@@ -1,6 +1,7 @@
 import { isRunFinal, isStepSettled, type RunEnd } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { type Draft, fault, runEventOf, tooLarge } from "./draft.ts";
+import { type Draft, fault, tooLarge } from "./draft.ts";
+import { runEventOf } from "./outcomes.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { cancelStep, causeOf } from "./settle-step.ts";
 
@@ -36,12 +37,13 @@ export function concludeRun(draft: Draft): void {
     conclude(draft, run.endsAs?.state ?? "FAILED", run.endsAs?.error ?? null);
     return;
   }
+  if (!draft.mayRead()) return;
   const output = outputOf(draft);
   if (output.kind === "bad") {
     conclude(draft, "FAILED", fault("ExpressionFailed", `the run's \`output\`: ${output.problem}`));
     return;
   }
-  const kept = draft.keep(output.value, `res:${run.id}`);
+  const kept = output.kind === "ok" ? draft.keep(output.value, `res:${run.id}`) : null;
   draft.set({ output: kept });
   if (kept) conclude(draft, "SUCCEEDED", null);
   else conclude(draft, "FAILED", tooLarge("the run's output"));
@@ -57,14 +59,13 @@ function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
 function outputOf(draft: Draft) {
   const { plan } = draft;
   if (plan.output) return plan.output.render(draft.scope(null, plan.output.refs));
-  const outputs: Record<string, unknown> = {};
-  for (const id of plan.order) {
+  const last = plan.order.filter((id) => {
     const step = plan.steps.get(id);
     const { state, output } = draft.step(id) ?? {};
-    if (!step || !isLast(plan, step) || state !== "SUCCEEDED") continue;
-    if (output !== undefined && output.kind !== "children") outputs[id] = draft.valueOf(output, id);
-  }
-  return { kind: "ok", value: outputs } as const;
+    return step && isLast(plan, step) && state === "SUCCEEDED" && output && output.kind !== "children";
+  });
+  const outputs = draft.outputsOf(last);
+  return outputs ? ({ kind: "ok", value: outputs } as const) : ({ kind: "too_large" } as const);
 }
 
 /** Nothing goes on from it: its own branches are part of it, and a handler runs in its place. */

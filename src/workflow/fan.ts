@@ -1,7 +1,7 @@
 import type { Job } from "../model/job.ts";
 import { type Fan, stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { doneAtOnce, fail, inputOf, outputPtr, startOf } from "./begin-step.ts";
+import { doneAtOnce, fail, inputOf, outputKey, startOf } from "./begin-step.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
 import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
@@ -73,7 +73,7 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
     bytes += bytesOf(JSON.stringify(done.value ?? null));
     if (bytes > draft.limits.blobBytesMax) break;
   }
-  const output = draft.keep(outputs, outputPtr(draft, step));
+  const output = draft.keep(outputs, outputKey(draft, step));
   if (output) settleStep(draft, step, "SUCCEEDED", { output });
   else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
 }

@@ -1,4 +1,5 @@
 /** What a step's job says about itself: what policies, pools and people look at. */
+import { OUR_LABELS } from "../model/labels.ts";
 import { type Fields, isOf } from "./fields.ts";
 import type { StepMeta } from "./plan.ts";
 
@@ -7,9 +8,6 @@ const ACTOR_TYPES = ["human", "service"] as const;
 const LABELS_MAX = 60;
 const TEXT_LENGTH_MAX = 256;
 const NAME = /^[A-Za-z0-9_.:@-]+$/;
-
-/** Written by the control plane alone: what they say is believed. */
-const OUR_LABELS: readonly string[] = ["workflow_id", "run_id", "step_id", "safety_bypassed", "safety_bypass_reason"];
 
 export function readMeta(fields: Fields): StepMeta {
   return {

@@ -1,7 +1,8 @@
 import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { type Draft, fault, stepEventOf } from "./draft.ts";
+import { type Draft, fault } from "./draft.ts";
 import { endRun } from "./end-run.ts";
+import { stepEventOf } from "./outcomes.ts";
 import type { PlanStep } from "./plan.ts";
 
 /** The end of a step, whatever kind it is: written down once, and what follows for the run. */

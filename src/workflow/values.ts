@@ -3,11 +3,31 @@ import type { StepOutput } from "../model/run.ts";
 
 /**
  * The values behind payloads. What stands on the run is there at once; what is kept elsewhere has to be loaded before a
- * decision can be made, and a decision that lacks it says so (`Missing`): the caller loads it and asks again.
+ * decision can be made, and a decision that lacks it says so (`Missing`): the caller loads it and begins it again.
+ *
+ * What one decision reads is bounded (`READ_BYTES_MAX`): when that has been read it `isFull`, and whoever has not begun to
+ * read is left to the next one. A single expression that wants more is told so (`TooMuch`), whatever others have read.
  */
 export class Values {
-  readonly #pointed = new Map<string, unknown>();
-  readonly #children = new Map<string, unknown>();
+  readonly #pointed = new Map<string, Loaded>();
+  readonly #children = new Map<string, Loaded>();
+  #all = new Reading();
+  #own = new Reading();
+
+  /** A decision begins, or begins again. */
+  begin(): void {
+    this.#all = new Reading();
+    this.#own = new Reading();
+  }
+
+  /** What is read from now on is read by another expression. */
+  nextReader(): void {
+    this.#own = new Reading();
+  }
+
+  get isFull(): boolean {
+    return this.#all.bytes >= READ_BYTES_MAX;
+  }
 
   of(payload: StepOutput, stepId: string): unknown {
     switch (payload.kind) {
@@ -17,7 +37,7 @@ export class Values {
         return this.#get(this.#pointed, payload.ptr, { kind: "pointer", payload });
       case "children": {
         const outputs = this.#get(this.#children, stepId, { kind: "children", stepId, count: payload.count });
-        if (outputs === TOO_MUCH) throw new TooMuch(stepId);
+        if (outputs === null) throw new TooMuch(`what the children of step \`${stepId}\` put out`);
         return outputs;
       }
       default:
@@ -25,18 +45,43 @@ export class Values {
     }
   }
 
-  addPointed(ptr: string, value: unknown): void {
-    this.#pointed.set(ptr, value);
+  addPointed(ptr: string, loaded: Loaded): void {
+    this.#pointed.set(ptr, loaded);
   }
 
   /** null: together they are more than can be loaded. */
-  addChildren(stepId: string, outputs: readonly unknown[] | null): void {
-    this.#children.set(stepId, outputs ?? TOO_MUCH);
+  addChildren(stepId: string, outputs: Loaded<readonly unknown[] | null>): void {
+    this.#children.set(stepId, outputs);
   }
 
-  #get(known: ReadonlyMap<string, unknown>, key: string, what: Wanted): unknown {
-    if (known.has(key)) return known.get(key);
-    throw new Missing(what);
+  #get(known: ReadonlyMap<string, Loaded>, key: string, what: Wanted): unknown {
+    if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("what is read here");
+    const loaded = known.get(key);
+    if (!loaded) throw new Missing(what);
+    this.#own.add(key, loaded.bytes);
+    this.#all.add(key, loaded.bytes);
+    return loaded.value;
+  }
+}
+
+export interface Loaded<T = unknown> {
+  readonly value: T;
+  /** As it was kept. */
+  readonly bytes: number;
+}
+
+class Reading {
+  readonly #keys = new Set<string>();
+  bytes = 0;
+
+  has(key: string): boolean {
+    return this.#keys.has(key);
+  }
+
+  add(key: string, bytes: number): void {
+    if (this.#keys.has(key)) return;
+    this.#keys.add(key);
+    this.bytes += bytes;
   }
 }
 
@@ -56,16 +101,14 @@ export function putValue(target: Record<string, unknown>, key: string, read: () 
   }
 }
 
-/** What the children of a `for_each` put out, each of which may be large, is more than a process should hold at once. */
+/** Values, each of which may be large, that together are more than a process should hold at once. */
 export class TooMuch extends Error {
   override readonly name = "TooMuch";
 
-  constructor(stepId: string) {
-    super(`what the children of step \`${stepId}\` put out is more than can be read at once; let them put out less`);
+  constructor(what: string) {
+    super(`${what} is more than can be read at once; let the steps before put out less`);
   }
 }
-
-const TOO_MUCH = Symbol("too much");
 
 export type Wanted =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }
@@ -80,3 +123,6 @@ export class Missing extends Error {
     this.what = what;
   }
 }
+
+/** As JSON: an expression may look through more than it could put out itself. */
+export const READ_BYTES_MAX = 32 * 1024 * 1024;

@@ -8,7 +8,7 @@ import { type StartOutcome, startRun } from "../../src/flow/start-run.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS } from "../../src/model/run.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
 import type { Settings } from "../../src/settings.ts";
-import { around } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
 import { measured } from "./run-figures.ts";
 import { RunPlant, WISH } from "./run-plant.ts";
 
@@ -112,7 +112,7 @@ describe("L25: a sub-workflow", () => {
     await plant.pass(20_000);
     expect(await plant.job(`${outer}:sub@1`)).toMatchObject({
       state: "PENDING",
-      wait: { retryClass: "throttled", reason: "2 of 2 runs of `default` are open" },
+      wait: { retryClass: "throttled", reason: "2 of 2 runs of `default` are open, its own among them" },
     });
     expect(openRuns(plant)).toHaveLength(2);
     await plant.run(cancelRun(flow, { org: "default", runId: first, by: "bob", why: "enough" }));

@@ -13,7 +13,8 @@ import {
   pageId,
 } from "../../src/model/audit.ts";
 import { put } from "../../src/ports/store.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditLine => ({
   org,

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { BACKLOG_GROUP, IN_FLIGHT_GROUP } from "../../src/model/job.ts";
 import type { Bus } from "../../src/ports/bus.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const narrow = (windowMax: number) => ({ dispatch: { ...defaultSettings().dispatch, windowMax } });
 

@@ -7,7 +7,8 @@ import type { NoticeListener, Notices } from "../../src/flow/notices.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
 import { BACKLOG_GROUP } from "../../src/model/job.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const wish = (facts: Partial<LeaseWish> = {}): LeaseWish => ({
   org: "default",

@@ -7,7 +7,8 @@ import { reviewBypass } from "../../src/flow/review.ts";
 import { AUDIT_PAGES, auditPagesOf } from "../../src/model/audit.ts";
 import { FAIL_OPEN_MAX, FAIL_OPEN_MS, type FailOpen } from "../../src/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../src/model/job.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const WISH = { scope: "*", reason: "kernel upgrade went wrong", by: "ann", forMs: 60_000 };
 const MINUTE_MS = 60_000;

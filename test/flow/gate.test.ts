@@ -3,7 +3,8 @@ import type { Flow } from "../../src/flow/flow.ts";
 import { admissionLockOf, throughGate } from "../../src/flow/gate.ts";
 import type { Labels, Metrics } from "../../src/ports/metrics.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
-import { around, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { Plant } from "./plant.ts";
 
 describe("the gate", () => {
   test("is passed at once when it is open, one at a time, and what was done behind it is answered", async () => {

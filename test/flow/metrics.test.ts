@@ -8,7 +8,8 @@ import { checkSubmission } from "../../src/jobs/submission.ts";
 import type { Labels, Metrics } from "../../src/ports/metrics.ts";
 import { retryDelay } from "../../src/retry/contract.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
-import { around, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { Plant } from "./plant.ts";
 
 /** Figures by name and labels, as they were left. */
 function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string, number> } {

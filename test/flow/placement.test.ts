@@ -3,9 +3,10 @@ import type { Flow } from "../../src/flow/flow.ts";
 import { setDraining } from "../../src/flow/pools.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
 import type { Bus } from "../../src/ports/bus.ts";
+import { around } from "../../src/sim/decorators.ts";
 import type { JobRequest, Packet, PacketBody } from "../../src/wire/packet.ts";
 import { HANDSHAKE, HEARTBEAT, SUBMIT } from "../../src/wire/subjects.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const never = () => new Promise(() => {});
 const packet = (body: PacketBody): Packet => ({ traceId: "", senderId: "test", createdAtMs: 0, body });

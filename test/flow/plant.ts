@@ -6,6 +6,7 @@ import { checkSubmission } from "../../src/jobs/submission.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Settings } from "../../src/settings.ts";
+import type { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import type { Kernel } from "../../src/sim/sim-safety.ts";
 import { simWorld } from "../../src/sim/world.ts";
@@ -38,7 +39,13 @@ export class Plant {
   }
 
   crash(name: string): void {
-    this.#processes.get(name)?.crash();
+    this.process(name).crash();
+  }
+
+  process(name: string): Process {
+    const process = this.#processes.get(name);
+    if (!process) throw new Error(`no process ${name}`);
+    return process;
   }
 
   /** Its work never asks for more time, unless the options say so: a handler that hangs is lost at its deadline. */
@@ -74,18 +81,7 @@ export class Plant {
     return found.value;
   }
 
-  readonly #processes = new Map<string, { crash(): void }>();
-}
-
-/** A port with some of its methods replaced; the others keep their own `this`. */
-export function around<T extends object>(port: T, methods: { readonly [K in keyof T]?: unknown }): T {
-  return new Proxy(port, {
-    get: (target, name) => {
-      if (name in methods) return methods[name as keyof T];
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+  readonly #processes = new Map<string, Process>();
 }
 
 export const idOf = (admitted: Admitted): string => admitted.jobId;

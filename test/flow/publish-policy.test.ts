@@ -11,9 +11,10 @@ import { compile } from "../../src/policy/compile.ts";
 import { readPolicy } from "../../src/policy/document.ts";
 import { evaluate } from "../../src/policy/evaluate.ts";
 import { builtInKernel } from "../../src/policy/kernel.ts";
+import { around } from "../../src/sim/decorators.ts";
 import type { World } from "../../src/world.ts";
 import { localSafety } from "../../src/worlds/local-safety.ts";
-import { around, Plant } from "./plant.ts";
+import { Plant } from "./plant.ts";
 
 const deciding = (decision: "allow" | "deny", version: string) =>
   `version: ${version}\nrules:\n  - {id: r-${version}, match: {topics: [a.*]}, decision: ${decision}, reason: ${version}}\n`;

@@ -5,7 +5,8 @@ import { Sweeper } from "../../src/flow/sweep.ts";
 import { RUNS, RUNS_GROUP, type Run, runsOpenOf } from "../../src/model/run.ts";
 import type { Table } from "../../src/model/table.ts";
 import { put } from "../../src/ports/store.ts";
-import { around, Plant } from "./plant.ts";
+import { around } from "../../src/sim/decorators.ts";
+import { Plant } from "./plant.ts";
 
 describe("slots are counted anew", () => {
   test("what leaked comes back, what is missing is added, and both are said", async () => {

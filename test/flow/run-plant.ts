@@ -1,5 +1,5 @@
 import type { Flow } from "../../src/flow/flow.ts";
-import { type RunWish, type StartOutcome, startRun } from "../../src/flow/start-run.ts";
+import { plainWish, type RunWish, type StartOutcome, startRun } from "../../src/flow/start-run.ts";
 import { applyWorkflow } from "../../src/flow/workflows.ts";
 import { RUNS, type Run } from "../../src/model/run.ts";
 import { Plant } from "./plant.ts";
@@ -33,16 +33,4 @@ export class RunPlant extends Plant {
   }
 }
 
-export const WISH: RunWish = {
-  org: "default",
-  workflowId: "",
-  version: null,
-  input: null,
-  labels: {},
-  priority: null,
-  idempotencyKey: null,
-  traceId: null,
-  traceparent: null,
-  submittedBy: "alice",
-  actorId: null,
-};
+export const WISH = plainWish("default", "", "alice");

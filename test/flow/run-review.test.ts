@@ -6,6 +6,7 @@ import { dryRun } from "../../src/flow/dry-run.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { lease } from "../../src/flow/lease.ts";
 import { complete } from "../../src/flow/leased.ts";
+import { timeline } from "../../src/flow/read-run.ts";
 import { removeRun } from "../../src/flow/remove-run.ts";
 import { rerun } from "../../src/flow/rerun.ts";
 import { retryLetter } from "../../src/flow/revive.ts";
@@ -15,7 +16,9 @@ import { JOBS } from "../../src/model/job.ts";
 import { RUNS } from "../../src/model/run.ts";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
 import type { Change } from "../../src/ports/store.ts";
+import { around } from "../../src/sim/decorators.ts";
 import { openRun } from "../../src/workflow/open-run.ts";
+import { auditLines } from "./audit-lines.ts";
 import { RunPlant, WISH } from "./run-plant.ts";
 
 const LARGE = "x".repeat(300_000);
@@ -49,6 +52,15 @@ describe("what is refused leaves nothing behind", () => {
     expect([...plant.bench.net.blobs.keys()]).toEqual(before);
   });
 
+  test("a start that finds the org full leaves no verdict in the audit log", async () => {
+    const { plant, flow } = await open(1);
+    await plant.apply(flow, { id: "w", steps: { a: { topic: "demo.x" } } });
+    await plant.started(flow, "w");
+    expect(await plant.start(flow, "w")).toMatchObject({ kind: "full" });
+    await plant.pass(5_000);
+    expect(await auditLines(plant, flow, "decision")).toEqual(["alice allow"]);
+  });
+
   test("of a workflow that was deleted no version can be started", async () => {
     const { plant, flow } = await open();
     await plant.apply(flow, { id: "w", steps: { a: { type: "approval" } } });
@@ -70,9 +82,36 @@ describe("what is refused leaves nothing behind", () => {
       return flow.world.store.commit(change);
     };
     const { store } = flow.world;
-    const late = { ...flow, world: { ...flow.world, store: bound(store, { commit }) } } as Flow;
+    const late = { ...flow, world: { ...flow.world, store: around(store, { commit }) } } as Flow;
     expect(await plant.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
     expect(plant.bench.net.store.load(RUNS, id)).toBeNull();
+  });
+
+  test("a run that lives again while it is removed keeps its timeline", async () => {
+    const { plant, flow } = await open();
+    await plant.worker("w1", ["demo.bad"], async () => {
+      throw new Error("no");
+    });
+    const notes = Array.from({ length: 60 }, (_, at) => [`n${at}`, { type: "notify", message: "hello" }] as const);
+    const bad = { topic: "demo.bad", retry: { max_retries: 0 } };
+    await plant.apply(flow, { id: "w", steps: { ...Object.fromEntries(notes), bad } });
+    const id = await plant.started(flow, "w");
+    await plant.pass(5_000);
+    expect(plant.runOf(id).state).toBe("FAILED");
+    let isRevived = false;
+    const commit = async (change: Change) => {
+      if (!isRevived) {
+        isRevived = true;
+        await retryLetter(flow, { org: "default", id: `${id}:bad@1`, by: "bob" });
+      }
+      return store.commit(change);
+    };
+    const { store } = flow.world;
+    const late = { ...flow, world: { ...flow.world, store: around(store, { commit }) } } as Flow;
+    const outcome = await plant.run(removeRun(late, { org: "default", runId: id, by: "bob" }));
+    expect(outcome).toMatchObject({ kind: "still_open" });
+    const { lines } = await plant.run(timeline(flow, plant.runOf(id), { limit: 1_000 }));
+    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: plant.runOf(id).lineCount }, (_, seq) => seq));
   });
 });
 
@@ -206,14 +245,3 @@ test("what a worker over HTTP put out is kept as long as its run, and those who 
   const kept = plant.bench.net.blobs.get(`res:${job.id}.${job.leaseId}`);
   expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + plant.settings.retention.runsMs);
 });
-
-/** Some methods replaced; the others are the thing's own, whose fields are private. */
-function bound<T extends object>(thing: T, replaced: Partial<T>): T {
-  return new Proxy(thing, {
-    get(target, key) {
-      if (Object.hasOwn(replaced, key)) return Reflect.get(replaced, key);
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-}

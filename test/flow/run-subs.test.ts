@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
-import { cancelRun } from "../../src/flow/control-run.ts";
+import { cancelRun, pauseRun, resumeRun } from "../../src/flow/control-run.ts";
 import { rerun } from "../../src/flow/rerun.ts";
 import { JOBS, type Job } from "../../src/model/job.ts";
 import { isRunFinal, RUNS } from "../../src/model/run.ts";
@@ -43,6 +43,28 @@ describe("sub-workflows", () => {
     const { error } = plant.runOf(id);
     expect(error?.message).toMatch(/^run .*: .*no such account/);
     expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
+  });
+
+  test("one that waits for a slot does not begin while the run above is paused, and says why", async () => {
+    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
+    const { flow } = await plant.control("c1");
+    await plant.worker("w1", ["demo.echo"], async () => "ok");
+    await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval" } } });
+    await plant.apply(flow, { id: "inner", steps: { a: worker("demo.echo") } });
+    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
+    const other = await plant.started(flow, "ask");
+    const id = await plant.started(flow, "outer");
+    await plant.pass(10_000);
+    const control = (runId: string) => ({ org: "default", runId, by: "bob", why: "wait" });
+    await plant.run(pauseRun(flow, control(id)));
+    await plant.run(cancelRun(flow, control(other)));
+    await plant.pass(120_000);
+    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    const { wait } = await plant.job(`${id}:sub@1`);
+    expect(wait?.reason).toBe(`run ${id} is paused`);
+    await plant.run(resumeRun(flow, control(id)));
+    await plant.pass(60_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "ok" } } } });
   });
 
   // Each commit of the process in turn is the last thing that it does.

@@ -6,10 +6,11 @@ import { wake } from "../../src/flow/wake.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { PARKED, PARKED_GROUP } from "../../src/model/parked.ts";
 import { type Due, put } from "../../src/ports/store.ts";
+import { around } from "../../src/sim/decorators.ts";
 import { toBase64 } from "../../src/wire/base64.ts";
 import { encodePacket } from "../../src/wire/codec.ts";
 import { RESULT } from "../../src/wire/subjects.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const base64 = toBase64(
   encodePacket({ traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "info", message: "m" } }),

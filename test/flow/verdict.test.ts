@@ -10,10 +10,11 @@ import { JOBS } from "../../src/model/job.ts";
 import { compile } from "../../src/policy/compile.ts";
 import { evaluate } from "../../src/policy/evaluate.ts";
 import type { Change } from "../../src/ports/store.ts";
+import { around } from "../../src/sim/decorators.ts";
 import { DLQ } from "../../src/wire/subjects.ts";
 import { policy } from "../policy/samples.ts";
 import { auditLines } from "./audit-lines.ts";
-import { around, idOf, Plant } from "./plant.ts";
+import { idOf, Plant } from "./plant.ts";
 
 const ask = { effect: "require_approval", ruleId: "r", reason: "a human must look", snapshot: "s1" } as const;
 

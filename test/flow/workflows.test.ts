@@ -15,8 +15,9 @@ import {
   workflowsOf,
 } from "../../src/model/workflow.ts";
 import { put, type Versioned } from "../../src/ports/store.ts";
+import { around } from "../../src/sim/decorators.ts";
 import type { Plan } from "../../src/workflow/plan.ts";
-import { around, Plant } from "./plant.ts";
+import { Plant } from "./plant.ts";
 
 const ORG = "acme";
 const documentOf = (topic: string, id = "w") => ({ id, name: "N", steps: { a: { topic } } });

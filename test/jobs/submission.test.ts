@@ -31,8 +31,8 @@ describe("a submission", () => {
   });
 });
 
-test("nobody but the control plane can say that a job went out unchecked", () => {
-  for (const label of ["safety_bypassed", "safety_bypass_reason"]) {
+test("nobody but the control plane can say that a job went out unchecked, or is a step of a run", () => {
+  for (const label of ["safety_bypassed", "safety_bypass_reason", "workflow_id", "run_id", "step_id"]) {
     const checked = checkSubmission({ topic: "a", labels: { [label]: "false" } });
     expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining(label)] });
   }

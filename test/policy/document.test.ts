@@ -92,3 +92,10 @@ describe("a policy file", () => {
     expect(problemsOf(" ".repeat(4 * 1024 * 1024 + 1))[0]).toMatch(/^policy\.yaml: longer than 4194304 characters/);
   });
 });
+
+test("many keys are quickly compared, and one that is written twice is found among them", { timeout: 30_000 }, () => {
+  const keys = Array.from({ length: 20_000 }, (_, at) => `      k${at}: v\n`).join("");
+  const text = `rules:\n  - id: a\n    match:\n     labels:\n${keys}`;
+  expect(problemsOf(`${text}      k7: w\n`)).toEqual(["policy.yaml:20005: `k7` is written twice"]);
+  expect(problemsOf(text)).toContainEqual(expect.stringContaining("`labels` is a map"));
+});

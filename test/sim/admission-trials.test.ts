@@ -11,11 +11,11 @@ import { JOBS } from "../../src/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/model/run.ts";
 import { builtInKernel } from "../../src/policy/kernel.ts";
 import type { Change } from "../../src/ports/store.ts";
+import { around } from "../../src/sim/decorators.ts";
 import type { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import { simWorld } from "../../src/sim/world.ts";
 import type { World } from "../../src/world.ts";
-import { around } from "../flow/plant.ts";
 import { WISH } from "../flow/run-plant.ts";
 import { type Bench, openBench } from "./harness.ts";
 

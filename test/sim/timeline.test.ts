@@ -32,6 +32,32 @@ describe("timeline", () => {
     expect([seen, timeline.events]).toEqual([[], 1]);
   });
 
+  it("keeps the order of what is left when most of what was asked for is cancelled, before or meanwhile", async () => {
+    const timeline = new Timeline();
+    const seen: number[] = [];
+    const kept: number[] = [];
+    const cancels: (() => void)[] = [];
+    for (let index = 0; index < 6_000; index += 1) {
+      const delayMs = 1 + ((index * 7_919) % 977);
+      if (index % 3 === 0) cancels.push(timeline.afterQuiet(delayMs, () => seen.push(-1)));
+      else if (index % 3 === 1) cancels.push(timeline.after(delayMs, () => seen.push(-1)));
+      else {
+        kept.push(delayMs);
+        timeline.after(delayMs, () => seen.push(delayMs));
+      }
+    }
+    const cancelAll = (some: readonly (() => void)[]): void => {
+      for (const cancel of some) cancel();
+    };
+    // To cancel twice changes nothing.
+    cancelAll(cancels.slice(2_000));
+    cancelAll(cancels.slice(2_000));
+    timeline.post(0, () => cancelAll(cancels));
+    await timeline.runUntil(1_000);
+    expect(seen).toEqual(kept.toSorted((a, b) => a - b));
+    expect(timeline.events).toBe(2_001);
+  });
+
   it("drains every microtask before the next event, however long the chain", async () => {
     const timeline = new Timeline();
     const seen: string[] = [];

@@ -2,21 +2,22 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { StartOutcome } from "../../src/flow/start-run.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
-import { Starter } from "./admission-starter.ts";
 import { bundle } from "./bundle.ts";
+import { Child } from "./child.ts";
+import type { AdmissionCommand } from "./fixtures/admission-process.ts";
 
 /** Admission between real processes, on a real Redis: the limit is 2, and what is started stays open. */
 describe.each(["atomic", "polled"] as const)("four processes at one gate on redis, %s", (strategy) => {
   let server: RunningServer;
   let script: string;
-  let four: Starter[];
+  let four: Child<AdmissionCommand>[];
 
   beforeAll(async () => {
     script = await bundle("admission-process.ts");
   });
   beforeEach(async () => {
     server = await startRedis();
-    four = Array.from({ length: 4 }, () => new Starter(script, server.url));
+    four = Array.from({ length: 4 }, () => new Child<AdmissionCommand>(script, server.url));
     for (const child of four) await child.answer("ready");
     expect(await four[0]!.ask({ do: "apply", document: ASK }, "applied")).toBe("applied");
   });
@@ -59,7 +60,7 @@ describe.each(["atomic", "polled"] as const)("four processes at one gate on redi
 
   it("kill -9 in the midst of starts leaves no slot and no key without a run", async () => {
     const keys = Array.from({ length: 100 }, (_, at) => `k${at % 10}`);
-    const [doomed, ...others] = four as [Starter, ...Starter[]];
+    const [doomed, ...others] = four as [Child<AdmissionCommand>, ...Child<AdmissionCommand>[]];
     doomed.tell({ do: "start", strategy, limit: 2, keys });
     const starting = others.map((child) =>
       child.ask<StartOutcome[]>({ do: "start", strategy, limit: 2, keys }, "outcomes"),

@@ -1,16 +1,15 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { bundle } from "./bundle.ts";
+import { Child } from "./child.ts";
 import type { Span } from "./fixtures/redis-lock-process.ts";
 
 /** Locks between real processes that die, or stand still, without a word. */
 describe("locks on redis, between processes", () => {
   let server: RunningServer;
   let script: string;
-  const children: Contender[] = [];
+  const children: Child<object>[] = [];
 
   beforeAll(async () => {
     script = await bundle("redis-lock-process.ts");
@@ -23,8 +22,8 @@ describe("locks on redis, between processes", () => {
     await server.stop();
   });
 
-  const start = async (): Promise<Contender> => {
-    const child = new Contender(script, server.url);
+  const start = async (): Promise<Child<object>> => {
+    const child = new Child(script, server.url);
     children.push(child);
     await child.answer("ready");
     return child;
@@ -113,52 +112,3 @@ describe("locks on redis, between processes", () => {
 });
 
 const KEY = "cordum:wf:run:lock:hot";
-
-/** A child process and what it has said. */
-class Contender {
-  readonly #child: ChildProcess;
-  readonly #exited: Promise<unknown>;
-  readonly #said: Record<string, unknown>[] = [];
-  #waiters: (() => void)[] = [];
-  #end: Error | null = null;
-
-  constructor(script: string, url: string) {
-    this.#child = spawn(process.execPath, [script, url], { stdio: ["pipe", "pipe", "inherit"] });
-    this.#exited = new Promise((resolve) => this.#child.once("exit", resolve));
-    createInterface({ input: this.#child.stdout! }).on("line", (line) => {
-      this.#said.push(JSON.parse(line) as Record<string, unknown>);
-      this.#wake();
-    });
-    void this.#exited.then((code) => {
-      this.#end = new Error(`the process has ended: ${String(code)}`);
-      this.#wake();
-    });
-  }
-
-  tell(command: object): void {
-    this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
-  }
-
-  /** Waits for an answer of this name, and takes it away. */
-  async answer<T = unknown>(name: string): Promise<T> {
-    for (;;) {
-      const at = this.#said.findIndex((said) => name in said);
-      if (at !== -1) return this.#said.splice(at, 1)[0]![name] as T;
-      if (this.#end !== null) throw this.#end;
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    }
-  }
-
-  signal(signal: NodeJS.Signals): void {
-    this.#child.kill(signal);
-  }
-
-  async kill(): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#exited;
-  }
-
-  #wake(): void {
-    for (const resolve of this.#waiters.splice(0)) resolve();
-  }
-}

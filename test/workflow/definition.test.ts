@@ -143,11 +143,7 @@ describe("a definition as text", () => {
     ],
     ["a key twice", "id: w\nsteps:\n  a: {topic: x, topic: y}", "w.yaml:3:17: `topic` is written twice"],
     ["a step twice", "id: w\nsteps:\n  a: {topic: x}\n  a: {topic: y}", "w.yaml:4:3: `a` is written twice"],
-    [
-      "two documents",
-      "id: w\n---\nid: v",
-      "w.yaml:2:1: a second document begins here; give each workflow a file of its own",
-    ],
+    ["two documents", "id: w\n---\nid: v", "w.yaml:2:1: a second document begins here; give each a file of its own"],
     [
       "what JSON cannot say",
       "id: w\nsteps: {a: {type: transform, input: .nan}}",

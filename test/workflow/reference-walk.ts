@@ -55,7 +55,7 @@ class Walker {
     this.#case = case_;
     this.#plan = plan;
     this.#engine = engine;
-    for (const { id } of case_.workflow.steps) this.#values.addChildren(id, []);
+    for (const { id } of case_.workflow.steps) this.#values.addChildren(id, { value: [], bytes: 0 });
   }
 
   walk(): void {

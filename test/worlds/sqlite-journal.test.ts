@@ -87,7 +87,9 @@ describe("the journal", () => {
       await writeDurably(...write);
     });
     journal.append("lost");
-    const [first, second] = [journal.safe(), (journal.append("behind it"), journal.safe())];
+    const first = journal.safe();
+    journal.append("behind it");
+    const second = journal.safe();
     await expect(first).rejects.toThrow("disk");
     await expect(second).rejects.toThrow("journal");
     await expect(journal.safe()).rejects.toThrow("journal");

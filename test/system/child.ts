@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import type { AdmissionCommand } from "./fixtures/admission-process.ts";
 
-/** A child process that starts runs, and what it has said. Its answers come in the order of the commands. */
-export class Starter {
+/** A child process that is told what to do, a line each, and what it has said; what it says has a name. */
+export class Child<Command extends object> {
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
   readonly #said: Record<string, unknown>[] = [];
-  #wake = (): void => {};
+  #waiters: (() => void)[] = [];
   #end: Error | null = null;
 
   constructor(script: string, url: string) {
@@ -23,27 +22,35 @@ export class Starter {
     });
   }
 
-  tell(command: AdmissionCommand): void {
+  tell(command: Command): void {
     this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
   }
 
+  /** Waits for an answer of this name, and takes it away. */
   async answer<T = unknown>(name: string): Promise<T> {
     for (;;) {
-      const said = this.#said.shift();
-      if (said && !(name in said)) throw new Error(`\`${name}\` was expected, not ${JSON.stringify(said)}`);
-      if (said) return said[name] as T;
-      if (this.#end) throw this.#end;
-      await new Promise<void>((resolve) => (this.#wake = resolve));
+      const at = this.#said.findIndex((said) => name in said);
+      if (at !== -1) return this.#said.splice(at, 1)[0]![name] as T;
+      if (this.#end !== null) throw this.#end;
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
   }
 
-  ask<T = unknown>(command: AdmissionCommand, name: string): Promise<T> {
+  ask<T = unknown>(command: Command, name: string): Promise<T> {
     this.tell(command);
     return this.answer<T>(name);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
   }
 
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#exited;
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }

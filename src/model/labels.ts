@@ -1,0 +1,11 @@
+/**
+ * Labels that the control plane alone writes. What they say is believed, by policies and people: a client that writes them
+ * would pass off its job as a step of somebody's run, or as sent out unchecked.
+ */
+export const OUR_LABELS: readonly string[] = [
+  "workflow_id",
+  "run_id",
+  "step_id",
+  "safety_bypassed",
+  "safety_bypass_reason",
+];
