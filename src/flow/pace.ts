@@ -60,7 +60,11 @@ export class Pace {
   #hasOthers(asking: string, nowMs: number, withinMs: number): boolean {
     const last = this.#last.about === asking ? this.#before : this.#last;
     if (last.atMs + withinMs > nowMs && !this.#isWide(last.about, nowMs)) return true;
-    for (const about of this.#open.keys()) if (about !== asking && !this.#isWide(about, nowMs)) return true;
+    let looks = 0;
+    for (const about of this.#open.keys()) {
+      if (about !== asking && !this.#isWide(about, nowMs)) return true;
+      if (++looks === LOOKS_MAX) return false;
+    }
     return false;
   }
 
@@ -105,3 +109,5 @@ const WIDE_MS = 1_000;
 const MOMENT_MS = 10;
 const LATELY_MS = 250;
 const WIDE_MAX = 2_048;
+/** Among very many wide ones nobody looks for the one who is not: who came last is seen anyway. */
+const LOOKS_MAX = 32;

@@ -29,7 +29,7 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(cases)) {
   rows.push(rowOf(name, report));
   const { lost, twice, unmarked, afterLease, meanwhile, spread } = report;
   const wrong = [...lost, ...twice, ...unmarked, ...afterLease].length;
-  const isHerd = name === "default" && spread.peakToMean > OVER_CHANCE_MAX * chanceOf(report);
+  const isHerd = name === "default" && spread.peakToMean > OVER_CHANCE_MAX * spread.poisson;
   if (wrong > 0 || isHerd || (options.leaseMs === undefined && meanwhile > 0)) failures++;
 }
 const head = ["case", "jobs", "meanwhile", "unmarked", "after lease", "lost", "twice"];
@@ -46,12 +46,7 @@ function rowOf(name: string, report: OutageReport): string[] {
   const counts = [jobs, meanwhile, unmarked.length, afterLease.length, lost.length, twice.length, spread.arrivals];
   const { binMs, peak, peakToMean, poisson } = spread;
   const figures = [binMs.toFixed(0), String(peak), ...[peakToMean, poisson, report.chance.peakToMean].map(short)];
-  return [name, ...counts.map(String), ...figures, short(peakToMean / chanceOf(report))];
-}
-
-/** What chance makes of it: in theory, or on this machine where that is more. */
-function chanceOf({ spread, chance }: OutageReport): number {
-  return Math.max(spread.poisson, chance.peakToMean);
+  return [name, ...counts.map(String), ...figures, short(peakToMean / poisson)];
 }
 
 function short(figure: number): string {
