@@ -1,5 +1,5 @@
 /**
- * `cordum lab … --live`: the rows of an experiment with real processes, one row after the other.
+ * `--live` of an experiment: the rows of an experiment with real processes, one row after the other.
  *
  * 1. It ends by itself: a row has `--live-seconds`, and a little more for its processes to say what they saw.
  * 2. Whatever happens, also Ctrl-C, the processes of a row are gone and its space is swept before anything else is done.

@@ -74,4 +74,4 @@ test("no command is without a transcript", () => {
 });
 
 /** These have tests of their own. */
-const RUN_LONG = ["up", "sim"];
+const RUN_LONG = ["up", "sim", "lab chapter"];
