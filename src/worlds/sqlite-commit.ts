@@ -28,6 +28,9 @@ export class Commits implements Participant {
   readonly #sent = new Set<string>();
   /** Versions in the tables of records that were written not long ago: most are written again soon, and nobody else writes. */
   readonly #versions = new Map<string, number>();
+  /** The largest id that a table has: what is new mostly has a larger one, and need not be looked for. */
+  readonly #largest = new Map<string, string>();
+  readonly #selectLargest: Statement;
   readonly #selectVersion: Statement;
   readonly #selectFence: Statement;
   readonly #countEntries: Statement;
@@ -40,6 +43,7 @@ export class Commits implements Participant {
     this.#counters = counters;
     this.#claims = claims;
     this.#tables = new FoldedRows(db);
+    this.#selectLargest = db.prepare("select max(id) as id from records where tbl = ?");
     this.#selectVersion = db.prepare("select version from records where tbl = ? and id = ?");
     this.#selectFence = db.prepare("select fence from fences where tbl = ? and id = ?");
     this.#countEntries = db.prepare("select count(*) as size from lists where tbl = ? and name = ?");
@@ -136,7 +140,10 @@ export class Commits implements Participant {
 
   folded(): void {
     if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
-    for (const [key, { version }] of this.#rows) this.#versions.set(key, version);
+    for (const [key, { table, id, version }] of this.#rows) {
+      this.#versions.set(key, version);
+      if (id > this.#largestId(table)) this.#largest.set(table, id);
+    }
     this.#rows.clear();
     this.#fences.clear();
     this.#outbox.clear();
@@ -221,7 +228,17 @@ export class Commits implements Participant {
     const key = keyOf(table, id);
     const known = this.#rows.get(key)?.version ?? this.#versions.get(key);
     if (known !== undefined) return known;
+    if (id > this.#largestId(table)) return 0;
     return (this.#selectVersion.get(table, id) as { version: number } | undefined)?.version ?? 0;
+  }
+
+  #largestId(table: string): string {
+    let largest = this.#largest.get(table);
+    if (largest === undefined) {
+      largest = (this.#selectLargest.get(table) as { id: string | null }).id ?? "";
+      this.#largest.set(table, largest);
+    }
+    return largest;
   }
 
   #fenceOf(table: string, id: string): number {

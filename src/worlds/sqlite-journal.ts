@@ -3,6 +3,7 @@ import {
   constants,
   existsSync,
   fdatasync,
+  fdatasyncSync,
   fstatSync,
   fsyncSync,
   openSync,
@@ -17,7 +18,7 @@ import { syncPath } from "./sync-path.ts";
  * The journal of a data directory: what was committed and is not in the tables yet.
  *
  * 1. An entry is a text. `safe` resolves when all entries so far are on disk; what comes while the disk is busy goes there
- *    together, in one write. The thread does not wait for the disk.
+ *    together, in one write. Unless it is next to nothing, the thread does not wait for the disk.
  * 2. Entries belong to an epoch, a number that the tables know. Once the tables have taken in all of them, they name the next
  *    epoch in the same transaction, and the journal starts again at its beginning: what is left of earlier epochs means
  *    nothing any more.
@@ -152,6 +153,11 @@ export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<vo
 
 export async function writeDurably(fd: number, bytes: Buffer, at: number): Promise<void> {
   writeWhole(fd, bytes, at);
+  if (bytes.length <= SMALL_BYTES) {
+    // Hardly anybody else is here: asking another thread to wait takes longer than waiting.
+    fdatasyncSync(fd);
+    return;
+  }
   await new Promise<void>((resolve, reject) => {
     fdatasync(fd, (error) => (error ? reject(error) : resolve()));
   });
@@ -174,5 +180,6 @@ function writeWhole(fd: number, bytes: Buffer, at: number): void {
 
 const BROKEN = "the journal could not be written";
 const NOTHING_TO_DO = Promise.resolve();
+const SMALL_BYTES = 8_192;
 const HEAD_BYTES = 14;
 const JOURNAL_BYTES = 4 * 1_024 * 1_024;
