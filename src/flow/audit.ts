@@ -18,6 +18,7 @@ import {
 } from "../model/audit.ts";
 import type { Job } from "../model/job.ts";
 import { isSecretName, REDACTED, redactText } from "../model/redact.ts";
+import type { Run } from "../model/run.ts";
 import { type Put, put, type Versioned } from "../ports/store.ts";
 import type { World } from "../world.ts";
 import { apply } from "./apply.ts";
@@ -73,6 +74,11 @@ export function decisionLine({ id, org, topic, safety, submittedBy }: Job): Audi
 /** The job that was decided on was not made: it is one that was there before. */
 export function repeatedLine({ id, org, submittedBy }: Job, known: string): AuditLine {
   return { org, kind: "decision", who: submittedBy ?? "unknown", what: "repeated", facts: { job: id, known } };
+}
+
+/** The run whose first jobs were decided on was not made, and neither were they. */
+export function notStartedLine({ id, org, submittedBy }: Run, why: string): AuditLine {
+  return { org, kind: "decision", who: submittedBy ?? "unknown", what: "not_started", facts: { run: id, why } };
 }
 
 /** Moves what waits into the chains of all orgs; how many lines were moved. */
@@ -246,7 +252,7 @@ const ORGS_MAX = 10_000;
 const ORGS_AT_ONCE = 64;
 const ROUNDS_MAX = 1_000;
 /** Records in one commit (few enough that nobody else waits long for it), lines in one commit, lines in one record. */
-const RECORDS_MAX = 16;
+const RECORDS_MAX = 64;
 const CHAINED_MAX = 1_000;
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;

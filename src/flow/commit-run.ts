@@ -19,7 +19,7 @@ import { guardsOf } from "./room.ts";
  * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
  * run, the jobs that come next, those that are stopped.
  *
- * 1. The verdicts on the first jobs of a run stand in the audit log by that commit: of a run that is refused there are none.
+ * 1. The verdicts on the jobs that come next stand in the audit log; of a run that is refused it is said that it was not made.
  * 2. Jobs that may go are sent at once where there is room, like any other job (see `place.ts`); else they join the
  *    backlog, in the same commit.
  * 3. What can only be done afterwards (telling workers, people, another run) is repaired by the sweeper if this process
@@ -51,7 +51,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
     put(RUNS, run.id, before, run),
     ...ends.map(({ found, next }) => put(JOBS, found.id, found, next)),
     ...stopped.map(({ found, next }) => put(JOBS, found.id, found, next)),
-    ...verdictsOn(flow, before, decided.made.filter(isJudged)),
+    ...verdictsOn(flow, change, decided.made.filter(isJudged)),
     ...letters.map((letter) => put(DEAD_LETTERS, letter.id, null, letter)),
     ...decided.pages.map((lines) =>
       put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }),
@@ -104,9 +104,12 @@ function sendsOf(flow: Flow, ends: readonly Ended[], made: readonly Job[]): read
   return sends;
 }
 
-/** Later steps are too many for a record of the audit log each: their lines are written beside the commit. */
-function verdictsOn(flow: Flow, before: Versioned<Run> | null, judged: readonly Job[]): readonly Put[] {
-  if (before === null) return auditedVerdicts(flow, judged);
+/**
+ * A sub-run asks for its slot again and again, so its verdicts stand in the commit that makes it. All others are too many for
+ * a record of the audit log each: their lines are written beside the commit.
+ */
+function verdictsOn(flow: Flow, { before, decided }: RunChange, judged: readonly Job[]): readonly Put[] {
+  if (before === null && decided.run.parent !== undefined) return auditedVerdicts(flow, judged);
   for (const job of judged) noteAudit(flow, decisionLine(job));
   return [];
 }

@@ -3,6 +3,7 @@ import type { Guard, Put } from "../ports/store.ts";
 import type { Settings } from "../settings.ts";
 import { inputKey } from "../wire/pointer.ts";
 import type { Plan } from "../workflow/plan.ts";
+import { noteAudit, notStartedLine } from "./audit.ts";
 import { commitRun } from "./commit-run.ts";
 import { type Decided, decideRun } from "./decide-run.ts";
 import type { Flow } from "./flow.ts";
@@ -28,10 +29,10 @@ export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: rea
       if (decided.hasMore) goOn(flow, decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
-      discard(flow, decided);
+      discard(flow, decided, "another start was faster");
       return { kind: "stale", table: committed.table };
     case "refused":
-      discard(flow, decided);
+      discard(flow, decided, "all slots are taken");
       if (committed.guard === slot) return { kind: "full", current: committed.value, limit: slot.max };
       return { kind: "stale", table: RUNS.name };
     default:
@@ -40,7 +41,8 @@ export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: rea
 }
 
 /** What was kept for a run that was not made: nobody will ever point at it, and who is refused comes again and again. */
-function discard(flow: Flow, { run, made }: Decided): void {
+function discard(flow: Flow, { run, made }: Decided, why: string): void {
+  if (run.parent === undefined && made.length > 0) noteAudit(flow, notStartedLine(run, why));
   const keys = new Set(keysOf(run));
   for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   const gone = Promise.all([...keys].map((key) => flow.world.blobs.delete(key))).catch((error: unknown) =>

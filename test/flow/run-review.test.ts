@@ -52,13 +52,13 @@ describe("what is refused leaves nothing behind", () => {
     expect([...plant.bench.net.blobs.keys()]).toEqual(before);
   });
 
-  test("a start that finds the org full leaves no verdict in the audit log", async () => {
+  test("of a start that finds the org full the audit log says that nothing came of its verdict", async () => {
     const { plant, flow } = await open(1);
     await plant.apply(flow, { id: "w", steps: { a: { topic: "demo.x" } } });
     await plant.started(flow, "w");
     expect(await plant.start(flow, "w")).toMatchObject({ kind: "full" });
     await plant.pass(5_000);
-    expect(await auditLines(plant, flow, "decision")).toEqual(["alice allow"]);
+    expect(await auditLines(plant, flow, "decision")).toEqual(["alice allow", "alice allow", "alice not_started"]);
   });
 
   test("of a workflow that was deleted no version can be started", async () => {
