@@ -64,6 +64,8 @@ class Scene {
   #latencies: number[] = [];
   #bad = 0;
   #failedStarts = 0;
+  /** Calls that have not returned yet. */
+  #starting = 0;
   #onDrained: () => void = () => {};
 
   /** Latencies of the runs that are started from here to the next call; complete when all have ended. */
@@ -74,6 +76,7 @@ class Scene {
 
   async start(begin: () => Promise<string>): Promise<void> {
     const open = { atMs: performance.now(), latencies: this.#latencies };
+    this.#starting++;
     try {
       const runId = await begin();
       this.#begun.set(runId, open);
@@ -81,6 +84,9 @@ class Scene {
     } catch (error) {
       this.#failedStarts++;
       process.stderr.write(`a run could not be started: ${error instanceof Error ? error.message : error}\n`);
+    } finally {
+      this.#starting--;
+      this.#lookAround();
     }
   }
 
@@ -101,9 +107,9 @@ class Scene {
   };
 
   drained(): Promise<void> {
-    if (this.#begun.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onDrained = resolve;
+      this.#lookAround();
     });
   }
 
@@ -120,7 +126,11 @@ class Scene {
     const open = this.#begun.get(runId);
     this.#begun.delete(runId);
     if (open) open.latencies.push(performance.now() - open.atMs);
-    if (this.#begun.size === 0) this.#onDrained();
+    this.#lookAround();
+  }
+
+  #lookAround(): void {
+    if (this.#begun.size === 0 && this.#starting === 0) this.#onDrained();
   }
 }
 
