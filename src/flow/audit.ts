@@ -252,7 +252,7 @@ const ORGS_MAX = 10_000;
 const ORGS_AT_ONCE = 64;
 const ROUNDS_MAX = 1_000;
 /** Records in one commit (few enough that nobody else waits long for it), lines in one commit, lines in one record. */
-const RECORDS_MAX = 64;
+const RECORDS_MAX = 24;
 const CHAINED_MAX = 1_000;
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;
