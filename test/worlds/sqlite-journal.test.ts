@@ -221,6 +221,20 @@ describe("a store with a journal in front of its tables", () => {
     expect(await idsOf(again.kit, "new")).toEqual(["a", "b"]);
   });
 
+  it("a record is found after a restart, in whatever script its id is written", async () => {
+    const ids = ["a", "z", "\u{fffd}", "\u{1f600}", "\u{e000}"];
+    const first = await openKit();
+    for (const id of ids) await first.kit.set(id, doc(id, "new"));
+    await directory.crash();
+    // The first boot takes the journal in and remembers what it wrote; the second has to ask the tables.
+    await openKit();
+    await directory.crash();
+    const { kit } = await openKit();
+    for (const id of ids) {
+      expect(await kit.commit([put(DOCS, id, null, doc("again", "new"))]), id).toMatchObject({ kind: "stale" });
+    }
+  });
+
   it("a copy has what only the journal had, and the original goes on", async () => {
     const { kit } = await openKit();
     await kit.set("a", doc("1", "new"));
