@@ -1,7 +1,7 @@
-// npm run outage -- [--jobs N] [--seconds N] [default|founding|lease]...
+// npm run outage -- [--jobs N] [--seconds N] [--times N] [default|founding|lease]...
 // Kills the safety kernel with SIGKILL while jobs wait for it, brings it back, and checks that nothing went meanwhile and
 // nothing is lost; shows how evenly the checks come back, beside a stream of chance of the same rate and beside the founding
-// policy. `npm test` does a small one; this is the full size.
+// policy; the default policy several times. `npm test` does a small one; this is the full size.
 
 import { runWithServers } from "./with-servers.mjs";
 

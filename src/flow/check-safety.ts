@@ -11,6 +11,7 @@ import { askKernel, refusal } from "./breaker.ts";
 import { decide } from "./decide.ts";
 import { leaseFor } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
+import { inTurn } from "./in-turn.ts";
 import { place } from "./place.ts";
 import { leaseGuard } from "./room.ts";
 import { remind } from "./wake.ts";
@@ -21,7 +22,7 @@ import { withLock } from "./with-lock.ts";
  *
  * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
  *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them. What this
- *    process or the store held up for a moment is spread again, by as much (`retry/rhythm.ts`).
+ *    process or the store held up for a moment is spread again, by as much (`retry/put-off.ts`).
  * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
  * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
  * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
@@ -51,7 +52,7 @@ async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<vo
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(flow, found.value);
   // Under the lock: a store that was slow to give it gathers them as well.
-  if (!kept && found.value.wait) await flow.safety.turns.wait(flow.world, found.value.wait.untilMs);
+  if (!kept && found.value.wait) await inTurn(flow.world, found.value.wait.untilMs);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
     : await askKernel(flow, policyRequestOf(found.value));

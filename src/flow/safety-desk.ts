@@ -1,7 +1,6 @@
 import type { FailOpen } from "../model/fail-open.ts";
 import type { Decision } from "../policy/decision.ts";
 import { type Breaker, CLOSED } from "../retry/breaker.ts";
-import { Turns } from "./in-turn.ts";
 
 /**
  * What one process remembers about the safety kernel: its copies of the breaker and of the open leases, and the verdicts
@@ -19,9 +18,6 @@ export class SafetyDesk {
   claiming = 0;
   /** The others that fail meanwhile need not open it as well. */
   opening = false;
-
-  /** Of the checks that come back. */
-  readonly turns = new Turns();
 
   /** Leases that are open in the store, as far as this process knows. */
   leases: readonly FailOpen[] = [];

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { admit } from "../../src/flow/admit.ts";
-import { Turns } from "../../src/flow/in-turn.ts";
+import { inTurn } from "../../src/flow/in-turn.ts";
 import { Sweeper } from "../../src/flow/sweep.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
-import { BEHIND_MS_MAX } from "../../src/retry/rhythm.ts";
+import { PUT_OFF } from "../../src/retry/put-off.ts";
 import { around } from "../../src/sim/decorators.ts";
 import { openBench } from "../sim/harness.ts";
 import { Plant } from "./plant.ts";
@@ -15,12 +15,11 @@ import { Plant } from "./plant.ts";
 async function play(dueAfterMs: readonly number[], halts: readonly { fromMs: number; lastsMs: number }[]) {
   const bench = openBench();
   const { process, world } = bench.enter("p");
-  const turns = new Turns();
   const startMs = world.clock.now();
   const went: { dueMs: number; atMs: number }[] = [];
   for (const dueMs of dueAfterMs) {
     world.clock.after(dueMs, () => {
-      void turns.wait(world, startMs + dueMs).then(() => went.push({ dueMs, atMs: world.clock.now() - startMs }));
+      void inTurn(world, startMs + dueMs).then(() => went.push({ dueMs, atMs: world.clock.now() - startMs }));
     });
   }
   for (const { fromMs, lastsMs } of halts) {
@@ -46,56 +45,58 @@ describe("those that were to come each at a time of its own", () => {
     for (const { dueMs, atMs } of await play([...every(1, 500), ...every(0, 50)], [])) expect(atMs).toBe(dueMs);
   });
 
-  test("keep their distances when the process stood still, and are in time again soon", async () => {
+  test("are spread when the process stood still, and those after them are in time", async () => {
     const went = await play(every(3, 1_000), [{ fromMs: 100, lastsMs: 200 }]);
     expect(went).toHaveLength(1_000);
     // Seven within 20 ms were meant; all at once they would be 67.
     const times = went.map(({ atMs }) => atMs);
     expect(densest(times, 20)).toBeLessThanOrEqual(12);
-    expect(went.filter(({ dueMs, atMs }) => dueMs > 2_000 && atMs > dueMs + 5)).toEqual([]);
+    expect(went.filter(({ dueMs, atMs }) => dueMs > 300 && atMs > dueMs)).toEqual([]);
   });
 
   test("are held up by nobody who is late by himself", async () => {
     const bench = openBench();
     const { world } = bench.enter("p");
-    const turns = new Turns();
     let went = 0;
     const pass = async (lateMs: number) => {
-      void turns.wait(world, world.clock.now() - lateMs).then(() => went++);
+      void inTurn(world, world.clock.now() - lateMs).then(() => went++);
       await bench.pass(5);
     };
     for (let count = 0; count < 200; count++) await pass(0);
-    await pass(BEHIND_MS_MAX - 1);
+    await pass(499);
     await pass(0);
     await pass(0);
-    await bench.pass(10);
+    expect(went).toBe(202);
+    await bench.pass(PUT_OFF.withinMs);
     expect(went).toBe(203);
   });
 
   test("are scattered when they come so late that a process must have died", async () => {
     const bench = openBench();
     const { world } = bench.enter("p");
-    const turns = new Turns();
     const dueMs = world.clock.now();
     await bench.pass(5_000);
     const times: number[] = [];
-    for (let count = 0; count < 200; count++) void turns.wait(world, dueMs).then(() => times.push(world.clock.now()));
-    await bench.pass(1_001);
+    for (let count = 0; count < 200; count++) void inTurn(world, dueMs).then(() => times.push(world.clock.now()));
+    await bench.pass(PUT_OFF.withinMs + 1);
     expect(times).toHaveLength(200);
     expect(densest(times, 20)).toBeLessThanOrEqual(14);
   });
 
-  test("are put off no more than once, by a process that cannot keep up", async () => {
+  test("are put off no more than a few times, by a process that cannot keep up", async () => {
     const bench = openBench();
     const { process, world } = bench.enter("p");
-    const turns = new Turns();
     const dueMs = world.clock.now() - 5_000;
     let went = 0;
-    for (let count = 0; count < 100; count++) void turns.wait(world, dueMs).then(() => went++);
-    process.pause();
-    await bench.pass(5_000);
-    process.resume();
-    await bench.pass(600);
+    for (let count = 0; count < 100; count++) void inTurn(world, dueMs).then(() => went++);
+    for (let count = 0; count < PUT_OFF.timesMax; count++) {
+      await bench.pass(10);
+      expect(went).toBeLessThan(50);
+      process.pause();
+      await bench.pass(5_000);
+      process.resume();
+    }
+    await bench.pass(10);
     expect(went).toBe(100);
   });
 
@@ -111,7 +112,9 @@ describe("those that were to come each at a time of its own", () => {
           const haltedMs = halts.reduce((sum, { lastsMs }) => sum + lastsMs, 0);
           for (const { dueMs, atMs } of went) {
             expect(atMs).toBeGreaterThanOrEqual(dueMs);
-            expect(atMs).toBeLessThanOrEqual(dueMs + haltedMs + (haltedMs > BEHIND_MS_MAX ? 1_000 : 10));
+            expect(atMs).toBeLessThanOrEqual(
+              dueMs + haltedMs + (halts.length > 0 ? PUT_OFF.timesMax * PUT_OFF.withinMs : 0),
+            );
           }
         },
       ),

@@ -4,7 +4,7 @@
  * 1. Closed, which is the default: nothing is worked on meanwhile, everything is afterwards.
  * 2. Under a lease: what is worked on meanwhile carries the mark; what came after the lease had ended waits.
  */
-import { rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { defaultSettings } from "../../src/config.ts";
 import { openFailOpen } from "../../src/flow/fail-open.ts";
@@ -47,31 +47,22 @@ export interface OutageReport {
   readonly twice: readonly string[];
   /** Of the checks that came to the kernel once it was back. */
   readonly spread: Spread;
-  /** Of a Poisson stream, on the same way to another such kernel, at the same time: a busy machine bunches both. */
-  readonly chance: Spread;
+  /** How long meanwhile the host let this machine stand still, over all cores: what came then came at once after it. */
+  readonly stolenMs: number;
 }
 
 export async function outage(options: OutageOptions): Promise<OutageReport> {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
-  const [program, ...scripts] = await Promise.all([
-    Program.build(),
-    bundle("kernel-process.ts"),
-    bundle("chance-process.ts"),
-  ]);
-  const [kernelScript = "", chanceScript = ""] = scripts;
-  const [port, chancePort] = await Promise.all([freePort(), freePort()]);
-  const kernel = new Telling([kernelScript, String(port)]);
-  const chance = new Telling([kernelScript, String(chancePort)]);
-  // About as many a second as the jobs that come back after a minute with the default policy.
-  const stream = new Telling([chanceScript, `127.0.0.1:${chancePort}`, String(options.jobs / 20)]);
+  const [program, script, port] = await Promise.all([Program.build(), bundle("kernel-process.ts"), freePort()]);
+  const kernel = new Telling([script, String(port)]);
   try {
     await kernel.start();
     const door = await startParts(program, { nats, redis, options }, `127.0.0.1:${port}`);
-    return await new Experiment({ nats, redis, kernel, chance, stream, door, options }).run();
+    return await new Experiment({ nats, redis, kernel, door, options }).run();
   } finally {
-    await Promise.all([kernel.kill(), chance.kill(), stream.kill()]);
+    await kernel.kill();
     await program.remove();
-    for (const script of scripts) rmSync(dirname(script), { recursive: true, force: true });
+    rmSync(dirname(script), { recursive: true, force: true });
     await Promise.all([nats.stop(), redis.stop()]);
   }
 }
@@ -80,9 +71,6 @@ interface Bench {
   readonly nats: RunningServer;
   readonly redis: RunningServer;
   readonly kernel: Telling;
-  /** Another kernel, which a stream of chance asks. */
-  readonly chance: Telling;
-  readonly stream: Telling;
   readonly door: Api;
   readonly options: OutageOptions;
 }
@@ -110,7 +98,7 @@ class Experiment {
   }
 
   async run(): Promise<OutageReport> {
-    const { nats, redis, kernel, chance, stream, options, door } = this.#bench;
+    const { nats, redis, kernel, options, door } = this.#bench;
     const say = options.say ?? (() => undefined);
     const stop = await worker({
       id: "w",
@@ -129,7 +117,8 @@ class Experiment {
       const after = options.leaseMs === undefined ? [] : await this.#underLease(before);
       await until(downMs + options.outageMs);
       const meanwhile = [...this.#got.keys()].filter((id) => id !== first);
-      await Promise.all([kernel.start(), chance.start().then(() => stream.start())]);
+      const stolenMs = stolenSoFarMs();
+      await kernel.start();
       say("  the kernel is back");
       const ids = [...before, ...after];
       await this.#allGot(ids);
@@ -145,7 +134,7 @@ class Experiment {
         twice: this.#twice,
         // The first one is a probe: the others are counted from the moment on at which they may come.
         spread: spreadOf(kernel.times.slice(1), options.windowMs),
-        chance: spreadOf(chance.times, options.windowMs),
+        stolenMs: stolenSoFarMs() - stolenMs,
       };
     } finally {
       await stop();
@@ -214,6 +203,13 @@ class Experiment {
 async function isMarked(door: Api, id: string): Promise<boolean> {
   const { labels, bypass, safety } = await door.job(id);
   return labels.safety_bypassed === "true" && bypass !== null && safety.bypassed === true;
+}
+
+/** Since the machine was started: the eighth figure of the first line, in hundredths of a second. Elsewhere than on Linux none. */
+function stolenSoFarMs(): number {
+  if (!existsSync("/proc/stat")) return 0;
+  const [, ...figures] = (readFileSync("/proc/stat", "utf8").split("\n")[0] ?? "").trim().split(/\s+/);
+  return Number(figures[7] ?? 0) * 10;
 }
 
 /** How long the kernel is away is what is tried here: nothing is waited for. */
