@@ -1,5 +1,6 @@
 // Two kinds of tests. `pure` needs nothing but this process; `servers` starts real NATS and Redis servers and real
-// processes, so its files run one at a time. A file that is not named under `servers` is pure: none can fall between.
+// processes, so its files run one at a time, and after the others. A file that is not named under `servers` is pure: none
+// can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
 
@@ -22,6 +23,8 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...NEEDS_SERVERS, ...LEFT_OUT],
           pool: "threads",
           isolate: false,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
@@ -32,6 +35,7 @@ export default defineConfig({
           include: NEEDS_SERVERS,
           pool: "forks",
           fileParallelism: false,
+          sequence: { groupOrder: 2 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },
