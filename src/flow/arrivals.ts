@@ -31,8 +31,8 @@ export class RetryArrivals {
     const figures = new Map<RetryClass, number>();
     for (const [retryClass, { counts, bins }] of this.#rings) {
       let [peak, total] = [0, 0];
-      for (const [at, count] of counts.entries()) {
-        const bin = bins[at] ?? 0;
+      for (let at = 0; at < BINS; at++) {
+        const [bin, count] = [bins[at] ?? 0, counts[at] ?? 0];
         if (bin > last || bin <= last - BINS) continue;
         peak = Math.max(peak, count);
         total += count;

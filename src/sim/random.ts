@@ -15,6 +15,8 @@ export class SeededRandom implements Random {
   #c: number;
   #d: number;
   #ids = 0;
+  /** Of the ids: kept, because it takes as long as all the rest. */
+  #prefix: string | null = null;
 
   constructor(seed: number, name = "") {
     this.#seed = seed >>> 0;
@@ -44,7 +46,8 @@ export class SeededRandom implements Random {
   id(): string {
     this.#ids += 1;
     const word = (this.#draw() >>> 0).toString(36);
-    return `${(textHash(this.#name) >>> 0).toString(36)}-${this.#ids.toString(36)}-${word}`;
+    this.#prefix ??= (textHash(this.#name) >>> 0).toString(36);
+    return `${this.#prefix}-${this.#ids.toString(36)}-${word}`;
   }
 
   chance(probability: number): boolean {
