@@ -16,6 +16,7 @@ import {
   PROCESSES_MAX,
   roundedFigures,
 } from "../lab/live.ts";
+import { fittedLatency } from "../lab/live-tuning.ts";
 import type { ParamTable, ParamValue } from "../lab/params.ts";
 import { rounded } from "../lab/statistics.ts";
 import { CliError, EXIT } from "./exit.ts";
@@ -32,26 +33,55 @@ export interface PlannedLive {
   readonly processes: number;
   readonly survey: Survey;
   readonly latencyMs: number;
+  readonly tunedBy: string | null;
   /** What the machine had to do before anything was run. */
   readonly load: number;
 }
 
-export async function planLive(one: Experiment, params: Params, wish: LiveWish): Promise<PlannedLive> {
+export async function planLive(io: Io, one: Experiment, params: Params, wish: LiveWish): Promise<PlannedLive> {
   const next = `cordum lab ${one.name} --help`;
   const found = await survey(wish.target).catch((error: unknown) => {
     throw new CliError(EXIT.tryAgain, messageOf(error), next);
   });
   const { meanMs, spread } = found.ping;
-  const latencyMs = Math.max(LATENCY_MS_MIN, rounded(meanMs / 2));
   // Two ways that have nothing to do with each other are steadier together than each of them.
   const latencySpread = Math.min(1, rounded(Math.SQRT2 * spread));
   const processesMax = wish.target.kind === "embedded" ? 1 : PROCESSES_MAX;
+  const load = rounded(loadavg()[0] ?? 0);
+  const planned = (latencyMs: number, tunedBy: string | null): PlannedLive => {
+    const given = { processes: wish.processes, processesMax, latencyMs, latencySpread };
+    return { ...specOf(one).plan(params, given), survey: found, latencyMs, tunedBy, load };
+  };
   try {
-    const plan = specOf(one).plan(params, { processes: wish.processes, processesMax, latencyMs, latencySpread });
-    return { ...plan, survey: found, latencyMs, load: rounded(loadavg()[0] ?? 0) };
+    return await tuned(io, one, { wish, planned, pingedMs: Math.max(LATENCY_MS_MIN, rounded(meanMs / 2)) });
   } catch (error) {
-    throw new CliError(EXIT.usage, messageOf(error), next);
+    throw error instanceof CliError ? error : new CliError(EXIT.usage, messageOf(error), next);
   }
+}
+
+interface Tuning {
+  readonly wish: LiveWish;
+  readonly pingedMs: number;
+  planned(latencyMs: number, tunedBy: string | null): PlannedLive;
+}
+
+/** With the latency that the experiment's small row takes as long with as it does live. */
+async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tuning): Promise<PlannedLive> {
+  const { tuning } = specOf(one);
+  const first = planned(pingedMs, null);
+  if (tuning === undefined) return first;
+  const { key, figure, what } = tuning;
+  const order: LiveOrder = { key, params: tuning.params(first.params) };
+  const signals = new Signals();
+  const row = new RowRun(io, one, { wish, plan: first, order }, `${newSpaceName()}-0`);
+  const { figures, isFinished } = await row.run(signals.stopped).finally(() => signals.release());
+  const measured = figures[figure];
+  if (!isFinished || typeof measured !== "number") return first;
+  const latencyMs = await fittedLatency(measured, pingedMs, async (triedMs) => {
+    const [simulated] = await one.runSeed(1, tuning.params(planned(triedMs, null).params), () => undefined);
+    return Number(simulated?.figures[figure]);
+  });
+  return planned(rounded(latencyMs), what);
 }
 
 export interface LiveRun {
@@ -79,10 +109,10 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
     signals.release();
   }
   const { on, ping, busPing } = plan.survey;
-  const { processes, latencyMs, load } = plan;
+  const { processes, latencyMs, tunedBy, load } = plan;
   const live: LiveOutcome = {
     ...{ on, processes, secondsMax: wish.secondsMax, cores: availableParallelism(), load },
-    ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs), latencyMs },
+    ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs), latencyMs, tunedBy },
     ...{ compared: spec.compared, rows },
   };
   return { ...outcome, live };

@@ -73,7 +73,8 @@ function simulate(one: Experiment, ask: Ask, line: ProgressLine): Promise<Outcom
 /** The simulation first, with what the target allows: it says what to expect. */
 async function simulateAndRun(io: Io, one: Experiment, ask: Ask, wish: LiveWish, line: ProgressLine): Promise<Outcome> {
   const { planLive, runLive } = await import("./lab-live.ts");
-  const plan = await planLive(one, ask.params, wish);
+  line.show(`lab ${one.name} live: measures the target`);
+  const plan = await planLive(io, one, ask.params, wish);
   const simulated = await simulate(one, { ...ask, params: plan.params }, line);
   const note = (done: number, of: number, name: string): void =>
     line.show(`lab ${one.name} live: ${done} of ${of} rows, now ${name}`);

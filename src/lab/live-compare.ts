@@ -35,12 +35,13 @@ export function liveGrid({ rows }: Outcome, live: LiveOutcome): Grid {
 
 /** On what it was run, and how the simulation was told of it. */
 export function liveFacts(live: LiveOutcome): readonly (readonly [name: string, text: string])[] {
-  const { on, processes, pingMs, busPingMs, latencyMs, secondsMax, cores, load } = live;
+  const { on, processes, pingMs, busPingMs, latencyMs, tunedBy, secondsMax, cores, load } = live;
+  const why = tunedBy === null ? "half of that ping" : `with which ${tunedBy} take as long as they took here`;
   const pings = busPingMs === null ? "" : `, to the bus ${short(busPingMs)} ms`;
   return [
     ["live on", `${on}, ${processes} ${processes === 1 ? "process" : "processes"}`],
     ["ping", `${short(pingMs)} ms to the store and back${pings}`],
-    ["simulated with", `${short(latencyMs)} ms one way, half of that ping`],
+    ["simulated with", `${short(latencyMs)} ms one way, ${why}`],
     ["this machine", `${cores} ${cores === 1 ? "core" : "cores"}, load ${short(load)} before`],
     ["time limit", `${secondsMax} s a row`],
   ];
@@ -91,10 +92,11 @@ export function liveMembers(row: Summary, live: LiveOutcome): object {
 }
 
 export function liveDocument(live: LiveOutcome): object {
-  const { on, processes, secondsMax, pingMs, busPingMs, latencyMs, cores, load } = live;
+  const { on, processes, secondsMax, pingMs, busPingMs, latencyMs, tunedBy, cores, load } = live;
   return {
     ...{ on, processes, seconds_max: secondsMax, cores, load, ping_ms: pingMs, bus_ping_ms: busPingMs },
     simulated_latency_ms: latencyMs,
+    tuned_by: tunedBy,
   };
 }
 

@@ -25,6 +25,8 @@ export interface LiveSpec<Table extends ParamTable> {
   readonly decided: readonly (keyof Table & string)[];
   /** What both are run with. Throws, with the flag and what to give instead, when it is too much or cannot be done. */
   plan(params: ValuesOf<Table>, given: LiveGiven): LivePlan<ValuesOf<Table>>;
+  /** A small row that is run live before all others, to find the latency to simulate with; without, it is half of a ping. */
+  readonly tuning?: LiveTuning<ValuesOf<Table>>;
   /** The rows, as the simulation names them. One without is not run live, and is shown as simulated only. */
   keys(params: ValuesOf<Table>): readonly Row["key"][];
   /** One row, from the outside: says what to do and when, and makes figures of what the processes saw. */
@@ -33,12 +35,21 @@ export interface LiveSpec<Table extends ParamTable> {
   join(place: LivePlace, order: LiveOrder<ValuesOf<Table>>): Promise<Member>;
 }
 
+export interface LiveTuning<Values> {
+  readonly key: Row["key"];
+  /** What it is in words: "40 results in the queue". */
+  readonly what: string;
+  params(planned: Values): Values;
+  /** The figure that is to be the same; it grows with the latency. */
+  readonly figure: string;
+}
+
 export interface LiveGiven {
   /** As typed; null for as many as the experiment likes. */
   readonly processes: number | null;
   /** 1 where the world belongs to one process. */
   readonly processesMax: number;
-  /** One way to the store of the target: half of a ping. */
+  /** One way to the store of the target. */
   readonly latencyMs: number;
   /** How uneven that is: its standard deviation as a share of it, 1 at most. */
   readonly latencySpread: number;
@@ -106,6 +117,8 @@ export interface LiveOutcome {
   readonly pingMs: number;
   readonly busPingMs: number | null;
   readonly latencyMs: number;
+  /** What that latency was found with; null: half of the ping. */
+  readonly tunedBy: string | null;
   readonly compared: readonly Column[];
   readonly rows: readonly LiveRow[];
 }

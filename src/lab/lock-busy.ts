@@ -113,6 +113,8 @@ const COMPARED: readonly Column[] = [
 ];
 const LIVE_CONTENDERS_MAX = 1_000;
 const LIVE_HOT_RUNS_MAX = 100;
+/** Turns of the lock, and hardly anything else: what a turn takes is what all rows depend on. */
+const TUNING_CONTENDERS = 40;
 
 export const LOCK_BUSY = experiment({
   name: "lock-busy",
@@ -144,6 +146,12 @@ export const LOCK_BUSY = experiment({
     compared: COMPARED,
     decided: ["latencyMs", "latencySpread"],
     plan: planLive,
+    tuning: {
+      key: { policy: "hand_over" },
+      what: `${TUNING_CONTENDERS} results in the queue`,
+      params: (planned) => ({ ...planned, ...{ contenders: TUNING_CONTENDERS, hotRuns: 1, policies: ["hand_over"] } }),
+      figure: "drain_ms",
+    },
     keys: (params) => rowNames(params).map((policy) => ({ policy })),
     conduct: async (...given) => (await import("./lock-busy-live.ts")).conductLockBusy(...given),
     join: async (...given) => (await import("./lock-busy-member.ts")).joinLockBusy(...given),

@@ -20,7 +20,7 @@ const seen = (policy: string, drainMs: number, isFinished = true): LiveRow => ({
 
 const liveOf = (rows: readonly LiveRow[], change: Partial<LiveOutcome> = {}): LiveOutcome => ({
   ...{ on: "nats 2.10.0 and redis 7.2.0", processes: 3, secondsMax: 60, cores: 2, load: 0.5 },
-  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, compared: COMPARED, rows },
+  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, tunedBy: null, compared: COMPARED, rows },
   ...change,
 });
 
@@ -117,6 +117,10 @@ describe("what is said of it", () => {
     const busy = outcomeOf(liveOf([], { load: 7.25 }));
     expect(liveConclusions(busy, busy.live!)[0]).toContain("load 7.25 on 2 cores");
     expect(liveFacts(busy.live!).map(([, text]) => text)).toContain("0.1 ms one way, half of that ping");
+    const tuned = liveOf([], { tunedBy: "40 results in the queue" });
+    expect(liveFacts(tuned).map(([, text]) => text)).toContain(
+      "0.1 ms one way, with which 40 results in the queue take as long as they took here",
+    );
   });
 });
 
