@@ -63,11 +63,14 @@ export function liveConclusions({ rows }: Outcome, live: LiveOutcome): readonly 
   const both = rows.flatMap((row) => {
     const liveRow = liveRowOf(live, row);
     const [simulated, seen] = [figureAt(row.figures, column.path), liveRow && figureOf(liveRow, column)];
-    return simulated === null || seen === null ? [] : [{ name: nameOf(row.key), simulated, live: seen }];
+    if (simulated === null || seen === null) return [];
+    const { min, max } = row.spread ?? { min: row.figures, max: row.figures };
+    const range = { least: figureAt(min, column.path) ?? simulated, most: figureAt(max, column.path) ?? simulated };
+    return [{ name: nameOf(row.key), simulated, ...range, live: seen }];
   });
   const pairs = both.flatMap((a, at) => both.slice(at + 1).map((b) => (a.simulated < b.simulated ? [a, b] : [b, a])));
-  // Rows that are predicted to be about the same may come in any order.
-  const apart = pairs.filter(([less, more]) => less!.simulated * APART < more!.simulated);
+  // Rows that are predicted to be about the same, or to overlap by chance, may come in any order.
+  const apart = pairs.filter(([less, more]) => less!.simulated * APART < more!.simulated && less!.most < more!.least);
   const wrong = apart.filter(([less, more]) => less!.live >= more!.live);
   if (apart.length > 0) {
     const what = `of ${apart.length} pairs of rows that the simulation sets ${Math.round(100 * (APART - 1))} % or more apart`;

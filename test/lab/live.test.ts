@@ -102,6 +102,12 @@ describe("what is said of it", () => {
       "By “drained after”, 1 of 2 pairs of rows that the simulation sets 25 % or more apart come in that order live; " +
         "not so: a before founding.",
     ]);
+    // As long as `a` took with another seed.
+    const spread = { min: { drain_ms: 950 }, max: { drain_ms: 4_100 } };
+    const rows = wrong.rows.map((row) => (row.key.policy === "a" ? { ...row, spread } : row));
+    expect(liveConclusions({ ...wrong, rows }, wrong.live!)).toEqual([
+      "By “drained after”, 1 of 1 pairs of rows that the simulation sets 25 % or more apart come in that order live.",
+    ]);
   });
 
   test("a row that was not finished is compared with nothing, and that is said", () => {
