@@ -26,6 +26,19 @@ export function jobView(job: Job): View {
     approval: job.approval === undefined ? null : approvalView(job.approval),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
     progress: job.progress === undefined ? null : progressView(job.progress),
+    ...wishView(job),
+    trace_id: job.traceId,
+    worker_id: job.workerId,
+    created_at: iso(job.createdMs),
+    updated_at: iso(job.updatedMs),
+    deadline_at: iso(job.deadlineMs),
+    error: redact(job.error),
+  };
+}
+
+/** What a policy or a human decides about, beside the topic. */
+function wishView(job: Job): View {
+  return {
     labels: redact(job.labels),
     risk_tags: job.riskTags,
     requires: job.requires,
@@ -34,12 +47,6 @@ export function jobView(job: Job): View {
     actor_type: job.actorType ?? null,
     pack_id: job.packId ?? null,
     submitted_by: job.submittedBy ?? null,
-    trace_id: job.traceId,
-    worker_id: job.workerId,
-    created_at: iso(job.createdMs),
-    updated_at: iso(job.updatedMs),
-    deadline_at: iso(job.deadlineMs),
-    error: redact(job.error),
   };
 }
 
@@ -55,14 +62,7 @@ export function waitingView(job: Job, input: unknown): View {
     topic: job.topic,
     tenant_id: job.org,
     priority: job.priority,
-    labels: redact(job.labels),
-    risk_tags: job.riskTags,
-    requires: job.requires,
-    capability: job.capability,
-    actor_id: job.actorId,
-    actor_type: job.actorType ?? null,
-    pack_id: job.packId ?? null,
-    submitted_by: job.submittedBy ?? null,
+    ...wishView(job),
     rule_id: approval?.ruleId ?? null,
     reason: job.safety?.reason ?? null,
     job_hash: approval?.jobHash ?? null,

@@ -1,33 +1,18 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { cordum, startUp, type UpProcess } from "./run.ts";
+import { expect, test } from "vitest";
+import { cordum } from "./run.ts";
+import { Ups } from "./ups.ts";
 
-let dir: string;
-let started: UpProcess[];
-
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "cordum-backup-"));
-  started = [];
-});
-
-afterEach(async () => {
-  for (const { child, ended } of started) {
-    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-    await ended;
-  }
-  rmSync(dir, { recursive: true, force: true });
-});
+const ups = new Ups("backup");
 
 async function up(data: string): Promise<{ CORDUM_URL: string }> {
-  const process = startUp(["--port", "0", "--data", data]);
-  started.push(process);
+  const process = ups.start(["--port", "0", "--data", data]);
   return { CORDUM_URL: await process.url };
 }
 
 test("a copy is made while jobs come in, and a control plane runs from it", async () => {
-  const [data, copy] = [join(dir, "data"), join(dir, "copies", "one")];
+  const [data, copy] = [join(ups.dir, "data"), join(ups.dir, "copies", "one")];
   const env = await up(data);
   const submit = async (from: number) => {
     const topics = Array.from({ length: 20 }, (_, at) => `nobody.t${from + at}`);
@@ -49,9 +34,8 @@ test("a copy is made while jobs come in, and a control plane runs from it", asyn
 });
 
 test("what is there already is kept, and what is no data of ours is refused", async () => {
-  const [data, copy] = [join(dir, "data"), join(dir, "copy")];
-  const plane = startUp(["--port", "0", "--data", data]);
-  started.push(plane);
+  const [data, copy] = [join(ups.dir, "data"), join(ups.dir, "copy")];
+  const plane = ups.start(["--port", "0", "--data", data]);
   await plane.url;
   plane.child.kill("SIGTERM");
   await plane.ended;
@@ -61,12 +45,12 @@ test("what is there already is kept, and what is no data of ours is refused", as
   expect(second).toMatchObject({ exitCode: 4, out: "" });
   expect(second.talk).toContain(`next: cordum backup ${copy}-2\n`);
   writeFileSync(
-    join(dir, "cordum.db"),
+    join(ups.dir, "cordum.db"),
     "this is no database at all, but it is long enough to look like one".repeat(99),
   );
-  const bad = await cordum(["backup", join(dir, "bad"), "--data", dir]);
+  const bad = await cordum(["backup", join(ups.dir, "bad"), "--data", ups.dir]);
   expect(bad).toMatchObject({ exitCode: 1, out: "" });
   expect(bad.talk).toMatch(/^cordum: no copy was made of .*not a database\nnext: cordum config explain data\.dir\n$/);
-  expect(existsSync(join(dir, "bad", "cordum.db"))).toBe(false);
-  expect(readdirSync(join(dir, "bad"))).toEqual([]);
+  expect(existsSync(join(ups.dir, "bad", "cordum.db"))).toBe(false);
+  expect(readdirSync(join(ups.dir, "bad"))).toEqual([]);
 });

@@ -1,38 +1,23 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { callKernel } from "../contract/safety.peer.ts";
-import { cordum, startUp, type UpProcess } from "./run.ts";
+import { cordum, type UpProcess } from "./run.ts";
+import { Ups } from "./ups.ts";
 
-let dir: string;
-let started: UpProcess[];
-
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "cordum-roles-"));
-  started = [];
-});
-
-afterEach(async () => {
-  for (const { child, ended } of started) {
-    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-    await ended;
-  }
-  rmSync(dir, { recursive: true, force: true });
-});
+const ups = new Ups("roles");
 
 function up(argv: readonly string[], env: Readonly<Record<string, string>> = {}): UpProcess {
-  const process = startUp(argv, env);
-  started.push(process);
+  const process = ups.start(argv, env);
   return process;
 }
 
-const DATA = () => ["--port", "0", "--data", join(dir, "data")];
+const DATA = () => ["--port", "0", "--data", join(ups.dir, "data")];
 const rules = (version: string, decision: string) =>
   `version: ${version}\nrules:\n  - {id: r, match: {topics: ['demo.*']}, decision: ${decision}, reason: ${version}}\n`;
 
 function policyFile(text: string): string {
-  const file = join(dir, "policy.yaml");
+  const file = join(ups.dir, "policy.yaml");
   writeFileSync(file, text);
   return file;
 }
@@ -100,7 +85,7 @@ describe("a policy file of `up`", () => {
     let env = { CORDUM_URL: await first.url };
     const version = async () => JSON.parse((await cordum(["status", "--json"], env)).out).policy.version;
     expect(await version()).toBe("one");
-    const other = join(dir, "other.yaml");
+    const other = join(ups.dir, "other.yaml");
     writeFileSync(other, rules("by hand", "deny"));
     expect(await cordum(["policy", "publish", other], env)).toMatchObject({ exitCode: 0 });
     first.child.kill("SIGTERM");

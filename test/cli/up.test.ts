@@ -1,28 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { cordum, startUp, type UpProcess } from "./run.ts";
+import { Ups } from "./ups.ts";
 
-let dir: string;
-let started: UpProcess[];
-
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "cordum-up-"));
-  started = [];
-});
-
-afterEach(async () => {
-  for (const { child, ended } of started) {
-    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-    await ended;
-  }
-  rmSync(dir, { recursive: true, force: true });
-});
+const ups = new Ups("up");
 
 function up(argv: readonly string[] = [], env: Readonly<Record<string, string>> = {}): UpProcess {
-  const process = startUp(["--port", "0", "--data", join(dir, "data"), ...argv], env);
-  started.push(process);
+  const process = ups.start(["--port", "0", "--data", join(ups.dir, "data"), ...argv], env);
   return process;
 }
 
@@ -98,7 +83,7 @@ describe("cordum up --demo", () => {
   });
 
   test("a retry policy is taken over from the config file while running; other changes ask for a restart", async () => {
-    const config = join(dir, "cordum.yaml");
+    const config = join(ups.dir, "cordum.yaml");
     writeFileSync(config, "retry: {lock_busy: {policy: 'bounded:500ms:0.3'}}\n");
     const process = up(["--config", config]);
     await process.url;
@@ -121,13 +106,13 @@ describe("a start that cannot be", () => {
 
   test("a port that is taken: exit 4", async () => {
     const { port } = new URL(await up().url);
-    const ran = await startUp(["--data", join(dir, "other"), "--port", port]).ended;
+    const ran = await startUp(["--data", join(ups.dir, "other"), "--port", port]).ended;
     expect(ran).toMatchObject({ exitCode: 4 });
     expect(ran.talk).toContain("next: cordum up --port 0");
   });
 
   test("a wrong policy: exit 2, with the line and the name that was meant", async () => {
-    const policy = join(dir, "policy.yaml");
+    const policy = join(ups.dir, "policy.yaml");
     writeFileSync(policy, "rules:\n  - {id: a, match: {topic: [x]}, decision: allow, reason: r}\n");
     const ran = await up(["--policy", policy]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
@@ -149,7 +134,7 @@ test("a misspelt fail mode refuses to start; `open` opens a lease, and says so l
 });
 
 test("a policy of one's own is in force, and status says so", async () => {
-  const policy = join(dir, "policy.yaml");
+  const policy = join(ups.dir, "policy.yaml");
   writeFileSync(policy, "version: mine\nrules:\n  - {id: ok, match: {topics: [a.*]}, decision: allow, reason: r}\n");
   const env = { CORDUM_URL: await up(["--policy", policy]).url };
   expect(await cordum(["job", "submit", "a.b"], env)).toMatchObject({ exitCode: 0 });

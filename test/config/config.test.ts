@@ -1,28 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { parseValue } from "../../src/config/parse.ts";
 import { environmentName, SETTING_NAMES, SETTINGS } from "../../src/config/table.ts";
-import {
-  type Config,
-  configure,
-  defaultSettings,
-  foundingSettings,
-  LiveConfig,
-  type Sources,
-  settingsFrom,
-} from "../../src/config.ts";
+import { defaultSettings, foundingSettings, LiveConfig, settingsFrom } from "../../src/config.ts";
+import { good, problemsOf } from "./configured.ts";
 
 const file = (text: string) => ({ name: "cordum.yaml", text });
-
-function good(sources: Sources): Config {
-  const configured = configure(sources);
-  if (configured.kind === "bad") throw new Error(configured.problems.join("\n"));
-  return configured.config;
-}
-
-function problemsOf(sources: Sources): readonly string[] {
-  const configured = configure(sources);
-  return configured.kind === "bad" ? configured.problems : [];
-}
 
 describe("the table", () => {
   test("every default and every founding value is one that its own setting accepts", () => {

@@ -1,19 +1,9 @@
 import { expect, test } from "vitest";
 import { explainConfig } from "../../src/cli/explain.ts";
-import { type Config, configure, LiveConfig, type Sources } from "../../src/config.ts";
+import { type Config, LiveConfig, type Sources } from "../../src/config.ts";
+import { good, problemsOf } from "./configured.ts";
 
 const file = (text: string): Sources => ({ file: { name: "cordum.yaml", text } });
-
-function good(sources: Sources): Config {
-  const configured = configure(sources);
-  if (configured.kind === "bad") throw new Error(configured.problems.join("\n"));
-  return configured.config;
-}
-
-function problemsOf(sources: Sources): readonly string[] {
-  const configured = configure(sources);
-  return configured.kind === "bad" ? configured.problems : [];
-}
 
 function explainedAs(config: Config, name?: string): string {
   let text = "";

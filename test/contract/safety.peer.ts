@@ -1,5 +1,6 @@
 import { Client, credentials, Server, ServerCredentials, type ServiceError } from "@grpc/grpc-js";
 import type { PolicyRequest } from "../../src/policy/decision.ts";
+import { REQUEST } from "../policy/samples.ts";
 import { peerDecode, peerEncode } from "../wire/peer.ts";
 
 /** A client of others: protobufjs on the published `.proto`. `type` null sends the bytes as they are. */
@@ -62,17 +63,8 @@ export async function openStrangers({ Check, frames }: Strangers): Promise<{ add
 
 /** A question that asks for nothing in particular. */
 export const request = (topic: string, fields: Partial<PolicyRequest> = {}): PolicyRequest => ({
+  ...REQUEST,
   jobId: "j",
-  org: "default",
   topic,
-  priority: "batch",
-  capability: null,
-  riskTags: [],
-  requires: [],
-  labels: {},
-  actorId: null,
-  actorType: null,
-  packId: null,
-  input: null,
   ...fields,
 });

@@ -1,0 +1,13 @@
+import { type Config, configure, type Sources } from "../../src/config.ts";
+
+/** What comes of these sources; throws what is wrong with them. */
+export function good(sources: Sources): Config {
+  const configured = configure(sources);
+  if (configured.kind === "bad") throw new Error(configured.problems.join("\n"));
+  return configured.config;
+}
+
+export function problemsOf(sources: Sources): readonly string[] {
+  const configured = configure(sources);
+  return configured.kind === "bad" ? configured.problems : [];
+}
