@@ -3,6 +3,7 @@
 // can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const NEEDS_SERVERS = [
   "test/contract/**/*.nats.test.ts",
@@ -13,8 +14,20 @@ const NEEDS_SERVERS = [
 /** Files that whoever calls leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
 
+/** The longest: begun last, one of them would keep one core busy alone at the end. */
+const BEGUN_FIRST = ["sim/plants", "sim/seeds", "cli/up", "cli/roles"].map((name) => `/test/${name}.test.ts`);
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const first = BEGUN_FIRST.flatMap((name) => sorted.filter(({ moduleId }) => moduleId.endsWith(name)));
+    return [...first, ...sorted.filter((file) => !first.includes(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
