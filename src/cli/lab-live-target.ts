@@ -15,12 +15,15 @@ export interface LiveOptions {
   readonly yesIOwnThis?: boolean;
   readonly processes?: string;
   readonly liveSeconds?: string;
+  readonly liveTimes?: string;
 }
 
 export interface LiveWish {
   readonly target: LiveTarget;
   readonly processes: number | null;
   readonly secondsMax: number;
+  /** null for as often as the experiment likes. */
+  readonly times: number | null;
 }
 
 /** null without `--live`. Throws on what does not go together, and on servers that may be somebody else's. */
@@ -37,11 +40,13 @@ export function readLiveWish(options: LiveOptions, next: string): LiveWish | nul
     throw wrong("the embedded world belongs to one process: leave --processes out, or give --nats and --redis");
   }
   const secondsMax = wholeOf("--live-seconds", options.liveSeconds, SECONDS_MAX, wrong) ?? SECONDS_DEFAULT;
-  return { target, processes, secondsMax };
+  const times = wholeOf("--live-times", options.liveTimes, TIMES_MAX, wrong);
+  return { target, processes, secondsMax, times };
 }
 
 export const SECONDS_DEFAULT = 60;
 export const SECONDS_MAX = 600;
+export const TIMES_MAX = 25;
 
 const LIVE_FLAGS = [
   ["nats", "--nats"],
@@ -49,6 +54,7 @@ const LIVE_FLAGS = [
   ["yesIOwnThis", "--yes-i-own-this"],
   ["processes", "--processes"],
   ["liveSeconds", "--live-seconds"],
+  ["liveTimes", "--live-times"],
 ] as const;
 
 type Wrong = (message: string) => CliError;

@@ -16,6 +16,7 @@ import {
   PROCESSES_MAX,
   roundedFigures,
 } from "../lab/live.ts";
+import { middleOf } from "../lab/live-compare.ts";
 import { fittedLatency } from "../lab/live-tuning.ts";
 import type { ParamTable, ParamValue } from "../lab/params.ts";
 import { rounded } from "../lab/statistics.ts";
@@ -73,8 +74,9 @@ async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tunin
   const { key, figure, what } = tuning;
   const order: LiveOrder = { key, params: tuning.params(first.params) };
   const signals = new Signals();
-  const row = new RowRun(io, one, { wish, plan: first, order }, `${newSpaceName()}-0`);
-  const { figures, isFinished } = await row.run(signals.stopped).finally(() => signals.release());
+  const row = { wish, plan: first, order };
+  const ran = runTimes(io, one, row, `${newSpaceName()}-0`, signals.stopped);
+  const { figures, isFinished } = await ran.finally(() => signals.release());
   const measured = figures[figure];
   if (!isFinished || typeof measured !== "number") return first;
   const latencyMs = await fittedLatency(measured, pingedMs, async (triedMs) => {
@@ -101,8 +103,8 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
     const base = newSpaceName();
     for (const [index, key] of keys.entries()) {
       run.note(index, keys.length, Object.values(key).join(" "));
-      const row = new RowRun(io, one, { wish, plan, order: { key, params: plan.params } }, `${base}-${index + 1}`);
-      const { figures, ...seen } = await row.run(signals.stopped);
+      const row = { wish, plan, order: { key, params: plan.params } };
+      const { figures, ...seen } = await runTimes(io, one, row, `${base}-${index + 1}`, signals.stopped);
       rows.push({ key, ...seen, figures: roundedFigures(figures) });
     }
   } finally {
@@ -111,12 +113,28 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
   const { on, ping, busPing } = plan.survey;
   const { processes, latencyMs, tunedBy, load } = plan;
   const live: LiveOutcome = {
-    ...{ on, processes, secondsMax: wish.secondsMax, cores: availableParallelism(), load },
+    ...{ on, processes, secondsMax: wish.secondsMax, times: timesOf(one, wish), cores: availableParallelism(), load },
     ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs), latencyMs, tunedBy },
     ...{ compared: spec.compared, rows },
   };
   return { ...outcome, live };
 }
+
+/** Each time with processes and a space of its own. */
+async function runTimes(
+  io: Io,
+  one: Experiment,
+  row: RowOrder,
+  spaceName: string,
+  stopped: Promise<never>,
+): Promise<LiveFigures> {
+  const runs: LiveFigures[] = [];
+  const times = timesOf(one, row.wish);
+  while (runs.length < times) runs.push(await new RowRun(io, one, row, `${spaceName}-${runs.length + 1}`).run(stopped));
+  return middleOf(runs, specOf(one).compared[0]?.path ?? "") ?? NOTHING;
+}
+
+const timesOf = (one: Experiment, { times }: LiveWish): number => times ?? specOf(one).times ?? 1;
 
 interface RowOrder {
   readonly wish: LiveWish;

@@ -14,7 +14,14 @@ import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { collect, group, type Kit, leaf } from "./kit.ts";
 import { addChapter } from "./lab-chapter.ts";
-import { type LiveOptions, type LiveWish, readLiveWish, SECONDS_DEFAULT, SECONDS_MAX } from "./lab-live-target.ts";
+import {
+  type LiveOptions,
+  type LiveWish,
+  readLiveWish,
+  SECONDS_DEFAULT,
+  SECONDS_MAX,
+  TIMES_MAX,
+} from "./lab-live-target.ts";
 
 export function addLab(program: Command, kit: Kit): void {
   const { io, version, end } = kit;
@@ -123,7 +130,8 @@ function addLiveFlags(command: Command): void {
     .option(
       "--live-seconds <n>",
       `with --live: how long a row may take, ${SECONDS_MAX} at most (default: ${SECONDS_DEFAULT})`,
-    );
+    )
+    .option("--live-times <n>", `with --live: how often each row is run, ${TIMES_MAX} at most; the middle one counts`);
 }
 
 /** Commander names an option after its flag, and `--policy` stands for whatever the experiment calls its rows. */

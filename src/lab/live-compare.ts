@@ -1,6 +1,6 @@
 /** Simulated and live, side by side. */
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
-import type { LiveOutcome, LiveRow } from "./live.ts";
+import type { LiveFigures, LiveOutcome, LiveRow } from "./live.ts";
 import type { Cell, Column, Grid } from "./report/grid.ts";
 import { plain, short } from "./report/numbers.ts";
 import { rounded } from "./statistics.ts";
@@ -35,7 +35,7 @@ export function liveGrid({ rows }: Outcome, live: LiveOutcome): Grid {
 
 /** On what it was run, and how the simulation was told of it. */
 export function liveFacts(live: LiveOutcome): readonly (readonly [name: string, text: string])[] {
-  const { on, processes, pingMs, busPingMs, latencyMs, tunedBy, secondsMax, cores, load } = live;
+  const { on, processes, pingMs, busPingMs, latencyMs, tunedBy, secondsMax, times, cores, load } = live;
   const why = tunedBy === null ? "half of that ping" : `with which ${tunedBy} take as long as they took here`;
   const pings = busPingMs === null ? "" : `, to the bus ${short(busPingMs)} ms`;
   return [
@@ -44,7 +44,15 @@ export function liveFacts(live: LiveOutcome): readonly (readonly [name: string, 
     ["simulated with", `${short(latencyMs)} ms one way, ${why}`],
     ["this machine", `${cores} ${cores === 1 ? "core" : "cores"}, load ${short(load)} before`],
     ["time limit", `${secondsMax} s a row`],
+    ["each row", times === 1 ? "run once" : `run ${times} times; the middle one is shown`],
   ];
+}
+
+/** Of several runs of one row the one in the middle, by one figure; those that were not finished are the slowest. */
+export function middleOf(runs: readonly LiveFigures[], path: string): LiveFigures | undefined {
+  const slowness = ({ isFinished, figures }: LiveFigures): number =>
+    (isFinished ? figureAt(figures, path) : null) ?? Number.MAX_VALUE;
+  return runs.toSorted((a, b) => slowness(a) - slowness(b))[Math.floor((runs.length - 1) / 2)];
 }
 
 /** What to make of it, in sentences. */
@@ -95,9 +103,9 @@ export function liveMembers(row: Summary, live: LiveOutcome): object {
 }
 
 export function liveDocument(live: LiveOutcome): object {
-  const { on, processes, secondsMax, pingMs, busPingMs, latencyMs, tunedBy, cores, load } = live;
+  const { on, processes, secondsMax, pingMs, busPingMs, latencyMs, tunedBy, times, cores, load } = live;
   return {
-    ...{ on, processes, seconds_max: secondsMax, cores, load, ping_ms: pingMs, bus_ping_ms: busPingMs },
+    ...{ on, processes, seconds_max: secondsMax, times, cores, load, ping_ms: pingMs, bus_ping_ms: busPingMs },
     simulated_latency_ms: latencyMs,
     tuned_by: tunedBy,
   };

@@ -25,6 +25,8 @@ export interface LiveSpec<Table extends ParamTable> {
   readonly decided: readonly (keyof Table & string)[];
   /** What both are run with. Throws, with the flag and what to give instead, when it is too much or cannot be done. */
   plan(params: ValuesOf<Table>, given: LiveGiven): LivePlan<ValuesOf<Table>>;
+  /** How often a row is run unless told; the middle one counts. A short one is half of it if the machine stands still once. */
+  readonly times?: number;
   /** A small row that is run live before all others, to find the latency to simulate with; without, it is half of a ping. */
   readonly tuning?: LiveTuning<ValuesOf<Table>>;
   /** The rows, as the simulation names them. One without is not run live, and is shown as simulated only. */
@@ -110,6 +112,8 @@ export interface LiveOutcome {
   readonly on: string;
   readonly processes: number;
   readonly secondsMax: number;
+  /** How often each row was run. */
+  readonly times: number;
   /** Of the machine that the processes ran on, and what it had to do before they did. */
   readonly cores: number;
   readonly load: number;

@@ -113,8 +113,8 @@ const COMPARED: readonly Column[] = [
 ];
 const LIVE_CONTENDERS_MAX = 1_000;
 const LIVE_HOT_RUNS_MAX = 100;
-/** Turns of the lock, and hardly anything else: what a turn takes is what all rows depend on. */
-const TUNING_CONTENDERS = 40;
+/** Turns of the lock, and hardly anything else: what a turn takes, beside the hold, is what all rows depend on. */
+const TUNING = { contenders: 40, holdMs: 5 };
 
 export const LOCK_BUSY = experiment({
   name: "lock-busy",
@@ -146,10 +146,14 @@ export const LOCK_BUSY = experiment({
     compared: COMPARED,
     decided: ["latencyMs", "latencySpread"],
     plan: planLive,
+    times: 3,
     tuning: {
       key: { policy: "hand_over" },
-      what: `${TUNING_CONTENDERS} results in the queue`,
-      params: (planned) => ({ ...planned, ...{ contenders: TUNING_CONTENDERS, hotRuns: 1, policies: ["hand_over"] } }),
+      what: `${TUNING.contenders} results in the queue`,
+      params: (planned) => {
+        const holdMs = Math.min(planned.holdMs, TUNING.holdMs);
+        return { ...planned, ...{ contenders: TUNING.contenders, hotRuns: 1, policies: ["hand_over"], holdMs } };
+      },
       figure: "drain_ms",
     },
     keys: (params) => rowNames(params).map((policy) => ({ policy })),

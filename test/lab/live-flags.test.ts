@@ -7,9 +7,14 @@ const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" }
 
 test("nothing live without --live; with it the embedded world, or both servers", () => {
   expect(readLiveWish({}, "")).toBeNull();
-  expect(readLiveWish({ live: true }, "")).toEqual({ target: { kind: "embedded" }, processes: null, secondsMax: 60 });
-  expect(readLiveWish({ live: true, ...LOCAL, processes: "4", liveSeconds: "5" }, "")).toEqual({
-    ...{ target: { kind: "cluster", ...LOCAL }, processes: 4, secondsMax: 5 },
+  expect(readLiveWish({ live: true }, "")).toEqual({
+    target: { kind: "embedded" },
+    processes: null,
+    secondsMax: 60,
+    times: null,
+  });
+  expect(readLiveWish({ live: true, ...LOCAL, processes: "4", liveSeconds: "5", liveTimes: "7" }, "")).toEqual({
+    ...{ target: { kind: "cluster", ...LOCAL }, processes: 4, secondsMax: 5, times: 7 },
   });
   expect(
     readLiveWish({ live: true, nats: "nats://[::1]:4222,nats://127.0.0.2", redis: "redis://[::1]" }, ""),
@@ -27,6 +32,7 @@ test.each([
   [["--live", "--processes", "3"], "the embedded world belongs to one process"],
   [["--live", "--processes", "17"], "--processes `17`: give a whole number from 1 to 16"],
   [["--live", "--live-seconds", "0"], "--live-seconds `0`: give a whole number from 1 to 600"],
+  [["--live", "--live-times", "26"], "--live-times `26`: give a whole number from 1 to 25"],
   [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run: leave it out"],
 ])("%j is a mistake of whoever typed it", async (flags, words) => {
   const ran = await cordum(["lab", "lock-busy", ...flags]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Outcome, outcomeDocument, type Row } from "../../src/lab/experiment.ts";
 import type { LiveOutcome, LiveRow } from "../../src/lab/live.ts";
-import { errorPct, liveConclusions, liveFacts } from "../../src/lab/live-compare.ts";
+import { errorPct, liveConclusions, liveFacts, middleOf } from "../../src/lab/live-compare.ts";
 import { LOCK_BUSY } from "../../src/lab/lock-busy.ts";
 import { conductLockBusy } from "../../src/lab/lock-busy-live.ts";
 import type { Sighting } from "../../src/lab/lock-busy-member.ts";
@@ -19,7 +19,7 @@ const seen = (policy: string, drainMs: number, isFinished = true): LiveRow => ({
 });
 
 const liveOf = (rows: readonly LiveRow[], change: Partial<LiveOutcome> = {}): LiveOutcome => ({
-  ...{ on: "nats 2.10.0 and redis 7.2.0", processes: 3, secondsMax: 60, cores: 2, load: 0.5 },
+  ...{ on: "nats 2.10.0 and redis 7.2.0", processes: 3, secondsMax: 60, times: 1, cores: 2, load: 0.5 },
   ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, tunedBy: null, compared: COMPARED, rows },
   ...change,
 });
@@ -71,7 +71,7 @@ b                       1,100     900         −18          2      3         +5
     expect(page?.text).toContain("simulated and live, side by side");
     expect(page?.text).toContain("nats 2.10.0 and redis 7.2.0, 3 processes");
     expect(page?.text).toContain("Live: ");
-    expect(page?.text).toMatch(/cordum lab lock-busy [^<]*--live --processes 3 --live-seconds 60/);
+    expect(page?.text).toMatch(/cordum lab lock-busy [^<]*--live --processes 3 --live-seconds 60 --live-times 1/);
     // What the target decides cannot be typed together with it.
     expect(page?.text).not.toMatch(/<code>cordum lab[^<]*--latency-ms/);
     expect(files.map(({ name }) => name)).toContain("lock-busy-live-waves.svg");
@@ -88,6 +88,15 @@ b                       1,100     900         −18          2      3         +5
     expect([errorPct(100, 125), errorPct(100, 75), errorPct(0, 5), errorPct(null, 5), errorPct(5, null)]).toEqual([
       ...[25, -25, null, null, null],
     ]);
+  });
+});
+
+test("of several runs of a row the middle one counts; those that were not finished are the slowest", () => {
+  const runs = [seen("a", 900), seen("a", 100, false), seen("a", 700), seen("a", 800), seen("a", 5_000)];
+  expect(middleOf(runs, "drain_ms")).toBe(runs[0]);
+  expect(middleOf(runs.slice(0, 2), "drain_ms")).toBe(runs[0]);
+  expect(middleOf([seen("a", 1, false), seen("a", 2, false), seen("a", 3)], "drain_ms")).toMatchObject({
+    isFinished: false,
   });
 });
 

@@ -28,7 +28,17 @@ describe("on NATS and Redis", () => {
   });
 
   const start = (...args: readonly string[]): LiveRun =>
-    new LiveRun(program.file, ["lock-busy", "--live", "--nats", nats.url, "--redis", redis.url, ...args]);
+    new LiveRun(program.file, [
+      "lock-busy",
+      "--live",
+      "--live-times",
+      "1",
+      "--nats",
+      nats.url,
+      "--redis",
+      redis.url,
+      ...args,
+    ]);
 
   /** Nothing of the lab is there any more, and everything of others is. */
   const expectSwept = async (): Promise<void> => {
@@ -124,6 +134,7 @@ test("in the embedded world, one process, in a directory that is gone afterwards
   try {
     const args = [
       "lock-busy",
+      ...["--live-times", "1"],
       "--live",
       "--contenders",
       "20",

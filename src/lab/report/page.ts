@@ -87,7 +87,9 @@ export function commandFor(one: Experiment, { seed, seeds, params, live }: Outco
     return texts.flatMap((text) => [flagOf(name, param), text]);
   });
   // Which servers it was is nobody's business but of who has them.
-  const besides = live ? ["--live", "--processes", live.processes, "--live-seconds", live.secondsMax] : [];
+  const besides = live
+    ? ["--live", "--processes", live.processes, "--live-seconds", live.secondsMax, "--live-times", live.times]
+    : [];
   return ["cordum lab", one.name, "--seed", seed, "--seeds", seeds, ...flags, ...besides].join(" ");
 }
 
