@@ -46,10 +46,12 @@ export async function planLive(io: Io, one: Experiment, params: Params, wish: Li
   });
   const { meanMs, spread } = found.ping;
   // Two ways that have nothing to do with each other are steadier together than each of them.
-  const latencySpread = Math.min(1, rounded(Math.SQRT2 * spread));
+  const pingSpread = Math.min(1, rounded(Math.SQRT2 * spread));
   const processesMax = wish.target.kind === "embedded" ? 1 : PROCESSES_MAX;
   const load = rounded(loadavg()[0] ?? 0);
   const planned = (latencyMs: number, tunedBy: string | null): PlannedLive => {
+    // Waiting for others who work is as uneven as it is long.
+    const latencySpread = tunedBy === null ? pingSpread : 1;
     const given = { processes: wish.processes, processesMax, latencyMs, latencySpread };
     return { ...specOf(one).plan(params, given), survey: found, latencyMs, tunedBy, load };
   };
@@ -80,7 +82,7 @@ async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tunin
   const measured = figures[figure];
   if (!isFinished || typeof measured !== "number") return first;
   const latencyMs = await fittedLatency(measured, pingedMs, async (triedMs) => {
-    const [simulated] = await one.runSeed(1, tuning.params(planned(triedMs, null).params), () => undefined);
+    const [simulated] = await one.runSeed(1, tuning.params(planned(triedMs, what).params), () => undefined);
     return Number(simulated?.figures[figure]);
   });
   return planned(rounded(latencyMs), what);
