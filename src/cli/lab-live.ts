@@ -77,7 +77,7 @@ async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tunin
   const order: LiveOrder = { key, params: tuning.params(first.params) };
   const signals = new Signals();
   const row = { wish, plan: first, order };
-  const ran = runTimes(io, one, row, `${newSpaceName()}-0`, signals.stopped);
+  const ran = runTimes(io, one, row, `${newSpaceName()}_0`, signals.stopped);
   const { figures, isFinished } = await ran.finally(() => signals.release());
   const measured = figures[figure];
   if (!isFinished || typeof measured !== "number") return first;
@@ -106,7 +106,7 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
     for (const [index, key] of keys.entries()) {
       run.note(index, keys.length, Object.values(key).join(" "));
       const row = { wish, plan, order: { key, params: plan.params } };
-      const { figures, ...seen } = await runTimes(io, one, row, `${base}-${index + 1}`, signals.stopped);
+      const { figures, ...seen } = await runTimes(io, one, row, `${base}_${index + 1}`, signals.stopped);
       rows.push({ key, ...seen, figures: roundedFigures(figures) });
     }
   } finally {
