@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { median } from "../../src/lab/statistics.ts";
 import { type OutageOptions, type OutageReport, outage } from "./outage.ts";
 
 // The long form of the outage tests: see scripts/outage.mjs.
@@ -10,6 +11,10 @@ const { values, positionals } = parseArgs({
     times: { type: "string", default: "3" },
   },
 });
+const times = Number(values.times);
+// None at all would pass without having tried anything.
+if (!Number.isInteger(times) || times < 1)
+  throw new Error(`--times \`${values.times}\`: give a whole number from 1 on`);
 const outageMs = Number(values.seconds) * 1_000;
 const say = (line: string) => process.stdout.write(`${line}\n`);
 const base = { jobs: Number(values.jobs), outageMs, windowMs: 15_000, controls: 3, say };
@@ -32,7 +37,7 @@ const rows: string[][] = [];
 for (const name of positionals.length > 0 ? positionals : Object.keys(cases)) {
   const options = cases[name];
   if (!options) throw new Error(`unknown case \`${name}\`; one of ${Object.keys(cases).join(", ")}`);
-  for (let time = 1; time <= (name === "default" ? Number(values.times) : 1); time++) {
+  for (let time = 1; time <= (name === "default" ? times : 1); time++) {
     say(`${name}:`);
     const report = await outage(options);
     rows.push(rowOf(name, report));
@@ -47,9 +52,9 @@ const all = [[...head, "checks in 15 s", "bin ms", "peak", "peak:mean", "chance"
 const widths = all[0]?.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0))) ?? [];
 for (const row of all) say(row.map((cell, at) => cell.padStart(widths[at] ?? 0)).join("  "));
 if (overChance.length > 0) {
-  const median = overChance.sort((a, b) => a - b)[Math.floor(overChance.length / 2)] ?? 0;
-  say(`default: over chance ${short(median)} (median), at most ${OVER_CHANCE_MAX} is asked`);
-  if (median > OVER_CHANCE_MAX) failures++;
+  const middle = median(overChance);
+  say(`default: over chance ${short(middle)} (median), at most ${OVER_CHANCE_MAX} is asked`);
+  if (middle > OVER_CHANCE_MAX) failures++;
 }
 process.exit(failures === 0 ? 0 : 1);
 
