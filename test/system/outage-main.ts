@@ -1,5 +1,4 @@
 import { parseArgs } from "node:util";
-import { median } from "../../src/lab/statistics.ts";
 import { type OutageOptions, type OutageReport, outage } from "./outage.ts";
 
 // The long form of the outage tests: see scripts/outage.mjs.
@@ -25,10 +24,7 @@ const cases: Readonly<Record<string, OutageOptions>> = {
   founding: { ...base, env: founding },
   lease: { ...base, leaseMs: outageMs / 2 },
 };
-/**
- * What the peak may be over that of a stream of chance, where the policy is ours: the median of several outages. A peak is
- * the worst of hundreds of bins, and one halt of a busy machine (see `stolen ms`) makes the worst of a single outage.
- */
+/** What the peak may be over that of a stream of chance, in each outage, where the policy is ours. */
 const OVER_CHANCE_MAX = 1.3;
 
 let failures = 0;
@@ -52,9 +48,9 @@ const all = [[...head, "checks in 15 s", "bin ms", "peak", "peak:mean", "chance"
 const widths = all[0]?.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0))) ?? [];
 for (const row of all) say(row.map((cell, at) => cell.padStart(widths[at] ?? 0)).join("  "));
 if (overChance.length > 0) {
-  const middle = median(overChance);
-  say(`default: over chance ${short(middle)} (median), at most ${OVER_CHANCE_MAX} is asked`);
-  if (middle > OVER_CHANCE_MAX) failures++;
+  const worst = Math.max(...overChance);
+  say(`default: over chance ${short(worst)} at the worst, at most ${OVER_CHANCE_MAX} is asked`);
+  if (worst > OVER_CHANCE_MAX) failures++;
 }
 process.exit(failures === 0 ? 0 : 1);
 
