@@ -21,6 +21,7 @@ import { dutiesOf } from "./sqlite-duties.ts";
 import { readJournal } from "./sqlite-journal.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 import { recoverAll } from "./sqlite-scribe.ts";
+import { Sheet, SheetWriter } from "./sqlite-sheet.ts";
 import { syncPath } from "./sync-path.ts";
 
 export type BackedUp =
@@ -115,7 +116,9 @@ function entriesNow(made: Database, dir: string, now: () => number): string[] | 
 function takeIn(made: Database, entries: readonly string[]): void {
   const { participants } = dutiesOf(made);
   recoverAll(participants, entries);
+  const sheet = new Sheet();
+  for (const participant of participants) participant.handOver(sheet);
   made.exec("begin");
-  for (const participant of participants) participant.flush();
+  new SheetWriter(made).write(sheet.passages());
   made.exec("commit");
 }

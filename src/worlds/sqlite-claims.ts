@@ -37,11 +37,12 @@ export class Claims implements Participant {
     if (put.isQueueMoved || put.isDueMoved) this.#moved.push(put);
   }
 
-  readonly isFull = false;
+  readonly fill = 0;
   /** Claims are memory alone. */
   tell(): void {}
   recover(): void {}
-  flush(): void {}
+  handOver(): void {}
+  setAside(): void {}
   folded(): void {}
 
   kept(): void {

@@ -3,9 +3,21 @@ import type { Database, Statement } from "./sqlite.ts";
 import type { PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
 import type { Claims } from "./sqlite-claims.ts";
 import type { Counters } from "./sqlite-counters.ts";
-import { countOf, type FenceRow, FoldedRows, keyOf, movesOfBoth, type OutboxRow, type Row } from "./sqlite-fold.ts";
+import {
+  addFence,
+  addMessage,
+  addMessageGone,
+  addRow,
+  countOf,
+  type FenceRow,
+  keyOf,
+  movesOfBoth,
+  type OutboxRow,
+  type Row,
+} from "./sqlite-fold.ts";
 import type { RecordRow } from "./sqlite-records.ts";
 import type { JournalStep, Participant } from "./sqlite-scribe.ts";
+import type { Sheet } from "./sqlite-sheet.ts";
 import { type Done, readStep, textOf } from "./sqlite-steps.ts";
 
 /**
@@ -16,16 +28,19 @@ import { type Done, readStep, textOf } from "./sqlite-steps.ts";
  * 2. Memory has what the tables do not have yet. A record that was changed several times before it is written is written
  *    once, with its places moved from where it stood before the first to where it stands after the last; a message that
  *    was sent meanwhile is not written at all.
+ * 3. What was handed over is set aside until the tables have it: it is looked up, and changed no more.
  */
 export class Commits implements Participant {
   readonly #counters: Counters;
   readonly #claims: Claims;
-  readonly #tables: FoldedRows;
-  readonly #rows = new Map<string, Row>();
-  readonly #fences = new Map<string, FenceRow>();
+  readonly #unfoldedMax: number;
+  #rows = new Map<string, Row>();
+  #fences = new Map<string, FenceRow>();
   readonly #outbox = new Map<string, OutboxRow>();
-  /** Messages that the tables still have. */
+  /** Messages that the tables still have, or are about to have. */
   readonly #sent = new Set<string>();
+  #rowsAside: ReadonlyMap<string, Row> = NO_ROWS;
+  #fencesAside: ReadonlyMap<string, FenceRow> = NO_FENCES;
   /** Versions in the tables of records that were written not long ago: most are written again soon, and nobody else writes. */
   readonly #versions = new Map<string, number>();
   /** The largest id that a table has: what is new mostly has a larger one, and need not be looked for. */
@@ -39,10 +54,10 @@ export class Commits implements Participant {
   /** Tells messages of one millisecond apart. */
   #outboxSeq: number;
 
-  constructor(db: Database, counters: Counters, claims: Claims) {
+  constructor(db: Database, counters: Counters, claims: Claims, unfoldedMax: number) {
     this.#counters = counters;
     this.#claims = claims;
-    this.#tables = new FoldedRows(db);
+    this.#unfoldedMax = unfoldedMax;
     this.#selectLargest = db.prepare("select max(id) as id from records where tbl = ?");
     this.#selectVersion = db.prepare("select version from records where tbl = ? and id = ?");
     this.#selectFence = db.prepare("select fence from fences where tbl = ? and id = ?");
@@ -51,8 +66,8 @@ export class Commits implements Participant {
     this.#outboxSeq = (last.seq ?? 0) + 1;
   }
 
-  get isFull(): boolean {
-    return this.#rows.size + this.#outbox.size + this.#sent.size >= UNFOLDED_MAX;
+  get fill(): number {
+    return (this.#rows.size + this.#outbox.size + this.#sent.size) / this.#unfoldedMax;
   }
 
   commit(change: PreparedChange): PreparedCommitted {
@@ -81,7 +96,8 @@ export class Commits implements Participant {
 
   /** As memory has it; undefined when the tables know. */
   recent(table: string, id: string): RecordRow | null | undefined {
-    const row = this.#rows.get(keyOf(table, id));
+    const key = keyOf(table, id);
+    const row = this.#rows.get(key) ?? this.#rowsAside.get(key);
     if (row === undefined) return undefined;
     return row.json === null ? null : { id, version: row.version, value: row.json };
   }
@@ -130,24 +146,34 @@ export class Commits implements Participant {
     }
   }
 
-  flush(): void {
-    this.#tables.write(this.#rows.values(), this.#fences.values(), this.#outbox.values(), this.#sent);
+  handOver(sheet: Sheet): void {
+    for (const row of this.#rows.values()) addRow(sheet, row);
+    for (const fence of this.#fences.values()) addFence(sheet, fence);
+    for (const id of this.#sent) addMessageGone(sheet, id);
+    for (const message of this.#outbox.values()) addMessage(sheet, message);
   }
 
   kept(): void {
     if (this.#steps.length > 0) this.#steps = [];
   }
 
+  setAside(): void {
+    this.#rowsAside = this.#rows;
+    this.#rows = new Map();
+    this.#fencesAside = this.#fences;
+    this.#fences = new Map();
+    this.#outbox.clear();
+    this.#sent.clear();
+  }
+
   folded(): void {
     if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
-    for (const [key, { table, id, version }] of this.#rows) {
+    for (const [key, { table, id, version }] of this.#rowsAside) {
       this.#versions.set(key, version);
       if (id > this.#largestId(table)) this.#largest.set(table, id);
     }
-    this.#rows.clear();
-    this.#fences.clear();
-    this.#outbox.clear();
-    this.#sent.clear();
+    this.#rowsAside = NO_ROWS;
+    this.#fencesAside = NO_FENCES;
   }
 
   undone(): void {
@@ -226,7 +252,7 @@ export class Commits implements Participant {
   /** 0 when there is no such record. */
   #versionOf(table: string, id: string): number {
     const key = keyOf(table, id);
-    const known = this.#rows.get(key)?.version ?? this.#versions.get(key);
+    const known = (this.#rows.get(key) ?? this.#rowsAside.get(key))?.version ?? this.#versions.get(key);
     if (known !== undefined) return known;
     if (isPlain(id) && id > this.#largestId(table)) return 0;
     return (this.#selectVersion.get(table, id) as { version: number } | undefined)?.version ?? 0;
@@ -242,7 +268,8 @@ export class Commits implements Participant {
   }
 
   #fenceOf(table: string, id: string): number {
-    const fence = this.#fences.get(keyOf(table, id));
+    const key = keyOf(table, id);
+    const fence = this.#fences.get(key) ?? this.#fencesAside.get(key);
     if (fence) return fence.fence;
     return (this.#selectFence.get(table, id) as { fence: number } | undefined)?.fence ?? 0;
   }
@@ -250,8 +277,9 @@ export class Commits implements Participant {
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;
 
-/** Bounds how long the tables are busy with all of it: some ten milliseconds. */
-const UNFOLDED_MAX = 600;
+const NO_ROWS: ReadonlyMap<string, Row> = new Map();
+const NO_FENCES: ReadonlyMap<string, FenceRow> = new Map();
+
 const VERSIONS_MAX = 20_000;
 
 /** One object for all of them. */

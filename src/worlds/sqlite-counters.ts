@@ -1,6 +1,7 @@
 import type { CounterName } from "../model/table.ts";
-import type { Database, Statement } from "./sqlite.ts";
+import type { Database } from "./sqlite.ts";
 import type { JournalStep, Participant } from "./sqlite-scribe.ts";
+import { COUNTER, DELETE_COUNTER, type Sheet } from "./sqlite-sheet.ts";
 
 /**
  * The counters. The data directory has one process, so they are read from memory; a hot one is written once for many
@@ -8,20 +9,16 @@ import type { JournalStep, Participant } from "./sqlite-scribe.ts";
  */
 export class Counters implements Participant {
   readonly #groups = new Map<string, Map<string, Cell>>();
-  readonly #upsert: Statement;
-  readonly #delete: Statement;
   /** By this batch. */
   #touched: Cell[] = [];
   /** Not as in the tables. */
-  readonly #unfolded = new Set<Cell>();
-  readonly isFull = false;
+  #unfolded = new Set<Cell>();
+  /** On their way into the tables. */
+  #aside: ReadonlySet<Cell> = NO_CELLS;
+  readonly fill = 0;
   #turn = 0;
 
   constructor(db: Database) {
-    this.#upsert = db.prepare(
-      "insert into counters (grp, name, value) values (?, ?, ?) on conflict do update set value = excluded.value",
-    );
-    this.#delete = db.prepare("delete from counters where grp = ? and name = ?");
     const rows = db.prepare("select grp, name, value from counters order by grp, name").all() as CounterRow[];
     for (const { grp, name, value } of rows) {
       const cell = this.#cell({ group: grp, name });
@@ -75,12 +72,17 @@ export class Counters implements Participant {
     this.add({ group, name }, value - this.value({ group, name }));
   }
 
-  flush(): void {
+  handOver(sheet: Sheet): void {
     for (const cell of this.#touched) this.#unfolded.add(cell);
     for (const { group, name, value } of this.#unfolded) {
-      if (value === 0) this.#delete.run(group, name);
-      else this.#upsert.run(group, name, value);
+      if (value === 0) sheet.add(DELETE_COUNTER, group, name);
+      else sheet.add(COUNTER, group, name, value);
     }
+  }
+
+  setAside(): void {
+    this.#aside = this.#unfolded;
+    this.#unfolded = new Set();
   }
 
   kept(): void {
@@ -92,13 +94,13 @@ export class Counters implements Participant {
 
   /** A counter at zero is forgotten here, and not before: the tables had to be told. */
   folded(): void {
-    for (const cell of this.#unfolded) {
-      if (cell.value !== 0) continue;
+    for (const cell of this.#aside) {
+      if (cell.value !== 0 || this.#unfolded.has(cell)) continue;
       const cells = this.#groups.get(cell.group);
       cells?.delete(cell.name);
       if (cells?.size === 0) this.#groups.delete(cell.group);
     }
-    this.#unfolded.clear();
+    this.#aside = NO_CELLS;
   }
 
   undone(): void {
@@ -138,6 +140,8 @@ interface Cell {
   kept: number;
   isTouched: boolean;
 }
+
+const NO_CELLS: ReadonlySet<Cell> = new Set();
 
 /** The names of groups are single lines. */
 const TOTALS = "\ntotals";

@@ -11,11 +11,14 @@ import { type FencePlace, type ListPlace, Records } from "./sqlite-records.ts";
 import type { Duties } from "./sqlite-scribe.ts";
 import { Sequences } from "./sqlite-sequences.ts";
 
-/** Everything that can be asked of a data directory, by name. Arguments and answers are plain data. */
-export function dutiesOf(db: Database): Duties {
+/**
+ * Everything that can be asked of a data directory, by name. Arguments and answers are plain data. After `unfoldedMax` rows it
+ * is time for the tables.
+ */
+export function dutiesOf(db: Database, unfoldedMax = UNFOLDED_MAX): Duties {
   const counters = new Counters(db);
   const claims = new Claims();
-  const commits = new Commits(db, counters, claims);
+  const commits = new Commits(db, counters, claims, unfoldedMax);
   const handlers = {
     ...recordHandlers(new Records(db, claims, commits), commits, claims, counters),
     ...messageHandlers(new MessageRows(db)),
@@ -96,4 +99,6 @@ function sequenceHandlers(sequences: Sequences) {
   return { reserve: (name: string, block: number) => sequences.reserve(name, block) };
 }
 
+/** Bounds how long the tables are busy with all of it: some ten milliseconds. */
+const UNFOLDED_MAX = 600;
 const EXPIRED_PER_PUT = 2;

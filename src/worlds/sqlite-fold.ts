@@ -1,57 +1,33 @@
-import type { Database, Statement } from "./sqlite.ts";
-import { BulkInsert } from "./sqlite-bulk.ts";
 import type { FlatEntries } from "./sqlite-change.ts";
+import {
+  DELETE_ENTRY,
+  DELETE_MESSAGE,
+  DELETE_RECORD,
+  ENTRY,
+  FENCE,
+  MESSAGE,
+  RECORD,
+  type Sheet,
+} from "./sqlite-sheet.ts";
 
-/** Writes what memory has into the tables. All of it says how things stand, not how they change: twice does no harm. */
-export class FoldedRows {
-  readonly #deleteRecord: Statement;
-  readonly #deleteEntry: Statement;
-  readonly #deleteMessage: Statement;
-  readonly #upsertFence: Statement;
-  readonly #records: BulkInsert;
-  readonly #entries: BulkInsert;
-  readonly #outbox: BulkInsert;
+export function addRow(sheet: Sheet, row: Row): void {
+  const { table, id, version, json, dueMs, queue, score, left, entered } = row;
+  if (json === null) sheet.add(DELETE_RECORD, table, id);
+  else sheet.add(RECORD, table, id, version, json, dueMs, queue, score);
+  for (let i = 0; i < left.length; i += 2) sheet.add(DELETE_ENTRY, table, left[i]!, left[i + 1]!, id);
+  for (let i = 0; i < entered.length; i += 2) sheet.add(ENTRY, table, entered[i]!, entered[i + 1]!, id);
+}
 
-  constructor(db: Database) {
-    this.#deleteRecord = db.prepare("delete from records where tbl = ? and id = ?");
-    this.#deleteEntry = db.prepare("delete from lists where tbl = ? and name = ? and score = ? and id = ?");
-    this.#deleteMessage = db.prepare("delete from outbox where id = ?");
-    this.#upsertFence = db.prepare(
-      "insert into fences (tbl, id, fence, at_ms) values (?, ?, ?, ?) " +
-        "on conflict do update set fence = excluded.fence, at_ms = excluded.at_ms",
-    );
-    this.#records = new BulkInsert(
-      db,
-      "insert into records (tbl, id, version, value, due_ms, queue, score)",
-      7,
-      "on conflict (tbl, id) do update set version = excluded.version, value = excluded.value, " +
-        "due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
-    );
-    this.#entries = new BulkInsert(db, "insert or ignore into lists (tbl, name, score, id)", 4);
-    this.#outbox = new BulkInsert(db, "insert or replace into outbox (id, at_ms, seq, subject, packet)", 5);
-  }
+export function addFence(sheet: Sheet, { table, id, fence, atMs }: FenceRow): void {
+  sheet.add(FENCE, table, id, fence, atMs);
+}
 
-  write(
-    rows: Iterable<Row>,
-    fences: Iterable<FenceRow>,
-    messages: Iterable<OutboxRow>,
-    messagesGone: Iterable<string>,
-  ): void {
-    // What a write that failed had gathered may not be true any more.
-    for (const gathered of [this.#records, this.#entries, this.#outbox]) gathered.clear();
-    for (const { table, id, version, json, dueMs, queue, score, left, entered } of rows) {
-      if (json === null) this.#deleteRecord.run(table, id);
-      else this.#records.add(table, id, version, json, dueMs, queue, score);
-      for (let i = 0; i < left.length; i += 2) this.#deleteEntry.run(table, left[i]!, left[i + 1]!, id);
-      for (let i = 0; i < entered.length; i += 2) this.#entries.add(table, entered[i]!, entered[i + 1]!, id);
-    }
-    this.#records.flush();
-    this.#entries.flush();
-    for (const { table, id, fence, atMs } of fences) this.#upsertFence.run(table, id, fence, atMs);
-    for (const id of messagesGone) this.#deleteMessage.run(id);
-    for (const { id, atMs, seq, subject, json } of messages) this.#outbox.add(id, atMs, seq, subject, json);
-    this.#outbox.flush();
-  }
+export function addMessage(sheet: Sheet, { id, atMs, seq, subject, json }: OutboxRow): void {
+  sheet.add(MESSAGE, id, atMs, seq, subject, json);
+}
+
+export function addMessageGone(sheet: Sheet, id: string): void {
+  sheet.add(DELETE_MESSAGE, id);
 }
 
 /** A record, and the entries of lists that it left and entered since the tables were told. */

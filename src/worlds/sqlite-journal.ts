@@ -20,28 +20,32 @@ import { syncPath } from "./sync-path.ts";
  * 1. An entry is a text. `safe` resolves when all entries so far are on disk; what comes while the disk is busy goes there
  *    together, in one write. Unless it is next to nothing, the thread does not wait for the disk.
  * 2. Entries belong to an epoch, a number that the tables know. Once the tables have taken in all of them, they name the next
- *    epoch in the same transaction, and the journal starts again at its beginning: what is left of earlier epochs means
- *    nothing any more.
- * 3. Reading ends at the first entry that is not whole or of another epoch. What was cut off was never called safe.
- * 4. The file has its full size from the start, so that a write has no growth of the file to write down. What does not fit
+ *    epoch in the same transaction: what is left of earlier epochs means nothing any more.
+ * 3. The file has two halves. While the tables take in an epoch, the next one begins in the other half; none of it is written
+ *    before the one before it is on disk, so that the file never has what follows without what it follows.
+ * 4. Reading ends at the first entry that is not whole or of another epoch. What was cut off was never called safe.
+ * 5. The file has its full size from the start, so that a write has no growth of the file to write down. What does not fit
  *    goes into the tables.
  */
 export class Journal {
   readonly #fd: number;
   readonly #toDisk: WriteDurably;
   #epoch: number;
-  /** Where the next entry goes. */
+  /** Where the half begins, and where the next entry goes. */
+  #start = 0;
   #end = 0;
-  /** Not handed to the file yet, and where that begins. */
-  #pending: Buffer[] = [];
-  #pendingAt = 0;
+  /** Not handed to the file yet. */
+  #pending: Run[] = [];
   #writing: Promise<void> | null = null;
   #following: Promise<void> | null = null;
   /** Something of this epoch may be in the file; from an earlier boot, at first. */
   #isUsed = true;
-  /** A write failed in this epoch: nobody knows what the file has behind it. */
+  /** A write failed since the tables last had everything: nobody knows what the file has behind it. */
   #isBroken = false;
+  /** How often the tables had everything. */
+  #restarts = 0;
 
+  /** `epoch` is the last one that the file may have something of. */
   constructor(file: string, epoch: number, write: WriteDurably = writeDurably) {
     this.#fd = openWhole(file);
     this.#epoch = epoch;
@@ -63,9 +67,15 @@ export class Journal {
   /** False when there is no room for it. */
   append(text: string): boolean {
     const entry = encode(text, this.#epoch);
-    if (this.#end + entry.length > JOURNAL_BYTES) return false;
+    if (this.#end + entry.length > this.#start + HALF_BYTES) return false;
     this.#isUsed = true;
-    this.#pending.push(entry);
+    const last = this.#pending.at(-1);
+    if (last !== undefined && last.end === this.#end) {
+      last.entries.push(entry);
+      last.end += entry.length;
+    } else {
+      this.#pending.push({ at: this.#end, end: this.#end + entry.length, entries: [entry] });
+    }
     this.#end += entry.length;
     return true;
   }
@@ -85,14 +95,21 @@ export class Journal {
     return this.#following;
   }
 
+  /** The tables are about to take in everything so far, and will know this epoch then. */
+  begin(epoch: number): void {
+    this.#epoch = epoch;
+    this.#start = HALF_BYTES - this.#start;
+    this.#end = this.#start;
+  }
+
   /** The tables have everything, and know this epoch. */
   restart(epoch: number): void {
     this.#epoch = epoch;
-    this.#end = 0;
+    this.#end = this.#start;
     this.#pending = [];
-    this.#pendingAt = 0;
     this.#isUsed = false;
     this.#isBroken = false;
+    this.#restarts += 1;
   }
 
   async close(): Promise<void> {
@@ -104,28 +121,50 @@ export class Journal {
   #write(): Promise<void> {
     if (this.#isBroken) return Promise.reject(new Error(BROKEN));
     if (this.#pending.length === 0) return NOTHING_TO_DO;
-    const bytes = this.#pending.length === 1 ? this.#pending[0]! : Buffer.concat(this.#pending);
-    const [at, epoch] = [this.#pendingAt, this.#epoch];
+    const [runs, restarts] = [this.#pending, this.#restarts];
     this.#pending = [];
-    this.#pendingAt += bytes.length;
-    const writing = this.#toDisk(this.#fd, bytes, at).then(
+    const writing = this.#writeRuns(runs).then(
       () => {
         this.#writing = null;
       },
       (error: unknown) => {
         this.#writing = null;
-        if (epoch === this.#epoch) this.#isBroken = true;
+        if (restarts === this.#restarts) this.#isBroken = true;
         throw error;
       },
     );
     this.#writing = writing;
     return writing;
   }
+
+  /** (3) */
+  #writeRuns([first, ...others]: readonly Run[]): Promise<void> {
+    const { at, entries } = first!;
+    const written = this.#toDisk(this.#fd, entries.length === 1 ? entries[0]! : Buffer.concat(entries), at);
+    return others.length === 0 ? written : written.then(() => this.#writeRuns(others));
+  }
 }
 
-/** The entries of an epoch, in order; none when there is no such file. */
+/** Entries that stand one behind the other. */
+interface Run {
+  readonly at: number;
+  end: number;
+  readonly entries: Buffer[];
+}
+
+/**
+ * The entries of an epoch and of the next one, in order; none when there is no such file. The next one is looked at first:
+ * if there is something of it, the one before it was whole by then, also while somebody writes.
+ */
 export function readJournal(file: string, epoch: number): string[] {
-  return existsSync(file) ? [...entriesIn(readFileSync(file), epoch)] : [];
+  const next = entriesOf(file, epoch + 1);
+  return [...entriesOf(file, epoch), ...next];
+}
+
+function entriesOf(file: string, epoch: number): string[] {
+  if (!existsSync(file)) return [];
+  const bytes = readFileSync(file);
+  return [0, HALF_BYTES].flatMap((start) => [...entriesIn(bytes.subarray(start, start + HALF_BYTES), epoch)]);
 }
 
 function* entriesIn(bytes: Buffer, epoch: number): Generator<string> {
@@ -166,8 +205,8 @@ export async function writeDurably(fd: number, bytes: Buffer, at: number): Promi
 function openWhole(file: string): number {
   const fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600);
   const { size } = fstatSync(fd);
-  if (size < JOURNAL_BYTES) {
-    writeWhole(fd, Buffer.alloc(JOURNAL_BYTES - size), size);
+  if (size < 2 * HALF_BYTES) {
+    writeWhole(fd, Buffer.alloc(2 * HALF_BYTES - size), size);
     fsyncSync(fd);
     syncPath(dirname(file));
   }
@@ -182,4 +221,4 @@ const BROKEN = "the journal could not be written";
 const NOTHING_TO_DO = Promise.resolve();
 const SMALL_BYTES = 8_192;
 const HEAD_BYTES = 14;
-const JOURNAL_BYTES = 4 * 1_024 * 1_024;
+const HALF_BYTES = 4 * 1_024 * 1_024;

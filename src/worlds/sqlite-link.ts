@@ -1,22 +1,26 @@
-import { openDataDirectory } from "./sqlite.ts";
+import { join } from "node:path";
+import { DATA_FILE, openDataDirectory, PRAGMAS } from "./sqlite.ts";
 import { dutiesOf } from "./sqlite-duties.ts";
 import { Scribe } from "./sqlite-scribe.ts";
+import { FoldingThread } from "./sqlite-thread.ts";
 import type { Link } from "./sqlite-writer.ts";
 
 /**
- * Opens a data directory in this very thread. A thread of its own was tried and cost more than it saved: decision 6 has the
- * figures. What travels to the scribe is plain data all the same, so that it could.
+ * Opens a data directory: calls are carried out in this very thread (decision 6 has the figures), and what has gathered
+ * is written into the tables by another (decision 10).
  */
-export async function openHere(dir: string): Promise<Link> {
+export async function openHere(dir: string, unfoldedMax?: number): Promise<Link> {
   const directory = await openDataDirectory(dir);
+  const folder = new FoldingThread(join(dir, DATA_FILE), PRAGMAS);
   try {
-    const scribe = new Scribe(directory.db, directory.journal, dutiesOf(directory.db));
+    const scribe = new Scribe(directory.db, directory.journal, dutiesOf(directory.db, unfoldedMax), folder);
     scribe.recover(directory.left);
     let closed: Promise<void> | null = null;
     const close = async () => {
       try {
-        scribe.fold();
+        await scribe.close();
       } finally {
+        await folder.close();
         await directory.close();
       }
     };

@@ -1,6 +1,7 @@
-import type { Database, Statement } from "./sqlite.ts";
+import type { Database } from "./sqlite.ts";
 import { type Handlers, IN_MEMORY } from "./sqlite-duties.ts";
 import type { Journal } from "./sqlite-journal.ts";
+import { EPOCH, type Passage, Sheet, SheetWriter } from "./sqlite-sheet.ts";
 
 /**
  * Where batches of calls are carried out, in order.
@@ -14,27 +15,45 @@ import type { Journal } from "./sqlite-journal.ts";
  *    repeatable; what they change in memory is undone by their participant.
  * 4. Answers are given when all that was done before is on disk. A transaction that only reads writes nothing.
  * 5. A journal that fails is replaced by the tables until they have taken in everything.
+ * 6. Where there is a folder, what has gathered is handed to it while batches go on. Who needs the tables meanwhile waits, and
+ *    those behind with him: nobody else writes into the tables before the folder has. What it could not do is done here.
  */
 export class Scribe {
   readonly #db: Database;
   readonly #journal: Journal;
   readonly #handlers: Handlers;
   readonly #participants: readonly Participant[];
-  readonly #setEpoch: Statement;
+  readonly #tables: SheetWriter;
+  readonly #folder: Folder | null;
+  /** What the folder was handed, until the tables have it. */
+  #aside: readonly Passage[] | null = null;
+  /** Resolves when the folder has done it, or has not. */
+  #folding: Promise<void> | null = null;
+  /** Batches that wait for that. */
+  #line = 0;
 
-  constructor(db: Database, journal: Journal, { handlers, participants }: Duties) {
+  constructor(db: Database, journal: Journal, { handlers, participants }: Duties, folder: Folder | null = null) {
     this.#db = db;
     this.#journal = journal;
     this.#handlers = handlers;
     this.#participants = participants;
-    this.#setEpoch = db.prepare("update journal set epoch = ?");
+    this.#tables = new SheetWriter(db);
+    this.#folder = folder;
   }
 
   async run(batch: Batch): Promise<Answers> {
-    const answers = this.#runAll(batch);
+    while (this.#mustWait(batch)) await this.#folded();
+    let answers = this.#runAll(batch);
+    while (answers === "wait") {
+      await this.#folded();
+      answers = this.#runAll(batch);
+    }
+    const safe = this.#journal.safe();
+    this.#foldAside();
     try {
-      await this.#journal.safe();
+      await safe;
     } catch (error) {
+      while (this.#folding !== null) await this.#folded();
       const { failure } = this.#transact(NOTHING);
       if (failure !== null) return failed(batch, failureOf("commit", error));
     }
@@ -47,16 +66,60 @@ export class Scribe {
     this.fold();
   }
 
-  /** Puts everything into the tables and starts the journal again. */
+  /** Puts everything into the tables and starts the journal again. The folder must be at rest. */
   fold(): void {
     const { failure } = this.#transact(NOTHING, true);
     if (failure !== null) throw new Error(failure.text);
   }
 
-  #runAll(batch: Batch): Answers {
+  /** The same, whatever is under way. */
+  async close(): Promise<void> {
+    while (this.#folding !== null) await this.#folding;
+    this.fold();
+  }
+
+  /** (6) */
+  #mustWait(batch: Batch): boolean {
+    if (this.#folding === null) return false;
+    return this.#line > 0 || this.#fill >= FILL_MAX || this.#needsTables(batch);
+  }
+
+  async #folded(): Promise<void> {
+    this.#line += 1;
+    await this.#folding;
+    this.#line -= 1;
+  }
+
+  #foldAside(): void {
+    if (this.#folder === null || this.#folding !== null || this.#fill < 1 || this.#mustFold) return;
+    const epoch = this.#journal.epoch + 1;
+    this.#aside = this.#handOver(epoch);
+    for (const participant of this.#participants) participant.setAside();
+    this.#journal.begin(epoch);
+    this.#folding = this.#folder.fold(this.#aside).then(
+      () => {
+        this.#folding = null;
+        this.#aside = null;
+        for (const participant of this.#participants) participant.folded();
+      },
+      () => {
+        this.#folding = null;
+      },
+    );
+  }
+
+  get #fill(): number {
+    let fill = 0;
+    for (const participant of this.#participants) fill = Math.max(fill, participant.fill);
+    return fill;
+  }
+
+  /** "wait" when there is no room for it before the folder has done its work. */
+  #runAll(batch: Batch): Answers | "wait" {
     const { results, failure } = this.#transact(batch);
     if (failure === null) return { results, failures: null, trouble: null };
-    if (failure.stage === "call" && sizeOf(batch) > 1) return this.#runAlone(batch);
+    if (failure === NO_ROOM) return "wait";
+    if (failure.stage === "call" && sizeOf(batch) > 1) return this.#folding === null ? this.#runAlone(batch) : "wait";
     return failed(batch, failure);
   }
 
@@ -86,6 +149,7 @@ export class Scribe {
     const begin = () => {
       this.#db.exec("begin");
       isInTables = true;
+      if (this.#aside !== null) this.#tables.write(this.#aside);
     };
     try {
       if (isFold) begin();
@@ -96,24 +160,33 @@ export class Scribe {
       for (const call of batch.reads) results.push(this.#call(call));
       stage = "commit";
       if (!isInTables && !this.#keepInJournal()) {
+        if (this.#folding !== null) {
+          this.#undo();
+          return { results: [], failure: NO_ROOM };
+        }
         begin();
         this.#flush();
       }
       if (isInTables) this.#db.exec("commit");
       for (const participant of this.#participants) participant.kept();
-      if (isInTables) this.#folded();
+      if (isInTables) this.#restart();
       return { results, failure: null };
     } catch (error) {
       if (isInTables) this.#rollBack();
-      for (const participant of this.#participants) participant.undone();
+      this.#undo();
       return { results: [], failure: failureOf(stage, error) };
     }
   }
 
   #needsTables({ riders, changes, reads }: Batch): boolean {
-    if (this.#journal.isBroken || this.#participants.some(({ isFull }) => isFull)) return true;
+    if (this.#mustFold || (this.#folder === null && this.#fill >= 1)) return true;
     const needsTables = ([name]: Call) => !IN_MEMORY.has(name);
     return riders.some(needsTables) || changes.some(needsTables) || reads.some(needsTables);
+  }
+
+  /** Something has failed, and the tables make up for it. */
+  get #mustFold(): boolean {
+    return this.#journal.isBroken || (this.#aside !== null && this.#folding === null);
   }
 
   /** False when it does not fit. */
@@ -124,13 +197,29 @@ export class Scribe {
   }
 
   #flush(): void {
-    for (const participant of this.#participants) participant.flush();
-    if (this.#journal.isUsed) this.#setEpoch.run(this.#journal.epoch + 1);
+    this.#tables.write(this.#handOver(this.#journal.isUsed ? this.#journal.epoch + 1 : null));
   }
 
-  #folded(): void {
-    for (const participant of this.#participants) participant.folded();
+  #handOver(epoch: number | null): readonly Passage[] {
+    const sheet = new Sheet();
+    for (const participant of this.#participants) participant.handOver(sheet);
+    if (epoch !== null) sheet.add(EPOCH, epoch);
+    return sheet.passages();
+  }
+
+  /** The tables have everything. */
+  #restart(): void {
+    this.#aside = null;
+    for (const participant of this.#participants) {
+      participant.folded();
+      participant.setAside();
+      participant.folded();
+    }
     if (this.#journal.isUsed) this.#journal.restart(this.#journal.epoch + 1);
+  }
+
+  #undo(): void {
+    for (const participant of this.#participants) participant.undone();
   }
 
   #call([name, ...args]: Call): unknown {
@@ -161,20 +250,28 @@ export interface Duties {
   readonly participants: readonly Participant[];
 }
 
+/** Writes into the tables beside the scribe, in one transaction, durably. Rejects when nothing was written. */
+export interface Folder {
+  fold(passages: readonly Passage[]): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** Who keeps something in memory that the tables do not have yet, or that must follow the batch. */
 export interface Participant {
-  /** It is time for the tables. */
-  readonly isFull: boolean;
+  /** From 1 on it is time for the tables. */
+  readonly fill: number;
   /** Adds what this batch has done, as texts for the journal. */
   tell(steps: string[]): void;
   /** Does again what the journal tells, if it is one's own. */
   recover(step: JournalStep): void;
-  /** After the changes, before the reads: hands over to SQLite all that it does not have. */
-  flush(): void;
+  /** After the changes, before the reads: puts on the sheet all that the tables do not have. */
+  handOver(sheet: Sheet): void;
+  /** What was handed over is on its way: it is to be looked up, and not to be handed over again. */
+  setAside(): void;
+  /** What was set aside is in the tables. */
+  folded(): void;
   /** The batch stands. */
   kept(): void;
-  /** What was handed over is on disk. */
-  folded(): void;
   /** The batch did not happen. */
   undone(): void;
 }
@@ -212,6 +309,10 @@ interface Transacted {
   readonly failure: Failure | null;
 }
 
+/** How full those who wait for the folder may get, until batches wait too. */
+const FILL_MAX = 4;
+
+const NO_ROOM: Failure = { stage: "commit", isPassing: true, text: "no room in the journal" };
 const NOTHING: Batch = { riders: [], changes: [], reads: [] };
 
 function sizeOf({ riders, changes, reads }: Batch): number {

@@ -34,7 +34,7 @@ function opened(path: string, lock: Database, db: Database): DataDirectory {
   const file = join(path, JOURNAL_FILE);
   const epoch = epochOf(db);
   const left = readJournal(file, epoch);
-  const journal = new Journal(file, epoch);
+  const journal = new Journal(file, epoch + 1);
   let closed: Promise<void> | null = null;
   const close = async () => {
     await journal.close();
@@ -116,7 +116,7 @@ const HOLDER_FILE = "lock.pid";
  * tens of milliseconds, and are long enough that a hot page is copied once for many commits.
  * The WAL keeps its size, so that a commit's fsync has no file growth to write down.
  */
-const PRAGMAS = `
+export const PRAGMAS = `
   pragma busy_timeout = 5000;
   pragma journal_mode = wal;
   pragma synchronous = full;

@@ -11,15 +11,17 @@ import { inOrderProperty } from "./store.property.ts";
 import { StoreKit } from "./store.subject.ts";
 
 storeContract("embedded", openSubject);
+// Whatever is committed is then on its way into the tables while the next call comes.
+storeContract("embedded, always folding", () => openSubject(2));
 
 describe("store, embedded only", () => {
-  inOrderProperty(async () => new StoreKit(await openSubject()), 120_000);
+  inOrderProperty(async () => new StoreKit(await openSubject(3)), 120_000);
 });
 
-async function openSubject(): Promise<StoreSubject> {
+async function openSubject(unfoldedMax?: number): Promise<StoreSubject> {
   const dir = mkdtempSync(join(tmpdir(), "cordum-store-"));
   const open = async () => {
-    const writer = new Writer(await openLocally(dir), wallClock, { write: () => {} });
+    const writer = new Writer(await openLocally(dir, unfoldedMax), wallClock, { write: () => {} });
     return { store: new SqliteStore(writer), close: () => writer.close() };
   };
   let opened = await open();

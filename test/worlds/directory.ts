@@ -3,18 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BusOptions } from "../../src/ports/bus.ts";
 import type { Log, LogFields } from "../../src/ports/log.ts";
-import {
-  type Database,
-  type DataDirectory,
-  epochOf,
-  JOURNAL_FILE,
-  openDataDirectory,
-} from "../../src/worlds/sqlite.ts";
+import { type Database, type DataDirectory, JOURNAL_FILE, openDataDirectory } from "../../src/worlds/sqlite.ts";
 import { SqliteBus } from "../../src/worlds/sqlite-bus.ts";
 import { dutiesOf } from "../../src/worlds/sqlite-duties.ts";
 import { Journal, writeDurably } from "../../src/worlds/sqlite-journal.ts";
 import { openHere } from "../../src/worlds/sqlite-link.ts";
-import { type Batch, type Duties, Scribe } from "../../src/worlds/sqlite-scribe.ts";
+import { type Batch, type Duties, type Folder, Scribe } from "../../src/worlds/sqlite-scribe.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { type Link, Writer } from "../../src/worlds/sqlite-writer.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
@@ -40,18 +34,18 @@ export class TestDirectory {
     this.clock = clock;
   }
 
-  async open(options: Partial<BusOptions> = {}): Promise<Opened> {
+  async open(options: Partial<BusOptions> = {}, folding: Folding = {}): Promise<Opened> {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
-    const duties = dutiesOf(db);
-    const scribe = new Scribe(db, this.#tappedJournal(db), duties);
+    const duties = dutiesOf(db, folding.unfoldedMax);
+    const scribe = new Scribe(db, this.#tappedJournal(this.#opened.journal), duties, folding.folder);
     scribe.recover(this.#opened.left);
     const run = async (batch: Batch) => {
       const answers = await scribe.run(batch);
       await this.answersHeld;
       return answers;
     };
-    const writer = new Writer({ run: copying(run), close: async () => scribe.fold() }, this.clock, this.log);
+    const writer = new Writer({ run: copying(run), close: () => scribe.close() }, this.clock, this.log);
     const store = new SqliteStore(writer);
     const bus = await SqliteBus.open(writer, this.clock, this.log, { ...BUS, ...options });
     this.commits = 0;
@@ -72,8 +66,8 @@ export class TestDirectory {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  #tappedJournal(db: Database): Journal {
-    this.#journal = new Journal(join(this.dir, JOURNAL_FILE), epochOf(db), async (...write) => {
+  #tappedJournal({ epoch }: Journal): Journal {
+    this.#journal = new Journal(join(this.dir, JOURNAL_FILE), epoch, async (...write) => {
       const error = this.writeErrors.shift();
       if (error) throw error;
       await writeDurably(...write);
@@ -97,8 +91,8 @@ export class TestDirectory {
 }
 
 /** A data directory behind a link that only copies get through, as between threads: nothing can lean on a shared object. */
-export async function openLocally(dir: string): Promise<Link> {
-  const { run, close } = await openHere(dir);
+export async function openLocally(dir: string, unfoldedMax?: number): Promise<Link> {
+  const { run, close } = await openHere(dir, unfoldedMax);
   return { run: copying(run), close };
 }
 
@@ -106,6 +100,11 @@ const copying =
   (run: Link["run"]): Link["run"] =>
   async (batch) =>
     structuredClone(await run(structuredClone(batch)));
+
+export interface Folding {
+  readonly folder?: Folder;
+  readonly unfoldedMax?: number;
+}
 
 export interface Opened {
   readonly db: Database;

@@ -40,8 +40,56 @@ describe("the journal", () => {
     journal.restart(2);
     journal.append("four");
     await journal.safe();
-    expect(readJournal(fileOf(), 1)).toEqual([]);
     expect(readJournal(fileOf(), 2)).toEqual(["four"]);
+    expect(readJournal(fileOf(), 3)).toEqual([]);
+  });
+
+  it("the next epoch begins while the tables take in the last one, and reaches the disk behind it", async () => {
+    const places: number[] = [];
+    const busy = gate();
+    const journal = open(1, async (fd, bytes, place) => {
+      places.push(place);
+      if (places.length === 1) await busy.passed;
+      await writeDurably(fd, bytes, place);
+    });
+    journal.append("one");
+    const first = journal.safe();
+    journal.append("two");
+    const second = journal.safe();
+    journal.begin(2);
+    journal.append("three");
+    const third = journal.safe();
+    expect(readJournal(fileOf(), 1)).toEqual([]);
+    busy.open();
+    await Promise.all([first, second, third]);
+    expect(places).toEqual([0, 14 + 3, 4 * 1_024 * 1_024]);
+    expect(readJournal(fileOf(), 1)).toEqual(["one", "two", "three"]);
+    expect(readJournal(fileOf(), 2)).toEqual(["three"]);
+    journal.begin(3);
+    journal.append("four");
+    await journal.safe();
+    expect(readJournal(fileOf(), 2)).toEqual(["three", "four"]);
+  });
+
+  it("nothing of the next epoch is written where something of the last one is missing", async () => {
+    const errors = [null, new Error("disk I/O error")];
+    const journal = open(1, async (...write) => {
+      const error = errors.shift();
+      if (error) throw error;
+      await writeDurably(...write);
+    });
+    journal.append("one");
+    const first = journal.safe();
+    journal.append("lost");
+    const second = journal.safe();
+    journal.begin(2);
+    journal.append("behind it");
+    const third = journal.safe();
+    await first;
+    await expect(second).rejects.toThrow("disk");
+    await expect(third).rejects.toThrow("disk");
+    expect(journal.isBroken).toBe(true);
+    expect(readJournal(fileOf(), 1)).toEqual(["one"]);
   });
 
   it("ends at an entry that is not whole, wherever it was cut", async () => {
