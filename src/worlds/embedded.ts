@@ -27,7 +27,7 @@ export interface EmbeddedOptions {
   readonly bus: BusOptions;
   readonly clock?: Clock;
   readonly random?: Random;
-  /** In this thread, unless a test wants it otherwise. */
+  /** The shipped one, unless a test wants it otherwise. */
   readonly openLink?: (dir: string) => Promise<Link>;
 }
 

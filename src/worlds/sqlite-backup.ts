@@ -19,8 +19,8 @@ import {
 } from "./sqlite.ts";
 import { dutiesOf } from "./sqlite-duties.ts";
 import { readJournal } from "./sqlite-journal.ts";
+import { recoverAll } from "./sqlite-participant.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
-import { recoverAll } from "./sqlite-scribe.ts";
 import { Sheet, SheetWriter } from "./sqlite-sheet.ts";
 import { syncPath } from "./sync-path.ts";
 

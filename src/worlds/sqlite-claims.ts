@@ -1,6 +1,6 @@
 import { type Claim, Lane, type Place } from "./lane.ts";
 import type { PreparedPut } from "./sqlite-change.ts";
-import type { Participant } from "./sqlite-scribe.ts";
+import type { Participant } from "./sqlite-participant.ts";
 
 /**
  * Who has taken which record: one lane for each queue, one for everything that is due.

@@ -15,8 +15,8 @@ import {
   type OutboxRow,
   type Row,
 } from "./sqlite-fold.ts";
+import type { JournalStep, Participant } from "./sqlite-participant.ts";
 import type { RecordRow } from "./sqlite-records.ts";
-import type { JournalStep, Participant } from "./sqlite-scribe.ts";
 import type { Sheet } from "./sqlite-sheet.ts";
 import { type Done, readStep, textOf } from "./sqlite-steps.ts";
 

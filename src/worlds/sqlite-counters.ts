@@ -1,6 +1,6 @@
 import type { CounterName } from "../model/table.ts";
 import type { Database } from "./sqlite.ts";
-import type { JournalStep, Participant } from "./sqlite-scribe.ts";
+import type { JournalStep, Participant } from "./sqlite-participant.ts";
 import { COUNTER, DELETE_COUNTER, type Sheet } from "./sqlite-sheet.ts";
 
 /**

@@ -1,6 +1,8 @@
 import type { Database } from "./sqlite.ts";
+import { type Answers, type Batch, type Call, type Failure, failed, failureOf, sizeOf } from "./sqlite-batch.ts";
 import { type Handlers, IN_MEMORY } from "./sqlite-duties.ts";
 import type { Journal } from "./sqlite-journal.ts";
+import { type Participant, recoverAll } from "./sqlite-participant.ts";
 import { EPOCH, type Passage, Sheet, SheetWriter } from "./sqlite-sheet.ts";
 
 /**
@@ -235,15 +237,6 @@ export class Scribe {
   }
 }
 
-/** Does again what a journal tells, in memory. */
-export function recoverAll(participants: readonly Participant[], entries: readonly string[]): void {
-  for (const entry of entries) {
-    for (const step of JSON.parse(entry) as readonly JournalStep[]) {
-      for (const participant of participants) participant.recover(step);
-    }
-  }
-}
-
 /** Who answers the calls, and who has to know how their batch ended. */
 export interface Duties {
   readonly handlers: Handlers;
@@ -256,54 +249,6 @@ export interface Folder {
   close(): Promise<void>;
 }
 
-/** Who keeps something in memory that the tables do not have yet, or that must follow the batch. */
-export interface Participant {
-  /** From 1 on it is time for the tables. */
-  readonly fill: number;
-  /** Adds what this batch has done, as texts for the journal. */
-  tell(steps: string[]): void;
-  /** Does again what the journal tells, if it is one's own. */
-  recover(step: JournalStep): void;
-  /** After the changes, before the reads: puts on the sheet all that the tables do not have. */
-  handOver(sheet: Sheet): void;
-  /** What was handed over is on its way: it is to be looked up, and not to be handed over again. */
-  setAside(): void;
-  /** What was set aside is in the tables. */
-  folded(): void;
-  /** The batch stands. */
-  kept(): void;
-  /** The batch did not happen. */
-  undone(): void;
-}
-
-/** As it was told, with a word in front that says whose it is. */
-export type JournalStep = readonly [word: string, ...rest: unknown[]];
-
-export type Call = readonly [name: keyof Handlers, ...args: unknown[]];
-
-export interface Batch {
-  /** Nobody waits for the answers of these. */
-  readonly riders: readonly Call[];
-  readonly changes: readonly Call[];
-  readonly reads: readonly Call[];
-}
-
-export interface Answers {
-  /** Those of the changes, then those of the reads. */
-  readonly results: readonly unknown[];
-  /** In the same order; null when all is well. */
-  readonly failures: readonly (Failure | null)[] | null;
-  readonly trouble: (Failure & { readonly calls: number }) | null;
-}
-
-export interface Failure {
-  /** Whose fault it is: one of the calls, or the transaction's. */
-  readonly stage: "call" | "commit";
-  /** The disk is at fault, not what was asked: it makes sense to try again. */
-  readonly isPassing: boolean;
-  readonly text: string;
-}
-
 interface Transacted {
   readonly results: unknown[];
   readonly failure: Failure | null;
@@ -314,21 +259,3 @@ const FILL_MAX = 4;
 
 const NO_ROOM: Failure = { stage: "commit", isPassing: true, text: "no room in the journal" };
 const NOTHING: Batch = { riders: [], changes: [], reads: [] };
-
-function sizeOf({ riders, changes, reads }: Batch): number {
-  return riders.length + changes.length + reads.length;
-}
-
-function failed(batch: Batch, failure: Failure): Answers {
-  const failures = Array<Failure>(batch.changes.length + batch.reads.length).fill(failure);
-  return { results: [], failures, trouble: { ...failure, calls: sizeOf(batch) } };
-}
-
-function failureOf(stage: Failure["stage"], error: unknown): Failure {
-  const { errcode, sqliteCode } = error as { errcode?: number; sqliteCode?: number };
-  const isPassing = stage === "commit" || PASSING.has((errcode ?? sqliteCode ?? 0) & 0xff);
-  return { stage, isPassing, text: error instanceof Error ? error.message : String(error) };
-}
-
-/** SQLite's codes for a state of the machine: busy, locked, no memory, read only, I/O, corrupt, full, cannot open. */
-const PASSING: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 11, 13, 14]);

@@ -1,6 +1,6 @@
 import type { FlatEntries } from "./sqlite-change.ts";
 import type { FenceRow, OutboxRow, Row } from "./sqlite-fold.ts";
-import type { JournalStep } from "./sqlite-scribe.ts";
+import type { JournalStep } from "./sqlite-participant.ts";
 
 /** What a commit does, one thing at a time, and how the journal tells it. */
 export type Step =

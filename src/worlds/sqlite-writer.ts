@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
+import type { Answers, Batch, Call, Failure } from "./sqlite-batch.ts";
 import type { Handlers } from "./sqlite-duties.ts";
-import type { Answers, Batch, Call, Failure } from "./sqlite-scribe.ts";
 
 /**
  * The way to the one writer of a data directory: group commit.
