@@ -159,6 +159,9 @@ function contradictions(values: Values): string[] {
       "a cluster needs both `nats.url` (`--nats`) and `redis.url` (`--redis`); give both, or neither for embedded",
     );
   }
+  if ((values["safety.tls.cert"] === null) !== (values["safety.tls.key"] === null)) {
+    problems.push("`safety.tls.cert` and `safety.tls.key` belong together; give both, or neither");
+  }
   const needs = (smaller: SettingName, larger: SettingName, why: string) => {
     if (Number(values[smaller]) > Number(values[larger])) {
       problems.push(`\`${larger}\` (${values[larger]}) must be at least \`${smaller}\` (${values[smaller]}): ${why}`);

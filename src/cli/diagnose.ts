@@ -5,6 +5,8 @@
  *    what could not be found out: not known is not the same as fine.
  * 2. Every finding says what to do, and names a command where there is one.
  */
+import { hostOf, isLoopback } from "../model/loopback.ts";
+
 export interface Finding {
   readonly level: "danger" | "caution";
   readonly code: string;
@@ -29,7 +31,10 @@ export interface StatusFacts {
   readonly dead_letters?: number;
   readonly dead_letters_by_tenant?: Readonly<Record<string, number>>;
   readonly backlog_total?: number;
+  readonly kill?: readonly { readonly scope: string; readonly engaged_by: string }[];
   readonly workers?: { readonly total: number; readonly leaving: number };
+  readonly safety_address?: string;
+  readonly safety_line?: string;
   readonly safety?: {
     readonly breaker?: string;
     readonly breaker_reason?: string;
@@ -134,7 +139,14 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
   const { breaker, breaker_reason } = status.safety ?? {};
   if (breaker !== undefined && breaker !== "closed") {
     const what = `the safety kernel does not answer (breaker ${breaker}: ${breaker_reason ?? "no reason given"}); jobs wait`;
-    found.push(danger("safety_unavailable", what, "start the kernel, or look at its address", "cordum status"));
+    const { fix, next } = KERNEL_FIXES.find(({ word }) => breaker_reason?.includes(word)) ?? KERNEL_AWAY;
+    found.push(danger("safety_unavailable", what, fix, next));
+  }
+  const { safety_address: address, safety_line } = status;
+  if (address !== undefined && safety_line === "plain" && !isLoopback(hostOf(address))) {
+    const what = `the line to the safety kernel (${address}) is not encrypted: whoever is on the way reads jobs, and can forge verdicts`;
+    const fix = "give the kernel a certificate (`safety.tls.cert`), and the callers who signed it (`safety.tls.ca`)";
+    found.push(danger("safety_in_the_clear", what, fix, "cordum config explain safety.tls.ca"));
   }
   if (unreviewed === null) {
     const what = "whether jobs went out without a verdict could not be found out";
@@ -147,8 +159,29 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
   return found;
 }
 
+const KERNEL_AWAY = { fix: "start the kernel, or look at its address", next: "cordum status" } as const;
+
+/** By what stands in the reason: a kernel that is there but is not trusted, or does not trust, needs no start. */
+const KERNEL_FIXES = [
+  {
+    word: "`safety.token`",
+    fix: "give the kernel and the control plane the same `safety.token`, and start anew who has the wrong one",
+    next: "cordum config explain safety.token",
+  },
+  {
+    word: "`safety.tls.*`",
+    fix: "look at `safety.tls.*` on both sides: the log of the control plane says what is wrong with which certificate",
+    next: "cordum config explain safety.tls.ca",
+  },
+] as const;
+
 function work({ status }: Facts): readonly Finding[] {
   const found: Finding[] = [];
+  for (const { scope, engaged_by } of status.kill ?? []) {
+    const whose = scope === "*" ? "all tenants" : `tenant ${scope}`;
+    const what = `a kill switch keeps back all work of ${whose}, engaged by ${engaged_by}`;
+    found.push(danger("killed", what, "release it once it is safe", `cordum kill release --scope '${scope}'`));
+  }
   const { dead_letters = 0, backlog_total = 0, workers } = status;
   if (dead_letters > 0) {
     const tenants = Object.entries(status.dead_letters_by_tenant ?? {}).map(([name, count]) => `${name} ${count}`);

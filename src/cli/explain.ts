@@ -4,6 +4,7 @@ import type { Origin, Setting, SettingType, Value } from "../config/setting.ts";
 import { environmentName, SETTINGS } from "../config/table.ts";
 import type { Config } from "../config.ts";
 import { suggestion } from "../model/nearest.ts";
+import { REDACTED } from "../model/redact.ts";
 import { CliError, EXIT } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";
 import { textTable } from "./table.ts";
@@ -29,7 +30,7 @@ interface Standing {
 function everySetting(config: Config): Standing[] {
   const settings = SETTINGS.map((setting): Standing => {
     const { name } = setting;
-    const value = safe(config.values[name]);
+    const value = safe(setting, config.values[name]);
     return { name, setting, value, origin: config.origins[name], environment: environmentName(name) };
   });
   const sections = SECTIONS.flatMap((setting): Standing[] => {
@@ -68,6 +69,8 @@ export function rangeOf(type: SettingType): string {
       return type.choices.map((choice) => `\`${choice}\``).join(", ");
     case "text":
       return type.unit;
+    case "secret":
+      return `${type.charsMin} to ${type.charsMax} letters, digits and \`-._~+/=\``;
     case "names":
       return type.isPattern ? "a list, or names and patterns joined by commas" : "a list, or names joined by commas";
     case "retry_policy":
@@ -109,8 +112,9 @@ function paragraph({ name, setting, value, origin, environment }: Standing): str
   return `${name}: ${setting.help}\n${lines.map(([key, text]) => `  ${(key ?? "").padEnd(12)}${text}\n`).join("")}`;
 }
 
-/** A password in an address is nobody's business. */
-function safe(value: Value): Value {
+/** A password in an address is nobody's business, and what is secret as a whole even less. */
+function safe({ type }: Setting, value: Value): Value {
+  if (type.kind === "secret" && value !== null) return REDACTED;
   if (typeof value !== "string" || !/^[a-z]+:\/\/[^/]*@/.test(value)) return value;
   return value.replace(/\/\/[^/]*@/, "//…@");
 }

@@ -1,6 +1,7 @@
 /** Where `--live` runs: the servers that were named, or a world of its own. Decided before anything is connected. */
-import { isLoopback } from "../gateway/access.ts";
+
 import { PROCESSES_MAX } from "../lab/live.ts";
+import { isLoopback } from "../model/loopback.ts";
 import { CliError, EXIT } from "./exit.ts";
 
 export type LiveTarget =

@@ -12,13 +12,15 @@ import { followPolicy } from "../flow/follow-policy.ts";
 import { followSafety } from "../flow/follow-safety.ts";
 import { followWorkers } from "../flow/heartbeat.ts";
 import { publishFile, releases } from "../flow/publish-policy.ts";
-import { isLoopback } from "../gateway/access.ts";
 import { HEALTH_ROUTES } from "../gateway/health.ts";
 import type { About, Progress, Route } from "../gateway/route.ts";
 import { openGateway, ROUTES } from "../gateway/server.ts";
+import { hostOf } from "../model/loopback.ts";
 import type { LiveKernel } from "../policy/kernel.ts";
 import type { Log } from "../ports/log.ts";
 import type { Safety } from "../ports/safety.ts";
+import { readCallerTrust, readKernelTrust } from "../worlds/grpc-pem.ts";
+import { isInTheClear, refuseToListen } from "../worlds/grpc-trust.ts";
 import { localSafety } from "../worlds/local-safety.ts";
 import { promMetrics } from "../worlds/prom-metrics.ts";
 import { startDemoWorker } from "./demo.ts";
@@ -114,7 +116,11 @@ async function serveControl(options: ServeOptions, live: LiveConfig, stops: Stop
 async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
   const { config, log, policy } = options;
   const { kernel, file } = policy;
-  const { host, natsUrl } = config.process;
+  const { host, natsUrl, safetyTrust } = config.process;
+  const { startSafetyServer } = await import("../worlds/grpc-safety-server.ts");
+  // Before anything is opened or published: what may not listen has done nothing.
+  const trust = readKernelTrust(safetyTrust);
+  refuseToListen(host, trust);
   const flow = natsUrl === null ? null : (await openBase(options, live, stops)).flow;
   if (flow === null && file !== null) {
     const take = (text: string) => putFileInForce(kernel, file.name, text);
@@ -122,14 +128,15 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
     const stopWatching = publishChanges(file, log, take);
     stops.add(async () => stopWatching());
   }
-  if (!isLoopback(host)) {
+  if (isInTheClear(host, trust)) {
     const advice =
-      "whoever reaches this port can ask the kernel, and gets the answer in the clear; keep the network private";
-    log.write("warn", "safety_kernel_beyond_loopback", { host, advice });
+      "without `safety.tls.cert` questions, verdicts and the token can be read on the way; callers of ours send no token " +
+      "like this, so put a proxy that speaks TLS before it, or give it a certificate";
+    log.write("warn", "safety_kernel_in_the_clear", { host, advice });
   }
-  const { startSafetyServer } = await import("../worlds/grpc-safety-server.ts");
   const snapshots = flow === null ? undefined : () => snapshotsIn(flow);
-  const server = await startSafetyServer({ kernel, log, host, port: options.port, ...(snapshots && { snapshots }) });
+  const { port } = options;
+  const server = await startSafetyServer({ kernel, log, host, port, trust, ...(snapshots && { snapshots }) });
   stops.add(() => server.stop());
   return { url: server.address, about: null };
 }
@@ -170,13 +177,20 @@ async function followWorkflows(flow: Flow, name: string | null, log: Log, stops:
   stops.add(async () => stopWatching());
 }
 
-async function openSafety({ config, policy, role }: ServeOptions, live: LiveConfig, stops: Stops): Promise<Safety> {
-  const { safetyAddress } = config.process;
+async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Safety> {
+  const { config, policy, role, log } = options;
+  const { safetyAddress, safetyTrust } = config.process;
   if (safetyAddress === null || role === "safety") return localSafety(policy.kernel);
   const { openGrpcSafety } = await import("../worlds/grpc-safety.ts");
   const timeoutMs = () => live.current.safety.timeoutMs;
-  const { safety, close } = openGrpcSafety({ address: safetyAddress, timeoutMs });
+  const trust = readCallerTrust(safetyTrust);
+  const { safety, close } = openGrpcSafety({ address: safetyAddress, timeoutMs, trust, log });
   stops.add(async () => close());
+  if (isInTheClear(hostOf(safetyAddress), trust)) {
+    const advice =
+      "jobs and verdicts can be read and changed on the way; give the kernel a certificate, see `safety.tls.ca`";
+    log.write("warn", "safety_line_in_the_clear", { address: safetyAddress, advice });
+  }
   return safety;
 }
 
@@ -187,8 +201,12 @@ async function listen(
   control: Progress,
   routes: readonly Route[],
 ): Promise<Served> {
-  const { host, bodyBytesMax, ratePerS, profile, safetyAddress } = config.process;
-  const about: About = { version, profile, ...facts, ...(safetyAddress && { safety_address: safetyAddress }) };
+  const { host, bodyBytesMax, ratePerS, profile, safetyAddress, safetyTrust } = config.process;
+  const kernel = {
+    safety_address: safetyAddress ?? "",
+    safety_line: safetyTrust.ca === null ? "plain" : "tls",
+  } as const;
+  const about: About = { version, profile, ...facts, ...(safetyAddress && kernel) };
   const gateway = openGateway({ flow, control, metrics, about }, { bodyBytesMax, ratePerS }, routes);
   stops.add(() => gateway.stop());
   return { url: await gateway.listen(host, port), about };

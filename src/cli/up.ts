@@ -2,6 +2,7 @@
 import type { Config } from "../config.ts";
 import { inForceView } from "../gateway/policy-views.ts";
 import type { Log } from "../ports/log.ts";
+import { TrustError } from "../worlds/grpc-trust.ts";
 import { forTerminal, pinoLog } from "../worlds/pino-log.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";
@@ -200,6 +201,8 @@ function explain(error: unknown, { host, port, dataDir }: { host: string; port: 
       "cordum up --port 8081",
     );
   }
+  if (error instanceof TrustError)
+    return new CliError(EXIT.usage, error.message, `cordum config explain ${error.setting}`);
   if (error.name === "NotLoopback") return new CliError(EXIT.usage, error.message, "cordum up --host 127.0.0.1");
   if (error.message.includes("is in use by process")) {
     return new CliError(EXIT.conflict, error.message, `cordum up --data ${dataDir}-2`);

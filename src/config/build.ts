@@ -24,8 +24,17 @@ export interface ProcessSettings {
   readonly policyFile: string | null;
   readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
+  readonly safetyTrust: SafetyTrustSettings;
   readonly failMode: "closed" | "open";
   readonly logLevel: "debug" | "info" | "warn" | "error";
+}
+
+/** How a caller and a safety kernel elsewhere know each other; files by their paths. */
+export interface SafetyTrustSettings {
+  readonly token: string | null;
+  readonly cert: string | null;
+  readonly key: string | null;
+  readonly ca: string | null;
 }
 
 export function processSettings(values: Values): ProcessSettings {
@@ -42,6 +51,12 @@ export function processSettings(values: Values): ProcessSettings {
     policyFile: textOrNull(values, "policy.file"),
     workflowsDir: textOrNull(values, "workflows.dir"),
     safetyAddress: textOrNull(values, "safety.address"),
+    safetyTrust: {
+      token: textOrNull(values, "safety.token"),
+      cert: textOrNull(values, "safety.tls.cert"),
+      key: textOrNull(values, "safety.tls.key"),
+      ca: textOrNull(values, "safety.tls.ca"),
+    },
     failMode: values["safety.fail_mode"] === "open" ? "open" : "closed",
     logLevel: values["log.level"] as ProcessSettings["logLevel"],
   };

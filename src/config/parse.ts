@@ -97,6 +97,7 @@ export function readValue(entry: Written): { readonly value: Value } | { readonl
 /** Throws with what is wrong and what would be right. */
 export function parseValue(setting: Setting, raw: unknown): Value {
   const { type } = setting;
+  if (type.kind === "secret") return raw === null ? null : secret(type, raw);
   if (Array.isArray(raw) && type.kind !== "names") throw new Error("one value is expected here, not a list");
   const text = typeof raw === "string" ? raw.trim() : raw === null ? "" : String(raw);
   switch (type.kind) {
@@ -134,6 +135,18 @@ export function parseValue(setting: Setting, raw: unknown): Value {
     default:
       throw new Error(`unknown type of setting \`${(type satisfies never as Setting["type"]).kind}\``);
   }
+}
+
+/** Whatever is wrong with it: what was written is not in the message. */
+function secret({ charsMin, charsMax }: Extract<Setting["type"], { kind: "secret" }>, raw: unknown): string {
+  if (typeof raw !== "string") throw new Error("it is a text; write it in quotes");
+  const text = raw.trim();
+  if (/[^A-Za-z0-9._~+/=-]/.test(text)) {
+    throw new Error("only letters, digits and `-._~+/=` may be in it, as `openssl rand -hex 32` makes them");
+  }
+  if (text.length >= charsMin && text.length <= charsMax) return text;
+  const length = text.length < charsMin ? `at least ${charsMin}` : `at most ${charsMax}`;
+  throw new Error(`it must have ${length} characters; make one with \`openssl rand -hex 32\``);
 }
 
 /** Read by the command line when it is a client; no settings of the control plane. */

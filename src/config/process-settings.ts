@@ -81,6 +81,30 @@ export const PROCESS_SETTINGS = [
     help: "A safety kernel of its own, over gRPC (`host:port`); in this process when not set.",
   },
   {
+    name: "safety.token",
+    type: { kind: "secret", charsMin: 16, charsMax: 512 },
+    default: null,
+    help: "What a caller and a safety kernel of its own both know: sent with every check, and a call without it is refused. Never shown; there is no flag for it, since flags are.",
+  },
+  {
+    name: "safety.tls.cert",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "The certificate of this process on the line to the safety kernel (PEM, with what it is signed by): the kernel's own, or what a caller shows to it. Goes together with `safety.tls.key`.",
+  },
+  {
+    name: "safety.tls.key",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "The key of that certificate (PEM, without a passphrase).",
+  },
+  {
+    name: "safety.tls.ca",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "Who signs the certificates of the other side (PEM). At a caller it switches TLS on, for a kernel whose certificate is signed by it and names the host of `safety.address`; at a kernel it lets in only callers that show one.",
+  },
+  {
     name: "log.level",
     type: { kind: "choice", choices: ["debug", "info", "warn", "error"] },
     default: "info",

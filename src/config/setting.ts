@@ -18,6 +18,8 @@ export type SettingType =
   | { readonly kind: "choice"; readonly choices: readonly string[] }
   /** null stands for "not set". */
   | { readonly kind: "text"; readonly unit: "path" | "url" | "host" | "name" }
+  /** A text that is shown nowhere, not even where it is wrong. */
+  | { readonly kind: "secret"; readonly charsMin: number; readonly charsMax: number }
   /** A list of names, or names joined by commas; with `isPattern` a name may have `*` and `>` in it. */
   | { readonly kind: "names"; readonly isPattern?: true }
   | { readonly kind: "retry_policy" }

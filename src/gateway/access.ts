@@ -23,6 +23,7 @@ import {
   type Role,
   readKeyText,
 } from "../model/api-key.ts";
+import { hostOf, isLoopback } from "../model/loopback.ts";
 import type { Versioned } from "../ports/store.ts";
 import { Buckets } from "./limits.ts";
 import { Problem } from "./problem.ts";
@@ -70,10 +71,6 @@ export function shownTo({ principal, headers, org }: Pick<GatewayRequest, "princ
 }
 
 export const isTenant = (text: string): boolean => /^[A-Za-z0-9_-]{1,64}$/.test(text);
-
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host === "[::1]" || /^(::ffff:)?127(\.\d{1,3}){3}$/.test(host);
-}
 
 /** As much of a request as says who sends it. */
 export interface Call {
@@ -238,7 +235,7 @@ function keyIn(headers: Call["headers"]): string | undefined {
  */
 function refuseOtherSites(headers: Call["headers"]): void {
   const host = String(headers.host ?? "");
-  if (!isLoopback(host.replace(/:\d+$/, ""))) {
+  if (!isLoopback(hostOf(host))) {
     throw new Problem(
       "invalid_request",
       "without API keys this control plane answers only to loopback names, such as 127.0.0.1 or localhost",

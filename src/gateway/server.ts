@@ -7,9 +7,10 @@
  */
 import type { Socket } from "node:net";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { isLoopback } from "../model/loopback.ts";
 import { nearestName } from "../model/nearest.ts";
 import type { Random } from "../ports/random.ts";
-import { isLoopback, KeyRing } from "./access.ts";
+import { KeyRing } from "./access.ts";
 import { APPROVAL_ROUTES } from "./approvals.ts";
 import { AUDIT_ROUTES } from "./audit.ts";
 import { DEAD_LETTER_ROUTES } from "./dead-letters.ts";
@@ -17,21 +18,26 @@ import { FAIL_OPEN_ROUTES } from "./fail-open.ts";
 import { HEALTH_ROUTES } from "./health.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { KEY_ROUTES } from "./keys.ts";
+import { KILL_ROUTES } from "./kill.ts";
 import { LOCK_ROUTES } from "./locks.ts";
 import { MEMORY_ROUTES } from "./memory.ts";
 import { documentRoute } from "./openapi.ts";
 import { POLICY_ROUTES } from "./policy.ts";
+import { BUNDLE_ROUTES } from "./policy-bundles.ts";
 import { answerFor, PROBLEM_TYPE, Problem, problemFrom } from "./problem.ts";
 import type { Gateway, Route } from "./route.ts";
 import { RUN_CONTROL_ROUTES } from "./run-control.ts";
 import { RUN_ROUTES } from "./runs.ts";
 import { Calls } from "./server-call.ts";
+import { takeUpgrades } from "./server-socket.ts";
 import { STATUS_ROUTES } from "./status.ts";
 import { STATUS_PAGE_ROUTES } from "./status-page.ts";
 import { STREAM_ROUTES } from "./stream.ts";
+import { TRACE_ROUTES } from "./traces.ts";
 import { Verdicts } from "./verdict.ts";
 import { WORKER_ROUTES } from "./worker.ts";
 import { WORKERS_ROUTES } from "./workers.ts";
+import { SCHEMA_ROUTES } from "./workflow-schemas.ts";
 import { WORKFLOW_ROUTES } from "./workflows.ts";
 
 export const ROUTES: readonly Route[] = [
@@ -39,13 +45,17 @@ export const ROUTES: readonly Route[] = [
   ...WORKFLOW_ROUTES,
   ...RUN_ROUTES,
   ...RUN_CONTROL_ROUTES,
+  ...SCHEMA_ROUTES,
+  ...TRACE_ROUTES,
   ...APPROVAL_ROUTES,
   ...DEAD_LETTER_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
   ...POLICY_ROUTES,
+  ...BUNDLE_ROUTES,
   ...FAIL_OPEN_ROUTES,
+  ...KILL_ROUTES,
   ...STATUS_ROUTES,
   ...STREAM_ROUTES,
   ...WORKER_ROUTES,
@@ -87,6 +97,7 @@ export function openGateway(
     if (draining) reply.header("connection", "close");
   });
   for (const route of all) calls.add(app, route);
+  takeUpgrades(app);
   return {
     app,
     async listen(host, port) {

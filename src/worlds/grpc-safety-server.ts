@@ -4,7 +4,8 @@
  * 1. Every answer is made by one snapshot, the one in force when the question was read.
  * 2. A question that cannot be read is INVALID_ARGUMENT, never a decision. A bug in here is INTERNAL.
  * 3. What a caller can make it hold is bounded: the size of a message, the calls under way.
- * 4. `stop` takes nothing new and lets what is under way finish, for a while.
+ * 4. Who may ask is as `grpc-trust.ts` says; beyond loopback nobody may whom it does not know.
+ * 5. `stop` takes nothing new and lets what is under way finish, for a while.
  */
 import {
   type handleUnaryCall,
@@ -22,6 +23,8 @@ import { MalformedError } from "../wire/bytes.ts";
 import { decodeCheck, encodeDecision, encodeSnapshots, SAFETY_BYTES_MAX } from "../wire/safety.ts";
 import { answerChecks } from "../wire/safety-frame.ts";
 import { FRAME_PATH, SAFETY_SERVICE, type SafetyMethod, safetyPath } from "../wire/safety-schema.ts";
+import { tokenCheck } from "./grpc-token.ts";
+import { type KernelTrust, NO_TRUST, refuseToListen } from "./grpc-trust.ts";
 
 export interface SafetyServerOptions {
   readonly kernel: LiveKernel;
@@ -29,6 +32,8 @@ export interface SafetyServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
+  /** Nobody is asked who they are when not given: then on loopback only. */
+  readonly trust?: KernelTrust;
   /** The snapshots that were ever in force, newest first; the one in force when not given. */
   readonly snapshots?: () => Promise<readonly string[]>;
   /** How long `stop` waits for calls under way. */
@@ -42,6 +47,8 @@ export interface SafetyServer {
 }
 
 export async function startSafetyServer(options: SafetyServerOptions): Promise<SafetyServer> {
+  const { kernel, log, host, trust = NO_TRUST } = options;
+  refuseToListen(host, trust);
   const server = new Server({
     "grpc.max_receive_message_length": SAFETY_BYTES_MAX,
     "grpc.max_send_message_length": SAFETY_BYTES_MAX,
@@ -49,14 +56,13 @@ export async function startSafetyServer(options: SafetyServerOptions): Promise<S
     // A caller that is gone without a word leaves a connection behind; it is asked now and then.
     "grpc.keepalive_time_ms": 60_000,
     "grpc.keepalive_timeout_ms": 20_000,
+    ...(trust.token !== null && { interceptors: [tokenCheck(trust.token, log)] }),
   });
   server.addService(DEFINITION, implementation(options));
-  const { kernel, log } = options;
   const many: Answer = (bytes) => answerChecks(bytes, (check) => encodeDecision(kernel.decide(decodeCheck(check))));
   server.addService(FRAMES, { Check: handler("CheckFrame", many, log) });
-  const { host } = options;
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-  const port = await bind(server, `${target}:${options.port}`);
+  const port = await bind(server, `${target}:${options.port}`, credentialsOf(trust));
   return { address: `${target}:${port}`, stop: () => stop(server, options.stopMsMax ?? STOP_MS_MAX) };
 }
 
@@ -117,9 +123,15 @@ const METHODS = Object.keys(SAFETY_SERVICE.methods) as SafetyMethod[];
 const DEFINITION: ServiceDefinition = Object.fromEntries(METHODS.map((name) => [name, method(safetyPath(name))]));
 const FRAMES: ServiceDefinition = { Check: method(FRAME_PATH) };
 
-function bind(server: Server, address: string): Promise<number> {
+function credentialsOf({ tls }: KernelTrust): ServerCredentials {
+  if (tls === null) return ServerCredentials.createInsecure();
+  const { pair, ca } = tls;
+  return ServerCredentials.createSsl(ca, [{ cert_chain: pair.chain, private_key: pair.key }], ca !== null);
+}
+
+function bind(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) => {
+    server.bindAsync(address, credentials, (error, port) => {
       if (error === null) resolve(port);
       else reject(isTaken(error) ? Object.assign(error, { code: "EADDRINUSE" }) : error);
     });

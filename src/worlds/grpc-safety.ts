@@ -1,23 +1,30 @@
 /**
  * The safety kernel in another process, over gRPC.
  *
- * 1. `unavailable` means that no answer came. Everything else that is no decision is thrown: a question that the kernel
- *    calls malformed, an answer that we cannot read, our own shutdown.
+ * 1. `unavailable` means that no answer came, or that the kernel and this process do not know each other: nothing was
+ *    judged. Everything else that is no decision is thrown: a question that the kernel calls malformed, an answer that we
+ *    cannot read, our own shutdown.
  * 2. Checks of one tick travel together, in frames that our own kernel understands; a call costs ten times as much as a
  *    check. A kernel of others says that it does not know frames, and is asked one by one.
  */
 import { status } from "@grpc/grpc-js";
+import type { Log } from "../ports/log.ts";
 import type { Checked, Safety } from "../ports/safety.ts";
 import { decodeDecision, encodeCheck, SAFETY_BYTES_MAX } from "../wire/safety.ts";
 import { decodeAnswers, encodeChecks } from "../wire/safety-frame.ts";
 import { FRAME_PATH, safetyPath } from "../wire/safety-schema.ts";
 import { type Called, GrpcLine } from "./grpc-line.ts";
+import { type CallerTrust, NO_TRUST } from "./grpc-trust.ts";
 
 export interface GrpcSafetyOptions {
   /** `host:port`. */
   readonly address: string;
   /** Asked for every call: it may be changed while running. */
   timeoutMs(): number;
+  /** A line in the clear, without a token, when not given. */
+  readonly trust?: CallerTrust;
+  /** Where mistakes in the settings are told. */
+  readonly log?: Log;
 }
 
 export interface GrpcSafety {
@@ -25,8 +32,8 @@ export interface GrpcSafety {
   close(): void;
 }
 
-export function openGrpcSafety({ address, timeoutMs }: GrpcSafetyOptions): GrpcSafety {
-  const line = new GrpcLine(address, SAFETY_BYTES_MAX);
+export function openGrpcSafety({ address, timeoutMs, trust = NO_TRUST, log }: GrpcSafetyOptions): GrpcSafety {
+  const line = new GrpcLine({ address, bytesMax: SAFETY_BYTES_MAX, trust, log: log ?? null });
   const asker = new Asker(line, timeoutMs);
   return {
     safety: {

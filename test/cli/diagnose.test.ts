@@ -31,6 +31,10 @@ test("nothing is found where nothing is wrong", () => {
   expect(codes({})).toEqual([]);
 });
 
+test("a kill switch that is engaged keeps everything of its scope from moving", () => {
+  expect(codes({ kill: [{ scope: "*", engaged_by: "ann" }] })).toEqual(["danger killed"]);
+});
+
 describe("durability of a cluster (L46, L47, L48)", () => {
   test.each([
     [{}, "2.12.1", []],
@@ -74,6 +78,14 @@ describe("the rest", () => {
     ],
     ["a lease", { safety: { breaker: "closed", fail_open: [lease] } }, {}, ["danger fail_open"]],
     ["a breaker", { safety: { breaker: "open", breaker_reason: "late" } }, {}, ["danger safety_unavailable"]],
+    [
+      "a kernel beyond loopback in the clear",
+      { safety_address: "10.0.0.7:50051", safety_line: "plain" },
+      {},
+      ["danger safety_in_the_clear"],
+    ],
+    ["one over TLS", { safety_address: "10.0.0.7:50051", safety_line: "tls" }, {}, []],
+    ["one on loopback", { safety_address: "[::1]:50051", safety_line: "plain" }, {}, []],
     ["a bypass", {}, { unreviewed: { count: 2, isMore: true } }, ["danger unreviewed_bypasses"]],
     ["bypasses that are not shown", {}, { unreviewed: null }, ["caution bypasses_unknown"]],
     ["dead letters", { dead_letters: 3 }, {}, ["danger dead_letters"]],
@@ -85,6 +97,21 @@ describe("the rest", () => {
     ["an old one that tells little", { safety: undefined, workers: undefined } as never, {}, []],
   ])("%s", (_, status, facts, expected) => {
     expect(codes(status, facts)).toEqual(expected);
+  });
+
+  test.each([
+    ["connection refused", "start the kernel"],
+    ["does not know this process: `safety.token` is missing or wrong", "the same `safety.token`"],
+    ["no connection that both sides trust (`safety.tls.*`)", "which certificate"],
+  ])("a kernel away because of %s needs its own fix", (breaker_reason, words) => {
+    const status = { ...FINE, safety: { breaker: "open", breaker_reason } };
+    const [found] = diagnose({
+      status,
+      unreviewed: { count: 0, isMore: false },
+      url: "http://[::1]",
+      clientVersion: "1.0.0",
+    });
+    expect(found?.fix).toContain(words);
   });
 
   test("dangers first, each with something to do", () => {

@@ -182,3 +182,34 @@ describe("a config that changes while running", () => {
     expect(live.current).toEqual(defaultSettings());
   });
 });
+
+describe("a secret", () => {
+  const SECRET = "s3cr3t-0123456789-abcdef";
+
+  test("is read from the file and the environment, and reaches the process around the flow alone", () => {
+    const config = good({ file: file(`safety: {token: ${SECRET}}`) });
+    expect(config.process.safetyTrust).toEqual({ token: SECRET, cert: null, key: null, ca: null });
+    expect(good({ env: { CORDUM_SAFETY_TOKEN: `${SECRET}\n` } }).process.safetyTrust.token).toBe(SECRET);
+    expect(JSON.stringify(config.settings)).not.toContain(SECRET);
+  });
+
+  test.each([
+    ["too short", "s3cr3t"],
+    ["of other letters", "s3cr3t-0123456789 ü"],
+    ["a number", 123_456_789_012_345],
+    ["a list", ["s3cr3t-0123456789-abcdef"]],
+    ["empty", ""],
+    ["too long", "s3cr3t".repeat(100)],
+  ])("that is %s is refused, and not repeated", (_, written) => {
+    const [problem = "", ...more] = problemsOf({ file: file(`safety: {token: ${JSON.stringify(written)}}`) });
+    expect(more).toEqual([]);
+    expect(problem).toContain("cordum.yaml:1: `safety.token`: ");
+    expect(problem).not.toMatch(/s3cr3t|1234567/);
+  });
+
+  test("a certificate and its key go together", () => {
+    expect(problemsOf({ file: file("safety: {tls: {cert: a.pem}}") })).toHaveLength(1);
+    expect(problemsOf({ env: { CORDUM_SAFETY_TLS_KEY: "k.pem" } })).toHaveLength(1);
+    expect(problemsOf({ file: file("safety: {tls: {cert: a.pem, key: k.pem}}") })).toEqual([]);
+  });
+});
