@@ -88,6 +88,7 @@ class Life {
       bring: async (messages) => this.#opened?.bring(messages),
       nowMs,
       pause,
+      busyMs,
       tell: (news) => say({ kind: "news", news }),
     };
     return one.live.join(place, order);
@@ -104,8 +105,15 @@ async function pause(delayMs: number): Promise<void> {
   const untilMs = performance.now() + delayMs;
   const wholeMs = Math.floor(delayMs) - 1;
   if (wholeMs > 0) await sleep(wholeMs);
+  const fromMs = performance.now();
   while (performance.now() < untilMs) await turn();
+  spunMs += Math.max(0, performance.now() - fromMs);
 }
+
+/** How long all pauses were waited for turn by turn. */
+let spunMs = 0;
+
+const busyMs = (): number => performance.eventLoopUtilization().active - spunMs;
 
 function say(message: FromMember): void {
   if (process.connected) process.send?.(message);

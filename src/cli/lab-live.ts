@@ -8,6 +8,7 @@
 import { availableParallelism, loadavg } from "node:os";
 import type { Experiment, Outcome } from "../lab/experiment.ts";
 import {
+  type Crew,
   type LiveFigures,
   type LiveOrder,
   type LiveOutcome,
@@ -17,7 +18,7 @@ import {
   roundedFigures,
 } from "../lab/live.ts";
 import { middleOf } from "../lab/live-compare.ts";
-import { fittedLatency } from "../lab/live-tuning.ts";
+import { tunedTo } from "../lab/live-tuning.ts";
 import type { ParamTable, ParamValue } from "../lab/params.ts";
 import { rounded } from "../lab/statistics.ts";
 import { CliError, EXIT } from "./exit.ts";
@@ -33,13 +34,21 @@ export interface PlannedLive {
   readonly params: Params;
   readonly processes: number;
   readonly survey: Survey;
-  readonly latencyMs: number;
+  readonly latencyMs: number | null;
   readonly tunedBy: string | null;
+  readonly stepMs: number;
+  readonly nakLookMs: number;
   /** What the machine had to do before anything was run. */
   readonly load: number;
 }
 
-export async function planLive(io: Io, one: Experiment, params: Params, wish: LiveWish): Promise<PlannedLive> {
+/** As it was read, and which of it somebody typed. */
+export interface LiveAsk {
+  readonly params: Params;
+  readonly typed: ReadonlySet<string>;
+}
+
+export async function planLive(io: Io, one: Experiment, ask: LiveAsk, wish: LiveWish): Promise<PlannedLive> {
   const next = `cordum lab ${one.name} --help`;
   const found = await survey(wish.target).catch((error: unknown) => {
     throw new CliError(EXIT.tryAgain, messageOf(error), next);
@@ -49,11 +58,14 @@ export async function planLive(io: Io, one: Experiment, params: Params, wish: Li
   const pingSpread = Math.min(1, rounded(Math.SQRT2 * spread));
   const processesMax = wish.target.kind === "embedded" ? 1 : PROCESSES_MAX;
   const load = rounded(loadavg()[0] ?? 0);
-  const planned = (latencyMs: number, tunedBy: string | null): PlannedLive => {
+  const { decided, plan } = specOf(one);
+  const planned = ({ latencyMs, stepMs, nakLookMs, tunedBy }: Tuned): PlannedLive => {
     // Waiting for others who work is as uneven as it is long.
     const latencySpread = tunedBy === null ? pingSpread : 1;
-    const given = { processes: wish.processes, processesMax, latencyMs, latencySpread };
-    return { ...specOf(one).plan(params, given), survey: found, latencyMs, tunedBy, load };
+    const measured = { latencyMs, latencySpread, stepMs, nakLookMs };
+    const given = { processes: wish.processes, processesMax, ...measured, typed: ask.typed };
+    const facts = { latencyMs: decided.includes("latencyMs") ? latencyMs : null, stepMs, nakLookMs, tunedBy };
+    return { ...plan(ask.params, given), survey: found, ...facts, load };
   };
   try {
     return await tuned(io, one, { wish, planned, pingedMs: Math.max(LATENCY_MS_MIN, rounded(meanMs / 2)) });
@@ -62,30 +74,45 @@ export async function planLive(io: Io, one: Experiment, params: Params, wish: Li
   }
 }
 
+interface Tuned {
+  readonly latencyMs: number;
+  readonly stepMs: number;
+  readonly nakLookMs: number;
+  readonly tunedBy: string | null;
+}
+
 interface Tuning {
   readonly wish: LiveWish;
   readonly pingedMs: number;
-  planned(latencyMs: number, tunedBy: string | null): PlannedLive;
+  planned(tuned: Tuned): PlannedLive;
 }
 
-/** With the latency that the experiment's small row takes as long with as it does live. */
+/** With what the experiment's small row takes as long with as it does live. */
 async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tuning): Promise<PlannedLive> {
   const { tuning } = specOf(one);
-  const first = planned(pingedMs, null);
+  const pinged: Tuned = { latencyMs: pingedMs, stepMs: 0, nakLookMs: 0, tunedBy: null };
+  const first = planned(pinged);
   if (tuning === undefined) return first;
-  const { key, figure, what } = tuning;
+  const { key, figure, what, times } = tuning;
   const order: LiveOrder = { key, params: tuning.params(first.params) };
   const signals = new Signals();
-  const row = { wish, plan: first, order };
-  const ran = runTimes(io, one, row, `${newSpaceName()}_0`, signals.stopped);
-  const { figures, isFinished } = await ran.finally(() => signals.release());
-  const measured = figures[figure];
-  if (!isFinished || typeof measured !== "number") return first;
-  const latencyMs = await fittedLatency(measured, pingedMs, async (triedMs) => {
-    const [simulated] = await one.runSeed(1, tuning.params(planned(triedMs, what).params), () => undefined);
-    return Number(simulated?.figures[figure]);
-  });
-  return planned(rounded(latencyMs), what);
+  const run = (change: Pick<RowOrder, "times" | "conduct">, name: string): Promise<LiveFigures> =>
+    runTimes(io, one, { wish, plan: first, order, ...change }, `${newSpaceName()}_${name}`, signals.stopped);
+  try {
+    const surveyed = await run({ times: 1, conduct: tuning.survey }, "s");
+    const nakLookMs = rounded(Number(surveyed.figures.nak_look_ms ?? 0));
+    const { figures, isFinished, busyMs = 0 } = await run({ times: wish.times ?? times }, "0");
+    const tookMs = figures[figure];
+    if (!isFinished || typeof tookMs !== "number") return planned({ ...pinged, nakLookMs });
+    const found = await tunedTo({ tookMs, busyMs, pingedMs }, async (tried) => {
+      const { params } = planned({ ...tried, nakLookMs, tunedBy: what });
+      const [row] = await one.runSeed(1, tuning.params(params), () => undefined);
+      return { tookMs: Number(row?.figures[figure]), steps: row?.steps ?? 0 };
+    });
+    return planned({ ...found, nakLookMs, tunedBy: what });
+  } finally {
+    signals.release();
+  }
 }
 
 export interface LiveRun {
@@ -105,19 +132,19 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
     const base = newSpaceName();
     for (const [index, key] of keys.entries()) {
       run.note(index, keys.length, Object.values(key).join(" "));
-      const row = { wish, plan, order: { key, params: plan.params } };
-      const { figures, ...seen } = await runTimes(io, one, row, `${base}_${index + 1}`, signals.stopped);
+      const row = { wish, plan, order: { key, params: plan.params }, times: timesOf(one, wish) };
+      const { figures, busyMs: _, ...seen } = await runTimes(io, one, row, `${base}_${index + 1}`, signals.stopped);
       rows.push({ key, ...seen, figures: roundedFigures(figures) });
     }
   } finally {
     signals.release();
   }
   const { on, ping, busPing } = plan.survey;
-  const { processes, latencyMs, tunedBy, load } = plan;
+  const { processes, latencyMs, tunedBy, stepMs, nakLookMs, load } = plan;
   const live: LiveOutcome = {
     ...{ on, processes, secondsMax: wish.secondsMax, times: timesOf(one, wish), cores: availableParallelism(), load },
-    ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs), latencyMs, tunedBy },
-    ...{ compared: spec.compared, rows },
+    ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs) },
+    ...{ latencyMs, tunedBy, stepMs, nakLookMs, compared: spec.compared, rows },
   };
   return { ...outcome, live };
 }
@@ -131,8 +158,8 @@ async function runTimes(
   stopped: Promise<never>,
 ): Promise<LiveFigures> {
   const runs: LiveFigures[] = [];
-  const times = timesOf(one, row.wish);
-  while (runs.length < times) runs.push(await new RowRun(io, one, row, `${spaceName}-${runs.length + 1}`).run(stopped));
+  while (runs.length < row.times)
+    runs.push(await new RowRun(io, one, row, `${spaceName}-${runs.length + 1}`).run(stopped));
   return middleOf(runs, specOf(one).compared[0]?.path ?? "") ?? NOTHING;
 }
 
@@ -142,6 +169,9 @@ interface RowOrder {
   readonly wish: LiveWish;
   readonly plan: PlannedLive;
   readonly order: LiveOrder;
+  readonly times: number;
+  /** In place of the experiment's own. */
+  readonly conduct?: (crew: Crew) => Promise<LiveFigures>;
 }
 
 class RowRun {
@@ -187,9 +217,9 @@ class RowRun {
       throw new Error(`the processes were not ready within ${JOIN_MS_MAX / 1_000} s`);
     });
     await Promise.race([this.#crew.joined(), late]);
-    const { order, wish } = this.#row;
+    const { order, wish, conduct } = this.#row;
     const timeUp = this.#timers.after(wish.secondsMax * 1_000);
-    const conducted = specOf(this.#one).conduct(this.#crew, order, timeUp);
+    const conducted = conduct?.(this.#crew) ?? specOf(this.#one).conduct(this.#crew, order, timeUp);
     const overdue = this.#timers.after(wish.secondsMax * 1_000 + SAY_MS_MAX).then(() => NOTHING);
     return Promise.race([conducted, overdue]);
   }

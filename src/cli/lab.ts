@@ -78,10 +78,16 @@ function simulate(one: Experiment, ask: Ask, line: ProgressLine): Promise<Outcom
 }
 
 /** The simulation first, with what the target allows: it says what to expect. */
-async function simulateAndRun(io: Io, one: Experiment, ask: Ask, wish: LiveWish, line: ProgressLine): Promise<Outcome> {
+async function simulateAndRun(
+  io: Io,
+  one: Experiment,
+  ask: Ask & { readonly typed: ReadonlySet<string> },
+  wish: LiveWish,
+  line: ProgressLine,
+): Promise<Outcome> {
   const { planLive, runLive } = await import("./lab-live.ts");
   line.show(`lab ${one.name} live: measures the target`);
-  const plan = await planLive(io, one, ask.params, wish);
+  const plan = await planLive(io, one, ask, wish);
   const simulated = await simulate(one, { ...ask, params: plan.params }, line);
   const note = (done: number, of: number, name: string): void =>
     line.show(`lab ${one.name} live: ${done} of ${of} rows, now ${name}`);
@@ -106,7 +112,9 @@ function seedParams(one: Experiment): { readonly seed: NumberParam; readonly see
 
 function readAsk(one: Experiment, options: LabOptions) {
   try {
-    return { ...readParams(seedParams(one), options), params: one.read(typedFor(one, options)) };
+    const typed = typedFor(one, options);
+    const names = Object.keys(typed).filter((name) => typed[name] !== undefined);
+    return { ...readParams(seedParams(one), options), params: one.read(typed), typed: new Set(names) };
   } catch (error) {
     throw new CliError(EXIT.usage, (error as Error).message, `cordum lab ${one.name} --help`);
   }

@@ -7,7 +7,7 @@ import { textTable } from "./table.ts";
 
 /**
  * `cordum sim`: the shipped core in the simulator, seed by seed. Exit code 1 on a violation, with the command that
- * repeats it. `write` gets whole lines, or the one JSON document.
+ * repeats it. `write` gets whole lines, or the one JSON document; `show` how far it is, seed by seed.
  */
 export interface SimCommandOptions {
   readonly seed?: number;
@@ -20,13 +20,18 @@ export interface SimCommandOptions {
   readonly json?: boolean;
 }
 
-export async function runSim(options: SimCommandOptions, write: (text: string) => void): Promise<ExitCode> {
+export async function runSim(
+  options: SimCommandOptions,
+  write: (text: string) => void,
+  show: (text: string) => void = () => {},
+): Promise<ExitCode> {
   const { seed: first = 1, seeds = 1, runs = RUNS_DEFAULT, json = false } = options;
   const faults = profileNamed(options.faults);
   const plant = options.plant === undefined ? null : bugNamed(options.plant);
   const cpuBefore = process.cpuUsage();
   const total: Total = { events: 0, jobs: 0, crashes: 0, virtualMs: 0, findings: [], hash: "" };
   for (let seed = first; seed < first + seeds; seed += 1) {
+    show(`sim: ${seed - first} of ${seeds} seeds, ${total.findings.length} violations`);
     add(total, await simulate({ seed, runs, faults, plant }));
   }
   const { user, system } = process.cpuUsage(cpuBefore);

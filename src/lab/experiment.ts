@@ -48,6 +48,8 @@ export interface Row {
   readonly figures: Figures;
   /** What happened when, for pictures. */
   readonly series?: Readonly<Record<string, readonly number[]>>;
+  /** How often code of simulated processes ran meanwhile, where a live run asks. No figure: nobody is shown it. */
+  readonly steps?: number;
 }
 
 export interface Figures {

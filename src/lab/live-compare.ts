@@ -35,17 +35,24 @@ export function liveGrid({ rows }: Outcome, live: LiveOutcome): Grid {
 
 /** On what it was run, and how the simulation was told of it. */
 export function liveFacts(live: LiveOutcome): readonly (readonly [name: string, text: string])[] {
-  const { on, processes, pingMs, busPingMs, latencyMs, tunedBy, secondsMax, times, cores, load } = live;
-  const why = tunedBy === null ? "half of that ping" : `with which ${tunedBy} take as long as they took here`;
+  const { on, processes, pingMs, busPingMs, secondsMax, times, cores, load } = live;
   const pings = busPingMs === null ? "" : `, to the bus ${short(busPingMs)} ms`;
   return [
     ["live on", `${on}, ${processes} ${processes === 1 ? "process" : "processes"}`],
     ["ping", `${short(pingMs)} ms to the store and back${pings}`],
-    ["simulated with", `${short(latencyMs)} ms one way, ${why}`],
+    ["simulated with", simulatedWith(live)],
     ["this machine", `${cores} ${cores === 1 ? "core" : "cores"}, load ${short(load)} before`],
     ["time limit", `${secondsMax} s a row`],
     ["each row", times === 1 ? "run once" : `run ${times} times; the middle one is shown`],
   ];
+}
+
+function simulatedWith({ latencyMs, tunedBy, stepMs, nakLookMs }: LiveOutcome): string {
+  if (latencyMs === null) return "the network of the model, which live is waited for as well";
+  const why = tunedBy === null ? "half of that ping" : `with which ${tunedBy} take as long as they took here`;
+  const work = `; ${short(stepMs)} ms for each message, answer or timer that a process is busy with, as it was with those`;
+  const look = `; a broker that gives back retries when it was handed none for ${short(nakLookMs)} ms, as this one does`;
+  return `${short(latencyMs)} ms one way, ${why}${stepMs > 0 ? work : ""}${nakLookMs > 0 ? look : ""}`;
 }
 
 /** Of several runs of one row the one in the middle, by one figure; those that were not finished are the slowest. */
@@ -103,11 +110,11 @@ export function liveMembers(row: Summary, live: LiveOutcome): object {
 }
 
 export function liveDocument(live: LiveOutcome): object {
-  const { on, processes, secondsMax, pingMs, busPingMs, latencyMs, tunedBy, times, cores, load } = live;
+  const { on, processes, secondsMax, pingMs, busPingMs, times, cores, load } = live;
   return {
     ...{ on, processes, seconds_max: secondsMax, times, cores, load, ping_ms: pingMs, bus_ping_ms: busPingMs },
-    simulated_latency_ms: latencyMs,
-    tuned_by: tunedBy,
+    ...{ simulated_latency_ms: live.latencyMs, simulated_step_ms: live.stepMs, simulated_nak_look_ms: live.nakLookMs },
+    tuned_by: live.tunedBy,
   };
 }
 

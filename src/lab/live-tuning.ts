@@ -1,8 +1,42 @@
 /**
+ * What to simulate with, from one small row that was run live.
+ *
+ * 1. How long a process is busy with a step (a message, an answer, a timer) is measured: what the row kept all processes busy
+ *    for, shared among the steps that it has under virtual time.
+ * 2. What that does not explain of the time which the row took was spent on the way.
+ */
+import { rounded } from "./statistics.ts";
+
+export interface SmallRow {
+  readonly tookMs: number;
+  /** The threads of all processes together. */
+  readonly busyMs: number;
+  /** One way on an idle line. */
+  readonly pingedMs: number;
+}
+
+export interface Tried {
+  readonly latencyMs: number;
+  readonly stepMs: number;
+}
+
+export async function tunedTo(
+  { tookMs, busyMs, pingedMs }: SmallRow,
+  simulated: (tried: Tried) => Promise<{ readonly tookMs: number; readonly steps: number }>,
+): Promise<Tried> {
+  const { steps } = await simulated({ latencyMs: pingedMs, stepMs: 0 });
+  const stepMs = steps === 0 ? 0 : rounded(busyMs / steps);
+  const latencyMs = await fittedLatency(tookMs, pingedMs, async (triedMs) => {
+    return (await simulated({ latencyMs: triedMs, stepMs })).tookMs;
+  });
+  return { latencyMs: rounded(latencyMs), stepMs };
+}
+
+/**
  * The latency with which a small row takes as long under virtual time as it took live.
  *
- * A ping tells how long an idle line takes. Whoever takes his turn at a lock also waits for servers and processes that
- * work: the simulation knows nothing of that time, so it counts as time on the way.
+ * A ping tells how long an idle line takes. Whoever takes his turn at a lock also waits for servers that work and for a
+ * machine that wakes others: the simulation knows nothing of that time, so it counts as time on the way.
  */
 export async function fittedLatency(
   measured: number,

@@ -27,7 +27,10 @@ export interface LiveSpec<Table extends ParamTable> {
   plan(params: ValuesOf<Table>, given: LiveGiven): LivePlan<ValuesOf<Table>>;
   /** How often a row is run unless told; the middle one counts. A short one is half of it if the machine stands still once. */
   readonly times?: number;
-  /** A small row that is run live before all others, to find the latency to simulate with; without, it is half of a ping. */
+  /**
+   * A small row that is run live before all others, to find out how long a process is busy with a step, and the latency to
+   * simulate with; without, it is half of a ping.
+   */
   readonly tuning?: LiveTuning<ValuesOf<Table>>;
   /** The rows, as the simulation names them. One without is not run live, and is shown as simulated only. */
   keys(params: ValuesOf<Table>): readonly Row["key"][];
@@ -38,12 +41,16 @@ export interface LiveSpec<Table extends ParamTable> {
 }
 
 export interface LiveTuning<Values> {
+  /** What is to be known of the target besides: gives the figure `nak_look_ms`. Run once, before the row. */
+  survey(crew: Crew): Promise<LiveFigures>;
   readonly key: Row["key"];
   /** What it is in words: "40 results in the queue". */
   readonly what: string;
   params(planned: Values): Values;
   /** The figure that is to be the same; it grows with the latency. */
   readonly figure: string;
+  /** How often it is run unless told; the middle one counts, and all predictions depend on it. */
+  readonly times: number;
 }
 
 export interface LiveGiven {
@@ -55,6 +62,12 @@ export interface LiveGiven {
   readonly latencyMs: number;
   /** How uneven that is: its standard deviation as a share of it, 1 at most. */
   readonly latencySpread: number;
+  /** How long the thread of a process is busy each time that its code runs; 0 where that was not measured. */
+  readonly stepMs: number;
+  /** How long after the last of the retries that it was handed the broker looks which are due; 0: each has its own timer. */
+  readonly nakLookMs: number;
+  /** The params that somebody typed, whatever their values. */
+  readonly typed: ReadonlySet<string>;
 }
 
 export interface LivePlan<Values> {
@@ -95,11 +108,15 @@ export interface LivePlace {
   nowMs(): number;
   /** To a fraction of a millisecond; a timer would be late by one. */
   pause(delayMs: number): Promise<void>;
+  /** How long the thread of this process has been busy so far; with what it had to do, not with waiting for `pause`. */
+  busyMs(): number;
   tell(news: unknown): void;
 }
 
-export interface LiveFigures extends Omit<Row, "key"> {
+export interface LiveFigures extends Omit<Row, "key" | "steps"> {
   readonly isFinished: boolean;
+  /** How long the threads of all processes were busy meanwhile, where the experiment's tuning asks. */
+  readonly busyMs?: number;
 }
 
 export interface LiveRow extends LiveFigures {
@@ -120,9 +137,12 @@ export interface LiveOutcome {
   /** There and back, to the store and to the bus; null where there is no way. */
   readonly pingMs: number;
   readonly busPingMs: number | null;
-  readonly latencyMs: number;
+  /** What was simulated with; null where the network is the model's own. */
+  readonly latencyMs: number | null;
   /** What that latency was found with; null: half of the ping. */
   readonly tunedBy: string | null;
+  readonly stepMs: number;
+  readonly nakLookMs: number;
   readonly compared: readonly Column[];
   readonly rows: readonly LiveRow[];
 }

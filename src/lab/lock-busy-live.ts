@@ -10,7 +10,7 @@ import type { Message } from "../ports/bus.ts";
 import type { Change } from "../ports/store.ts";
 import type { Crew, LiveFigures, LiveOrder } from "./live.ts";
 import type { LockBusyParams, Variant } from "./lock-busy.ts";
-import type { Fans, Sighting, Staged } from "./lock-busy-member.ts";
+import type { Fans, Sighting, Staged, Told } from "./lock-busy-member.ts";
 import { Probe } from "./lock-busy-probe.ts";
 import { settingsOf } from "./lock-busy-rows.ts";
 import { idealOf, resultOf } from "./lock-busy-world.ts";
@@ -27,7 +27,9 @@ export async function conductLockBusy(
   if (!(await isInTime(brought(crew, warmUp)))) return { figures: {}, isFinished: false };
   await crew.askAll({ do: "begin" });
   const isFinished = await isInTime(brought(crew, measured));
-  const seen = (await crew.askAll({ do: "tell" })) as readonly (readonly Sighting[])[];
+  const told = (await crew.askAll({ do: "tell" })) as readonly Told[];
+  const seen = told.map(({ sightings }) => sightings);
+  const busyMs = told.reduce((sum, one) => sum + one.busyMs, 0);
   // Time was up before the first of them was tried: there is nothing to make figures of.
   if (!seen.some((sightings) => sightings.some(({ kind }) => kind === "asked"))) return { figures: {}, isFinished };
   const { contenders } = measured;
@@ -38,7 +40,7 @@ export async function conductLockBusy(
   const { binMs, holdMs, replicas, cap } = params;
   const settings = settingsOf(String(key.policy), cap === "on");
   const order = { settings, replicas, holdMs, variant: params.variant as Variant };
-  return { ...probe.figures({ binMs, idealMs: idealOf(measured, order) }), isFinished };
+  return { ...probe.figures({ binMs, idealMs: idealOf(measured, order) }), isFinished, busyMs };
 }
 
 /** All of them at once; resolves when the last is in. */

@@ -13,6 +13,7 @@ import { localSafety } from "../sim/sim-safety.ts";
 import type { World } from "../world.ts";
 import type { LiveOrder, LivePlace, Member } from "./live.ts";
 import type { LockBusyParams } from "./lock-busy.ts";
+import { measureNakLook } from "./lock-busy-naks.ts";
 import { settingsOf } from "./lock-busy-rows.ts";
 import { ALLOWS, type Contender, mixed, noteJob, serveWork, startFans } from "./lock-busy-stage.ts";
 import { type Watcher, watched } from "./lock-busy-watched.ts";
@@ -25,6 +26,12 @@ export type Sighting = { readonly atMs: number } & (
   /** As much of the change as somebody looks at. */
   | { readonly kind: "committed"; readonly change: Change }
 );
+
+/** What a process saw since it was told to begin, and how long its thread was busy meanwhile. */
+export interface Told {
+  readonly sightings: readonly Sighting[];
+  readonly busyMs: number;
+}
 
 /** The runs that are measured, and some before them: a control plane that has just been started is slow. */
 export interface Staged {
@@ -39,6 +46,7 @@ export interface Fans {
 
 /** One process sets the stage and brings the results. */
 type Question =
+  | { readonly do: "naks" }
   | { readonly do: "stage" }
   | { readonly do: "start" }
   | { readonly do: "bring"; readonly messages: readonly Message[] }
@@ -52,6 +60,7 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
   const seen: Sighting[] = [];
   let control: Control | null = null;
   let isWarm = false;
+  let busyBeforeMs = 0;
   const pause = async (delayMs: number): Promise<void> => {
     if (isWarm) await place.pause(delayMs);
   };
@@ -66,6 +75,8 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
     answer: async (question) => {
       const asked = question as Question;
       switch (asked.do) {
+        case "naks":
+          return measureNakLook(world.bus, () => place.nowMs());
         case "stage":
           return setLiveStage(world, settingsOf("default", true), params);
         case "start":
@@ -73,11 +84,13 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
         case "bring":
           return place.bring(asked.messages);
         case "begin":
+          await place.pause(FORGET_MS);
           seen.length = 0;
           isWarm = true;
+          busyBeforeMs = place.busyMs();
           return;
         case "tell":
-          return seen;
+          return { sightings: seen, busyMs: place.busyMs() - busyBeforeMs } satisfies Told;
         default:
           return asked satisfies never;
       }
@@ -115,6 +128,8 @@ async function setLiveStage(world: World, settings: Settings, params: LockBusyPa
   return { warmUp, measured: { runIds, contenders: mixed(all, runIds) } };
 }
 
+/** Runs that came by lately are let pass (`flow/pace.ts`): those that warmed it up must not count as others. */
+const FORGET_MS = 500;
 const NEWS_EVERY_MS = 100;
 /** Enough for the compiler to have seen everything that comes again. */
 const WARM_UP = { contenders: 120, hotRuns: 3 };

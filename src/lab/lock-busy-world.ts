@@ -3,7 +3,7 @@
  *
  * 1. Each replica is the shipped control plane: `openFlow`, `startControl`. Invented is only the world round it.
  * 2. A turn of the lock takes `holdMs`: see `watched`. A way through the network takes `latencyMs`, as evenly as
- *    `latencySpread` says. The code of a replica takes no time.
+ *    `latencySpread` says. The code of a replica takes `stepMs` each time that it runs, of its one thread.
  * 3. A lock has one holder and a result is applied once, or the experiment fails: figures of a broken history say nothing.
  */
 import { startControl } from "../control.ts";
@@ -33,6 +33,8 @@ export interface RowOrder {
   readonly holdMs: number;
   readonly latencyMs: number;
   readonly latencySpread: number;
+  readonly nakLookMs: number;
+  readonly stepMs: number;
   readonly binMs: number;
   readonly variant: Variant;
   /** A bug, to see that it is found. */
@@ -45,11 +47,12 @@ export interface History extends Omit<Row, "key"> {
 }
 
 export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
-  const { settings, seed, latencyMs, latencySpread, variant } = order;
+  const { settings, seed, latencyMs, latencySpread, nakLookMs, variant } = order;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
   const random = new SeededRandom(seed, "lock-busy");
   const { store, bus } = CALM;
-  const faults = { ...CALM, store: { ...store, latencyMs, latencySpread }, bus: { ...bus, latencyMs, latencySpread } };
+  const way = { latencyMs, latencySpread };
+  const faults = { ...CALM, store: { ...store, ...way }, bus: { ...bus, ...way, nakLookMs } };
   const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
   await moveTo(net, stage);
   const { timeline } = net;
@@ -57,8 +60,11 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   const watch = new LockWatch(violations);
   const probe = new Probe(stage.contenders, () => timeline.nowMs);
   const flows: Flow[] = [];
+  const processes: Process[] = [];
   for (let index = 0; index < order.replicas; index += 1) {
-    const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
+    const name = `replica-${index + 1}`;
+    const process = new Process(timeline, name, random.fork(name), 0, order.stepMs);
+    processes.push(process);
     const { plant = (sound) => sound } = order;
     const world = watch.around(plant(simWorld(net, process, { safety: "local" })), process);
     const pace = {
@@ -75,13 +81,16 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
         probe.delivered(content.packet.body.jobId);
     },
   });
+  const stepsOf = (): number => processes.reduce((sum, { steps }) => sum + steps, 0);
+  const stepsBefore = stepsOf();
   timeline.post(0, () => {
     if (variant === "gateway") callGateway(net, random.fork("clients"), flows, stage.contenders, probe);
     else publishAll(net, stage);
   });
   await timeline.runUntilSettled(probe.done, LIMIT_MS);
   refuseBroken(net, violations, probe);
-  return { ...probe.figures({ binMs: order.binMs, idealMs: idealOf(stage, order) }), probe, net };
+  const figures = probe.figures({ binMs: order.binMs, idealMs: idealOf(stage, order) });
+  return { ...figures, steps: stepsOf() - stepsBefore, probe, net };
 }
 
 /** (3) */

@@ -54,6 +54,14 @@ const PARAMS = {
     ...{ kind: "number", unit: "", isWhole: false, default: 0.2, min: 0, max: 1 },
     help: "how uneven that is: its standard deviation, as a share of it",
   },
+  nakLookMs: {
+    ...{ ...MS, default: 0, min: 0, max: 1_000 },
+    help: "nothing comes back from the broker until no retry was handed to it for so long; NATS: 10",
+  },
+  stepMs: {
+    ...{ ...MS, default: 0, min: 0, max: 100 },
+    help: "how long the thread of a control plane is busy with a message, an answer or a timer",
+  },
   policies: {
     kind: "rows",
     flag: "--policy",
@@ -144,10 +152,11 @@ export const LOCK_BUSY = experiment({
   conclusions: lockBusyConclusions,
   live: {
     compared: COMPARED,
-    decided: ["latencyMs", "latencySpread"],
+    decided: ["latencyMs", "latencySpread", "nakLookMs", "stepMs"],
     plan: planLive,
     times: 3,
     tuning: {
+      survey: async (crew) => (await import("./lock-busy-naks.ts")).conductNaks(crew),
       key: { policy: "hand_over" },
       what: `${TUNING.contenders} results in the queue`,
       params: (planned) => {
@@ -155,6 +164,7 @@ export const LOCK_BUSY = experiment({
         return { ...planned, ...{ contenders: TUNING.contenders, hotRuns: 1, policies: ["hand_over"], holdMs } };
       },
       figure: "drain_ms",
+      times: 5,
     },
     keys: (params) => rowNames(params).map((policy) => ({ policy })),
     conduct: async (...given) => (await import("./lock-busy-live.ts")).conductLockBusy(...given),
@@ -173,8 +183,8 @@ function planLive(params: LockBusyParams, given: LiveGiven): LivePlan<LockBusyPa
     throw new Error(`--variant \`${variant}\` is simulated only: give bus or wide with --live`);
   }
   const processes = given.processes ?? Math.min(replicas, given.processesMax);
-  const { latencyMs, latencySpread } = given;
-  return { params: { ...params, replicas: processes, latencyMs, latencySpread }, processes };
+  const { latencyMs, latencySpread, nakLookMs, stepMs } = given;
+  return { params: { ...params, replicas: processes, latencyMs, latencySpread, nakLookMs, stepMs }, processes };
 }
 
 function rowNames({ policies, variant }: LockBusyParams): readonly string[] {
@@ -187,7 +197,7 @@ async function runAll(seed: number, params: LockBusyParams, note: (share: number
     import("./lock-busy-stage.ts"),
     import("./lock-busy-world.ts"),
   ]);
-  const { contenders, hotRuns, replicas, holdMs, latencyMs, latencySpread, binMs } = params;
+  const { contenders, hotRuns, replicas, holdMs, latencyMs, latencySpread, nakLookMs, stepMs, binMs } = params;
   const variant = params.variant as Variant;
   const names = rowNames(params);
   const isLeased = variant === "gateway";
@@ -195,9 +205,9 @@ async function runAll(seed: number, params: LockBusyParams, note: (share: number
   const rows: Row[] = [];
   for (const policy of names) {
     const settings = settingsOf(policy, params.cap === "on");
-    const order = { seed, settings, replicas, holdMs, latencyMs, latencySpread, binMs, variant };
-    const { figures, series } = await runRow(stage, order);
-    rows.push({ key: { policy }, figures, ...(series === undefined ? {} : { series }) });
+    const order = { seed, settings, replicas, holdMs, latencyMs, latencySpread, nakLookMs, stepMs, binMs, variant };
+    const { figures, series = {}, steps = 0 } = await runRow(stage, order);
+    rows.push({ key: { policy }, figures, series, steps });
     note(rows.length / names.length);
   }
   return rows;

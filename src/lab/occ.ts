@@ -152,8 +152,7 @@ export const OCC = experiment({
  * between this machine and its servers there would be other figures, and none to compare them with.
  */
 function planLive(params: OccParams, given: LiveGiven): LivePlan<OccParams> {
-  const isUsual = params.clients.join() === PARAMS.clients.default.join();
-  const clients = isUsual ? LIVE_CLIENTS : params.clients;
+  const clients = given.typed.has("clients") ? params.clients : LIVE_CLIENTS;
   const most = Math.max(...clients);
   if (most > LIVE_CLIENTS_MAX) throw new Error(`--clients ${most}: give ${LIVE_CLIENTS_MAX} at most with --live`);
   const processes = given.processes ?? Math.min(LIVE_PROCESSES, given.processesMax);

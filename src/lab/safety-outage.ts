@@ -174,12 +174,12 @@ function planLive(params: OutageParams, given: LiveGiven): LivePlan<OutageParams
   // The kernel is one more, which does not touch the world.
   const replicas = given.processes === null ? params.replicas : given.processes - 1;
   const controls = Math.max(1, Math.min(replicas, given.processesMax - 1));
-  const outageMs = liveOf("outageMs", "--outage-ms", params.outageMs);
+  const outageMs = liveOf("outageMs", "--outage-ms", params.outageMs, given);
   return {
     params: {
       ...params,
       ...{ load: "burst", mode: "closed", replicas: controls, outageMs },
-      contenders: liveOf("contenders", "--contenders", params.contenders),
+      contenders: liveOf("contenders", "--contenders", params.contenders, given),
       waitedMs: Math.min(params.waitedMs, LIVE.waitedShare * outageMs),
       latencyMs: Math.max(PARAMS.latencyMs.min, given.latencyMs),
     },
@@ -187,8 +187,8 @@ function planLive(params: OutageParams, given: LiveGiven): LivePlan<OutageParams
   };
 }
 
-function liveOf(name: "outageMs" | "contenders", flag: string, value: number): number {
-  if (value === PARAMS[name].default) return LIVE[name].usual;
+function liveOf(name: "outageMs" | "contenders", flag: string, value: number, { typed }: LiveGiven): number {
+  if (!typed.has(name)) return LIVE[name].usual;
   if (value > LIVE[name].max) throw new Error(`${flag} ${value}: give ${LIVE[name].max} at most with --live`);
   return value;
 }

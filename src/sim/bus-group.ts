@@ -1,6 +1,7 @@
 import type { BusOptions, Content, Delivery, Handler, Settlement } from "../ports/bus.ts";
 import { latency, type Network } from "./net.ts";
 import type { Process } from "./process.ts";
+import { PutOff } from "./put-off.ts";
 
 /**
  * One group of consumers of one subject: who has which message, and until when.
@@ -16,6 +17,7 @@ export class Group {
   readonly #options: BusOptions;
   readonly #taps: readonly BusTap[];
   readonly #exhausted: Letter[];
+  readonly #putOff: PutOff<Letter>;
   #members: Member[] = [];
   readonly #ready: Letter[] = [];
   /** The first that is still to be sent: to take one off the front of a long list moves all the others. */
@@ -27,6 +29,7 @@ export class Group {
     this.#options = options;
     this.#taps = taps;
     this.#exhausted = exhausted;
+    this.#putOff = new PutOff(net.timeline, (letter) => this.#offer(letter));
   }
 
   add(letter: Letter): void {
@@ -154,12 +157,19 @@ export class Group {
         out.cancelWatch?.();
         out.isExpired = true;
         if (settlement.kind === "nak") this.#offer(letter);
-        else this.#net.timeline.postQuiet(settlement.delayMs, () => this.#offer(letter));
+        else this.#offerAfter(settlement.delayMs, letter);
         return;
       }
       default:
         settlement satisfies never;
     }
+  }
+
+  #offerAfter(delayMs: number, letter: Letter): void {
+    const { timeline, faults } = this.#net;
+    const { nakLookMs = 0 } = faults.bus;
+    if (nakLookMs > 0) this.#putOff.add(letter, delayMs, nakLookMs);
+    else timeline.postQuiet(delayMs, () => this.#offer(letter));
   }
 
   /** The ack wait (1): looked at once per wait, by asking since when the process has been silent. */

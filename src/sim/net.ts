@@ -46,6 +46,8 @@ export interface MessageFaults {
   readonly tellLossRate: number;
   readonly dispatchLossRate: number;
   readonly dispatchDuplicateRate: number;
+  /** Messages that are to come back later have one timer, which each of them sets to this (see `PutOff`); 0: each its own. */
+  readonly nakLookMs?: number;
 }
 
 /** An error of a simulated server; the flow knows it by its code. */

@@ -10,20 +10,27 @@ import type { Timeline } from "./timeline.ts";
  * 2. While it is paused (SIGSTOP, a long garbage collection) timers and answers are held back and come at the resume, in
  *    their order; the time of everybody else goes on.
  * 3. Cut off from the bus or the store, it lives, but nothing gets through either way.
+ * 4. It is one thread. Each time that its code runs (a message, an answer, a timer) that takes `stepMs`, one after the other,
+ *    and what it sends leaves at the end of it; 0, unless told: then code takes no time, however much comes at once.
  */
 export class Process {
   readonly name: string;
   readonly random: SeededRandom;
   readonly clock: Clock;
   readonly #timeline: Timeline;
+  readonly #stepMs: number;
   readonly #cuts = new Set<Peer>();
   readonly #onEnd: (() => void)[] = [];
   #held: (() => void)[] | null = null;
   #isAlive = true;
+  /** Until when its thread is busy (4). */
+  #busyUntilMs = 0;
+  #steps = 0;
   #silentSinceMs: number | null = null;
 
-  constructor(timeline: Timeline, name: string, random: SeededRandom, skewMs = 0) {
+  constructor(timeline: Timeline, name: string, random: SeededRandom, skewMs = 0, stepMs = 0) {
     this.#timeline = timeline;
+    this.#stepMs = stepMs;
     this.name = name;
     this.random = random;
     this.clock = {
@@ -41,11 +48,16 @@ export class Process {
     return this.#held !== null;
   }
 
-  /** Runs code of this process now, or at the resume, or never. Only inside an event that is not quiet. */
+  /** How often its code has run. */
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** Runs code of this process now, when its thread is free, at the resume, or never. Only inside an event that is not quiet. */
   enter(fn: () => void): void {
     if (!this.#isAlive) return;
     if (this.#held !== null) this.#held.push(fn);
-    else fn();
+    else this.#step(fn);
   }
 
   after(delayMs: number, fn: () => void): Cancel {
@@ -108,6 +120,21 @@ export class Process {
   /** Called when this life ends: the other side of its connections notices. */
   onEnd(fn: () => void): void {
     this.#onEnd.push(fn);
+  }
+
+  #step(fn: () => void): void {
+    this.#steps += 1;
+    if (this.#stepMs === 0) {
+      fn();
+      return;
+    }
+    const { nowMs } = this.#timeline;
+    this.#busyUntilMs = Math.max(nowMs, this.#busyUntilMs) + this.#stepMs;
+    this.#timeline.post(this.#busyUntilMs - nowMs, () => {
+      if (!this.#isAlive) return;
+      if (this.#held !== null) this.#held.push(fn);
+      else fn();
+    });
   }
 
   #hearAgain(): void {

@@ -7,7 +7,10 @@ import type { Crew, LiveSpec } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 
 const live = ADMISSION.live as LiveSpec<ParamTable>;
-const GIVEN = { processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2 };
+const GIVEN = {
+  ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
+  typed: new Set<string>(),
+};
 
 describe("the plan", () => {
   test("as many processes as control planes, one in the embedded world, and the latency of the target", () => {

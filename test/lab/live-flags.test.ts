@@ -16,9 +16,8 @@ test("nothing live without --live; with it the embedded world, or both servers",
   expect(readLiveWish({ live: true, ...LOCAL, processes: "4", liveSeconds: "5", liveTimes: "7" }, "")).toEqual({
     ...{ target: { kind: "cluster", ...LOCAL }, processes: 4, secondsMax: 5, times: 7 },
   });
-  expect(
-    readLiveWish({ live: true, nats: "nats://[::1]:4222,nats://127.0.0.2", redis: "redis://[::1]" }, ""),
-  ).toBeTruthy();
+  const sixes = { nats: "nats://[::1]:4222,nats://127.0.0.2", redis: "redis://[::1]" };
+  expect(readLiveWish({ live: true, ...sixes }, "")?.target).toEqual({ kind: "cluster", ...sixes });
 });
 
 test.each([
@@ -34,6 +33,8 @@ test.each([
   [["--live", "--live-seconds", "0"], "--live-seconds `0`: give a whole number from 1 to 600"],
   [["--live", "--live-times", "26"], "--live-times `26`: give a whole number from 1 to 25"],
   [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run: leave it out"],
+  [["--live", "--step-ms", "0"], "--step-ms is measured on the target of a live run: leave it out"],
+  [["--live", "--nak-look-ms", "10"], "--nak-look-ms is measured on the target of a live run: leave it out"],
 ])("%j is a mistake of whoever typed it", async (flags, words) => {
   const ran = await cordum(["lab", "lock-busy", ...flags]);
   expect(ran).toMatchObject({ exitCode: 2, out: "" });

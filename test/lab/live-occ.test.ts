@@ -7,14 +7,21 @@ import type { OccQuestion } from "../../src/lab/occ-member.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 
 const live = OCC.live as LiveSpec<ParamTable>;
-const GIVEN = { processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2 };
-const plan = (typed: object, given: object = {}) => live.plan(OCC.read({ ...typed }), { ...GIVEN, ...given });
+const GIVEN = {
+  ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
+  typed: new Set<string>(),
+};
+const plan = (typed: object, given: object = {}) =>
+  live.plan(OCC.read({ ...typed }), { ...GIVEN, typed: new Set(Object.keys(typed)), ...given });
 
 describe("the plan", () => {
   test("few clients unless they are given, and the network of the model whatever the target's is", () => {
     expect(plan({})).toMatchObject({ processes: 4, params: { clients: [10, 50], latencyMs: 10, latencyMsSd: 2 } });
     expect(plan({ clients: "3,7" }, { processesMax: 1 })).toMatchObject({ processes: 1, params: { clients: [3, 7] } });
     expect(plan({}, { processes: 2 })).toMatchObject({ processes: 2 });
+    // Whoever types what is usual under virtual time means it.
+    const usual = plan({}, { typed: new Set(["clients"]) });
+    expect(usual.params.clients).toEqual(OCC.read({}).clients);
     expect(() => plan({ clients: "10,201" })).toThrow("--clients 201: give 200 at most with --live");
   });
 

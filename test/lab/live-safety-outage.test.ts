@@ -7,8 +7,12 @@ import { conductSafetyOutage, historyOf } from "../../src/lab/safety-outage-live
 import type { JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "../../src/lab/safety-outage-member.ts";
 
 const live = SAFETY_OUTAGE.live as LiveSpec<ParamTable>;
-const GIVEN = { processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2 };
-const plan = (typed: object, given: object = {}) => live.plan(SAFETY_OUTAGE.read({ ...typed }), { ...GIVEN, ...given });
+const GIVEN = {
+  ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
+  typed: new Set<string>(),
+};
+const plan = (typed: object, given: object = {}) =>
+  live.plan(SAFETY_OUTAGE.read({ ...typed }), { ...GIVEN, typed: new Set(Object.keys(typed)), ...given });
 
 describe("the plan", () => {
   test("what is written down for virtual time becomes what somebody waits for", () => {
@@ -18,6 +22,12 @@ describe("the plan", () => {
     expect(plan({ outageMs: "2000", contenders: "7", waitedMs: "1000" }).params).toMatchObject({
       ...{ outageMs: 2_000, contenders: 7, waitedMs: 1_000 },
     });
+  });
+
+  test("whoever types what is usual under virtual time means it, and is told when it is too much", () => {
+    const { contenders, outageMs } = SAFETY_OUTAGE.read({});
+    expect(() => plan({ outageMs: String(outageMs) })).toThrow(`--outage-ms ${outageMs}: give 60000 at most`);
+    expect(() => plan({ contenders: String(contenders) })).toThrow(`--contenders ${contenders}: give 500 at most`);
   });
 
   test("the kernel is one more process, in the embedded world as well", () => {

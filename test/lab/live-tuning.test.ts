@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fittedLatency } from "../../src/lab/live-tuning.ts";
+import { fittedLatency, tunedTo } from "../../src/lab/live-tuning.ts";
 
 describe("the latency with which the simulation takes as long as live", () => {
   /** 40 turns of 5 ms and three ways each. */
@@ -19,4 +19,27 @@ describe("the latency with which the simulation takes as long as live", () => {
     expect(await fittedLatency(100, 0.1, never)).toBeLessThanOrEqual(20);
     expect(asked).toBeLessThan(20);
   });
+});
+
+test("what a small row kept the processes busy for is shared among its steps; the rest was on the way", async () => {
+  const tried: number[] = [];
+  /** 40 turns of 5 ms, each with three ways and two of its five steps. */
+  const simulated = async ({ latencyMs, stepMs }: { latencyMs: number; stepMs: number }) => {
+    tried.push(stepMs);
+    return { tookMs: 40 * (5 + 3 * latencyMs + 2 * stepMs), steps: 200 };
+  };
+  const { tookMs } = await simulated({ latencyMs: 0.5, stepMs: 0.4 });
+  tried.length = 0;
+  const found = await tunedTo({ tookMs, busyMs: 80, pingedMs: 0.1 }, simulated);
+  expect(found.stepMs).toBe(0.4);
+  expect(Math.abs(found.latencyMs / 0.5 - 1)).toBeLessThan(0.03);
+  // Nothing is counted twice: what was work is not looked for on the way.
+  expect(new Set(tried)).toEqual(new Set([0, 0.4]));
+});
+
+test("where nothing can be shared, all of it was on the way", async () => {
+  const simulated = async ({ latencyMs }: { latencyMs: number }) => ({ tookMs: 100 * latencyMs, steps: 0 });
+  const { latencyMs, stepMs } = await tunedTo({ tookMs: 40, busyMs: 5, pingedMs: 0.1 }, simulated);
+  expect(stepMs).toBe(0);
+  expect(Math.abs(latencyMs / 0.4 - 1)).toBeLessThan(0.03);
 });

@@ -20,7 +20,8 @@ const seen = (policy: string, drainMs: number, isFinished = true): LiveRow => ({
 
 const liveOf = (rows: readonly LiveRow[], change: Partial<LiveOutcome> = {}): LiveOutcome => ({
   ...{ on: "nats 2.10.0 and redis 7.2.0", processes: 3, secondsMax: 60, times: 1, cores: 2, load: 0.5 },
-  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, tunedBy: null, compared: COMPARED, rows },
+  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, tunedBy: null, stepMs: 0, nakLookMs: 0 },
+  ...{ compared: COMPARED, rows },
   ...change,
 });
 
@@ -137,17 +138,32 @@ describe("what is said of it", () => {
       "0.1 ms one way, with which 40 results in the queue take as long as they took here",
     );
   });
+
+  test("what was measured for the simulation is said, and nothing of what was not", () => {
+    const measured = liveOf([], { tunedBy: "40 results in the queue", stepMs: 0.4, nakLookMs: 10.5 });
+    expect(liveFacts(measured)[2]).toEqual([
+      "simulated with",
+      "0.1 ms one way, with which 40 results in the queue take as long as they took here; 0.4 ms for each message, answer or " +
+        "timer that a process is busy with, as it was with those; a broker that gives back retries when it was handed none " +
+        "for 10.5 ms, as this one does",
+    ]);
+    expect(outcomeDocument(outcomeOf(measured))).toMatchObject({
+      live: { simulated_latency_ms: 0.1, simulated_step_ms: 0.4, simulated_nak_look_ms: 10.5 },
+    });
+    const modelled = liveOf([], { latencyMs: null });
+    expect(liveFacts(modelled)[2]?.[1]).toMatch(/^the network of the model/);
+    expect(outcomeDocument(outcomeOf(modelled))).toMatchObject({ live: { simulated_latency_ms: null } });
+  });
 });
 
 describe("lock-busy, live", () => {
-  const given = { processes: null, processesMax: 16, latencyMs: 0.25, latencySpread: 0.5 };
+  const measured = { latencyMs: 0.25, latencySpread: 0.5, stepMs: 0.4, nakLookMs: 10 };
+  const given = { processes: null, processesMax: 16, ...measured, typed: new Set<string>() };
   const plan = (typed: Record<string, string>, change = {}) =>
     LOCK_BUSY.live!.plan(LOCK_BUSY.read(typed), { ...given, ...change });
 
-  test("is simulated with the latency of the target and as many replicas as there are processes", () => {
-    expect(plan({ replicas: "5" })).toMatchObject({
-      ...{ processes: 5, params: { replicas: 5, latencyMs: 0.25, latencySpread: 0.5 } },
-    });
+  test("is simulated with what was measured of the target and as many replicas as there are processes", () => {
+    expect(plan({ replicas: "5" })).toMatchObject({ processes: 5, params: { replicas: 5, ...measured } });
     expect(plan({ replicas: "5" }, { processes: 2 })).toMatchObject({ processes: 2, params: { replicas: 2 } });
     expect(plan({}, { processesMax: 1 })).toMatchObject({ processes: 1, params: { replicas: 1 } });
   });
@@ -168,8 +184,9 @@ describe("lock-busy, live", () => {
   });
 
   test("makes one history of what several processes saw, in the order of the clock", async () => {
-    const { figures, isFinished } = await conducted([FIRST, SECOND]);
+    const { figures, isFinished, busyMs } = await conducted([FIRST, SECOND]);
     expect(isFinished).toBe(true);
+    expect(busyMs).toBe(7 + 8);
     expect(figures).toMatchObject({
       ...{ drain_ms: 530, applied: 2, commits: 2, busy_retries: 1, attempts_per_acquisition: 1.5, deliveries_max: 2 },
       ...{ first_retry_success: 1, result_latency_ms: { p50: (10 + 529) / 2 } },
@@ -239,7 +256,7 @@ function conducted(seen: readonly (readonly Sighting[])[], upAt: "never" | "warm
         for (const one of sightings) if (one.kind === "committed") hear([one.change], index);
       }
     },
-    tell: (index) => seen[index],
+    tell: (index) => ({ sightings: seen[index], busyMs: 7 + index }),
   };
   const ask = async (index: number, question: unknown) => answers[(question as { do: string }).do]?.(index);
   const crew = {
@@ -252,6 +269,6 @@ function conducted(seen: readonly (readonly Sighting[])[], upAt: "never" | "warm
   };
   const params = LOCK_BUSY.read({ policies: ["bounded:500ms:0.3"] }) as never;
   return conductLockBusy(crew, { key: { policy: "bounded:500ms:0.3" }, params }, timeUp) as Promise<
-    Omit<Row, "key"> & { isFinished: boolean }
+    Omit<Row, "key"> & { isFinished: boolean; busyMs?: number }
   >;
 }

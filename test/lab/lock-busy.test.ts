@@ -9,7 +9,7 @@ import { RUNS } from "../../src/model/run.ts";
 import { withLocks } from "../../src/sim/decorators.ts";
 
 const SEED = 7;
-const EVEN = { latencySpread: 0.2 };
+const EVEN = { latencySpread: 0.2, stepMs: 0, nakLookMs: 0 };
 const ROWS = ["founding", "bounded:500ms:0.3", "full:1s:30s", "hand_over_500ms", "hand_over", "default"];
 
 describe("what comes out", () => {
@@ -43,6 +43,30 @@ describe("what comes out", () => {
     expect(founding).toBeGreaterThan(20 * bounded);
     expect(bounded).toBeGreaterThan(1.5 * queue);
     expect(queue).toBeGreaterThan(5 * shared);
+  });
+
+  test("threads that are busy spread a crowd that comes back in step", async () => {
+    const stage = await stageOf(60);
+    const [plain, busy] = [await history(stage, "founding"), await history(stage, "founding", { stepMs: 0.4 })];
+    expect(figure(busy, "drain_ms")).toBeLessThan(0.5 * figure(plain, "drain_ms"));
+  });
+
+  test("a broker that gives back nothing while it is handed more takes from chance what that has spread", async () => {
+    const stage = await stageOf(60);
+    const row = "bounded:500ms:0.1";
+    const [plain, late] = [await history(stage, row), await history(stage, row, { nakLookMs: 10 })];
+    expect(figure(late, "drain_ms")).toBeGreaterThan(1.1 * figure(plain, "drain_ms"));
+    expect(figure(late, "attempts_per_acquisition")).toBeGreaterThan(1.1 * figure(plain, "attempts_per_acquisition"));
+  });
+
+  test("code takes its time of every turn in the queue", async () => {
+    const stage = await stageOf(40);
+    const [plain, busy] = [await history(stage, "hand_over"), await history(stage, "hand_over", { stepMs: 0.4 })];
+    expect(plain.steps).toBeGreaterThan(40 * 5);
+    // Who is told that it is its turn, and who is done with it: a step each.
+    const lostMs = figure(busy, "drain_ms") - figure(plain, "drain_ms");
+    expect(lostMs).toBeGreaterThan(40 * 2 * 0.4);
+    expect(lostMs).toBeLessThan(0.4 * (plain.steps ?? 0));
   });
 
   test("in the queue everybody asks once, and little is lost between two holders", async () => {
@@ -149,12 +173,15 @@ interface Wish {
   readonly latencyMs?: number;
   readonly holdMs?: number;
   readonly isCapped?: boolean;
+  readonly stepMs?: number;
+  readonly nakLookMs?: number;
 }
 
 function history(stage: Stage, row: string, wish: Wish = {}): Promise<History> {
-  const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false } = wish;
+  const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false, stepMs = 0, nakLookMs = 0 } = wish;
   const settings = settingsOf(row, isCapped);
-  return runRow(stage, { seed: SEED, settings, replicas: 3, holdMs, latencyMs, ...EVEN, binMs: 50, variant });
+  const given = { ...EVEN, holdMs, latencyMs, stepMs, nakLookMs };
+  return runRow(stage, { seed: SEED, settings, replicas: 3, ...given, binMs: 50, variant });
 }
 
 function figure({ figures }: Pick<Row, "figures">, path: string): number {

@@ -17,6 +17,17 @@ describe("cordum sim", () => {
     expect(text).toMatch(/\nviolations +0\n$/);
   });
 
+  it("shows how far it is, apart from what it prints", async () => {
+    const shown: string[] = [];
+    let text = "";
+    const write = (part: string) => {
+      text += part;
+    };
+    await runSim({ seeds: 2, runs: 5, json: true }, write, (part) => shown.push(part));
+    expect(shown).toEqual(["sim: 0 of 2 seeds, 0 violations", "sim: 1 of 2 seeds, 0 violations"]);
+    expect(JSON.parse(text)).toMatchObject({ seeds: 2 });
+  });
+
   it("prints one document for one seed", async () => {
     const { code, text } = await run({ seed: 5, runs: 30, json: true });
     expect(code).toBe(0);

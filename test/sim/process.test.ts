@@ -39,6 +39,38 @@ describe("process", () => {
     expect(bench.net.store.load(NOTES, "a")).toBeNull();
   });
 
+  it("is one thread: what comes while it is busy waits, in its order, and it counts", async () => {
+    const timeline = new Timeline();
+    const process = new Process(timeline, "p", new SeededRandom(1), 0, 2);
+    const heard: string[] = [];
+    const say = (what: string) => () => heard.push(`${what} at ${timeline.nowMs}`);
+    process.after(10, say("first"));
+    process.after(10, say("second"));
+    process.after(11, say("third"));
+    process.after(50, say("alone"));
+    await timeline.runUntil(100);
+    expect(heard).toEqual(["first at 12", "second at 14", "third at 16", "alone at 52"]);
+    expect(process.steps).toBe(4);
+  });
+
+  it("is stopped in the middle of a step: what that would have done is done at the resume, or never", async () => {
+    const timeline = new Timeline();
+    const process = new Process(timeline, "p", new SeededRandom(1), 0, 2);
+    const heard: string[] = [];
+    process.after(10, () => heard.push(`first at ${timeline.nowMs}`));
+    process.after(20, () => heard.push("never"));
+    await timeline.runUntil(11);
+    process.pause();
+    await timeline.runUntil(15);
+    expect(heard).toEqual([]);
+    process.resume();
+    await timeline.runUntil(21);
+    expect(heard).toEqual(["first at 17"]);
+    process.crash();
+    await timeline.runUntil(100);
+    expect(heard).toEqual(["first at 17"]);
+  });
+
   it("pauses: timers and answers come at the resume, in their order, and time has gone on", async () => {
     const timeline = new Timeline();
     const process = start(timeline);

@@ -58,7 +58,13 @@ describe("on NATS and Redis", () => {
       processes: 3,
       on: expect.stringMatching(/^nats \d.* and (redis|valkey) \d/),
     });
-    expect(document.params.latency_ms).toBe(document.live.simulated_latency_ms);
+    const { simulated_latency_ms, simulated_step_ms, simulated_nak_look_ms } = document.live;
+    expect(document.params).toMatchObject({
+      ...{ latency_ms: simulated_latency_ms, step_ms: simulated_step_ms, nak_look_ms: simulated_nak_look_ms },
+    });
+    expect(simulated_step_ms).toBeGreaterThan(0);
+    // JetStream has one timer for all that it is handed for later, and each sets it anew: it never comes sooner.
+    expect(simulated_nak_look_ms).toBeGreaterThan(5);
     expect(document.results.map(({ policy }) => policy)).toEqual(rows);
     const [chance, queue, shared] = document.results.map(({ live }) => live);
     for (const live of [chance, queue, shared]) {
@@ -68,7 +74,8 @@ describe("on NATS and Redis", () => {
     expect(chance).toMatchObject({ commits: 40 });
     expect(chance?.busy_retries).toBeGreaterThan(0);
     expect(queue).toMatchObject({ commits: 40, attempts_per_acquisition: 1, busy_retries: 0, deliveries_max: 1 });
-    expect(shared?.commits).toBeLessThan(40);
+    // Whole batches: nobody is let pass, for the runs that warmed it up are forgotten.
+    expect(shared?.commits).toBeLessThan(10);
     for (const { live, drain_ms, error_pct } of document.results) {
       expect(error_pct.drain_ms).toBeCloseTo(100 * (live.drain_ms / drain_ms - 1), 1);
     }
@@ -159,8 +166,8 @@ test("in the embedded world, one process, in a directory that is gone afterwards
 const THEIRS = "cordum:theirs";
 /** It takes a quarter of a minute at least, of which there is little to do. */
 const SLOW = ["--contenders", "60", "--policy", "hand_over", "--hold-ms", "250"];
-/** The first result that comes: from then on a row is in the middle of its work. */
-const LAB_RESULT = /^cordum-lab-\w+-\d\.sys\.job\.result$/;
+/** The first result that comes to a row (the survey before has no number): from then on it is in the middle of its work. */
+const LAB_RESULT = /^cordum-lab-\w+_\d+-\d\.sys\.job\.result$/;
 
 interface Figures {
   readonly finished: boolean;
@@ -170,8 +177,12 @@ interface Figures {
 }
 
 interface Document {
-  readonly params: { readonly latency_ms: number };
-  readonly live: { readonly simulated_latency_ms: number };
+  readonly params: { readonly latency_ms: number; readonly step_ms: number; readonly nak_look_ms: number };
+  readonly live: {
+    readonly simulated_latency_ms: number;
+    readonly simulated_step_ms: number;
+    readonly simulated_nak_look_ms: number;
+  };
   readonly results: readonly {
     readonly policy: string;
     readonly drain_ms: number;
