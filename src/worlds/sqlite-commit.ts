@@ -18,7 +18,7 @@ import {
 import type { JournalStep, Participant } from "./sqlite-participant.ts";
 import type { RecordRow } from "./sqlite-records.ts";
 import type { Sheet } from "./sqlite-sheet.ts";
-import { type Done, readStep, textOf } from "./sqlite-steps.ts";
+import { type Done, readStep, tellStep } from "./sqlite-steps.ts";
 
 /**
  * Changes: checked one by one, kept in memory and in the journal, written into the tables together.
@@ -124,8 +124,11 @@ export class Commits implements Participant {
     return size;
   }
 
-  tell(steps: string[]): void {
-    for (const step of this.#steps) steps.push(textOf(step));
+  tell(pieces: string[]): void {
+    for (const step of this.#steps) {
+      pieces.push(",");
+      tellStep(step, pieces);
+    }
   }
 
   recover(told: JournalStep): void {

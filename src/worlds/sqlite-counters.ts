@@ -60,9 +60,9 @@ export class Counters implements Participant {
     );
   }
 
-  tell(steps: string[]): void {
+  tell(pieces: string[]): void {
     for (const { group, name, value, kept } of this.#touched) {
-      if (value !== kept) steps.push(JSON.stringify(["count", group, name, value]));
+      if (value !== kept) pieces.push(",", JSON.stringify(["count", group, name, value]));
     }
   }
 

@@ -64,9 +64,9 @@ export class Journal {
     return this.#epoch;
   }
 
-  /** False when there is no room for it. */
-  append(text: string): boolean {
-    const entry = encode(text, this.#epoch);
+  /** Adds an entry, in pieces. False when there is no room for it. */
+  append(pieces: readonly string[]): boolean {
+    const entry = encode(pieces, this.#epoch);
     if (this.#end + entry.length > this.#start + HALF_BYTES) return false;
     this.#isUsed = true;
     const last = this.#pending.at(-1);
@@ -178,15 +178,24 @@ function* entriesIn(bytes: Buffer, epoch: number): Generator<string> {
 }
 
 /** Length of the text, checksum of all that follows, epoch, text. */
-function encode(text: string, epoch: number): Buffer {
-  const length = Buffer.byteLength(text);
-  const entry = Buffer.allocUnsafe(HEAD_BYTES + length);
-  entry.writeUInt32LE(length, 0);
+function encode(pieces: readonly string[], epoch: number): Buffer {
+  let sizeMax = HEAD_BYTES;
+  for (const piece of pieces) sizeMax += piece.length * UTF8_MAX;
+  const room = sizeMax <= SCRATCH.length ? SCRATCH : Buffer.allocUnsafe(sizeMax);
+  let size = HEAD_BYTES;
+  for (const piece of pieces) size += room.write(piece, size);
+  // What was room for the largest text is used again; what is kept has its own size.
+  const entry = Buffer.allocUnsafe(size);
+  room.copy(entry, 0, 0, size);
+  entry.writeUInt32LE(size - HEAD_BYTES, 0);
   entry.writeUIntLE(epoch, 8, 6);
-  entry.write(text, HEAD_BYTES);
   entry.writeUInt32LE(crc32(entry.subarray(8)), 4);
   return entry;
 }
+
+const SCRATCH = Buffer.allocUnsafe(1_024 * 1_024);
+/** Bytes for each half of a character, at most. */
+const UTF8_MAX = 3;
 
 export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<void>;
 
@@ -219,6 +228,6 @@ function writeWhole(fd: number, bytes: Buffer, at: number): void {
 
 const BROKEN = "the journal could not be written";
 const NOTHING_TO_DO = Promise.resolve();
-const SMALL_BYTES = 8_192;
+const SMALL_BYTES = 4_096;
 const HEAD_BYTES = 14;
 const HALF_BYTES = 4 * 1_024 * 1_024;

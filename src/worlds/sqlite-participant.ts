@@ -4,8 +4,8 @@ import type { Sheet } from "./sqlite-sheet.ts";
 export interface Participant {
   /** From 1 on it is time for the tables. */
   readonly fill: number;
-  /** Adds what this batch has done, as texts for the journal. */
-  tell(steps: string[]): void;
+  /** Adds what this batch has done to the pieces of a journal's entry: a comma and a step, and so on. */
+  tell(pieces: string[]): void;
   /** Does again what the journal tells, if it is one's own. */
   recover(step: JournalStep): void;
   /** After the changes, before the reads: puts on the sheet all that the tables do not have. */

@@ -193,9 +193,12 @@ export class Scribe {
 
   /** False when it does not fit. */
   #keepInJournal(): boolean {
-    const steps: string[] = [];
-    for (const participant of this.#participants) participant.tell(steps);
-    return steps.length === 0 || this.#journal.append(`[${steps.join(",")}]`);
+    const pieces: string[] = [];
+    for (const participant of this.#participants) participant.tell(pieces);
+    if (pieces.length === 0) return true;
+    pieces[0] = "["; // In place of the first comma.
+    pieces.push("]");
+    return this.#journal.append(pieces);
   }
 
   #flush(): void {

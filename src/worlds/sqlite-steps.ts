@@ -15,25 +15,33 @@ export type Done =
   | (Extract<Step, { kind: "fence" }> & { readonly before: FenceRow | undefined })
   | (Extract<Step, { kind: "send" | "sent" }> & { readonly before: OutboxRow | undefined });
 
-/** Values are JSON already: they are put in as they are. */
-export function textOf(step: Step): string {
+/**
+ * As pieces of a text, which nobody has to put together in memory. Values are JSON already, and last: they are put in as
+ * they are.
+ */
+export function tellStep(step: Step, pieces: string[]): void {
   switch (step.kind) {
     case "row": {
       const { table, id, version, json, dueMs, queue, score, left, entered } = step.row;
-      return withValue(["row", table, id, version, dueMs, queue, score, left, entered], json ?? "null");
+      const head = JSON.stringify(["row", table, id, version, dueMs, queue, score, left, entered]);
+      pieces.push(head.slice(0, -1), ",", json ?? "null", "]");
+      return;
     }
     case "fence": {
       const { table, id, fence, atMs } = step.fence;
-      return JSON.stringify(["fence", table, id, fence, atMs]);
+      pieces.push(JSON.stringify(["fence", table, id, fence, atMs]));
+      return;
     }
     case "send": {
       const { id, atMs, seq, subject, json } = step.message;
-      return withValue(["send", id, atMs, seq, subject], json);
+      pieces.push(JSON.stringify(["send", id, atMs, seq, subject]).slice(0, -1), ",", json, "]");
+      return;
     }
     case "sent":
-      return JSON.stringify(["sent", step.id]);
+      pieces.push(JSON.stringify(["sent", step.id]));
+      return;
     default:
-      return step satisfies never;
+      step satisfies never;
   }
 }
 
@@ -71,5 +79,3 @@ type ToldRow = [
   entered: FlatEntries,
   value: unknown,
 ];
-
-const withValue = (step: unknown[], json: string): string => `${JSON.stringify(step).slice(0, -1)},${json}]`;

@@ -33,12 +33,12 @@ describe("the journal", () => {
 
   it("gives back what was safe, in order, and nothing of another epoch", async () => {
     const journal = open(1);
-    for (const text of ["one", "two ☂", "three"]) journal.append(text);
+    for (const text of ["one", "two ☂", "three"]) journal.append([text]);
     await journal.safe();
     expect(readJournal(fileOf(), 1)).toEqual(["one", "two ☂", "three"]);
     expect(readJournal(fileOf(), 2)).toEqual([]);
     journal.restart(2);
-    journal.append("four");
+    journal.append(["four"]);
     await journal.safe();
     expect(readJournal(fileOf(), 2)).toEqual(["four"]);
     expect(readJournal(fileOf(), 3)).toEqual([]);
@@ -52,12 +52,12 @@ describe("the journal", () => {
       if (places.length === 1) await busy.passed;
       await writeDurably(fd, bytes, place);
     });
-    journal.append("one");
+    journal.append(["one"]);
     const first = journal.safe();
-    journal.append("two");
+    journal.append(["two"]);
     const second = journal.safe();
     journal.begin(2);
-    journal.append("three");
+    journal.append(["three"]);
     const third = journal.safe();
     expect(readJournal(fileOf(), 1)).toEqual([]);
     busy.open();
@@ -66,7 +66,7 @@ describe("the journal", () => {
     expect(readJournal(fileOf(), 1)).toEqual(["one", "two", "three"]);
     expect(readJournal(fileOf(), 2)).toEqual(["three"]);
     journal.begin(3);
-    journal.append("four");
+    journal.append(["four"]);
     await journal.safe();
     expect(readJournal(fileOf(), 2)).toEqual(["three", "four"]);
   });
@@ -78,12 +78,12 @@ describe("the journal", () => {
       if (error) throw error;
       await writeDurably(...write);
     });
-    journal.append("one");
+    journal.append(["one"]);
     const first = journal.safe();
-    journal.append("lost");
+    journal.append(["lost"]);
     const second = journal.safe();
     journal.begin(2);
-    journal.append("behind it");
+    journal.append(["behind it"]);
     const third = journal.safe();
     await first;
     await expect(second).rejects.toThrow("disk");
@@ -94,7 +94,7 @@ describe("the journal", () => {
 
   it("ends at an entry that is not whole, wherever it was cut", async () => {
     const journal = open(1);
-    for (const text of ["one", "two", "three"]) journal.append(text);
+    for (const text of ["one", "two", "three"]) journal.append([text]);
     await journal.safe();
     const whole = readFileSync(fileOf());
     const entry = 14 + 3;
@@ -115,10 +115,10 @@ describe("the journal", () => {
       await busy.passed;
       await writeDurably(fd, bytes, place);
     });
-    journal.append("first");
+    journal.append(["first"]);
     const first = journal.safe();
     const others = names("e", 50).map((text) => {
-      journal.append(text);
+      journal.append([text]);
       return journal.safe();
     });
     busy.open();
@@ -134,25 +134,25 @@ describe("the journal", () => {
       if (error) throw error;
       await writeDurably(...write);
     });
-    journal.append("lost");
+    journal.append(["lost"]);
     const first = journal.safe();
-    journal.append("behind it");
+    journal.append(["behind it"]);
     const second = journal.safe();
     await expect(first).rejects.toThrow("disk");
     await expect(second).rejects.toThrow("journal");
     await expect(journal.safe()).rejects.toThrow("journal");
     journal.restart(2);
-    journal.append("again");
+    journal.append(["again"]);
     await journal.safe();
     expect(readJournal(fileOf(), 2)).toEqual(["again"]);
   });
 
   it("says when something does not fit", async () => {
     const journal = open(1);
-    expect(journal.append("x".repeat(3_000_000))).toBe(true);
-    expect(journal.append("x".repeat(3_000_000))).toBe(false);
+    expect(journal.append(["x".repeat(3_000_000)])).toBe(true);
+    expect(journal.append(["x".repeat(3_000_000)])).toBe(false);
     journal.restart(2);
-    expect(journal.append("x".repeat(3_000_000))).toBe(true);
+    expect(journal.append(["x".repeat(3_000_000)])).toBe(true);
     await journal.safe();
   });
 });
