@@ -33,7 +33,9 @@ export function exitCodeForStatus(status: number): ExitCode {
   switch (status) {
     case 400:
     case 413:
+    case 414:
     case 415:
+    case 431:
       return EXIT.usage;
     case 401:
     case 403:

@@ -1,4 +1,4 @@
-/** How the levers and what is written about them are typed: `failopen`, `key`, `audit`. */
+/** How the levers and what is written about them are typed: `failopen`, `kill`, `key`, `audit`. */
 import { type Command, Option } from "commander";
 import { ROLES } from "../model/api-key.ts";
 import { FAIL_OPEN_MS } from "../model/fail-open.ts";
@@ -14,6 +14,7 @@ import {
   reviewBypass,
 } from "./fail-open.ts";
 import { type CreateKeyOptions, createKey, listKeys, revokeKey } from "./key.ts";
+import { type EngageOptions, engage, listKills, type ReleaseOptions, release } from "./kill.ts";
 import { durationUpTo, group, type Kit, leaf, listLeaf, whole } from "./kit.ts";
 import type { PageOptions } from "./page.ts";
 
@@ -43,6 +44,20 @@ export function addFailOpen(program: Command, { io, client, end }: Kit): void {
     .argument("<id>", "the job's id")
     .option("--note <text>", "what you think of it")
     .action(async (id: string, options: ReviewOptions) => end(await reviewBypass(io, client(), id, options)));
+}
+
+export function addKill(program: Command, { io, client, end }: Kit): void {
+  const kill = group(program, "kill", "stop the work of a tenant, or of everybody, now");
+  leaf(kill, "engage", "let nothing go out, and cancel what is with workers; it is in the audit log")
+    .requiredOption("--reason <text>", "why: it stands in the audit log")
+    .option("--scope <tenant>", "the tenant, or '*' for all of them (default: your own)")
+    .action(async (options: EngageOptions) => end(await engage(io, client(), options)));
+  leaf(kill, "release", "let work go out again")
+    .option("--scope <tenant>", "the tenant, or '*' for all of them (default: your own)")
+    .action(async (options: ReleaseOptions) => end(await release(io, client(), options)));
+  leaf(kill, "status", "which are engaged, by whom and why").action(async (options: PageOptions) =>
+    end(await listKills(io, client(), options)),
+  );
 }
 
 export function addKey(program: Command, { io, client, end }: Kit): void {

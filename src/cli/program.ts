@@ -10,12 +10,12 @@ import { printCompletion, SHELLS, type Shell } from "./completion.ts";
 import { runDoctor } from "./doctor.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { explainConfig } from "./explain.ts";
-import { type Io, printJson } from "./io.ts";
+import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addApproval, addJob } from "./job-commands.ts";
 import { group, type Kit, leaf, newKit, whole } from "./kit.ts";
 import { addLab } from "./lab.ts";
 import { MEMBER } from "./lab-live-words.ts";
-import { addAudit, addFailOpen, addKey } from "./lever-commands.ts";
+import { addAudit, addFailOpen, addKey, addKill } from "./lever-commands.ts";
 import { loadConfig } from "./load-config.ts";
 import { addPolicy } from "./policy-commands.ts";
 import { addDlq, addWorkers } from "./queue-commands.ts";
@@ -61,6 +61,7 @@ export function buildProgram(kit: Kit): Command {
   addWorkers(program, kit);
   addPolicy(program, kit);
   addFailOpen(program, kit);
+  addKill(program, kit);
   addKey(program, kit);
   addAudit(program, kit);
   addConfig(program, kit);
@@ -134,7 +135,12 @@ function addSim(program: Command, { io, end }: Kit): void {
     .option("--plant <name>", "plant a known bug, which the checkers must catch")
     .action(async (options: SimCommandOptions) => {
       const { runSim } = await import("./sim.ts");
-      end(await runSim(options, (text: string) => io.out(text)));
+      const line = new ProgressLine(io);
+      const write = (text: string) => {
+        line.clear();
+        io.out(text);
+      };
+      end(await runSim(options, write, (text: string) => line.show(text)));
     });
 }
 

@@ -16,7 +16,13 @@ export async function showStatus(io: Io, client: Client, json: boolean): Promise
 type Facts = readonly (readonly [string, string])[];
 
 function describeStatus(io: Io, url: string, status: Json): string {
-  return textFacts([...about(url, status), ...safety(status), ...work(io, status), ...figures(status)]);
+  return textFacts([
+    ...about(url, status),
+    ...safety(status),
+    ...killed(status),
+    ...work(io, status),
+    ...figures(status),
+  ]);
 }
 
 function about(url: string, status: Json): Facts {
@@ -45,6 +51,13 @@ function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = 
     ...(leases.length === 0 ? [["fail-open", "no lease: nothing goes unchecked"] as const] : leases),
     ["bypassed", bypassed === null ? FOR_ALL_ONLY : `${plural(bypassed ?? 0, "job")} ever, of all tenants`],
   ];
+}
+
+function killed({ kill = [] }: Json): Facts {
+  return kill.map(({ scope, engaged_by, engaged_at, reason }: Json): readonly [string, string] => [
+    "KILLED",
+    `nothing of ${scope === "*" ? "any tenant" : `tenant ${scope}`} goes out; ${engaged_by} since ${engaged_at}: ${reason}`,
+  ]);
 }
 
 function work(io: Io, status: Json): Facts {

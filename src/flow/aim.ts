@@ -23,6 +23,7 @@ export function isHeld(flow: Flow, topic: string): boolean {
  * being drained: then nobody has to be asked.
  */
 export function held(flow: Flow, job: Job): Held | null {
+  if (flow.pools.killOf(job.org)) return { kind: "stays" };
   const unpermitted = heldByLease(flow, job);
   if (unpermitted) return unpermitted;
   if (job.requires.length === 0 && flow.pools.draining.size === 0) return null;
@@ -42,7 +43,7 @@ export function held(flow: Flow, job: Job): Held | null {
   }
 }
 
-/** `stays`: in the backlog, where workers that come for it find it, or until a pool is resumed. */
+/** `stays`: in the backlog, where workers that come for it find it, or until a pool is resumed or a switch released. */
 export type Held = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
 
 /**

@@ -57,3 +57,10 @@ export function slotGuard(settings: Settings, org: string): Extract<Guard, { kin
 
 export const runLimitOf = (settings: Settings, org: string): number =>
   settings.orgs[org]?.limits?.concurrentRunsMax ?? settings.limits.concurrentRunsMax;
+
+/** How many runs of an org are open: by its name, in a change that changes nothing. */
+export async function openRunsOf({ world: { store, clock } }: Flow, org: string): Promise<number> {
+  const watch = [runsOpenOf(org)];
+  const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
+  return asked.kind === "committed" ? (asked.seen[0] ?? 0) : 0;
+}

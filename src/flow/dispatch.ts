@@ -30,8 +30,9 @@ async function send(flow: Flow, sent: Versioned<Job>): Promise<void> {
   flow.desk.rememberSent(sent);
   try {
     const aim = aimOf(flow, job);
-    // A pool is being drained, or the last fit worker has gone, since the job was committed as sent.
-    if (aim.kind === "wait" || aim.kind === "lease") return await takeBack(flow, sent);
+    // A pool is being drained, the last fit worker has gone, or a switch was engaged since it was committed as sent.
+    const isBack = aim.kind === "wait" || aim.kind === "lease" || flow.pools.killOf(job.org) !== null;
+    if (isBack) return await takeBack(flow, sent);
     const answer = await sendTo(flow, job, aim);
     if (answer === "no_responders") {
       restTopic(flow, job.topic);

@@ -66,6 +66,7 @@ async function surroundingsOf(flow: Flow, job: Job, isForAll: boolean): Promise<
     unfit: aim.kind === "wait" ? aim.why : null,
     isIdle: flow.desk.isIdle(job.topic, nowMs),
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
+    killed: flow.pools.killOf(job.org),
     failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
   };
 }

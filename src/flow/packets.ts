@@ -1,6 +1,7 @@
 import type { Submission } from "../jobs/submission.ts";
 import { checkSubmission } from "../jobs/submission.ts";
 import type { Job, Payload } from "../model/job.ts";
+import { STEP_LABELS } from "../model/labels.ts";
 import type { Message } from "../ports/bus.ts";
 import { permanent } from "../retry/contract.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../wire/constraints.ts";
@@ -44,7 +45,7 @@ export function workPacket(sender: string, job: Job): Packet {
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
 
-/** What anybody's worker can take: the input by pointer, what it must keep to in its environment, all that CAP has names for. */
+/** What anybody's worker can take: the input by pointer, an environment, all that CAP has names for. */
 export function openWorkPacket(sender: string, job: Job): Packet {
   const ours = workPacket(sender, job);
   const body = requestIn(ours);
@@ -55,7 +56,7 @@ export function openWorkPacket(sender: string, job: Job): Packet {
       ...body,
       contextPtr: toPointer(inputKeyOf(job)),
       ...(job.actorId === null ? {} : { principalId: job.actorId }),
-      ...(body.constraints === undefined ? {} : { env: { [CONSTRAINTS_ENV]: JSON.stringify(body.constraints) } }),
+      ...envOf(job, body.constraints),
       meta: metadataOf(job),
     },
   };
@@ -63,6 +64,14 @@ export function openWorkPacket(sender: string, job: Job): Packet {
 
 /** Where the input of a job stands, or has to be put for workers who read it there. */
 export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
+
+/** What the work must keep to; and for a step of a run, which one it is: some workers read that here, not in the labels. */
+function envOf({ labels, step }: Job, constraints: unknown): Pick<JobRequest, "env"> {
+  const env: Record<string, string> = {};
+  if (constraints !== undefined) env[CONSTRAINTS_ENV] = JSON.stringify(constraints);
+  for (const name of step ? STEP_LABELS : []) if (labels[name] !== undefined) env[name] = labels[name];
+  return Object.keys(env).length === 0 ? {} : { env };
+}
 
 function metadataOf(job: Job): JobMetadata {
   const { org: tenantId, actorId, actorType, capability, riskTags, requires, packId, labels } = job;

@@ -1,3 +1,4 @@
+import { isKillId, type Kill, killOf } from "../model/kill.ts";
 import { POOLS, POOLS_LIST, type Pool } from "../model/pool.ts";
 import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../policy/pattern.ts";
 import { put } from "../ports/store.ts";
@@ -11,15 +12,20 @@ import type { Flow } from "./flow.ts";
 import type { PoolFacts } from "./roster.ts";
 
 /**
- * The pools of workers as this process knows them: what the settings say, and which are being drained.
+ * The pools of workers as this process knows them: what the settings say, and which are being drained; and beside them
+ * the kill switches (see `kill.ts`), which keep work back likewise.
  *
  * 1. The record in the store is the truth; every process keeps a copy, made anew when it is told of a change, and every
  *    few seconds in case it was not.
  * 2. A pool that is being drained gets nothing new; what its workers have, they finish.
- * 3. What waited for a pool goes on as soon as this process knows that it takes work again.
+ * 3. What waited for a pool goes on as soon as this process knows that it takes work again, or that a switch was released.
  */
 export class Pools {
   draining: ReadonlySet<string> = new Set();
+  /** Those that are engaged, by their scope. */
+  kills: ReadonlyMap<string, Kill> = new Map();
+  #begun = 0;
+  #taken = 0;
   #settings: Readonly<Record<string, PoolSettings>> = {};
   #patterns: readonly { readonly name: string; readonly topics: readonly TopicPattern[] }[] = [];
   #named = new Map<string, readonly string[]>();
@@ -47,6 +53,26 @@ export class Pools {
     return named;
   }
 
+  /** A read begins; what it finds is taken if none that began later was taken before. */
+  begin(): number {
+    this.#begun += 1;
+    return this.#begun;
+  }
+
+  /** What was read before a switch was engaged must not release it. */
+  take(order: number, draining: ReadonlySet<string>, kills: ReadonlyMap<string, Kill>): boolean {
+    if (order <= this.#taken) return false;
+    this.#taken = order;
+    this.draining = draining;
+    this.kills = kills;
+    return true;
+  }
+
+  /** The kill switch that keeps the work of an org back; null for none. */
+  killOf(org: string): Kill | null {
+    return killOf(this.kills, org);
+  }
+
   readonly factsOf = (pool: string): PoolFacts => ({
     serves: (subject) => this.namedFor(subject).includes(pool),
     capabilities: this.#settings[pool]?.requires ?? NONE,
@@ -71,13 +97,21 @@ export async function setDraining(flow: Flow, name: string, isDraining: boolean,
   return pool;
 }
 
-/** Reads which pools are being drained. */
+/** Reads which pools are being drained, and which kill switches are engaged. */
 export async function refreshPools(flow: Flow): Promise<void> {
-  const page = await flow.world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
-  const draining = new Set(page.items.filter(({ value }) => value.isDraining).map(({ id }) => id));
-  const before = flow.pools.draining;
-  flow.pools.draining = draining;
-  if ([...before].some((name) => !draining.has(name))) flow.desk.track(goOn(flow));
+  const order = flow.pools.begin();
+  const page = await flow.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
+  const draining = new Set(
+    page.items.flatMap(({ id, value }) => ("isDraining" in value && value.isDraining ? [id] : [])),
+  );
+  const kills = new Map(
+    page.items.flatMap(({ id, value }) => (isKillId(id) && "scope" in value ? [[value.scope, value]] : [])),
+  );
+  const { draining: drainedBefore, kills: killedBefore } = flow.pools;
+  if (!flow.pools.take(order, draining, kills)) return;
+  const isResumed = [...drainedBefore].some((name) => !draining.has(name));
+  const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
+  if (isResumed || isReleased) flow.desk.track(goOn(flow));
 }
 
 /** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */

@@ -3,9 +3,11 @@ import {
   AUDIT_PAGES,
   AuditCheck,
   type AuditEntry,
+  type AuditKind,
   type AuditVerdict,
   auditPagesOf,
   emptyHead,
+  PAGE_ENTRIES,
   pageId,
   pageOf,
 } from "../model/audit.ts";
@@ -32,6 +34,29 @@ export async function readAudit(
   return { entries, before: start > 0 ? start : null };
 }
 
+/**
+ * Entries of one kind alone. It looks on until it has as many as are wanted, so that a page is short only at the beginning
+ * of the chain, or where very many of other kinds lie between.
+ */
+export async function readAuditOf(
+  flow: Flow,
+  org: string,
+  kind: AuditKind,
+  query: { readonly limit: number; readonly before: number | null },
+): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
+  const entries: AuditEntry[] = [];
+  let { before } = query;
+  for (let looks = 0; looks < LOOKS_MAX; looks++) {
+    const page = await readAudit(flow, org, { limit: PAGE_ENTRIES, before });
+    entries.push(...page.entries.filter((entry) => entry.kind === kind));
+    const last = entries[query.limit - 1];
+    if (last) return { entries: entries.slice(0, query.limit), before: last.index > 0 ? last.index : null };
+    before = page.before;
+    if (before === null) break;
+  }
+  return { entries, before };
+}
+
 /** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
 export async function checkAudit(flow: Flow, org: string): Promise<AuditVerdict & { readonly head: string }> {
   const { store } = flow.world;
@@ -56,3 +81,4 @@ export async function checkAudit(flow: Flow, org: string): Promise<AuditVerdict 
 }
 
 const PAGES_READ = 20;
+const LOOKS_MAX = 100;

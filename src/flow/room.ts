@@ -36,17 +36,18 @@ export function refusedBy(guard: Guard, job: Job): "window" | "org" | "rule" | "
   return limitOfRule(job) !== null && guard.counter.group === underRule(job).group ? "rule" : "window";
 }
 
-/** How many of the jobs that wait may go, by org: those of a tenant at its limit would only be refused. */
+/** How many of the jobs that wait may go, by org: those of a tenant at its limit, or behind a kill switch, stay. */
 export async function allowedOf(
   flow: Flow,
   waiting: ReadonlyMap<string, number>,
 ): Promise<ReadonlyMap<string, number>> {
   const settings = flow.settings.current;
-  const isLimited = [...waiting.keys()].some((org) => limitOfOrg(settings, org) !== null);
+  const isLimited = [...waiting.keys()].some((org) => limitOfOrg(settings, org) !== null || flow.pools.killOf(org));
   if (!isLimited) return waiting;
   const running = await flow.world.store.counts(RUNNING_GROUP, ORGS_MAX);
   const allowed = new Map<string, number>();
   for (const [org, count] of waiting) {
+    if (flow.pools.killOf(org)) continue;
     const room = (limitOfOrg(settings, org) ?? Number.POSITIVE_INFINITY) - (running.get(org) ?? 0);
     if (room > 0) allowed.set(org, Math.min(count, room));
   }

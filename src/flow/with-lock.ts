@@ -32,10 +32,10 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     const { policy } = flow.settings.current.retry.lock_busy;
     const attempt = flow.desk.noteBusy(wish.key, flow.world.clock.now());
     const delayMs = nextDelay(policy, attempt, () => flow.world.random.next());
-    metrics.add("cordum_lock_busy_retries_total", { path, policy: policy.kind });
-    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path, policy: policy.kind });
+    noteBusyRetry(flow, path, policy, delayMs);
+    const what = path === "job" ? "job lock busy" : "run lock busy";
     throw retryAfter(
-      new Error(`lock \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`),
+      new Error(`${what}: \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`),
       delayMs,
       "lock_busy",
     );
@@ -52,6 +52,13 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     });
     flow.desk.track(released);
   }
+}
+
+/** Somebody comes back later because of a lock. */
+export function noteBusyRetry({ world: { metrics } }: Flow, path: string, policy: Policy, delayMs: number): void {
+  const labels = { path, policy: policy.kind };
+  metrics.add("cordum_lock_busy_retries_total", labels);
+  metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, labels);
 }
 
 function asPolled(acquired: Acquired): Polled {

@@ -8,7 +8,7 @@ import { advanceRun } from "./advance-run.ts";
 import type { Flow } from "./flow.ts";
 import { letOthersPass } from "./pace.ts";
 import type { Answered, Waiting } from "./run-desk.ts";
-import { withLock } from "./with-lock.ts";
+import { noteBusyRetry, withLock } from "./with-lock.ts";
 
 /**
  * The run lock: whatever changes a run comes through here.
@@ -74,22 +74,24 @@ async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
     } catch (error) {
       // What is left to be done then is due soon: the run says so itself (`dueMs`).
       hasMore = false;
-      for (const { news, reject } of flow.runs.take(queue, Number.POSITIVE_INFINITY))
-        reject(ownDelay(flow, error, news));
+      for (const [at, { news, reject }] of flow.runs.take(queue, Number.POSITIVE_INFINITY).entries())
+        reject(ownDelay(flow, key.path, error, news, at));
     }
   } while (hasMore || !flow.runs.leave(queue));
 }
 
-/** Those who found the lock busy together do not come back together: each draws a delay of its own. */
-function ownDelay(flow: Flow, error: unknown, news: News): unknown {
+/**
+ * Those who found the lock busy together do not come back together: each draws a delay of its own. Each is a retry of its
+ * own, too; the first was counted where the lock was asked for.
+ */
+function ownDelay(flow: Flow, path: RunPath, error: unknown, news: News, at: number): unknown {
   const intent = intentOf(error);
-  if (intent.kind !== "retry" || intent.retryClass !== "lock_busy" || news.kind !== "job") return error;
+  if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
   const { policy } = flow.settings.current.retry.lock_busy;
-  return retryAfter(
-    error,
-    nextDelay(policy, news.attempt, () => flow.world.random.next()),
-    "lock_busy",
-  );
+  const delayMs =
+    news.kind === "job" ? nextDelay(policy, news.attempt, () => flow.world.random.next()) : intent.delayMs;
+  if (at > 0) noteBusyRetry(flow, path, policy, delayMs);
+  return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
 async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {

@@ -5,10 +5,10 @@
  * own, `system=true`, which takes a key of tenant `*`.
  */
 import { Type } from "typebox";
-import { checkAudit, readAudit } from "../flow/read-audit.ts";
+import { checkAudit, readAudit, readAuditOf } from "../flow/read-audit.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { type AuditEntry, auditPagesOf } from "../model/audit.ts";
-import { pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from "./page.ts";
+import { PAGE_QUERY, pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from "./page.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 
@@ -43,6 +43,16 @@ export const AUDIT_ROUTES: readonly Route[] = [
   },
   {
     method: "GET",
+    path: "/api/v1/policy/audit",
+    summary: "What was done to the policy, newest first: published, rolled back, by whom",
+    access: "operate",
+    everyTenant: true,
+    query: PAGE_QUERY,
+    answer: pageOf(ENTRY),
+    handle: listPolicyAudit,
+  },
+  {
+    method: "GET",
     path: "/api/v1/audit/verify",
     summary: "Whether the audit log is still what was written; else at which entry it is not",
     access: "operate",
@@ -58,6 +68,17 @@ export const AUDIT_ROUTES: readonly Route[] = [
     handle: verifyChain,
   },
 ];
+
+async function listPolicyAudit({ flow }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+  const index = `${auditPagesOf(EVERY_ORG)}/policy`;
+  const cursor = readCursor(queryText(query, "cursor"), index);
+  const asked = { limit: readLimit(queryText(query, "limit")), before: cursor === undefined ? null : Number(cursor) };
+  const { entries, before } = await readAuditOf(flow, EVERY_ORG, "policy", asked);
+  return ok({
+    items: entries.map(entryView),
+    next_cursor: before === null ? null : writeCursor(index, String(before)),
+  });
+}
 
 async function listAudit({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
   const org = chainOf(request);

@@ -121,7 +121,7 @@ async function openLease({ flow }: Gateway, { org, principal, body }: GatewayReq
   if (scope !== EVERYBODY && !isTenant(scope)) {
     throw new Problem("invalid_request", "`scope` must be a tenant or `*`");
   }
-  refuseOthers(principal, scope, org);
+  refuseOthers(principal, scope, org, "a lease");
   const forMs = (wanted.minutes ?? FAIL_OPEN_MS.default / MINUTE_MS) * MINUTE_MS;
   const opened = await openFailOpen(flow, { scope, reason: wanted.reason, by: principal.id, forMs });
   switch (opened.kind) {
@@ -141,7 +141,7 @@ async function closeLease({ flow }: Gateway, { org, principal, params }: Gateway
   const found = await flow.world.store.load(FAIL_OPENS, id);
   const isVisible = found && (principal.org === EVERYBODY || [org, EVERYBODY].includes(found.value.scope));
   if (!isVisible) throw notFound(id);
-  refuseOthers(principal, found.value.scope, org);
+  refuseOthers(principal, found.value.scope, org, "a lease");
   const closed = await closeFailOpen(flow, id, principal.id);
   switch (closed.kind) {
     case "closed":
@@ -181,10 +181,10 @@ async function review({ flow }: Gateway, { org, principal, params, body }: Gatew
 }
 
 /** A lever of one tenant is its administrator's; one of all of them is not. */
-function refuseOthers(principal: Principal, scope: string, org: string): void {
+export function refuseOthers(principal: Principal, scope: string, org: string, lever: string): void {
   if (principal.org === EVERYBODY || (scope !== EVERYBODY && scope === org)) return;
   const detail =
-    scope === EVERYBODY ? "a lease for all tenants needs a key of tenant `*`" : `\`${scope}\` is not yours`;
+    scope === EVERYBODY ? `${lever} for all tenants needs a key of tenant \`*\`` : `\`${scope}\` is not yours`;
   throw new Problem("tenant_forbidden", detail);
 }
 

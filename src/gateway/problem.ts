@@ -40,7 +40,7 @@ export function answerFor(problem: Problem, random: () => number): ProblemAnswer
   return {
     status,
     headers: {
-      ...(retryAfterMs === null ? {} : { "retry-after": String(Math.ceil(retryAfterMs / 1_000)) }),
+      ...(retryAfterMs === null ? {} : { "retry-after": String(inSeconds(retryAfterMs, problem, random)) }),
       ...(status === 401 ? { "www-authenticate": 'Bearer realm="cordum"' } : {}),
     },
     // What was wrong is quoted, and a secret may be in it.
@@ -96,6 +96,15 @@ function retryAfter(knownMs: unknown, chance: number): number {
 }
 
 const RETRY_AFTER_MS = { min: 500, max: 5_000 } as const;
+
+/** The header has whole seconds: a time that is spread by less would be the same one for everybody. */
+function inSeconds(retryAfterMs: number, { facts }: Problem, random: () => number): number {
+  const knownMs = facts.retry_after_ms;
+  const missingMs = typeof knownMs === "number" ? HEADER_SPREAD_MS - knownMs / 2 : 0;
+  return Math.max(1, Math.ceil((retryAfterMs + (missingMs > 0 ? missingMs * random() : 0)) / 1_000));
+}
+
+const HEADER_SPREAD_MS = 2_000;
 
 /** What the language itself throws is a mistake of ours, and so is an illegal move; adapters throw other errors. */
 function isBug(thrown: unknown): boolean {

@@ -96,6 +96,8 @@ export interface About {
   };
   /** Where the safety kernel is, if not in this process. */
   readonly safety_address?: string;
+  /** Whether what is said to it can be read on the way. */
+  readonly safety_line?: "plain" | "tls";
 }
 
 export interface GatewayRequest {

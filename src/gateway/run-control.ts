@@ -5,7 +5,7 @@ import { rerun } from "../flow/rerun.ts";
 import { Problem } from "./problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 import { CONTROL_BODY, RERUN_ANSWER, RERUN_BODY, RUN_MOVED } from "./run-schemas.ts";
-import { idempotencyKeyOf, startedAnswer } from "./run-start.ts";
+import { answerStart, idempotencyKeyOf } from "./run-start.ts";
 import { noSuchRun, noSuchStep, runOf } from "./runs.ts";
 import { dryView } from "./workflows.ts";
 
@@ -115,7 +115,7 @@ async function runAgain(gateway: Gateway, request: GatewayRequest): Promise<Answ
       throw new Problem("run_open", detail, { run_id: runId, state });
     }
     default:
-      return startedAnswer(outcome, { org, workflowId, version }, more);
+      return answerStart(gateway, outcome, { org, workflowId, version }, more);
   }
 }
 

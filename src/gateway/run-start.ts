@@ -1,4 +1,5 @@
 /** A wish for a run, and what became of it as an answer; of reruns too. */
+import { openRunsOf, runLimitOf } from "../flow/create-run.ts";
 import { type StartOutcome, startRun } from "../flow/start-run.ts";
 import { checkSubmission, type Submission } from "../jobs/submission.ts";
 import { Problem } from "./problem.ts";
@@ -6,7 +7,7 @@ import { type Answer, type Gateway, type GatewayRequest, ok } from "./route.ts";
 import { keyOf, whoAsks } from "./submit.ts";
 import { noSuchWorkflow } from "./workflows.ts";
 
-export async function start({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+export async function start(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const fields = (request.body ?? {}) as StartFields;
   const { org, labels, traceparent, submittedBy, actorId } = whatSubmissionsSay(request, fields);
   const wish = {
@@ -22,15 +23,20 @@ export async function start({ flow }: Gateway, request: GatewayRequest): Promise
     submittedBy,
     actorId,
   };
-  return startedAnswer(await startRun(flow, wish, ENDPOINT), wish);
+  return answerStart(gateway, await startRun(gateway.flow, wish, ENDPOINT), wish);
+}
+
+type Started = { readonly org: string; readonly workflowId: string; readonly version: number | null };
+
+/** The answer; a gate that was not free also says how many runs are open, which only the store knows. */
+export async function answerStart({ flow }: Gateway, outcome: StartOutcome, wish: Started, more: object = {}) {
+  if (outcome.kind !== "gate_unavailable") return startedAnswer(outcome, wish, more);
+  const [current, limit] = [await openRunsOf(flow, wish.org), runLimitOf(flow.settings.current, wish.org)];
+  throw gateUnavailable(outcome.waitedMs, { current, limit });
 }
 
 /** What became of a wish for a run, of a rerun too. `version`: as far as the request named one. */
-export function startedAnswer(
-  outcome: StartOutcome,
-  { org, workflowId, version }: { readonly org: string; readonly workflowId: string; readonly version: number | null },
-  more: object = {},
-): Answer {
+export function startedAnswer(outcome: StartOutcome, { org, workflowId, version }: Started, more: object = {}): Answer {
   switch (outcome.kind) {
     case "started":
     case "replayed": {
@@ -48,13 +54,19 @@ export function startedAnswer(
       throw new Problem("invalid_run", outcome.problems.join("; "), { problems: outcome.problems });
     case "full":
       throw tooManyRuns(org, outcome);
-    case "gate_unavailable": {
-      const facts = { waited_ms: Math.round(outcome.waitedMs) };
-      throw new Problem("gate_unavailable", "workflow concurrency gate unavailable", facts);
-    }
+    case "gate_unavailable":
+      throw gateUnavailable(outcome.waitedMs);
     default:
       return outcome satisfies never;
   }
+}
+
+function gateUnavailable(
+  waitedMs: number,
+  standing: { readonly current?: number; readonly limit?: number } = {},
+): Problem {
+  const facts = { waited_ms: Math.round(waitedMs), ...standing };
+  return new Problem("gate_unavailable", "workflow concurrency gate unavailable", facts);
 }
 
 /** Also for a run that wants to live again. */

@@ -14,6 +14,7 @@ import { ANYBODY, type Call, mayCall, tenantOf } from "./access.ts";
 import { Buckets, Places, type Rate } from "./limits.ts";
 import { Problem } from "./problem.ts";
 import type { Answer, Gateway, GatewayRequest, Principal, Reader, Route } from "./route.ts";
+import { openSocket, wantsSocket } from "./server-socket.ts";
 import { validatorOf } from "./validate.ts";
 
 /** Who sent a request, and for which tenant. */
@@ -182,6 +183,7 @@ function sendAnswer(reply: FastifyReply, answer: Answer, { signal }: GatewayRequ
   if (answer.contentType) reply.type(answer.contentType);
   if (answer.headers) reply.headers(answer.headers);
   if (!answer.stream) return answer.body ?? reply.send();
+  if (wantsSocket(reply.request.raw) && !signal.aborted) return openSocket(reply, answer.stream);
   reply.hijack();
   const { raw } = reply;
   if (signal.aborted) return raw.destroy();

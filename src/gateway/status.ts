@@ -21,10 +21,12 @@ import {
   runningOf,
   WAITING_GROUP,
 } from "../model/job.ts";
+import { EVERY_SCOPE } from "../model/kill.ts";
 import { PARKED_GROUP } from "../model/parked.ts";
 import { RUNS_GROUP, runsOpenOf } from "../model/run.ts";
 import { shownTo } from "./access.ts";
 import { readinessOf } from "./health.ts";
+import { killView } from "./kill.ts";
 import { inForceView } from "./policy-views.ts";
 import { type About, type Answer, type Gateway, type GatewayRequest, ok, type Route } from "./route.ts";
 
@@ -60,6 +62,9 @@ export const STATUS_ROUTES: readonly Route[] = [
         { total: Type.Integer(), leaving: Type.Integer() },
         { additionalProperties: true, description: "Those that work for the tenant." },
       ),
+      kill: Type.Array(Type.Object({}, { additionalProperties: true }), {
+        description: "Kill switches that are engaged: nothing of their scope goes out.",
+      }),
       safety: Type.Object({}, { additionalProperties: true }),
       input_fail_open_total: Type.Union([Type.Integer(), Type.Null()], {
         description:
@@ -95,6 +100,7 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Ans
     needs_key: needsKey,
     ...work,
     workers: workersOf(flow, tenant),
+    kill: killsOf(flow, tenant),
     safety,
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
@@ -173,6 +179,12 @@ function workersOf({ roster, world }: Flow, tenant: string): object {
     leaving: worker.isLeaving,
   }));
   return { ...total, items };
+}
+
+/** As this process knows them: what it acts upon. */
+function killsOf({ pools: { kills } }: Flow, tenant: string): readonly object[] {
+  const isSeen = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
+  return [...kills.values()].filter(({ scope }) => isSeen(scope)).map(killView);
 }
 
 async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string, isOperator: boolean): Promise<object> {

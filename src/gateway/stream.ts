@@ -24,7 +24,7 @@ export const STREAM_ROUTES: readonly Route[] = [
     method: "GET",
     path: "/api/v1/stream",
     summary:
-      "Live events (server-sent events): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
+      "Live events (server-sent events, or a WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
       "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at}`",
     access: "read",
     long: true,

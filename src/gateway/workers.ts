@@ -5,6 +5,7 @@ import type { WorkerView } from "../flow/roster.ts";
 import { worksFor } from "../jobs/placement.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../model/job.ts";
+import { isKillId } from "../model/kill.ts";
 import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../model/pool.ts";
 import { bareTopic } from "../policy/pattern.ts";
 import { Problem } from "./problem.ts";
@@ -149,7 +150,7 @@ async function changePool({ flow }: Gateway, { params, principal }: GatewayReque
 
 async function poolRecords({ world }: Gateway["flow"]): Promise<ReadonlyMap<string, Pool>> {
   const page = await world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
-  return new Map(page.items.map(({ id, value }) => [id, value]));
+  return new Map(page.items.flatMap(({ id, value }) => (isKillId(id) ? [] : [[id, value]])));
 }
 
 function poolView(

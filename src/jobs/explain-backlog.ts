@@ -10,7 +10,13 @@ export function explainBacklog(job: Job, around: Surroundings): Blocked {
   const ahead = `${all}${backlog.tenant} ${own} of tenant \`${job.org}\``;
   const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
   const since = `for ${span(nowMs - job.updatedMs)}`;
-  const { workers } = around;
+  const { workers, killed } = around;
+  if (killed !== null) {
+    const whose = killed.scope === job.org ? `tenant \`${job.org}\`` : "all tenants";
+    const sentence = `the kill switch of ${whose} was engaged by \`${killed.by}\`: ${killed.reason}; ${ahead}`;
+    const release = { what: "release it, if you may", command: `cordum kill release --scope '${killed.scope}'` };
+    return { ...at, reason: "killed", sentence, unblocks: [release] };
+  }
   if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
     const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
     return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };

@@ -22,6 +22,8 @@ export type WaitReason =
   | "approval"
   /** It is in the backlog, and nothing is in its way but those before it. */
   | "turn"
+  /** A kill switch is engaged: nothing of its tenant goes out. */
+  | "killed"
   | "window_full"
   | "tenant_limit"
   | "rule_limit"
@@ -65,6 +67,8 @@ export interface Surroundings {
   readonly isIdle: boolean;
   /** Of the circuit breaker before the kernel: why nobody is asked now. */
   readonly breaker: string | null;
+  /** The kill switch that keeps back all that is of the tenant. */
+  readonly killed: { readonly scope: string; readonly by: string; readonly reason: string } | null;
   /** A fail-open lease that covers the tenant. */
   readonly failOpen: { readonly id: string; readonly endsMs: number } | null;
 }

@@ -20,6 +20,7 @@ export type AuditKind =
   | "cancel"
   | "dead_letter"
   | "pool"
+  | "kill"
   | "breaker"
   | "workflow"
   | "run";

@@ -35,6 +35,7 @@ export const ERRORS = {
   key_not_found: { status: 404, retryable: false, title: "there is no such API key" },
   memory_not_found: { status: 404, retryable: false, title: "there is nothing at this pointer" },
   snapshot_not_found: { status: 404, retryable: false, title: "no such policy was published" },
+  trace_not_found: { status: 404, retryable: false, title: "nothing has this trace" },
   remediation_not_found: { status: 404, retryable: false, title: "the denial offers no such remediation" },
   worker_not_found: { status: 404, retryable: false, title: "no such worker was heard of lately" },
   pool_not_found: { status: 404, retryable: false, title: "there is no such pool of workers" },

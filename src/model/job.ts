@@ -228,6 +228,8 @@ export const JOBS: Table<Job> = {
       lists.push({ name: job.bypass.reviewedMs === undefined ? unreviewedOf(job.org) : bypassedOf(job.org), score });
     const isQueued = job.state === "SCHEDULED";
     if (isQueued) lists.push({ name: waitingOn(job.topic), score });
+    // A job that nobody gave a trace has its own id for one, and a run names the jobs of its steps: neither needs a list.
+    if (job.traceId !== job.id && !job.step) lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
       lists,
@@ -268,6 +270,7 @@ function countersOf(job: Job): readonly CounterName[] {
 export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
 export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
 export const jobsOf = (org: string, state?: JobState): string => (state ? `jobs/${org}/${state}` : `jobs/${org}`);
+export const jobsOfTrace = (org: string, traceId: string): string => `trace/${org}/${traceId}`;
 export const queueOf = (topic: string, org: string): string => `backlog/${topic}/${org}`;
 /** The jobs that wait for a topic, of all orgs, by age. */
 export const waitingOn = (topic: string): string => `waiting/${topic}`;

@@ -148,7 +148,7 @@ const TERMINAL: ReadonlySet<unknown> = new Set<ResultStatus>([
   "denied",
 ]);
 
-const ROLES: ReadonlySet<unknown> = new Set(["worker", "scheduler", "gateway"]);
+const ROLES: ReadonlySet<unknown> = new Set<unknown>(Object.values(CAP.enums.ComponentRole));
 
 function bodyOf(message: PlainMessage): PacketBody {
   for (const kind of KINDS) {

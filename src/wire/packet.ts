@@ -125,9 +125,11 @@ export interface Heartbeat {
   readonly unknown?: Uint8Array;
 }
 
+export type ComponentRole = "gateway" | "scheduler" | "worker" | "orchestrator" | "controller";
+
 export interface Handshake {
   readonly componentId: string;
-  readonly role: "worker" | "scheduler" | "gateway";
+  readonly role: ComponentRole;
   readonly readyTopics?: readonly string[];
   readonly sdkVersion?: string;
   /** Such as `direct`: it listens on a subject of its own as well. */

@@ -121,6 +121,18 @@ describe("config explain", () => {
     }
   });
 
+  test("a secret is not shown: only that there is one, and where it comes from", async () => {
+    const env = { CORDUM_SAFETY_TOKEN: "s3cr3t-0123456789-abcdef" };
+    for (const argv of [["--json"], [], ["safety.token"], ["safety.token", "--json"]]) {
+      const ran = await cordum(["config", "explain", ...argv], env);
+      expect(ran.exitCode).toBe(0);
+      expect(ran.out).not.toContain("s3cr3t");
+      expect(ran.out).toContain("[redacted]");
+      expect(ran.out).toContain("CORDUM_SAFETY_TOKEN");
+    }
+    expect((await cordum(["config", "explain", "safety.token"])).out).toContain("– (default)");
+  });
+
   test("a wrong file is refused with every problem, before anything is shown", async () => {
     const file = fileWith("wrong.yaml", "http: {prt: 1}\nlog: {level: loud}\n");
     const ran = await cordum(["config", "explain", "--json", "--config", file]);

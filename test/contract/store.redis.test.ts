@@ -1,4 +1,5 @@
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { FAIL_OPEN_TOTAL } from "../../src/flow/check-safety.ts";
 import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
 import { RedisStore } from "../../src/worlds/redis-store.ts";
 import type { RunningServer } from "../servers/server.ts";
@@ -15,6 +16,19 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 storeContract("redis", openSubject);
+
+it("keeps everything behind `cordum:`, and the count of bypasses under the name that operators know", async () => {
+  const connection = await connectRedis(server.url, { log: QUIET });
+  const { client, pipe, prefix } = connection;
+  await client.flushall();
+  const store = new RedisStore(pipe, prefix);
+  const nothing = { org: "acme", atMs: 1, puts: [], guards: [], sends: [], watch: [] };
+  await store.commit({ ...nothing, totals: [{ name: FAIL_OPEN_TOTAL, delta: 2 }] });
+  await store.commit({ ...nothing, totals: [{ name: FAIL_OPEN_TOTAL, delta: 1 }] });
+  expect(await client.get("cordum:scheduler:input_fail_open_total")).toBe("3");
+  expect((await client.keys("*")).filter((key) => !key.startsWith("cordum:"))).toEqual([]);
+  await connection.close();
+});
 
 /** Each subject has keys of its own on the one server; reopening it is kill -9 and a new start of that server. */
 async function openSubject(): Promise<StoreSubject> {

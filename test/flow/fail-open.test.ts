@@ -22,7 +22,7 @@ async function open(plant: Plant, flow: Flow, wish: Partial<typeof WISH> = {}): 
 const jobs = (plant: Plant): readonly Job[] => [...plant.bench.net.store.rows(JOBS)].map(({ value }) => value);
 
 describe("under a fail-open lease", () => {
-  test("jobs go without a verdict: labelled, remembered, counted, audited, listed for review", async () => {
+  test("L33: jobs go without a verdict: labelled, remembered, counted, audited, listed for review", async () => {
     const plant = new Plant();
     plant.kernel.health = "refuses";
     const { flow } = await plant.control("c1", "remote");

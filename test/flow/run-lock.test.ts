@@ -79,6 +79,10 @@ describe("the holder has died", () => {
     const answers = await plant.run(Promise.allSettled(tries(1)));
     const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
     expect(new Set(delays).size).toBeGreaterThan(10);
+    // Each of them comes back, and each is counted.
+    expect(plant.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
+    const [first] = answers;
+    expect(first?.status === "rejected" && String(first.reason.message)).toMatch(/^run lock busy\b/);
     for (const delayMs of delays)
       expect([350, delayMs, 650]).toEqual([350, delayMs, 650].sort((a, b) => Number(a) - Number(b)));
   });

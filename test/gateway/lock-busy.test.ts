@@ -52,6 +52,18 @@ test("a lock that stayed busy is 503 with a spread `Retry-After` that begins at 
   expect((await gateway.call("POST", "/other")).json()).toMatchObject({ status: 503, code: "store_unavailable" });
 });
 
+test("the whole seconds of `Retry-After` are spread where the delay of the policy is shorter than one (L11)", async () => {
+  const handle = async () => {
+    throw retryAfter(new Error("busy"), 500, "lock_busy");
+  };
+  gateway = await openTestGateway({ routes: [route("/short", handle)] });
+  const answers = await Promise.all(Array.from({ length: 60 }, () => gateway.call("POST", "/short")));
+  const seconds = answers.map(({ headers }) => Number(headers["retry-after"]));
+  expect([...new Set(seconds)].sort()).toEqual([1, 2, 3]);
+  // The document is finer, and says what the policy meant.
+  for (const answer of answers) expect(answer.json<{ retry_after_ms: number }>().retry_after_ms).toBeLessThan(751);
+});
+
 test("YAML is taken by routes that say so, and by no other", async () => {
   const body = Type.Object({ source: Type.Optional(Type.String()) });
   const echo: Route["handle"] = async (_, request) => ok({ body: request.body ?? null });

@@ -36,6 +36,23 @@ const MIXED = policy(
 `,
 );
 
+test("what was published is kept whole, and shown to keys of all tenants", async () => {
+  await post("publish", { policy: MIXED, name: "first" });
+  await post("publish", { policy: STRICT, name: "second" });
+  const { items } = await get("policy/bundles");
+  expect(items).toMatchObject([
+    { name: "second", version: "strict", rules: 1, in_force: true },
+    { name: "first", version: "mixed", rules: 3, in_force: false },
+  ]);
+  const first = await get(`policy/bundles/${items[1]?.bundle_id}`);
+  expect(first).toMatchObject({ name: "first", in_force: false, policy: MIXED });
+  expect(await get("policy/bundles/nothing")).toMatchObject({ status: 404, code: "snapshot_not_found" });
+  const { key } = await gateway.keyOf("acme", "admin");
+  for (const path of ["policy/bundles", `policy/bundles/${items[1]?.bundle_id}`]) {
+    expect(await get(path, key)).toMatchObject({ status: 403, code: "forbidden" });
+  }
+});
+
 describe("what would be decided", () => {
   test("evaluate answers as for a job; nothing comes of it", async () => {
     expect(await post("evaluate", { topic: "demo.forbidden" })).toMatchObject({

@@ -191,6 +191,8 @@ test("the founding gate that stays busy is 503", async () => {
     error: "workflow concurrency gate unavailable",
     retryable: true,
     retry_after_ms: expect.any(Number),
+    current: 0,
+    limit: 10,
   });
   expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   if (held.kind === "held") await held.lease.release();

@@ -17,6 +17,7 @@ const around: Surroundings = {
   unfit: null,
   isIdle: false,
   breaker: null,
+  killed: null,
   failOpen: null,
 };
 
@@ -67,6 +68,8 @@ describe("the backlog", () => {
     expect(reasonIn({ rule: { used: 1, max: 1 } }, few)).toBe("rule_limit");
     expect(reasonIn({ workers: { serving: 0, free: 0 } })).toBe("no_worker");
     expect(reasonIn({ unfit: "the pool is being drained", window: full })).toBe("no_fit_worker");
+    const killed = { scope: "*", by: "ann", reason: "stop" };
+    expect(reasonIn({ killed, window: full, workers: { serving: 0, free: 0 } })).toBe("killed");
     // Work that is out proves that somebody serves it, whoever that is.
     expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1) })).toBe("turn");
     expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1), isIdle: true })).toBe("no_worker");

@@ -109,6 +109,14 @@ describe("packets", () => {
     expect(() => decodePacket(peerEncode("BusPacket", message))).toThrow(reason);
   });
 
+  it("with a handshake of any role that CAP has are read", () => {
+    const roles = [1, 2, 3, 4, 5].map((role) => {
+      const { body } = decodePacket(peerEncode("BusPacket", { handshake: { componentId: "c", role } }));
+      return body.kind === "handshake" && body.role;
+    });
+    expect(roles).toEqual(["gateway", "scheduler", "worker", "orchestrator", "controller"]);
+  });
+
   it("are either read or refused, whatever the bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {

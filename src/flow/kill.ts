@@ -1,0 +1,132 @@
+import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../model/job.ts";
+import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId } from "../model/kill.ts";
+import { POOLS_LIST } from "../model/pool.ts";
+import { put } from "../ports/store.ts";
+import { apply, untilFresh } from "./apply.ts";
+import { audited } from "./audit.ts";
+import { cancel } from "./cancel.ts";
+import { tellChanged } from "./changed.ts";
+import type { Flow } from "./flow.ts";
+import { POOLS_CHANGED, refreshPools } from "./pools.ts";
+
+/**
+ * The kill switch: stops the work of a tenant, or of everybody, now.
+ *
+ * 1. From the answer on this process sends nothing of the scope and leases nothing of it out; every other one from the
+ *    moment on that it hears of it, and half a minute later at the latest. Jobs are still taken, checked and kept: they
+ *    wait in the backlog.
+ * 2. What is with workers is cancelled: they are told to stop, and what they say afterwards changes nothing. That is done
+ *    again a little later, for what another process has sent meanwhile; and by engaging it again.
+ * 3. Engaging and releasing are in the audit log. It ends by nobody's clock.
+ */
+export interface KillWish {
+  /** A tenant, or `*` for all of them. */
+  readonly scope: string;
+  readonly reason: string;
+  readonly by: string;
+}
+
+export interface Engaged {
+  /** `already`: by somebody before, whose words it keeps. */
+  readonly kind: "engaged" | "already";
+  readonly kill: Kill;
+  /** Jobs that were with workers, and are cancelled. */
+  readonly cancelled: number;
+}
+
+export async function engageKill(flow: Flow, { scope, reason, by }: KillWish): Promise<Engaged> {
+  const { clock, log, store } = flow.world;
+  const { kind, kill } = await untilFresh(`kill switch \`${scope}\``, async () => {
+    const found = await store.load(KILLS, killId(scope));
+    if (found) return { kind: "already", kill: found.value } as const;
+    const kill: Kill = { scope, reason, by, engagedMs: clock.now() };
+    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "engaged", facts: { scope, reason } });
+    const puts = [put(KILLS, killId(scope), null, kill), line];
+    return (await apply(flow, { org: scope, puts })).kind === "committed"
+      ? ({ kind: "engaged", kill } as const)
+      : "stale";
+  });
+  if (kind === "engaged") log.write("warn", "kill_engaged", { scope, reason, by });
+  await changed(flow);
+  const cancelled = await stopWork(flow, kill);
+  for (const delayMs of AGAIN_MS) {
+    flow.desk.later(clock, delayMs, () => flow.desk.track(stopLate(flow, kill)), true);
+  }
+  return { kind, kill, cancelled };
+}
+
+/** `null`: none was engaged. */
+export async function releaseKill(flow: Flow, scope: string, by: string): Promise<Kill | null> {
+  const { log, store } = flow.world;
+  const kill = await untilFresh(`kill switch \`${scope}\``, async () => {
+    const found = await store.load(KILLS, killId(scope));
+    if (!found) return null;
+    const facts = { scope, engaged_by: found.value.by, reason: found.value.reason };
+    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "released", facts });
+    const committed = await apply(flow, { org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
+    return committed.kind === "committed" ? found.value : "stale";
+  });
+  if (kill) log.write("warn", "kill_released", { scope, by });
+  await changed(flow);
+  return kill;
+}
+
+/** Those that are engaged, newest first. */
+export async function listKills({ world }: Flow): Promise<readonly Kill[]> {
+  const page = await world.store.list(KILLS, { index: POOLS_LIST, limit: LISTED_MAX });
+  return page.items.filter(({ id }) => isKillId(id)).map(({ value }) => value);
+}
+
+async function changed(flow: Flow): Promise<void> {
+  await refreshPools(flow);
+  tellChanged(flow, POOLS_CHANGED);
+}
+
+/** Cancels what is with workers; how many. One that cannot be cancelled now is found again later. */
+async function stopWork(flow: Flow, kill: Kill): Promise<number> {
+  const { store } = flow.world;
+  const orgs = kill.scope === EVERY_SCOPE ? [...(await store.counts(RUNNING_GROUP, ORGS_MAX)).keys()] : [kill.scope];
+  let cancelled = 0;
+  for (const org of orgs) {
+    for (const state of ["DISPATCHED", "RUNNING"] as const) cancelled += await stopIn(flow, jobsOf(org, state), kill);
+  }
+  return cancelled;
+}
+
+async function stopIn(flow: Flow, index: string, kill: Kill): Promise<number> {
+  let cancelled = 0;
+  let cursor: string | undefined;
+  do {
+    const page = await flow.world.store.list(JOBS, { index, limit: PAGE, cursor });
+    const stopped = await Promise.all(page.items.map(({ value }) => stopJob(flow, value, kill)));
+    cancelled += stopped.filter(Boolean).length;
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined && !flow.desk.isClosed);
+  return cancelled;
+}
+
+async function stopJob(flow: Flow, { id, org, step }: Job, { by, reason }: Kill): Promise<boolean> {
+  // A step that waits for another run is with no worker; the jobs of that run are found by themselves.
+  if (step && step.kind !== "worker") return false;
+  try {
+    return (await cancel(flow, { org, jobId: id, by, why: `killed: ${reason}` })).kind === "cancelled";
+  } catch (error) {
+    flow.world.log.write("warn", "kill_left_to_later", { job: id, error: String(error) });
+    return false;
+  }
+}
+
+async function stopLate(flow: Flow, kill: Kill): Promise<void> {
+  try {
+    const found = await flow.world.store.load(KILLS, killId(kill.scope));
+    if (found?.value.engagedMs === kill.engagedMs) await stopWork(flow, kill);
+  } catch (error) {
+    flow.world.log.write("warn", "kill_left_to_later", { scope: kill.scope, error: String(error) });
+  }
+}
+
+/** Past the moment at which all have been told, and past that at which all have looked. */
+const AGAIN_MS = [2_000, 30_000];
+const LISTED_MAX = 1_000;
+const ORGS_MAX = 10_000;
+const PAGE = 100;
