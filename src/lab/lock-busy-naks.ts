@@ -1,6 +1,6 @@
 /**
  * When the broker of a target gives back what it was handed for later. JetStream has one timer for all of it, and each
- * message that is handed to it sets that anew: 10 ms from then (see `sim/put-off.ts`). So one that is due after a millisecond
+ * message that is handed to it sets that anew: 10 ms from then (see `sim/nak-timer.ts`). So one that is due after a millisecond
  * comes back after ten.
  */
 import type { Bus, Handler, Settlement } from "../ports/bus.ts";

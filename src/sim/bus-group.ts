@@ -1,7 +1,7 @@
 import type { BusOptions, Content, Delivery, Handler, Settlement } from "../ports/bus.ts";
+import { NakTimer } from "./nak-timer.ts";
 import { latency, type Network } from "./net.ts";
 import type { Process } from "./process.ts";
-import { PutOff } from "./put-off.ts";
 
 /**
  * One group of consumers of one subject: who has which message, and until when.
@@ -17,7 +17,7 @@ export class Group {
   readonly #options: BusOptions;
   readonly #taps: readonly BusTap[];
   readonly #exhausted: Letter[];
-  readonly #putOff: PutOff<Letter>;
+  readonly #nakTimer: NakTimer<Letter>;
   #members: Member[] = [];
   readonly #ready: Letter[] = [];
   /** The first that is still to be sent: to take one off the front of a long list moves all the others. */
@@ -29,7 +29,7 @@ export class Group {
     this.#options = options;
     this.#taps = taps;
     this.#exhausted = exhausted;
-    this.#putOff = new PutOff(net.timeline, (letter) => this.#offer(letter));
+    this.#nakTimer = new NakTimer(net.timeline, (letter) => this.#offer(letter));
   }
 
   add(letter: Letter): void {
@@ -168,7 +168,7 @@ export class Group {
   #offerAfter(delayMs: number, letter: Letter): void {
     const { timeline, faults } = this.#net;
     const { nakLookMs = 0 } = faults.bus;
-    if (nakLookMs > 0) this.#putOff.add(letter, delayMs, nakLookMs);
+    if (nakLookMs > 0) this.#nakTimer.add(letter, delayMs, nakLookMs);
     else timeline.postQuiet(delayMs, () => this.#offer(letter));
   }
 

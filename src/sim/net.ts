@@ -46,7 +46,7 @@ export interface MessageFaults {
   readonly tellLossRate: number;
   readonly dispatchLossRate: number;
   readonly dispatchDuplicateRate: number;
-  /** Messages that are to come back later have one timer, which each of them sets to this (see `PutOff`); 0: each its own. */
+  /** Messages that are to come back later have one timer, which each of them sets to this (see `NakTimer`); 0: each its own. */
   readonly nakLookMs?: number;
 }
 

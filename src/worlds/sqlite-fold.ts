@@ -10,6 +10,8 @@ import {
   type Sheet,
 } from "./sqlite-sheet.ts";
 
+// What memory has of records, fences and the outbox, and how it gets onto a sheet.
+
 export function addRow(sheet: Sheet, row: Row): void {
   const { table, id, version, json, dueMs, queue, score, left, entered } = row;
   if (json === null) sheet.add(DELETE_RECORD, table, id);

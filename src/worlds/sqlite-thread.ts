@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 import type { Database, Statement } from "./sqlite.ts";
@@ -43,9 +42,10 @@ export class FoldingThread implements Folder {
     const thread = this.#thread;
     if (thread === null) return;
     this.#thread = null;
-    const gone = once(thread, "exit");
-    thread.postMessage(null);
-    await gone;
+    await new Promise<void>((resolve) => {
+      thread.once("exit", () => resolve());
+      thread.postMessage(null);
+    });
   }
 
   #start(): Worker {

@@ -8,7 +8,7 @@ import type { Timeline } from "./timeline.ts";
  *    while something is put off more often than that, nothing comes back at all, however long it has been due.
  * 2. Having looked, it looks again when the next is due, a little later than that: what is due together comes together.
  */
-export class PutOff<T> {
+export class NakTimer<T> {
   readonly #timeline: Timeline;
   readonly #give: (thing: T) => void;
   #waiting: { readonly thing: T; readonly dueMs: number }[] = [];

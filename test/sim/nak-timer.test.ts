@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PutOff } from "../../src/sim/put-off.ts";
+import { NakTimer } from "../../src/sim/nak-timer.ts";
 import { Timeline } from "../../src/sim/timeline.ts";
 
 const LOOK_MS = 10;
@@ -7,8 +7,8 @@ const LOOK_MS = 10;
 function open() {
   const timeline = new Timeline();
   const given: string[] = [];
-  const putOff = new PutOff<string>(timeline, (thing) => given.push(`${thing} at ${timeline.nowMs}`));
-  const add = (thing: string, delayMs: number): void => putOff.add(thing, delayMs, LOOK_MS);
+  const timer = new NakTimer<string>(timeline, (thing) => given.push(`${thing} at ${timeline.nowMs}`));
+  const add = (thing: string, delayMs: number): void => timer.add(thing, delayMs, LOOK_MS);
   return { timeline, given, add };
 }
 
