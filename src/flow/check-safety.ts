@@ -1,7 +1,7 @@
 import { withoutBypassLabels } from "../jobs/bypass.ts";
 import { bypassSafety, waitForSafety } from "../jobs/life.ts";
 import type { FailOpen } from "../model/fail-open.ts";
-import { JOBS, type Job } from "../model/job.ts";
+import { JOBS, type Job, type Wait } from "../model/job.ts";
 import type { Decision, PolicyRequest } from "../policy/decision.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
@@ -11,7 +11,6 @@ import { askKernel, refusal } from "./breaker.ts";
 import { decide } from "./decide.ts";
 import { leaseFor } from "./fail-open.ts";
 import { type Flow, given } from "./flow.ts";
-import { inTurn } from "./in-turn.ts";
 import { place } from "./place.ts";
 import { leaseGuard } from "./room.ts";
 import { remind } from "./wake.ts";
@@ -22,7 +21,7 @@ import { withLock } from "./with-lock.ts";
  *
  * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
  *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them. What this
- *    process or the store held up for a moment is spread again, by as much (`retry/put-off.ts`).
+ *    process or the store held up for a moment does not come to the kernel in a heap (`turnstile.ts`).
  * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
  * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
  * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
@@ -52,7 +51,7 @@ async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<vo
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(flow, found.value);
   // Under the lock: a store that was slow to give it gathers them as well.
-  if (!kept && found.value.wait) await inTurn(flow.world, found.value.wait.untilMs);
+  if (!kept && isSpread(found.value.wait)) await flow.safety.turnstile.pass(flow.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
     : await askKernel(flow, policyRequestOf(found.value));
@@ -117,6 +116,11 @@ async function wait(flow: Flow, found: Versioned<Job>, reason: string, guards: r
 /** A job that was told to come back later has a verdict: it waits for the next one. */
 async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
   return job.safety === null ? leaseFor(flow, job.org) : null;
+}
+
+/** What no policy has spread need not be kept apart: a fixed delay brings its wave, as the founding one did. */
+function isSpread(wait: Wait | null): boolean {
+  return wait !== null && !wait.setBy.startsWith("fixed:");
 }
 
 function keptVerdict(flow: Flow, job: Job): Decision | null {

@@ -1,6 +1,7 @@
 import type { FailOpen } from "../model/fail-open.ts";
 import type { Decision } from "../policy/decision.ts";
 import { type Breaker, CLOSED } from "../retry/breaker.ts";
+import { Turnstile } from "./turnstile.ts";
 
 /**
  * What one process remembers about the safety kernel: its copies of the breaker and of the open leases, and the verdicts
@@ -18,6 +19,9 @@ export class SafetyDesk {
   claiming = 0;
   /** The others that fail meanwhile need not open it as well. */
   opening = false;
+
+  /** What has waited for the kernel goes to it one by one. */
+  readonly turnstile = new Turnstile();
 
   /** Leases that are open in the store, as far as this process knows. */
   leases: readonly FailOpen[] = [];

@@ -152,3 +152,27 @@ test("L40: one message that cannot be sent does not keep the others in the outbo
   const left = await plant.run(flow.world.store.unsent(nowMs, 10));
   expect(left.map(({ id }) => id)).toEqual(["bad"]);
 });
+
+test("sweepers that were held up together do not sweep at the same instants ever after", async () => {
+  const plant = new Plant();
+  const names = ["c1", "c2", "c3"];
+  const sweeps = names.map((name) => {
+    const flow = plant.flow(name);
+    const times: number[] = [];
+    const due = (query: Parameters<typeof flow.world.store.due>[0]) => {
+      times.push(plant.bench.net.timeline.nowMs);
+      return flow.world.store.due(query);
+    };
+    new Sweeper({ ...flow, world: { ...flow.world, store: around(flow.world.store, { due }) } }).start();
+    return times;
+  });
+  await plant.pass(5_000);
+  for (const name of names) plant.process(name).pause();
+  await plant.pass(3_000);
+  for (const name of names) plant.process(name).resume();
+  await plant.pass(60_000);
+  const [first = [], ...others] = sweeps;
+  expect(first.length).toBeGreaterThan(50);
+  const isNear = (atMs: number) => (times: readonly number[]) => times.some((other) => Math.abs(other - atMs) < 30);
+  expect(first.filter((atMs) => others.every(isNear(atMs))).length).toBeLessThan(10);
+});
