@@ -78,16 +78,17 @@ function work(world: World, concurrency: number, events: Events): Promise<() => 
 /** Calls back after every commit that ended or put off a job. */
 function watchEnds({ store }: World, events: Pick<Events, "ended" | "retrying">): void {
   const commit = store.commit.bind(store);
-  store.commit = async (change) => {
-    const committed = await commit(change);
-    if (committed.kind !== "committed") return committed;
-    for (const { table, value } of change.puts) {
-      if (table !== JOBS.name || value === null) continue;
-      const job = value as Job;
-      if (isFinal(job.state)) events.ended(numberOf(job));
-      else if (job.state === "RETRYING") events.retrying?.(numberOf(job), job.dueMs);
-    }
-    return committed;
+  // Without a function of its own that waits: what is measured is to be ours, not the measure's.
+  store.commit = (change) =>
+    commit(change).then((committed) => {
+      if (committed.kind === "committed") for (const { table, value } of change.puts) tell(table, value);
+      return committed;
+    });
+  const tell = (table: string, value: unknown): void => {
+    if (table !== JOBS.name || value === null) return;
+    const job = value as Job;
+    if (isFinal(job.state)) events.ended(numberOf(job));
+    else if (job.state === "RETRYING") events.retrying?.(numberOf(job), job.dueMs);
   };
 }
 

@@ -13,30 +13,27 @@ import type { Flow } from "./flow.ts";
  * 4. Whoever watches jobs hears of those that were changed (see `notices.ts`).
  */
 export async function apply(flow: Flow, wanted: Partial<Change> & Pick<Change, "org" | "puts">): Promise<Committed> {
-  const change: Change = { atMs: flow.world.clock.now(), guards: [], sends: [], watch: [], ...wanted };
-  const committed = await paced(flow, change);
+  const { clock, store } = flow.world;
+  const { org, puts, guards = NONE, sends = NONE, watch = NONE, totals = NONE } = wanted;
+  const atMs = wanted.atMs ?? clock.now();
+  const about = aboutOf(puts);
+  // Whoever has a commit under way has work here (see `pace.ts`).
+  if (about !== null) flow.pace.begin(about, atMs);
+  let committed: Committed;
+  try {
+    committed = await store.commit({ org, atMs, puts, guards, sends, watch, totals });
+  } finally {
+    if (about !== null) flow.pace.end(about, clock.now());
+  }
   if (committed.kind === "committed") {
-    flow.notices.note(change.puts);
-    if (change.sends.length > 0) sendCommitted(flow, change.sends);
+    flow.notices.note(puts);
+    if (sends.length > 0) sendCommitted(flow, sends);
   }
   return committed;
 }
 
-/** Whoever has a commit under way has work here (see `pace.ts`). */
-async function paced(flow: Flow, change: Change): Promise<Committed> {
-  const { clock, store } = flow.world;
-  const about = aboutOf(change);
-  if (about === null) return store.commit(change);
-  flow.pace.begin(about, clock.now());
-  try {
-    return await store.commit(change);
-  } finally {
-    flow.pace.end(about, clock.now());
-  }
-}
-
 /** The run, or the job of none, that a change is about. */
-function aboutOf({ puts }: Change): string | null {
+function aboutOf(puts: Change["puts"]): string | null {
   for (const { table, id, value } of puts) {
     if (value === null) continue;
     if (table === RUNS.name) return id;
@@ -81,5 +78,6 @@ export class Contention extends Error {
   override readonly name = "Contention";
 }
 
+const NONE = [] as const;
 const SENDING_MAX = 4_096;
 const FRESH_TRIES_MAX = 8;

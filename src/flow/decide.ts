@@ -12,9 +12,9 @@ import { type Flow, given } from "./flow.ts";
  *    knows, and its hash stands on the job, before the approval is asked for. Whoever wrote the input may overwrite their
  *    own copy; that is not the one that will be worked on (L34).
  */
-export async function decide(flow: Flow, job: Job, decision: Decision): Promise<Job> {
-  const asked = decision.effect === "require_approval" ? await seal(flow, job) : job;
-  return decideSafety(asked, decision, given(flow));
+export function decide(flow: Flow, job: Job, decision: Decision): Job | Promise<Job> {
+  const settle = (asked: Job) => decideSafety(asked, decision, given(flow));
+  return decision.effect === "require_approval" ? seal(flow, job).then(settle) : settle(job);
 }
 
 export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

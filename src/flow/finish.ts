@@ -14,9 +14,9 @@ import { type RunPath, tellRun } from "./with-run.ts";
  * Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter; a run goes on with
  * it (stations `with-run`, `advance-run`).
  */
-export async function finish(flow: Flow, packet: Packet, attempt = 1): Promise<void> {
+export function finish(flow: Flow, packet: Packet, attempt = 1): Promise<void> {
   const result = resultIn(packet);
-  await untilFresh(`job \`${result.jobId}\``, async () => {
+  return untilFresh(`job \`${result.jobId}\``, async () => {
     const recalled = flow.desk.recallSent(result.jobId);
     const found = recalled ?? (await flow.world.store.load(JOBS, result.jobId));
     if (!found) return; // Removed after its retention, or never ours: nothing can follow from it.
@@ -34,7 +34,7 @@ export async function finish(flow: Flow, packet: Packet, attempt = 1): Promise<v
  * Writes what became of a job, with what belongs to it. True if it was written; then room for the next one may have come.
  * The end of a step's job moves its run on, in the same commit and under the run's lock.
  */
-export async function settle(
+export function settle(
   flow: Flow,
   found: Versioned<Job>,
   next: Job,
@@ -43,7 +43,7 @@ export async function settle(
 ): Promise<boolean> {
   if (!next.step || !isFinal(next.state)) return settleAlone(flow, found, next, besides, guards);
   const key = { org: next.org, runId: next.step.runId, path };
-  return (await tellRun(flow, key, { kind: "job", found, next, besides, guards, attempt })).kind === "done";
+  return tellRun(flow, key, { kind: "job", found, next, besides, guards, attempt }).then(({ kind }) => kind === "done");
 }
 
 export interface SettleOptions {

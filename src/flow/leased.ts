@@ -111,7 +111,7 @@ const lost = (job: Job): Extract<Held, { kind: "lost" }> => ({
 });
 
 /** Under a name of this lease: who has lost it must not write over what another has done. */
-function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, { step }: Job, value: unknown): Promise<Payload> {
+function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, { step }: Job, value: unknown) {
   return storeSent(flow, "result", value, async () => {
     const { job, retention } = flow.settings.current;
     // The run that it is a step of may be read, or run again, when the job is long over.

@@ -1,5 +1,6 @@
 import type { Job, Payload } from "../model/job.ts";
 import { childrenOf, JOBS } from "../model/job.ts";
+import { isSurelyWithin } from "../model/plain.ts";
 import { RUNS } from "../model/run.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { permanent } from "../retry/contract.ts";
@@ -11,17 +12,23 @@ import type { Flow } from "./flow.ts";
  * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
  * large one would stand is asked for only then.
  */
-export async function storeValue(
+export function storeValue(
   flow: Flow,
   value: unknown,
   place: () => Place | Promise<Place>,
   inlineBytesMax = flow.settings.current.limits.inlineBytesMax,
-): Promise<Payload | TooLarge> {
-  const text = JSON.stringify(value ?? null);
-  // A character has at most three bytes: most values are known to be small without being encoded.
-  if (text.length * 3 <= inlineBytesMax) return { kind: "inline", value: value ?? null };
-  const bytes = new TextEncoder().encode(text);
+): Payload | TooLarge | Promise<Payload | TooLarge> {
+  if (isSurelyWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
+  const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
   if (bytes.length <= inlineBytesMax) return { kind: "inline", value: value ?? null };
+  return storeBytes(flow, bytes, place);
+}
+
+async function storeBytes(
+  flow: Flow,
+  bytes: Uint8Array,
+  place: () => Place | Promise<Place>,
+): Promise<Payload | TooLarge> {
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
   const { ptr, untilMs } = await place();
   await flow.world.blobs.put(ptr, bytes, untilMs);
@@ -29,15 +36,18 @@ export async function storeValue(
 }
 
 /** What somebody sends: if it is too large, it is refused for good. */
-export async function storeSent(
+export function storeSent(
   flow: Flow,
   what: string,
   value: unknown,
   place: () => Place | Promise<Place>,
-): Promise<Payload> {
-  const kept = await storeValue(flow, value, place);
-  if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));
-  return kept;
+): Payload | Promise<Payload> {
+  const accept = (kept: Payload | TooLarge): Payload => {
+    if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));
+    return kept;
+  };
+  const kept = storeValue(flow, value, place);
+  return kept instanceof Promise ? kept.then(accept) : accept(kept);
 }
 
 export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>

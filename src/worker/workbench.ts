@@ -1,3 +1,4 @@
+import { isSurelyWithin, jsonCopy } from "../model/plain.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
 import { permanent, retryAfter } from "../retry/contract.ts";
@@ -80,22 +81,30 @@ export class Workbench {
 
   #begin(packet: Packet, attempt: () => Promise<Outcome | null>): void {
     this.#active++;
-    this.#work(packet, attempt)
-      .catch((error: unknown) => this.#world.log.write("error", "result_not_sent", { error: String(error) }))
-      .finally(() => {
-        this.#active--;
-        const next = this.#active < this.#options.concurrency ? this.#waiting.shift() : undefined;
-        if (next) this.#begin(next.packet, () => this.#attempt(next.packet));
-        else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
-      });
+    void this.#work(packet, attempt);
+  }
+
+  #ended(): void {
+    this.#active--;
+    const next = this.#active < this.#options.concurrency ? this.#waiting.shift() : undefined;
+    if (next) this.#begin(next.packet, () => this.#attempt(next.packet));
+    else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   async #work(packet: Packet, work: () => Promise<Outcome | null>): Promise<void> {
+    const startedMs = this.#world.clock.now();
+    try {
+      const outcome = await work();
+      if (outcome !== null) await this.#answer(packet, outcome, startedMs); // Else cancelled: nobody waits for it.
+    } catch (error) {
+      this.#world.log.write("error", "result_not_sent", { error: String(error) });
+    }
+    this.#ended();
+  }
+
+  #answer(packet: Packet, outcome: Outcome, startedMs: number): Promise<void> {
     const request = packet.body as JobRequest;
     const { clock, bus } = this.#world;
-    const startedMs = clock.now();
-    const outcome = await work();
-    if (outcome === null) return; // Cancelled: nobody waits for it.
     const attempt = request.attempt ?? 1;
     const result: JobResult = {
       jobId: request.jobId,
@@ -115,7 +124,7 @@ export class Workbench {
         ...(packet.traceparent === undefined ? {} : { traceparent: packet.traceparent }),
       },
     };
-    await this.#persist(request, () => bus.publish(message));
+    return this.#persist(request, () => bus.publish(message));
   }
 
   /** Tries again while somebody waits for this attempt: the work was done, and should not be done again for a hiccup. */
@@ -143,13 +152,16 @@ export class Workbench {
     const request = packet.body as JobRequest;
     const attempt = this.#running.begin(packet, request);
     const { deadline } = attempt;
+    const { input, contextPtr } = request;
     try {
       const output = await this.#options.handle({
         jobId: request.jobId,
         topic: request.topic,
         org: request.tenantId ?? "default",
         attempt: request.attempt ?? 1,
-        input: await this.#inputOf(request),
+        // Some packets are for anybody's worker: then it is in them both ways.
+        input:
+          input === undefined && contextPtr !== undefined ? await this.#fetch(request, contextPtr) : (input ?? null),
         labels: request.labels ?? {},
         constraints: request.constraints ?? null,
         traceparent: packet.traceparent ?? null,
@@ -158,7 +170,10 @@ export class Workbench {
         },
         progress: (percent, message) => this.#say(attempt, percent, message),
       });
-      return deadline.isEnded ? null : await this.#outputOf(request, output ?? null);
+      if (deadline.isEnded) return null;
+      // A copy: what the handler does with its object afterwards is its own business.
+      if (isSurelyWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
+      return await this.#storeOutput(request, JSON.stringify(output ?? null));
     } catch (error) {
       return deadline.isEnded ? null : failureOf(error);
     } finally {
@@ -174,19 +189,14 @@ export class Workbench {
     });
   }
 
-  async #inputOf(request: JobRequest): Promise<unknown> {
-    // Some packets are for anybody's worker: then it is in them both ways.
-    if (request.input !== undefined || request.contextPtr === undefined) return request.input ?? null;
-    const key = keyIn(request.contextPtr);
+  async #fetch(request: JobRequest, pointer: string): Promise<unknown> {
+    const key = keyIn(pointer);
     const bytes = await this.#persist(request, () => this.#world.blobs.get(key));
     if (!bytes) throw new Error(`the input \`${key}\` is not in the blob store`);
     return JSON.parse(new TextDecoder().decode(bytes));
   }
 
-  async #outputOf(request: JobRequest, output: unknown): Promise<Outcome> {
-    const text = JSON.stringify(output);
-    // A copy: what the handler does with its object afterwards is its own business.
-    if (text.length * 3 <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
+  async #storeOutput(request: JobRequest, text: string): Promise<Outcome> {
     const bytes = new TextEncoder().encode(text);
     if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
     if (bytes.length > BLOB_BYTES_MAX) {

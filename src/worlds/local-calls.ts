@@ -1,3 +1,4 @@
+import { jsonCopy } from "../model/plain.ts";
 import type { Dispatched, Stop } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
 import type { Packet } from "../wire/packet.ts";
@@ -31,11 +32,11 @@ export class LocalCalls {
     };
   }
 
-  async dispatch(subject: string, packet: Packet): Promise<Dispatched> {
+  dispatch(subject: string, packet: Packet): Promise<Dispatched> {
     const servers = this.#servers.get(subject);
-    if (!servers) return "no_responders";
+    if (!servers) return NOBODY;
     this.#callSoon(servers[this.#turn++ % servers.length]!, copyOf(packet));
-    return "sent";
+    return SENT;
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -75,5 +76,8 @@ interface Ear {
 function copyOf(packet: Packet): Packet {
   const { body } = packet;
   if (body.kind !== "job_request" || typeof body.input !== "object" || body.input === null) return packet;
-  return { ...packet, body: { ...body, input: JSON.parse(JSON.stringify(body.input)) } };
+  return { ...packet, body: { ...body, input: jsonCopy(body.input) } };
 }
+
+const NOBODY = Promise.resolve("no_responders" as const);
+const SENT = Promise.resolve("sent" as const);

@@ -199,17 +199,30 @@ const UTF8_MAX = 3;
 
 export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<void>;
 
+/**
+ * Asking another thread to wait for the disk takes about as long as a good disk takes, and what comes meanwhile would have
+ * waited for it anyway. So a disk that was quick the last times is waited for here; a slow one is left to another thread.
+ */
 export async function writeDurably(fd: number, bytes: Buffer, at: number): Promise<void> {
   writeWhole(fd, bytes, at);
-  if (bytes.length <= SMALL_BYTES) {
-    // Hardly anybody else is here: asking another thread to wait takes longer than waiting.
+  const startMs = performance.now();
+  if (bytes.length <= SMALL_BYTES || (quickWrites >= QUICK_WRITES_MIN && bytes.length <= QUICK_BYTES_MAX))
     fdatasyncSync(fd);
-    return;
-  }
-  await new Promise<void>((resolve, reject) => {
+  else await syncAside(fd);
+  quickWrites = performance.now() - startMs <= QUICK_MS ? quickWrites + 1 : 0;
+}
+
+function syncAside(fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
     fdatasync(fd, (error) => (error ? reject(error) : resolve()));
   });
 }
+
+/** How many in a row: of all directories of this process, which are mostly one, on a disk that is mostly the same. */
+let quickWrites = 0;
+const QUICK_WRITES_MIN = 16;
+const QUICK_MS = 1;
+const QUICK_BYTES_MAX = 256 * 1_024;
 
 function openWhole(file: string): number {
   const fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600);

@@ -20,7 +20,8 @@ export class SqliteStore implements Store {
   }
 
   async commit(change: Change): Promise<Committed> {
-    return committedOf(change, await this.#writer.change("commit", prepareChange(change)));
+    const answer = await this.#writer.change("commit", prepareChange(change));
+    return committedOf(change, answer);
   }
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
