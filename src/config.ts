@@ -2,7 +2,7 @@
  * Configuration: `cordum.yaml`, then environment, then flags, each stronger than the one before; read once, frozen.
  *
  * Pure: the caller reads the file and the environment, and hands them in. The table of settings is in
- * `config/table.ts`, those of single tenants and pools in `config/sections.ts`, the reading of each source in
+ * `config/table.ts`, those of single tenants, pools and senders in `config/sections.ts`, the reading of each source in
  * `config/parse.ts`.
  */
 import { flowSettings, type ProcessSettings, processSettings, type Values } from "./config/build.ts";
@@ -15,7 +15,7 @@ import type { LiveSettings, Settings } from "./settings.ts";
 export interface Config {
   readonly values: Values;
   readonly origins: Readonly<Record<SettingName, Origin>>;
-  /** What was said of single tenants and pools. */
+  /** What was said of single tenants, pools and senders. */
   readonly sections: readonly SectionValue[];
   /** What the flow reads. */
   readonly settings: Settings;
@@ -161,6 +161,12 @@ function contradictions(values: Values): string[] {
   }
   if ((values["safety.tls.cert"] === null) !== (values["safety.tls.key"] === null)) {
     problems.push("`safety.tls.cert` and `safety.tls.key` belong together; give both, or neither");
+  }
+  if (values["cap.signatures"] === "enforce" && values["cap.key"] === null && values["nats.url"] !== null) {
+    problems.push(
+      "`cap.signatures: enforce` would refuse what this process sends itself: it has no key to sign with; make one with " +
+        "`openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem`, and set `cap.key: cap-key.pem`",
+    );
   }
   const needs = (smaller: SettingName, larger: SettingName, why: string) => {
     if (Number(values[smaller]) > Number(values[larger])) {

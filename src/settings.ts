@@ -70,6 +70,8 @@ export interface Settings {
   readonly pools: Readonly<Record<string, PoolSettings>>;
   /** The tenants for which a client of the bus may speak without a signature. */
   readonly unsignedTenants: readonly string[];
+  /** Who may sign packets, by sender id. */
+  readonly senders: Readonly<Record<string, SenderSettings>>;
   /** Places in payloads that are never shown: see `model/redact.ts`. */
   readonly redaction: { readonly paths: readonly string[] };
 }
@@ -96,6 +98,13 @@ export interface PoolSettings {
   readonly topics: readonly string[];
   /** What its workers can do: a job that requires something else is not for them. */
   readonly requires: readonly string[];
+}
+
+export interface SenderSettings {
+  /** Where its public key is (PEM). */
+  readonly keyFile: string;
+  /** The tenants that it may submit for. */
+  readonly tenants: readonly string[];
 }
 
 /** When to stop asking a safety kernel that does not answer, and how to find out that it is back. */

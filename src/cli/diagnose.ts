@@ -28,6 +28,7 @@ export interface StatusFacts {
     readonly nats: { readonly version: string };
     readonly redis: { readonly durability: string; readonly maxmemory_policy: string | null };
   };
+  readonly signatures?: { readonly mode: string; readonly has_key: boolean };
   readonly dead_letters?: number;
   readonly dead_letters_by_tenant?: Readonly<Record<string, number>>;
   readonly backlog_total?: number;
@@ -52,7 +53,14 @@ export interface Facts {
 }
 
 export function diagnose(facts: Facts): readonly Finding[] {
-  const found = [...progress(facts), ...access(facts), ...durability(facts), ...safety(facts), ...work(facts)];
+  const found = [
+    ...progress(facts),
+    ...access(facts),
+    ...durability(facts),
+    ...bus(facts),
+    ...safety(facts),
+    ...work(facts),
+  ];
   return [...found.filter(({ level }) => level === "danger"), ...found.filter(({ level }) => level === "caution")];
 }
 
@@ -127,6 +135,20 @@ function natsFindings(version: string): Finding[] {
   }
   const what = "nats-server does not tell its `sync_interval`; by default a power cut may lose two minutes";
   return [caution("nats_sync_unknown", what, `make sure: ${fix}`, null)];
+}
+
+/** Who can reach NATS is the server's own matter, and not known here. */
+function bus({ status: { signatures } }: Facts): readonly Finding[] {
+  if (signatures === undefined || signatures.mode === "enforce") return [];
+  const next = "cordum config explain cap.signatures";
+  if (signatures.mode === "warn") {
+    const what = "packets without a right signature are still taken (`cap.signatures: warn`)";
+    const first = signatures.has_key ? "" : "give this control plane a key (`cap.key`); ";
+    const fix = `${first}set \`enforce\` once \`cordum_bus_signature_failures_total\` stands still`;
+    return [caution("signatures_not_enforced", what, fix, next)];
+  }
+  const what = "packets are not verified: whoever reaches NATS can submit jobs and answer those of others";
+  return [caution("packets_unsigned", what, "let NATS ask for credentials, or have packets signed", next)];
 }
 
 function safety({ status, unreviewed }: Facts): readonly Finding[] {

@@ -2,20 +2,22 @@
 import type { Config } from "../config.ts";
 import type { About } from "../gateway/route.ts";
 import type { Stop } from "../ports/bus.ts";
+import type { LiveSettings } from "../settings.ts";
 import type { World } from "../world.ts";
 import type { Cluster } from "../worlds/cluster.ts";
+import type { PacketForm } from "../worlds/packet-form.ts";
 import type { RedisServer } from "../worlds/redis.ts";
 
 export interface OpenedWorld {
   readonly world: World;
-  readonly facts: Pick<About, "mode" | "durability" | "warnings" | "servers">;
+  readonly facts: Pick<About, "mode" | "durability" | "warnings" | "servers" | "signatures">;
   readonly close: Stop;
 }
 
 type Given = Pick<World, "name" | "log" | "metrics" | "safety">;
 
-export async function openWorld(config: Config, given: Given): Promise<OpenedWorld> {
-  const { natsUrl, redisUrl, dataDir } = config.process;
+export async function openWorld(config: Config, live: LiveSettings, given: Given): Promise<OpenedWorld> {
+  const { natsUrl, redisUrl, dataDir, signatures } = config.process;
   const { ackWaitMs, deliverMax, ackPendingMax } = config.settings.bus;
   const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
   if (natsUrl === null || redisUrl === null) {
@@ -25,14 +27,44 @@ export async function openWorld(config: Config, given: Given): Promise<OpenedWor
     return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings: [] }, close };
   }
   const { openCluster } = await import("../worlds/cluster.ts");
-  const { world, servers, close } = await openCluster({ ...given, nats: natsUrl, redis: redisUrl, bus, ackPendingMax });
+  const form = await openForm(signatures, live, given);
+  const { world, servers, close } = await openCluster({
+    ...given,
+    nats: natsUrl,
+    redis: redisUrl,
+    bus,
+    ackPendingMax,
+    ...(form === null ? {} : { form }),
+  });
   const durability = {
     profile: `cluster, redis ${servers.redis.durability}`,
     meaning: `${REDIS_MEANS[servers.redis.durability]}; NATS ${servers.nats.version} writes as its \`sync_interval\` says`,
   };
   const warnings = [...servers.nats.warnings, ...evictionWarning(servers.redis)];
-  const facts = { mode: "cluster", durability, warnings, servers: told(servers) } as const;
+  const facts = {
+    mode: "cluster",
+    durability,
+    warnings,
+    servers: told(servers),
+    signatures: { mode: signatures.mode, has_key: signatures.keyFile !== null },
+  } as const;
   return { world, facts, close };
+}
+
+/** Null where signatures are neither made nor looked at: then nothing is in the way of a packet. */
+async function openForm(
+  { mode, keyFile }: Config["process"]["signatures"],
+  live: LiveSettings,
+  { log, metrics }: Given,
+): Promise<PacketForm | null> {
+  if (mode === "off" && keyFile === null) return null;
+  const [{ openSenderKeys, readOwnKey }, { SignedForm }] = await Promise.all([
+    import("../worlds/cap-keys.ts"),
+    import("../worlds/cap-signatures.ts"),
+  ]);
+  const own = keyFile === null ? null : readOwnKey(keyFile);
+  const senders = openSenderKeys(() => live.current.senders, log);
+  return new SignedForm({ mode, key: own?.key ?? null, ours: own?.ours ?? [], senders, log, metrics });
 }
 
 const EMBEDDED: About["durability"] = {

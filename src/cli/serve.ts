@@ -152,7 +152,7 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): 
   const { config, policy, log, name } = options;
   const metrics = promMetrics();
   const safety = await openSafety(options, live, stops);
-  const opened = await openWorld(config, { name, log, metrics, safety });
+  const opened = await openWorld(config, live, { name, log, metrics, safety });
   stops.add(opened.close);
   const flow = openFlow(opened.world, live, policy.kernel);
   const { file } = policy;

@@ -4,7 +4,7 @@ import { RETRY_CLASSES, type RetryClass } from "../retry/classes.ts";
 import { interval, parsePolicy } from "../retry/policies.ts";
 import type { RetrySettings } from "../retry/settings.ts";
 import type { Settings } from "../settings.ts";
-import { namesIn, orgsAndPools, type SectionValue } from "./sections.ts";
+import { namesIn, type SectionValue, sectionSettings } from "./sections.ts";
 import type { Value } from "./setting.ts";
 import type { SettingName } from "./table.ts";
 
@@ -25,9 +25,13 @@ export interface ProcessSettings {
   readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
   readonly safetyTrust: SafetyTrustSettings;
+  /** Whether signatures of packets are looked at, and the file of our own key. */
+  readonly signatures: { readonly mode: SignatureMode; readonly keyFile: string | null };
   readonly failMode: "closed" | "open";
   readonly logLevel: "debug" | "info" | "warn" | "error";
 }
+
+export type SignatureMode = "off" | "warn" | "enforce";
 
 /** How a caller and a safety kernel elsewhere know each other; files by their paths. */
 export interface SafetyTrustSettings {
@@ -57,6 +61,7 @@ export function processSettings(values: Values): ProcessSettings {
       key: textOrNull(values, "safety.tls.key"),
       ca: textOrNull(values, "safety.tls.ca"),
     },
+    signatures: { mode: values["cap.signatures"] as SignatureMode, keyFile: textOrNull(values, "cap.key") },
     failMode: values["safety.fail_mode"] === "open" ? "open" : "closed",
     logLevel: values["log.level"] as ProcessSettings["logLevel"],
   };
@@ -66,7 +71,7 @@ export function flowSettings(values: Values, sections: readonly SectionValue[]):
   const number = (name: SettingName) => whole(values, name);
   const parkAfterMs = values["bus.park_after_ms"] === null ? null : number("bus.park_after_ms");
   const retry = retrySettings(values);
-  const { orgs, pools } = orgsAndPools(sections);
+  const { orgs, pools, senders } = sectionSettings(sections);
   return {
     retry,
     bus: {
@@ -109,6 +114,7 @@ export function flowSettings(values: Values, sections: readonly SectionValue[]):
     worker: { silentMs: number("worker.silent_ms") },
     pools,
     unsignedTenants: namesIn(values["cap.unsigned_tenants"]),
+    senders,
     redaction: { paths: namesIn(values["redaction.paths"]) },
   };
 }

@@ -105,6 +105,18 @@ export const PROCESS_SETTINGS = [
     help: "Who signs the certificates of the other side (PEM). At a caller it switches TLS on, for a kernel whose certificate is signed by it and names the host of `safety.address`; at a kernel it lets in only callers that show one.",
   },
   {
+    name: "cap.signatures",
+    type: { kind: "choice", choices: ["off", "warn", "enforce"] },
+    default: "off",
+    help: "What becomes of packets on NATS whose signature is missing or wrong: `off` looks at none; `warn` says so and takes them as unsigned; `enforce` refuses them, with a dead letter where nothing may be lost, and needs `cap.key`.",
+  },
+  {
+    name: "cap.key",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "The private key with which the processes of this control plane sign what they send on NATS (PEM, P-256, without a passphrase), the same for all of them. Public keys behind it in the file are taken for ours as well, to change it by.",
+  },
+  {
     name: "log.level",
     type: { kind: "choice", choices: ["debug", "info", "warn", "error"] },
     default: "info",

@@ -1,11 +1,12 @@
 /**
- * Settings that there are once for each tenant or pool: `orgs.<id>.…`, `pools.<name>.…`.
+ * Settings that there are once for each tenant, pool or sender of packets: `orgs.<id>.…`, `pools.<name>.…`,
+ * `cap.senders.<id>.…`.
  *
  * An environment variable can name ids of small letters, digits and `_` only: `CORDUM_ORGS_ACME_EU_WEIGHT` is
  * `orgs.acme_eu.weight`. Others are set in the file.
  */
 import { suggestion } from "../model/nearest.ts";
-import type { OrgSettings, PoolSettings } from "../settings.ts";
+import type { OrgSettings, PoolSettings, SenderSettings } from "../settings.ts";
 import { count, type Origin, type Setting, type Value } from "./setting.ts";
 
 export const SECTIONS = [
@@ -44,6 +45,20 @@ export const SECTIONS = [
     live: true,
     help: "What the workers of this pool can do; a job that requires something else is not for them.",
   },
+  {
+    name: "cap.senders.<id>.key",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    live: true,
+    help: "The public key of whoever signs packets under this sender id (PEM, P-256; several while it is being changed).",
+  },
+  {
+    name: "cap.senders.<id>.tenants",
+    type: { kind: "names" },
+    default: "",
+    live: true,
+    help: "The tenants that this sender may submit jobs for; without any it can still do the work of all.",
+  },
 ] as const satisfies readonly Setting[];
 
 type SectionName = (typeof SECTIONS)[number]["name"];
@@ -53,18 +68,18 @@ export interface SectionValue {
   /** Such as `orgs.acme.weight`. */
   readonly name: string;
   readonly section: SectionName;
-  /** Of the tenant or pool. */
+  /** Of the tenant, pool or sender. */
   readonly id: string;
   readonly value: Value;
   readonly origin: Origin;
 }
 
-/** Which setting of which tenant or pool a name is, if it is one. */
+/** Which setting of which tenant, pool or sender a name is, if it is one. */
 export function sectionNamed(
   name: string,
 ): { readonly setting: (typeof SECTIONS)[number]; readonly id: string } | null {
   for (const setting of SECTIONS) {
-    const id = patternOf(setting.name, "[A-Za-z0-9_-]{1,64}").exec(name)?.[1];
+    const id = patternOf(setting.name, idPattern(setting.name)).exec(name)?.[1];
     if (id !== undefined) return { setting, id };
   }
   return null;
@@ -84,25 +99,37 @@ export const environmentTemplate = (name: string): string =>
 
 /** The nearest right name for one that begins like a section; empty where it does not. */
 export function suggestionInSection(name: string): string {
-  const [kind, id = ""] = name.split(".");
-  const siblings = SECTIONS.filter((section) => section.name.startsWith(`${kind}.`));
+  const before = SECTIONS.map((section) => prefixOf(section.name)).find((prefix) => name.startsWith(prefix));
+  if (before === undefined) return "";
+  const [id = ""] = name.slice(before.length).split(".");
+  const siblings = SECTIONS.filter((section) => prefixOf(section.name) === before);
   const names = siblings.map((section) => section.name.replace(PLACEHOLDER, id));
-  if (names.length === 0) return "";
   return suggestion(name, names) || `; there are ${siblings.map((section) => `\`${section.name}\``).join(", ")}`;
 }
 
 export function sectionProblems(given: readonly SectionValue[]): readonly string[] {
-  const pools = new Set(given.filter(({ section }) => section.startsWith("pools.")).map(({ id }) => id));
-  return [...pools]
-    .filter((id) => !given.some((entry) => entry.section === "pools.<name>.topics" && entry.id === id && entry.value))
-    .map((id) => `pool \`${id}\` serves nothing; write \`pools: {${id}: {topics: [demo.*]}}\``);
+  const without = (needed: SectionName) => {
+    const ids = given.filter(({ section }) => prefixOf(section) === prefixOf(needed)).map(({ id }) => id);
+    const has = (id: string) => given.some((entry) => entry.section === needed && entry.id === id && entry.value);
+    return [...new Set(ids)].filter((id) => !has(id));
+  };
+  return [
+    ...without("pools.<name>.topics").map(
+      (id) => `pool \`${id}\` serves nothing; write \`pools: {${id}: {topics: [demo.*]}}\``,
+    ),
+    ...without("cap.senders.<id>.key").map(
+      (id) => `sender \`${id}\` has no key; write \`cap: {senders: {${id}: {key: ${id}.pub.pem}}}\``,
+    ),
+  ];
 }
 
-export function orgsAndPools(given: readonly SectionValue[]) {
+export function sectionSettings(given: readonly SectionValue[]) {
   const orgs: Record<string, OrgSettings> = {};
   const pools: Record<string, PoolSettings> = {};
+  const senders: Record<string, SenderSettings> = {};
   for (const { section, id, value } of given) {
     const pool = pools[id] ?? { topics: [], requires: [] };
+    const sender = senders[id] ?? { keyFile: "", tenants: [] };
     switch (section) {
       case "orgs.<id>.limits.max_concurrent_jobs":
         orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentJobsMax: Number(value) } };
@@ -119,11 +146,17 @@ export function orgsAndPools(given: readonly SectionValue[]) {
       case "pools.<name>.requires":
         pools[id] = { ...pool, requires: namesIn(value) };
         break;
+      case "cap.senders.<id>.key":
+        senders[id] = { ...sender, keyFile: String(value) };
+        break;
+      case "cap.senders.<id>.tenants":
+        senders[id] = { ...sender, tenants: namesIn(value) };
+        break;
       default:
         section satisfies never;
     }
   }
-  return { orgs, pools };
+  return { orgs, pools, senders };
 }
 
 /** A value of the kind `names`, as a list. */
@@ -133,6 +166,13 @@ export const namesIn = (value: Value): readonly string[] =>
     .filter(Boolean);
 
 const PLACEHOLDER = /<\w+>/i;
+
+/** `pools.` of `pools.<name>.topics`. */
+const prefixOf = (template: string): string => template.split(PLACEHOLDER)[0] ?? "";
+
+/** Senders name themselves, often after their host and port; the others are named by whoever writes the settings. */
+const idPattern = (template: string): string =>
+  template.startsWith("cap.senders.") ? "[A-Za-z0-9_.:@-]{1,128}" : "[A-Za-z0-9_-]{1,64}";
 
 function patternOf(template: string, id: string): RegExp {
   const [before = "", after = ""] = template.split(PLACEHOLDER).map((part) => part.replaceAll(".", "\\."));

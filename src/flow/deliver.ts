@@ -1,3 +1,4 @@
+import { claimRefusal } from "../jobs/claim.ts";
 import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
@@ -71,6 +72,10 @@ async function attempt(flow: Flow, station: Station, delivery: Delivery): Promis
       outcome: { kind: "undecodable", delivery: delivery.attempt },
       error: { name: "Undecodable", message: content.error },
     };
+  }
+  if (content.kind === "refused") {
+    const error = { name: "SignatureError", code: content.code, message: content.error };
+    return { outcome: { kind: "permanent" }, error };
   }
   try {
     await station.handle(flow, content.packet, delivery.attempt);
@@ -204,6 +209,7 @@ async function writeLetter(
   const { content, subject, attempt: deliveries } = delivery;
   const nowMs = flow.world.clock.now();
   const bytes = content.kind === "packet" ? encodePacket(content.packet) : content.bytes;
+  const isVerbatim = content.kind === "packet" ? content.packet.origin !== undefined : content.kind === "refused";
   const id = `${subject}/${originalId(delivery.id)}`;
   try {
     const letter = {
@@ -213,7 +219,14 @@ async function writeLetter(
       dueMs: nowMs + flow.settings.current.retention.jobsMs,
       reason,
       error,
-      source: { kind: "message", subject, messageId: delivery.id, deliveries, base64: toBase64(bytes) } as const,
+      source: {
+        kind: "message",
+        subject,
+        messageId: delivery.id,
+        deliveries,
+        base64: toBase64(bytes),
+        ...(isVerbatim ? { isVerbatim } : {}),
+      } as const,
       history: [],
     };
     const committed = await apply(flow, { org: letter.org, puts: [put(DEAD_LETTERS, id, null, letter)] });
@@ -230,15 +243,15 @@ async function writeLetter(
  * no tenant sees it, not even the default one.
  */
 async function orgOf(flow: Flow, content: Content): Promise<string> {
-  if (content.kind === "undecodable") return EVERY_ORG;
+  if (content.kind !== "packet") return EVERY_ORG;
   const { body } = content.packet;
   if (body.kind !== "job_result" && body.kind !== "job_request") return EVERY_ORG;
   const found = await flow.world.store.load(JOBS, body.jobId);
   if (body.kind === "job_result") return found?.value.org ?? EVERY_ORG;
   // Anybody can write a tenant's name into a packet: that puts no letter before a tenant it may not speak for.
   const claimed = body.tenantId || DEFAULT_ORG;
-  const isBelieved = flow.settings.current.unsignedTenants.includes(claimed) || found?.value.org === claimed;
-  return isBelieved ? claimed : EVERY_ORG;
+  const isBelieved = claimRefusal(content.packet, claimed, flow.settings.current) === null;
+  return isBelieved || found?.value.org === claimed ? claimed : EVERY_ORG;
 }
 
 const ACK: Settlement = { kind: "ack" };

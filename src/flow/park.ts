@@ -4,7 +4,7 @@ import type { Delivery, Message } from "../ports/bus.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import type { Outcome } from "../retry/outcome.ts";
 import { fromBase64, toBase64 } from "../wire/base64.ts";
-import { decodePacket, encodePacket } from "../wire/codec.ts";
+import { decodePacket, encodePacket, keptPacket } from "../wire/codec.ts";
 import { apply } from "./apply.ts";
 import type { Flow } from "./flow.ts";
 
@@ -27,6 +27,7 @@ export async function park(
     subject: delivery.subject,
     messageId: originalId(delivery.id),
     base64: toBase64(encodePacket(delivery.content.packet)),
+    ...(delivery.content.packet.origin === undefined ? {} : { isVerbatim: true }),
     retryClass: outcome.retryClass,
     reason,
     parkedMs,
@@ -44,11 +45,11 @@ export async function park(
 
 /** The time has come: out of the store and onto the bus, in one commit. */
 export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void> {
-  const { subject, messageId, base64, dueMs } = found.value;
+  const { subject, messageId, base64, isVerbatim, dueMs } = found.value;
   const message: Message = {
     id: comebackId(messageId, dueMs),
     subject,
-    packet: decodePacket(fromBase64(base64)),
+    packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)),
   };
   const committed = await apply(flow, {
     org: DEFAULT_ORG,

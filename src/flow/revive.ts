@@ -5,7 +5,7 @@ import { SPENDINGS } from "../model/parked.ts";
 import type { Message } from "../ports/bus.ts";
 import { type Put, put, type Versioned } from "../ports/store.ts";
 import { fromBase64 } from "../wire/base64.ts";
-import { decodePacket } from "../wire/codec.ts";
+import { decodePacket, keptPacket } from "../wire/codec.ts";
 import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { audited, decisionLine } from "./audit.ts";
@@ -125,7 +125,7 @@ async function sendAgain(
   source: Extract<DeadLetter["source"], { kind: "message" }>,
   by: string,
 ): Promise<RetryOutcome | "stale"> {
-  const read = readPacket(source.base64);
+  const read = readPacket(source);
   if (read.kind === "unreadable") return read;
   const { subject, messageId } = source;
   const message: Message = {
@@ -144,11 +144,14 @@ async function sendAgain(
   return committed.kind === "committed" ? { kind: "sent_again", messageId: message.id, subject } : "stale";
 }
 
-function readPacket(
-  base64: string,
-): { readonly kind: "packet"; readonly packet: Packet } | Extract<RetryOutcome, { kind: "unreadable" }> {
+function readPacket({
+  base64,
+  isVerbatim,
+}: Extract<DeadLetter["source"], { kind: "message" }>):
+  | { readonly kind: "packet"; readonly packet: Packet }
+  | Extract<RetryOutcome, { kind: "unreadable" }> {
   try {
-    return { kind: "packet", packet: decodePacket(fromBase64(base64)) };
+    return { kind: "packet", packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)) };
   } catch (error) {
     return { kind: "unreadable", error: (error as Error).message };
   }

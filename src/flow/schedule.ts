@@ -1,3 +1,4 @@
+import { claimRefusal } from "../jobs/claim.ts";
 import { DEFAULT_ORG } from "../jobs/submission.ts";
 import { JOBS } from "../model/job.ts";
 import { permanent } from "../retry/contract.ts";
@@ -17,7 +18,8 @@ export async function schedule(flow: Flow, packet: Packet): Promise<void> {
     return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
   }
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
-  refuseOtherTenants(flow, request.tenantId || DEFAULT_ORG);
+  const refusal = claimRefusal(packet, request.tenantId || DEFAULT_ORG, flow.settings.current);
+  if (refusal !== null) throw permanent(new Error(refusal));
   const admitted = await admit(flow, submissionIn(packet, request), SUBMIT);
   if (admitted.kind === "unusable") throw permanent(new Error("this job id cannot be used; choose another one"));
   if (admitted.kind === "conflict") {
@@ -25,15 +27,4 @@ export async function schedule(flow: Flow, packet: Packet): Promise<void> {
       new Error(`job \`${request.jobId}\` is known with another body; use an id of its own for each job`),
     );
   }
-}
-
-/** Anybody on the bus can write any tenant's name into a packet. */
-function refuseOtherTenants(flow: Flow, org: string): void {
-  if (flow.settings.current.unsignedTenants.includes(org)) return;
-  throw permanent(
-    new Error(
-      `an unsigned packet may not speak for tenant \`${org}\`; submit over HTTP with a key of the tenant, ` +
-        "or add the tenant to `cap.unsigned_tenants`",
-    ),
-  );
 }

@@ -94,6 +94,8 @@ export interface About {
       readonly maxmemory_policy: string | null;
     };
   };
+  /** What a cluster asks of packets on its bus, and whether it signs its own. */
+  readonly signatures?: { readonly mode: "off" | "warn" | "enforce"; readonly has_key: boolean };
   /** Where the safety kernel is, if not in this process. */
   readonly safety_address?: string;
   /** Whether what is said to it can be read on the way. */

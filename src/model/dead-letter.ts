@@ -35,6 +35,8 @@ export type DeadLetterSource =
       readonly deliveries: number;
       /** The bytes as they were on the wire, readable or not. */
       readonly base64: string;
+      /** They are to be sent again as they are: its sender may have signed them. */
+      readonly isVerbatim?: true;
     };
 
 export const DEAD_LETTERS: Table<DeadLetter> = {

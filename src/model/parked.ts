@@ -8,6 +8,8 @@ export interface Parked {
   readonly messageId: string;
   /** The packet as it was on the wire. */
   readonly base64: string;
+  /** It comes back as these very bytes: its sender may have signed them. */
+  readonly isVerbatim?: true;
   readonly retryClass: RetryClass;
   readonly reason: string;
   readonly parkedMs: number;

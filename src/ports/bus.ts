@@ -1,4 +1,5 @@
 import type { Packet } from "../wire/packet.ts";
+import type { SignatureCode } from "../wire/signature.ts";
 
 /**
  * Messages between processes: two promises, and a way to hand out work.
@@ -10,10 +11,12 @@ import type { Packet } from "../wire/packet.ts";
  *    loses it after `ackWaitMs`; while a handler works in a live process the message is its own (in-progress signals).
  * 3. The handler's answer is obeyed exactly: `ack` and `term` end the message, `nak` redelivers, `nakDelay` not before
  *    its delay. A handler that throws is a bug and counts as `nakDelay` of one second.
- * 4. Bytes that cannot be read are delivered as `undecodable` with the raw bytes; the bus never drops them by itself.
+ * 4. Bytes that cannot be read are delivered as `undecodable` with the raw bytes, packets whose signature is missing or
+ *    wrong, where one is asked for, as `refused`; the bus never drops either by itself.
  * 5. At most `inFlightMax` deliveries are with the handlers of one `consume`.
  *
- * Best effort, `tell` and `listen`: every listener that is connected now probably hears it, once.
+ * Best effort, `tell` and `listen`: every listener that is connected now probably hears it, once. What is refused is
+ * counted and dropped.
  *
  * Work, `dispatch` and `serve`: to one server of the subject, at most once. `no_responders` means that nobody serves
  * the subject; `sent` means only that somebody was there. The record and its deadline are the truth.
@@ -61,7 +64,8 @@ export interface Delivery {
 
 export type Content =
   | { readonly kind: "packet"; readonly packet: Packet }
-  | { readonly kind: "undecodable"; readonly bytes: Uint8Array; readonly error: string };
+  | { readonly kind: "undecodable"; readonly bytes: Uint8Array; readonly error: string }
+  | { readonly kind: "refused"; readonly bytes: Uint8Array; readonly code: SignatureCode; readonly error: string };
 
 export type Handler = (delivery: Delivery) => Promise<Settlement>;
 

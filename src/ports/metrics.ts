@@ -28,6 +28,11 @@ export const METRICS = {
     help: "Deliveries by what became of them.",
   },
   cordum_bus_redeliveries_total: { type: "counter", labels: ["subject"], help: "Deliveries after the first." },
+  cordum_bus_signature_failures_total: {
+    type: "counter",
+    labels: ["subject", "reason"],
+    help: "Packets whose signature was missing or invalid, each once; refused where `cap.signatures` is `enforce`.",
+  },
   cordum_dead_letters_total: { type: "counter", labels: ["reason"], help: "Dead letters written." },
   cordum_lock_busy_retries_total: {
     type: "counter",

@@ -1,8 +1,9 @@
 import { isRetryClass } from "../retry/classes.ts";
 import { toWire } from "../retry/contract.ts";
+import { fromBase64 } from "./base64.ts";
 import { MalformedError } from "./bytes.ts";
 import type { PlainMessage } from "./fields.ts";
-import type { Packet, PacketBody, ResultStatus } from "./packet.ts";
+import type { Origin, Packet, PacketBody, ResultStatus } from "./packet.ts";
 import { compile } from "./protobuf.ts";
 import { CAP } from "./schema.ts";
 
@@ -13,9 +14,11 @@ import { CAP } from "./schema.ts";
  * 2. What is decoded is valid: a payload that we know, with the fields that its meaning needs. Anything else throws a
  *    `MalformedError` that says what is wrong. A trace id is not needed inbound: heartbeats come without.
  * 3. Fields of CAP that `Packet` does not name, and fields of later versions, survive decoding and encoding again.
+ * 4. A packet of others whose bytes are known is those bytes.
  */
 export function encodePacket(packet: Packet): Uint8Array {
-  const { body } = packet;
+  const { body, origin } = packet;
+  if (origin !== undefined) return bytesOf(origin);
   // All payloads are named, so that every packet has the same shape and property look-ups stay fast.
   return codec.encode({
     unknown: packet.unknown,
@@ -45,6 +48,22 @@ export function decodePacket(bytes: Uint8Array): Packet {
   if (message.traceparent !== undefined) packet.traceparent = message.traceparent as string;
   if (message.unknown !== undefined) packet.unknown = message.unknown;
   return packet;
+}
+
+/** A packet from a record that has its bytes as they arrived. */
+export function keptPacket(base64: string): Packet {
+  return { ...decodePacket(fromBase64(base64)), origin: { kind: "kept", base64 } };
+}
+
+function bytesOf(origin: Origin): Uint8Array {
+  switch (origin.kind) {
+    case "arrived":
+      return origin.bytes;
+    case "kept":
+      return fromBase64(origin.base64);
+    default:
+      return origin satisfies never;
+  }
 }
 
 export const PROTOCOL_VERSION = 1;

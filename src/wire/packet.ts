@@ -16,7 +16,19 @@ export interface Packet {
   /** Ours: the W3C trace context of whoever asked for the work. Also a header of the same name, for workers of others. */
   readonly traceparent?: string;
   readonly unknown?: Uint8Array;
+  /** Never written: absent in what was made here, and everywhere while signatures are not in use. */
+  readonly origin?: Origin;
 }
+
+/**
+ * The bytes of a packet that others made. Where it has to be sent again, these are: what we encode anew would not be what
+ * its sender signed, and we must not sign what others said.
+ */
+export type Origin =
+  /** `signedBy`: the listed sender whose signature it has; null for none, and for our own processes. */
+  | { readonly kind: "arrived"; readonly bytes: Uint8Array; readonly signedBy: string | null }
+  /** It stood in a record meanwhile; who signed it is looked at anew when it arrives. */
+  | { readonly kind: "kept"; readonly base64: string };
 
 export type PacketBody =
   | ({ readonly kind: "job_request" } & JobRequest)

@@ -6,6 +6,7 @@ import type { World } from "../world.ts";
 import { cryptoRandom } from "./crypto-random.ts";
 import type { NatsServer } from "./nats.ts";
 import { openNatsBus } from "./nats-bus.ts";
+import type { PacketForm } from "./packet-form.ts";
 import { connectRedis, type RedisServer } from "./redis.ts";
 import { RedisBlobs } from "./redis-blobs.ts";
 import { RedisLocks } from "./redis-locks.ts";
@@ -22,6 +23,8 @@ export interface ClusterOptions {
   readonly safety: Safety;
   readonly bus: BusOptions;
   readonly ackPendingMax?: number;
+  /** How packets are written and read; without signatures unless said otherwise. */
+  readonly form?: PacketForm;
   /** For several systems on one pair of servers: in front of the keys, the subjects and the stream's name. */
   readonly space?: string;
 }
@@ -44,6 +47,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       log,
       name,
       ...(options.ackPendingMax === undefined ? {} : { ackPendingMax: options.ackPendingMax }),
+      ...(options.form === undefined ? {} : { form: options.form }),
       ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
     });
     const locks = await RedisLocks.open(redis, clock, random);

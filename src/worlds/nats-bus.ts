@@ -9,6 +9,7 @@ import { inWords, refused, unavailable } from "./nats-errors.ts";
 import { NatsPublisher } from "./nats-publisher.ts";
 import { consumerName, ensureGroup, ensureStream, type GroupPlan, type StreamPlan, streamsOn } from "./nats-stream.ts";
 import { NatsWork } from "./nats-work.ts";
+import { type PacketForm, PLAIN } from "./packet-form.ts";
 
 /**
  * The bus on NATS: JetStream for what must not be lost, core NATS for the rest. What it promises is in `ports/bus.ts`;
@@ -34,6 +35,8 @@ export async function openNatsBus(url: string, options: NatsBusOptions): Promise
 export interface NatsBusOptions extends BusOptions {
   readonly log: Log;
   readonly name?: string;
+  /** How packets are written and read; without signatures unless said otherwise. */
+  readonly form?: PacketForm;
   /** In front of every subject, with its dot; so that several buses can live on one server. */
   readonly prefix?: string;
   readonly stream?: string;
@@ -57,6 +60,7 @@ export class NatsBus implements Bus {
   readonly #link: NatsLink;
   readonly #manager: JetStreamManager;
   readonly #options: NatsBusOptions;
+  readonly #form: PacketForm;
   readonly #prefix: string;
   readonly #stream: string;
   readonly #publisher: NatsPublisher;
@@ -76,8 +80,9 @@ export class NatsBus implements Bus {
     const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     // Others watch the dead letters: there each packet is a message of its own.
     const subjects = DURABLE_SUBJECTS.map((one) => ({ name: one, subject: this.#prefix + one, isFramed: one !== DLQ }));
-    this.#publisher = new NatsPublisher(link, { timeoutMs, subjects });
-    this.#work = new NatsWork(link, { log: options.log, timeoutMs });
+    this.#form = options.form ?? PLAIN;
+    this.#publisher = new NatsPublisher(link, { form: this.#form, timeoutMs, subjects });
+    this.#work = new NatsWork(link, { form: this.#form, log: options.log, timeoutMs });
   }
 
   /** What is at the other end, and what operators should know about it. */
@@ -110,6 +115,7 @@ export class NatsBus implements Bus {
     const plan = this.#plan(subject, group);
     await ensureGroup(this.#manager, plan);
     const member = new NatsMember(this.#link, this.#publisher, handler, {
+      form: this.#form,
       stream: plan.stream,
       consumer: plan.consumer,
       group,

@@ -1,13 +1,14 @@
 import type { Content, Handler, Settlement, Stop } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
-import { decodePacket } from "../wire/codec.ts";
 import type { FrameItem } from "../wire/frame.ts";
+import { SignatureError } from "../wire/signature.ts";
 import type { NatsLink } from "./nats.ts";
 import { inWords } from "./nats-errors.ts";
 import { type Arrival, type Arrived, noteHeaders, traced } from "./nats-message.ts";
 import type { NatsPublisher } from "./nats-publisher.ts";
 import { NatsPull } from "./nats-pull.ts";
 import { NANOS_PER_MS } from "./nats-stream.ts";
+import type { PacketForm } from "./packet-form.ts";
 
 /**
  * One member of a group: pulls messages, hands their packets to the handler, tells the broker what became of them.
@@ -116,7 +117,7 @@ export class NatsMember {
         id,
         subject: this.#options.subject,
         attempt: held.attempt,
-        content: contentOf(item),
+        content: contentOf(item, this.#options, held.attempt === 1),
       });
     } catch (error) {
       const { subject, log } = this.#options;
@@ -197,6 +198,7 @@ export class NatsMember {
 }
 
 export interface MemberOptions {
+  readonly form: PacketForm;
   readonly stream: string;
   readonly consumer: string;
   readonly group: string;
@@ -253,10 +255,11 @@ function wordFor(settlement: Settlement): string {
   }
 }
 
-function contentOf({ bytes, traceparent }: Arrived): Content {
+function contentOf({ bytes, traceparent }: Arrived, { form, subject }: MemberOptions, isFirst: boolean): Content {
   try {
-    return { kind: "packet", packet: traced(decodePacket(bytes), traceparent) };
+    return { kind: "packet", packet: traced(form.decode(bytes, subject, isFirst), traceparent) };
   } catch (error) {
+    if (error instanceof SignatureError) return { kind: "refused", bytes, code: error.code, error: error.message };
     return { kind: "undecodable", bytes, error: inWords(error) };
   }
 }

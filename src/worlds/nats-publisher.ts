@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import { headers, type Msg, type MsgHdrs } from "@nats-io/nats-core";
 import { createInbox } from "@nats-io/transport-node";
 import type { Message } from "../ports/bus.ts";
-import { encodePacket } from "../wire/codec.ts";
 import { encodeFrame, FRAME_ITEMS_MAX } from "../wire/frame.ts";
 import type { NatsLink } from "./nats.ts";
 import { failureOfAck } from "./nats-ack.ts";
 import { inWords, refused, unavailable } from "./nats-errors.ts";
+import type { PacketForm } from "./packet-form.ts";
 import { RecentIds } from "./recent-ids.ts";
 
 /**
@@ -22,6 +22,7 @@ import { RecentIds } from "./recent-ids.ts";
 export class NatsPublisher {
   readonly #link: NatsLink;
   readonly #lanes: ReadonlyMap<string, Lane>;
+  readonly #form: PacketForm;
   readonly #timeoutMs: number;
   readonly #packetBytesMax: number;
   readonly #frameBytesMax: number;
@@ -37,6 +38,7 @@ export class NatsPublisher {
 
   constructor(link: NatsLink, options: PublisherOptions) {
     this.#link = link;
+    this.#form = options.form;
     this.#timeoutMs = options.timeoutMs;
     this.#packetBytesMax = link.server.payloadBytesMax - HEADER_BYTES_MAX;
     this.#frameBytesMax = Math.min(FRAME_BYTES_MAX, link.server.payloadBytesMax / 2);
@@ -50,7 +52,7 @@ export class NatsPublisher {
       const lane = this.#lane(subject);
       const known = lane.find(id);
       if (known !== null) return known;
-      return this.#enqueue(lane, id, encodePacket(packet));
+      return this.#enqueue(lane, id, this.#form.encode(packet));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -171,6 +173,7 @@ export class NatsPublisher {
 }
 
 export interface PublisherOptions {
+  readonly form: PacketForm;
   readonly timeoutMs: number;
   readonly subjects: readonly DurableSubject[];
 }

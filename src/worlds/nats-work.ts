@@ -2,11 +2,12 @@ import type { Msg } from "@nats-io/nats-core";
 import { createInbox, headers, type PublishOptions } from "@nats-io/transport-node";
 import type { Dispatched, Stop } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
-import { decodePacket, encodePacket } from "../wire/codec.ts";
 import type { Packet } from "../wire/packet.ts";
+import { SignatureError } from "../wire/signature.ts";
 import type { NatsLink } from "./nats.ts";
 import { inWords, unavailable } from "./nats-errors.ts";
 import { traced } from "./nats-message.ts";
+import type { PacketForm } from "./packet-form.ts";
 
 /**
  * What is not kept: `tell` and `listen`, `dispatch` and `serve`, on core NATS. One packet a message: workers of others
@@ -17,7 +18,8 @@ import { traced } from "./nats-message.ts";
  *    not come. One ping serves them all.
  * 2. Dispatches that are not answered in time, or whose connection breaks, are not known to have been sent: they fail.
  * 3. The trace context also travels as a header, where workers of others look for it.
- * 4. Packets that cannot be read are counted, logged and dropped; nothing here is kept that could come again.
+ * 4. Packets that cannot be read, and those that are refused, are counted, logged and dropped; nothing here is kept that
+ *    could come again.
  */
 export class NatsWork {
   readonly #link: NatsLink;
@@ -41,7 +43,8 @@ export class NatsWork {
   }
 
   tell(subject: string, packet: Packet): void {
-    if (this.#link.isConnected) this.#link.connection.publish(subject, encodePacket(packet), withTrace(packet, {}));
+    if (!this.#link.isConnected) return;
+    this.#link.connection.publish(subject, this.#options.form.encode(packet), withTrace(packet, {}));
   }
 
   listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -58,7 +61,7 @@ export class NatsWork {
       if (this.#unanswered.size >= UNANSWERED_MAX) {
         throw unavailable(`${UNANSWERED_MAX} dispatches wait for nats already`);
       }
-      const bytes = encodePacket(packet);
+      const bytes = this.#options.form.encode(packet);
       this.#tokens += 1;
       const token = this.#tokens.toString(36);
       this.#link.connection.publish(subject, bytes, withTrace(packet, { reply: this.#inbox + token }));
@@ -121,8 +124,10 @@ export class NatsWork {
   #hand(subject: string, message: Msg, handler: (packet: Packet) => void): void {
     let packet: Packet;
     try {
-      packet = traced(decodePacket(message.data), message.headers?.get("traceparent"));
+      const decoded = this.#options.form.decode(message.data, subject, true);
+      packet = traced(decoded, message.headers?.get("traceparent"));
     } catch (error) {
+      if (error instanceof SignatureError) return; // Counted where it was looked at.
       this.#countUnreadable(subject, inWords(error));
       return;
     }
@@ -153,6 +158,7 @@ function withTrace({ traceparent }: Packet, options: PublishOptions): PublishOpt
 
 export interface WorkOptions {
   readonly log: Log;
+  readonly form: PacketForm;
   readonly timeoutMs: number;
 }
 

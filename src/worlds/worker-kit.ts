@@ -9,6 +9,7 @@ import type { Log } from "../ports/log.ts";
 import { startWorker, type WorkerOptions, type WorkerWorld } from "../worker/worker.ts";
 import { cryptoRandom } from "./crypto-random.ts";
 import { type HttpOptions, startHttpWorker } from "./http-worker.ts";
+import type { PacketForm } from "./packet-form.ts";
 import { wallClock } from "./wall-clock.ts";
 
 export { permanent, retryAfter } from "../retry/contract.ts";
@@ -47,12 +48,14 @@ export function nats(options: NatsOptions): Transport {
       import("./redis.ts"),
       import("./redis-blobs.ts"),
     ]);
+    const form = await formOf(options, log);
     const redis = await connectRedis(options.redis, { log });
     try {
       const bus = await openNatsBus(options.nats, {
         ...BUS,
         log,
         name: wish.id,
+        ...(form === null ? {} : { form }),
         ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
       });
       const world = {
@@ -81,6 +84,30 @@ export interface NatsOptions {
   /** As the control plane has it: for several systems on one pair of servers. */
   readonly space?: string;
   readonly log?: Log;
+  /**
+   * The private key (PEM, P-256) with which it signs what it sends, under its id as the sender's: the control plane knows
+   * the public half as `cap.senders.<id>.key`.
+   */
+  readonly key?: string;
+  /** The public key of the control plane (PEM). With it, only work and cancellations are heard that it has signed. */
+  readonly controlKey?: string;
+}
+
+/** Null where signatures are neither made nor looked at. */
+async function formOf({ key, controlKey }: NatsOptions, log: Log): Promise<PacketForm | null> {
+  if (key === undefined && controlKey === undefined) return null;
+  const [{ ownKeyIn, senderKeysIn }, { SignedForm }] = await Promise.all([
+    import("./cap-keys.ts"),
+    import("./cap-signatures.ts"),
+  ]);
+  const problem = (option: string) => (why: string) => new Error(`\`${option}\` of this worker: ${why}`);
+  return new SignedForm({
+    mode: controlKey === undefined ? "off" : "enforce",
+    key: key === undefined ? null : ownKeyIn(key, problem("key")).key,
+    ours: controlKey === undefined ? [] : senderKeysIn(controlKey, problem("controlKey")),
+    senders: () => NOBODY,
+    log,
+  });
 }
 
 /** In the process of the control plane itself. */
@@ -94,6 +121,7 @@ function ownName(): string {
   return `${hostname()}-${process.pid}-${random}`.replace(/[^A-Za-z0-9_-]/g, "-");
 }
 
+const NOBODY: ReadonlyMap<string, readonly []> = new Map();
 const SILENT: Log = { write: () => undefined };
 const CONCURRENCY = 10;
 /** It consumes nothing: of what consumers are like, the control plane decides. */

@@ -1,0 +1,251 @@
+// Signatures enforced, with processes as operators start them, on real servers. Clients and a worker of others are played
+// with node's own crypto and plain NATS: nothing of theirs is ours.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Stop } from "../../src/ports/bus.ts";
+import { HEARTBEAT, RESULT, SUBMIT } from "../../src/wire/subjects.ts";
+import { nats as overNats, worker } from "../../src/worlds/worker-kit.ts";
+import { cordum, type UpProcess } from "../cli/run.ts";
+import { Ups } from "../cli/ups.ts";
+import type { RunningServer } from "../servers/server.ts";
+import { startNats, startRedis } from "../servers/start.ts";
+import { peerEncode } from "../wire/peer.ts";
+import { signer, submitBytes } from "../worlds/signers.ts";
+
+const ups = new Ups("signatures");
+const [house, sdk, client] = [signer(), signer(), signer()];
+let nats: RunningServer;
+let redis: RunningServer;
+let raw: NatsConnection;
+let store: Redis;
+
+beforeAll(async () => {
+  [nats, redis] = await Promise.all([startNats(), startRedis()]);
+  raw = await connect({ servers: `127.0.0.1:${nats.port}` });
+  store = new Redis(redis.url);
+});
+
+afterAll(async () => {
+  await raw.close();
+  store.disconnect();
+  await Promise.all([nats.stop(), redis.stop()]);
+});
+
+const servers = () => ["--nats", nats.url, "--redis", redis.url, "--demo", "--port", "0"];
+const file = (name: string) => join(ups.dir, name);
+
+function writeConfig(tenants: string, signatures = "enforce"): void {
+  const senders = `{sdk: {key: ${file("sdk.pem")}}, client: {key: ${file("client.pem")}, tenants: ${tenants}}}`;
+  const cap = `cap: {signatures: ${signatures}, key: ${file("house.pem")}, senders: ${senders}}`;
+  writeFileSync(file("cordum.yaml"), `${cap}\nretry: {poison: {policy: "fixed:50ms"}}\n`);
+}
+
+beforeEach(() => {
+  writeFileSync(file("house.pem"), house.privatePem);
+  writeFileSync(file("sdk.pem"), sdk.publicPem);
+  writeFileSync(file("client.pem"), client.publicPem);
+  writeConfig("[acme]");
+});
+
+interface Plane {
+  readonly control: UpProcess;
+  readonly controlUrl: string;
+  readonly env: { readonly CORDUM_URL: string };
+}
+
+/** A gateway and a control: whatever one does with the other goes over the bus. */
+async function plane(...more: readonly string[]): Promise<Plane> {
+  const up = (role: string) => ups.start(["--role", role, "--config", file("cordum.yaml"), ...servers(), ...more]);
+  const [gateway, control] = [up("gateway"), up("control")];
+  const [url, controlUrl] = await Promise.all([gateway.url, control.url]);
+  return { control, controlUrl, env: { CORDUM_URL: url } };
+}
+
+async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await read();
+    if (isSo(value)) return value;
+  }
+}
+
+const job = async ({ env }: Plane, id: string, tenant = "default") =>
+  JSON.parse((await cordum(["job", "get", id, "--json"], { ...env, CORDUM_TENANT: tenant })).out || "{}");
+
+interface Letter {
+  readonly id: string;
+  readonly reason: string;
+  readonly subject?: string;
+  readonly error: { readonly code?: string; readonly message: string };
+}
+
+const letters = async ({ env }: Plane): Promise<readonly Letter[]> =>
+  JSON.parse((await cordum(["dlq", "list", "--json"], env)).out).items;
+
+const letterWhere = async (at: Plane, isIt: (letter: Letter) => boolean): Promise<Letter> =>
+  (
+    await until(
+      () => letters(at),
+      (all) => all.some(isIt),
+    )
+  ).find(isIt) as Letter;
+
+const metricsAt = async (url: string): Promise<string> => (await fetch(`${url}/metrics`)).text();
+
+async function failuresAt(url: string): Promise<readonly string[]> {
+  const text = await metricsAt(url);
+  return text.split("\n").filter((line) => line.startsWith("cordum_bus_signature_failures_total{"));
+}
+
+const sdkWorker = (topics: string[], keys: { key?: string; controlKey?: string }, id = "sdk"): Promise<Stop> =>
+  worker({
+    id,
+    topics,
+    handle: async ({ input }) => input,
+    transport: overNats({ nats: nats.url, redis: redis.url, ...keys }),
+  });
+
+async function submitOnBus(bytes: Uint8Array, jobId: string): Promise<void> {
+  await store.set(`ctx:${jobId}`, JSON.stringify({ from: "the bus" }));
+  raw.publish(SUBMIT, bytes);
+  await raw.flush();
+}
+
+describe("`cap.signatures: enforce`", () => {
+  test("our own processes and a worker with a key work as ever; none of their packets is refused", async () => {
+    // With a kernel elsewhere the gateway announces its jobs, and the control has them checked.
+    const kernel = ups.start(["--role", "safety", "--demo", "--port", "0"]);
+    const at = await plane("--safety", await kernel.url);
+    const stop = await sdkWorker(["signed"], { key: sdk.privatePem, controlKey: house.publicPem });
+    for (const topic of ["signed", "demo.flaky"]) {
+      const ran = await cordum(["job", "submit", topic, '{"n":1}', "--wait", "--json"], at.env);
+      expect(JSON.parse(ran.out)).toMatchObject({ state: "SUCCEEDED" });
+    }
+    const workers = JSON.parse((await cordum(["worker", "list", "--json"], at.env)).out);
+    expect(JSON.stringify(workers)).toContain('"sdk"');
+    await stop();
+    expect(await letters(at)).toEqual([]);
+    expect([...(await failuresAt(at.env.CORDUM_URL)), ...(await failuresAt(at.controlUrl))]).toEqual([]);
+    expect(await metricsAt(at.controlUrl)).toMatch(/\{subject="sys\.job\.submit",action="ack"\} [2-9]/);
+    const doctor = JSON.parse((await cordum(["doctor", "--json"], at.env)).out);
+    expect(JSON.stringify(doctor.findings)).not.toContain("cap.signatures");
+  });
+
+  test("a client of others submits for its tenants; changed, for another tenant or unsigned it is a dead letter", async () => {
+    const at = await plane();
+    const stop = await sdkWorker(["bus"], { key: sdk.privatePem, controlKey: house.publicPem });
+    const submit = (jobId: string, tenant: string) => submitBytes("client", jobId, tenant, "bus");
+    await submitOnBus(client.sign(submit("good", "acme")), "good");
+    const done = await until(
+      () => job(at, "good", "acme"),
+      ({ state }) => state === "SUCCEEDED",
+    );
+    expect(done).toMatchObject({ submitted_by: "bus:client", result: { from: "the bus" } });
+
+    const changed = client.sign(submit("changed", "acme"));
+    changed.set(Buffer.from("axme"), Buffer.from(changed).indexOf("acme"));
+    await submitOnBus(changed, "changed");
+    await submitOnBus(sdk.sign(submit("stolen", "acme")), "stolen");
+    await submitOnBus(submit("unsigned", "default"), "unsigned");
+    const all = await until(
+      () => letters(at),
+      ({ length }) => length === 3,
+    );
+    expect(all.map(({ reason }) => reason)).toEqual(["permanent", "permanent", "permanent"]);
+    expect(all.map(({ error }) => error.code).sort()).toEqual([
+      "SIGNATURE_INVALID",
+      "SIGNATURE_INVALID",
+      "SIGNATURE_MISSING",
+    ]);
+
+    // Another tenant: refused, until the operators say otherwise; then the very same bytes are taken.
+    await submitOnBus(client.sign(submit("birch-1", "birch")), "birch-1");
+    const letter = await letterWhere(at, ({ error }) => error.message.includes("`birch`"));
+    expect(letter.error.message).toContain("`cap.senders.client.tenants`");
+    writeConfig("[acme, birch]");
+    await at.control.said("config_reloaded");
+    expect(await cordum(["dlq", "retry", letter.id], at.env)).toMatchObject({ exitCode: 0 });
+    await until(
+      () => job(at, "birch-1", "birch"),
+      ({ state }) => state === "SUCCEEDED",
+    );
+    await stop();
+    for (const id of ["changed", "stolen", "unsigned"]) expect(await job(at, id)).not.toHaveProperty("state");
+  });
+
+  test("a result without a signature ends no job, a heartbeat without one is not heard, nonsense is kept", async () => {
+    const at = await plane();
+    const got = new Promise<void>((resolve) => {
+      raw.subscribe("job.foreign", { queue: "job.foreign", max: 1, callback: () => resolve() });
+    });
+    await raw.flush();
+    const { job_id } = JSON.parse((await cordum(["job", "submit", "foreign", "--json"], at.env)).out);
+    await got;
+    const jobResult = { jobId: job_id, status: 5, workerId: "client" };
+    const unsigned = peerEncode("BusPacket", { senderId: "client", protocolVersion: 1, jobResult });
+    raw.publish(RESULT, unsigned);
+    const refused = await letterWhere(
+      at,
+      ({ subject, error }) => subject === RESULT && error.code === "SIGNATURE_MISSING",
+    );
+    expect(refused.error.message).toContain("sender `client` is not signed");
+    expect(await job(at, job_id)).toMatchObject({ state: expect.stringMatching(/^(DISPATCHED|RUNNING)$/) });
+    raw.publish(RESULT, client.sign(unsigned));
+    await until(
+      () => job(at, job_id),
+      ({ state }) => state === "SUCCEEDED",
+    );
+
+    raw.publish(HEARTBEAT, peerEncode("BusPacket", { heartbeat: { workerId: "ghost" } }));
+    raw.publish(SUBMIT, Buffer.from("nonsense"));
+    const kept = await letterWhere(at, ({ reason }) => reason === "undecodable");
+    const shown = JSON.parse((await cordum(["dlq", "show", kept.id], at.env)).out);
+    expect(shown).toMatchObject({ base64: Buffer.from("nonsense").toString("base64"), deliveries: 4 });
+    const workers = JSON.parse((await cordum(["worker", "list", "--json"], at.env)).out);
+    expect(JSON.stringify(workers)).not.toContain("ghost");
+    expect(await failuresAt(at.controlUrl)).toEqual(
+      expect.arrayContaining([
+        `cordum_bus_signature_failures_total{subject="${RESULT}",reason="missing"} 1`,
+        `cordum_bus_signature_failures_total{subject="${HEARTBEAT}",reason="missing"} 1`,
+      ]),
+    );
+  });
+});
+
+test("a worker that knows the control plane's key hears nobody else", async () => {
+  writeConfig("[acme]", "off");
+  const at = await plane();
+  const impostor = signer();
+  const stop = await sdkWorker(["careful"], { key: sdk.privatePem, controlKey: house.publicPem }, "careful");
+  const heard: string[] = [];
+  const results = raw.subscribe(RESULT, {
+    callback: (_, { data }) => void heard.push(Buffer.from(data).toString("latin1")),
+  });
+  const work = submitBytes("control", "forged", "default", "careful");
+  for (const bytes of [work, impostor.sign(work)]) raw.publish("job.careful", bytes);
+  await raw.flush();
+  const ran = await cordum(["job", "submit", "careful", "1", "--wait", "--json"], at.env);
+  expect(JSON.parse(ran.out)).toMatchObject({ state: "SUCCEEDED" });
+  results.unsubscribe();
+  await stop();
+  expect(heard.join()).not.toContain("forged");
+});
+
+describe("`cordum up` refuses to start", () => {
+  test("where it would refuse itself: without a key, with the command that makes one", async () => {
+    const env = { CORDUM_CAP_SIGNATURES: "enforce" };
+    const ran = await ups.start(servers(), env).ended;
+    expect(ran.exitCode).not.toBe(0);
+    expect(ran.talk).toContain("openssl ecparam -name prime256v1 -genkey");
+  });
+
+  test("with a key that is none, and says which setting", async () => {
+    writeFileSync(file("house.pem"), house.publicPem);
+    const ran = await ups.start(["--config", file("cordum.yaml"), ...servers()]).ended;
+    expect(ran).toMatchObject({ exitCode: 2 });
+    expect(ran.talk).toContain("cordum config explain cap.key");
+  });
+});
