@@ -30,7 +30,8 @@ export function submitMessage(sender: string, job: Job): Message {
 
 /** What a worker of ours gets: the input in the message, where it is small enough. */
 export function workPacket(sender: string, job: Job): Packet {
-  const packed = packet(sender, job.traceId, job.updatedMs, {
+  // What may be absent is added after: spread into it, it would take longer than all the rest.
+  const body: Writable<JobRequest> & { kind: "job_request" } = {
     kind: "job_request",
     jobId: job.id,
     topic: job.topic,
@@ -39,11 +40,15 @@ export function workPacket(sender: string, job: Job): Packet {
     labels: job.labels,
     attempt: job.attempt,
     deadlineMs: job.dueMs,
-    ...(job.input.kind === "inline" ? { input: job.input.value } : { contextPtr: toPointer(job.input.ptr) }),
-    ...(job.safety?.constraints ? { constraints: constraintsOnWire(job.safety.constraints) } : {}),
-  });
+  };
+  if (job.input.kind === "inline") body.input = job.input.value;
+  else body.contextPtr = toPointer(job.input.ptr);
+  if (job.safety?.constraints) body.constraints = constraintsOnWire(job.safety.constraints);
+  const packed = packet(sender, job.traceId, job.updatedMs, body);
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** What anybody's worker can take: the input by pointer, an environment, all that CAP has names for. */
 export function openWorkPacket(sender: string, job: Job): Packet {

@@ -1,7 +1,8 @@
 import { retryOrEnd } from "../jobs/attempt.ts";
 import { chooseDelay, end, type Given, line, waiting } from "../jobs/moves.ts";
-import { isFinal, JOBS, type Job, moveJob, type Payload, remember, type StepRef } from "../model/job.ts";
+import { isFinal, JOBS, type Job, moveJob, type Payload, remember } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
+import type { StepRef } from "../model/step-ref.ts";
 import { put, type Versioned } from "../ports/store.ts";
 import { inputKey, outputKey } from "../wire/pointer.ts";
 import { openRun } from "../workflow/open-run.ts";
@@ -19,7 +20,7 @@ import { planOf, versionToRun } from "./workflows.ts";
  * A step that is a whole run.
  *
  * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job, which waits for a
- *    slot like a job that was told to come later. While its parent is paused it is not begun: it waits likewise.
+ *    slot like a job that was told to come later. While its parent is paused or ending it is not begun: it waits likewise.
  * 2. When it has ended it tells its parent's job, and says on its own record that it has; until then its time comes again.
  * 3. A job that ends before its sub-run has to stop it; until then the job's time comes again.
  */
@@ -28,8 +29,8 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const { step } = job;
   if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return;
   const parent = (await flow.world.store.load(RUNS, step.runId))?.value ?? null;
-  if (parent?.state === "PAUSED") {
-    await waitMore(flow, found, `run ${parent.id} is paused`);
+  if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
+    await waitMore(flow, found, `run ${parent.id} is ${parent.state.toLowerCase()}`);
     return;
   }
   const workflowId = step.workflowId ?? "";
@@ -54,8 +55,8 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
     org: job.org,
     version,
     traceId: job.traceId,
-    labels: parent.labels,
-    priority: parent.priority ?? null,
+    labels: labelsBelow(job.labels),
+    priority: job.priority,
     submittedBy: job.submittedBy ?? null,
     actorId: job.actorId,
     traceparent: job.traceparent ?? null,
@@ -79,11 +80,17 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
 /** Why a step cannot become a run; null if it can. */
 function refusalOf(step: StepRef, parent: Run | null, plan: Plan | null, input: unknown): string | null {
   if (!parent) return "its run is gone";
+  if (isRunFinal(parent.state)) return `its run is ${parent.state}`;
   if (depthBelow(parent) > DEPTH_MAX) return `workflows are nested more than ${DEPTH_MAX} deep`;
   const named = step.version === undefined ? "" : ` version ${step.version}`;
   if (!plan) return `there is no workflow \`${step.workflowId}\`${named}`;
   const problems = plan.inputSchema?.problemsOf(input) ?? [];
   return problems.length === 0 ? null : `the input does not fit the workflow's schema: ${problems.join("; ")}`;
+}
+
+/** What the step says of itself holds for its run; which step it is, for itself alone. */
+function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Job["labels"]): Run["labels"] {
+  return labels;
 }
 
 const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
@@ -122,7 +129,7 @@ export async function tellParent(flow: Flow, found: Versioned<Run>): Promise<voi
 
 export function applySubRun(job: Job, run: Run, output: Payload | null, moment: Given): Job {
   if (run.state === "SUCCEEDED") {
-    const history = remember(job, { ...line(job, "succeeded", undefined, moment.nowMs), who: `run ${run.id}` });
+    const history = remember(job, line(job, "succeeded", undefined, moment.nowMs, `run ${run.id}`));
     return end(job, "SUCCEEDED", { output, error: null, history }, moment);
   }
   const error = {

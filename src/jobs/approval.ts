@@ -67,12 +67,12 @@ export function approveJob(
   if (objection !== null || !job.approval) return { kind: objection ?? "not_waiting" };
   const why = changeSince(job.approval, present);
   if (why !== null) {
-    const history = remember(job, { ...line(job, "approval_void", why, nowMs), who: by });
+    const history = remember(job, line(job, "approval_void", why, nowMs, by));
     const { approval: _, ...asked } = present.job;
     return { kind: "void", job: moveJob(asked, "PENDING", nowMs, { history }), why };
   }
   const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
-  const history = remember(job, { ...line(job, "approved", note, nowMs), who: by });
+  const history = remember(job, line(job, "approved", note, nowMs, by));
   if (job.step?.kind === "approval") {
     // The step is the approval: there is nothing to be sent.
     const value = { approved_by: by, note: note ?? null, decided_at: new Date(nowMs).toISOString() };
@@ -109,7 +109,7 @@ export function rejectJob(job: Job, by: string, why: string, given: Given): Job 
     {
       approval: { ...approval, decidedBy: by, decidedMs: nowMs },
       error: { name: "Rejected", message: why },
-      history: remember(job, { ...line(job, "rejected", why, nowMs), who: by }),
+      history: remember(job, line(job, "rejected", why, nowMs, by)),
     },
     given,
   );

@@ -79,7 +79,7 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   // ended or in an earlier life.)
   if (isFinal(job.state) || job.attempt === 0) return null;
   if (result.status === "succeeded") {
-    const history = remember(job, { ...line(job, "succeeded", undefined, given.nowMs), who: result.workerId });
+    const history = remember(job, line(job, "succeeded", undefined, given.nowMs, result.workerId));
     return end(job, "SUCCEEDED", { output, error: null, workerId: result.workerId, history }, given);
   }
   // A failure only speaks for the attempt that is out now.
@@ -87,7 +87,7 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const named = { ...job, workerId: result.workerId };
   if (FATAL.has(result.status)) {
-    const history = remember(job, { ...line(job, "failed", error.message, given.nowMs), who: result.workerId });
+    const history = remember(job, line(job, "failed", error.message, given.nowMs, result.workerId));
     return end(named, "FAILED", { error: { ...error, retryNever: true }, history }, given);
   }
   const retryClass = result.retryClass ?? "unclassified";

@@ -84,7 +84,7 @@ export function bypassSafety(job: Job, lease: { readonly id: string }, why: stri
     labels: { ...job.labels, safety_bypassed: "true", safety_bypass_reason: reason.slice(0, LABEL_LENGTH_MAX) },
     patience: {},
     dueMs: job.deadlineMs,
-    history: remember(job, { ...line(job, "bypassed", reason, nowMs), who: `lease ${lease.id}` }),
+    history: remember(job, line(job, "bypassed", reason, nowMs, `lease ${lease.id}`)),
   });
 }
 
@@ -97,7 +97,7 @@ export function waitForSafety(job: Job, reason: string, given: Given): Job {
 /** Somebody does not want it any more. `null` when it has ended already. */
 export function cancelJob(job: Job, who: string, why: string, given: Given): Job | null {
   if (isFinal(job.state)) return null;
-  const history = remember(job, { ...line(job, "cancelled", why, given.nowMs), who });
+  const history = remember(job, line(job, "cancelled", why, given.nowMs, who));
   return end(job, "CANCELLED", { error: { name: "Cancelled", message: why }, history }, given);
 }
 
@@ -120,7 +120,7 @@ export function reviveJob(job: Job, who: string, given: Given): Job | null {
     updatedMs: nowMs,
     deadlineMs: nowMs + settings.job.deadlineMs,
     dueMs: nowMs + Math.min(settings.job.deadlineMs, settings.dispatch.deadlineMs),
-    history: remember(job, { ...line(job, "revived", undefined, nowMs), who }),
+    history: remember(job, line(job, "revived", undefined, nowMs, who)),
   };
 }
 

@@ -1,4 +1,5 @@
-import { type HistoryLine, type Job, type JobEvent, moveJob, remember, type StepRetry } from "../model/job.ts";
+import { type Facts, type HistoryLine, type Job, type JobEvent, moveJob, remember } from "../model/job.ts";
+import type { StepRetry } from "../model/step-ref.ts";
 import { spend } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
@@ -59,17 +60,22 @@ export function waiting(
   };
 }
 
-export function line(job: Job, event: JobEvent, why: string | undefined, atMs: number): HistoryLine {
-  return { atMs, event, attempt: job.attempt, ...(why === undefined ? {} : { why }) };
+/** Written out: spreading what may be absent takes longer than all the rest of a move. */
+export function line(
+  { attempt }: Job,
+  event: JobEvent,
+  why: string | undefined,
+  atMs: number,
+  who?: string,
+): HistoryLine {
+  if (who === undefined) return why === undefined ? { atMs, event, attempt } : { atMs, event, attempt, why };
+  return why === undefined ? { atMs, event, attempt, who } : { atMs, event, attempt, why, who };
 }
 
 type End = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED";
 
 /** A final state: kept for the retention time, then removed. */
-export function end(job: Job, state: End, facts: Partial<Job>, given: Given): Job {
-  return moveJob(job, state, given.nowMs, {
-    patience: {},
-    ...facts,
-    dueMs: given.nowMs + given.settings.retention.jobsMs,
-  });
+export function end(job: Job, state: End, facts: Facts, given: Given): Job {
+  const dueMs = given.nowMs + given.settings.retention.jobsMs;
+  return moveJob({ ...job, patience: {}, dueMs }, state, given.nowMs, facts);
 }

@@ -3,7 +3,7 @@ import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
 import { permanent, retryAfter } from "../retry/contract.ts";
 import { nextDelay, parsePolicy } from "../retry/policies.ts";
-import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
+import type { JobRequest, Packet } from "../wire/packet.ts";
 import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { RESULT } from "../wire/subjects.ts";
 import { failureOf, type Outcome } from "./item.ts";
@@ -106,23 +106,16 @@ export class Workbench {
     const request = packet.body as JobRequest;
     const { clock, bus } = this.#world;
     const attempt = request.attempt ?? 1;
-    const result: JobResult = {
-      jobId: request.jobId,
-      workerId: this.#options.id,
-      executionMs: Math.max(0, Math.round(clock.now() - startedMs)),
-      ...(request.attempt === undefined ? {} : { attempt: request.attempt }),
-      ...outcome,
-    };
+    const { id } = this.#options;
+    const nowMs = clock.now();
+    const executionMs = Math.max(0, Math.round(nowMs - startedMs));
+    const who = { kind: "job_result", jobId: request.jobId, workerId: id, executionMs } as const;
+    const body = Object.assign(request.attempt === undefined ? who : { ...who, attempt: request.attempt }, outcome);
+    const said: Packet = { traceId: packet.traceId, senderId: id, createdAtMs: nowMs, body };
     const message = {
-      id: `result:${request.jobId}@${attempt}:${this.#options.id}`,
+      id: `result:${request.jobId}@${attempt}:${id}`,
       subject: RESULT,
-      packet: {
-        traceId: packet.traceId,
-        senderId: this.#options.id,
-        createdAtMs: clock.now(),
-        body: { kind: "job_result", ...result } as const,
-        ...(packet.traceparent === undefined ? {} : { traceparent: packet.traceparent }),
-      },
+      packet: packet.traceparent === undefined ? said : { ...said, traceparent: packet.traceparent },
     };
     return this.#persist(request, () => bus.publish(message));
   }

@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
-import { type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
+import { firstRenewalMs, type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
 import type { LockCalls } from "./redis-lock-calls.ts";
 
 /**
@@ -37,7 +37,7 @@ export class RedisLease implements Lease {
     this.waitedMs = facts.waitedMs;
     this.attempts = facts.attempts;
     this.#validUntilMs = facts.validUntilMs;
-    this.#renewAfter(facts.isConfirmed ? facts.ttlMs / 3 : Math.min(CONFIRM_AFTER_MS, facts.ttlMs / 12));
+    this.#renewAfter(firstRenewalMs(facts.ttlMs, facts.isConfirmed));
   }
 
   get signal(): AbortSignal {
@@ -111,9 +111,6 @@ export class RedisLease implements Lease {
     this.#cancelEnd();
   }
 }
-
-/** Much shorter than what is left of a waiter's lease when a lock is taken up. */
-const CONFIRM_AFTER_MS = WAITER_LEASE_MS / 20;
 
 /** What a token may have on the server: a lock, or a place in its queue. */
 export interface Claim {

@@ -1,4 +1,5 @@
 import type { Guard } from "../ports/store.ts";
+import { ByRecord } from "./by-record.ts";
 import type { Database, Statement } from "./sqlite.ts";
 import type { PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
 import type { Claims } from "./sqlite-claims.ts";
@@ -8,10 +9,9 @@ import {
   addMessage,
   addMessageGone,
   addRow,
+  afterBoth,
   countOf,
   type FenceRow,
-  keyOf,
-  movesOfBoth,
   type OutboxRow,
   type Row,
 } from "./sqlite-fold.ts";
@@ -34,15 +34,15 @@ export class Commits implements Participant {
   readonly #counters: Counters;
   readonly #claims: Claims;
   readonly #unfoldedMax: number;
-  #rows = new Map<string, Row>();
-  #fences = new Map<string, FenceRow>();
+  #rows = new ByRecord<Row>();
+  #fences = new ByRecord<FenceRow>();
   readonly #outbox = new Map<string, OutboxRow>();
   /** Messages that the tables still have, or are about to have. */
   readonly #sent = new Set<string>();
-  #rowsAside: ReadonlyMap<string, Row> = NO_ROWS;
-  #fencesAside: ReadonlyMap<string, FenceRow> = NO_FENCES;
+  #rowsAside = new ByRecord<Row>();
+  #fencesAside = new ByRecord<FenceRow>();
   /** Versions in the tables of records that were written not long ago: most are written again soon, and nobody else writes. */
-  readonly #versions = new Map<string, number>();
+  readonly #versions = new ByRecord<number>();
   /** The largest id that a table has: what is new mostly has a larger one, and need not be looked for. */
   readonly #largest = new Map<string, string>();
   readonly #selectLargest: Statement;
@@ -96,8 +96,7 @@ export class Commits implements Participant {
 
   /** As memory has it; undefined when the tables know. */
   recent(table: string, id: string): RecordRow | null | undefined {
-    const key = keyOf(table, id);
-    const row = this.#rows.get(key) ?? this.#rowsAside.get(key);
+    const row = this.#rows.get(table, id) ?? this.#rowsAside.get(table, id);
     if (row === undefined) return undefined;
     return row.json === null ? null : { id, version: row.version, value: row.json };
   }
@@ -111,7 +110,7 @@ export class Commits implements Participant {
 
   /** Whether the fence was raised since the tables were told. */
   hasFence(table: string, id: string): boolean {
-    return this.#fences.has(keyOf(table, id));
+    return this.#fences.get(table, id) !== undefined;
   }
 
   /** How many entries the lists have: in the tables, and by what memory alone knows. */
@@ -162,31 +161,31 @@ export class Commits implements Participant {
 
   setAside(): void {
     this.#rowsAside = this.#rows;
-    this.#rows = new Map();
+    this.#rows = new ByRecord();
     this.#fencesAside = this.#fences;
-    this.#fences = new Map();
+    this.#fences = new ByRecord();
     this.#outbox.clear();
     this.#sent.clear();
   }
 
   folded(): void {
     if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
-    for (const [key, { table, id, version }] of this.#rowsAside) {
-      this.#versions.set(key, version);
+    for (const { table, id, version } of this.#rowsAside.values()) {
+      this.#versions.set(table, id, version);
       if (id > this.#largestId(table)) this.#largest.set(table, id);
     }
-    this.#rowsAside = NO_ROWS;
-    this.#fencesAside = NO_FENCES;
+    this.#rowsAside = new ByRecord();
+    this.#fencesAside = new ByRecord();
   }
 
   undone(): void {
     for (const step of this.#steps.splice(0).reverse()) {
       switch (step.kind) {
         case "row":
-          setOrDelete(this.#rows, keyOf(step.row.table, step.row.id), step.before);
+          this.#rows.put(step.row.table, step.row.id, step.before);
           break;
         case "fence":
-          setOrDelete(this.#fences, keyOf(step.fence.table, step.fence.id), step.before);
+          this.#fences.put(step.fence.table, step.fence.id, step.before);
           break;
         case "send":
           setOrDelete(this.#outbox, step.message.id, step.before);
@@ -209,16 +208,16 @@ export class Commits implements Participant {
 
   /** `row` has the moves of this one change. */
   #keep(row: Row): void {
-    const key = keyOf(row.table, row.id);
-    const before = this.#rows.get(key);
+    const { table, id } = row;
+    const before = this.#rows.get(table, id);
     this.#steps.push({ kind: "row", row, before });
-    this.#rows.set(key, before === undefined ? row : { ...row, ...movesOfBoth(before, row) });
+    this.#rows.set(table, id, before === undefined ? row : afterBoth(before, row));
   }
 
   #setFence(fence: FenceRow): void {
-    const key = keyOf(fence.table, fence.id);
-    this.#steps.push({ kind: "fence", fence, before: this.#fences.get(key) });
-    this.#fences.set(key, fence);
+    const { table, id } = fence;
+    this.#steps.push({ kind: "fence", fence, before: this.#fences.get(table, id) });
+    this.#fences.set(table, id, fence);
   }
 
   #send(message: OutboxRow): void {
@@ -254,8 +253,8 @@ export class Commits implements Participant {
 
   /** 0 when there is no such record. */
   #versionOf(table: string, id: string): number {
-    const key = keyOf(table, id);
-    const known = (this.#rows.get(key) ?? this.#rowsAside.get(key))?.version ?? this.#versions.get(key);
+    const row = this.#rows.get(table, id) ?? this.#rowsAside.get(table, id);
+    const known = row?.version ?? this.#versions.get(table, id);
     if (known !== undefined) return known;
     if (isPlain(id) && id > this.#largestId(table)) return 0;
     return (this.#selectVersion.get(table, id) as { version: number } | undefined)?.version ?? 0;
@@ -271,17 +270,13 @@ export class Commits implements Participant {
   }
 
   #fenceOf(table: string, id: string): number {
-    const key = keyOf(table, id);
-    const fence = this.#fences.get(key) ?? this.#fencesAside.get(key);
+    const fence = this.#fences.get(table, id) ?? this.#fencesAside.get(table, id);
     if (fence) return fence.fence;
     return (this.#selectFence.get(table, id) as { fence: number } | undefined)?.fence ?? 0;
   }
 }
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;
-
-const NO_ROWS: ReadonlyMap<string, Row> = new Map();
-const NO_FENCES: ReadonlyMap<string, FenceRow> = new Map();
 
 const VERSIONS_MAX = 20_000;
 

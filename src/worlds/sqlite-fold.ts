@@ -66,11 +66,23 @@ export interface OutboxRow {
 export const keyOf = (table: string, id: string): string => `${table}\n${id}`;
 
 /** Where a record moved by two changes. An entry that came and went leaves no trace. */
-export function movesOfBoth(first: Row, then: Row): Pick<Row, "left" | "entered"> {
+export function afterBoth(first: Row, { table, id, version, json, dueMs, queue, score, left, entered }: Row): Row {
   return {
-    left: [...first.left, ...without(then.left, first.entered)],
-    entered: [...without(first.entered, then.left), ...then.entered],
+    table,
+    id,
+    version,
+    json,
+    dueMs,
+    queue,
+    score,
+    left: joined(first.left, without(left, first.entered)),
+    entered: joined(without(first.entered, left), entered),
   };
+}
+
+function joined(first: FlatEntries, then: FlatEntries): FlatEntries {
+  if (then.length === 0) return first;
+  return first.length === 0 ? then : [...first, ...then];
 }
 
 export function countOf(entries: FlatEntries, lists: readonly string[]): number {
