@@ -108,7 +108,7 @@ function showDry(io: Io, dry: Json, json: boolean): ExitCode {
       step.topic ?? "",
       (step.depends_on ?? []).join(", "),
       verdictOf(step),
-      step.input_known ? JSON.stringify(step.input) : "not known yet",
+      dryInputOf(step),
     ]);
     io.out(textTable(["STEP", "TYPE", "TOPIC", "AFTER", "POLICY", "INPUT"], rows));
     io.say(`nothing was started; this is version ${dry.version} of workflow ${printable(dry.workflow_id)}\n`);
@@ -116,6 +116,11 @@ function showDry(io: Io, dry: Json, json: boolean): ExitCode {
   const isAsked = dry.steps.every((step: Json) => !step.unavailable);
   if (!isAsked) io.say(`the safety kernel did not answer for every step\nnext: ${io.command} doctor\n`);
   return isAsked ? EXIT.fine : EXIT.tryAgain;
+}
+
+function dryInputOf({ problem, input, input_known }: Json): string {
+  if (problem) return `fails: ${problem}`;
+  return input_known ? JSON.stringify(input) : "not known yet";
 }
 
 function verdictOf({ decision, unavailable }: Json): string {

@@ -45,7 +45,8 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
   const { run } = decided;
   const stopped = decided.stopped.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
   const ends = ended.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
-  const letters = [...ends.map(({ next }) => next), ...decided.made].flatMap((job) => letterOf(job) ?? []);
+  // Of the jobs as they ended: that one has to come back soon, to stop another run, is no matter of its letter.
+  const letters = [...ended.map(({ next }) => next), ...decided.made].flatMap((job) => letterOf(job) ?? []);
   const fixed: Put[] = [
     ...change.besides,
     put(RUNS, run.id, before, run),

@@ -37,6 +37,8 @@ export interface DryStep {
   readonly unavailable?: string;
   readonly input: unknown;
   readonly isInputKnown: boolean;
+  /** Why the step would fail, whatever the others do: its input cannot be made of the run's, or does not fit its schema. */
+  readonly problem?: string;
 }
 
 export type DryRun =
@@ -77,6 +79,7 @@ async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Pr
     dependsOn: step.dependsOn,
     input: rendered.isKnown ? rendered.value : null,
     isInputKnown: rendered.isKnown,
+    ...(rendered.problem === undefined ? {} : { problem: rendered.problem }),
   };
   if (act.type !== "worker") return { ...shown, decision: null };
   const request = policyRequestOf(jobOf(flow, run, step, act.topic, rendered.value));
@@ -86,13 +89,22 @@ async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Pr
     : { ...shown, decision: null, unavailable: checked.reason };
 }
 
-function inputOf(run: Run, step: PlanStep, input: unknown): { readonly value: unknown; readonly isKnown: boolean } {
+interface DryInput {
+  readonly value: unknown;
+  readonly isKnown: boolean;
+  readonly problem?: string;
+}
+
+function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
   // Those that need one have been given it by the compiler; a child of the others is given its item.
   if (!step.input) return { value: null, isKnown: !step.forEach };
   if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
   const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };
   const rendered = step.input.render(scope);
-  return rendered.kind === "ok" ? { value: rendered.value, isKnown: true } : { value: null, isKnown: false };
+  if (rendered.kind === "bad") return { value: null, isKnown: false, problem: `\`input\`: ${rendered.problem}` };
+  const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
+  const known = { value: rendered.value, isKnown: true };
+  return problems.length === 0 ? known : { ...known, problem: problems.join("; ") };
 }
 
 function jobOf(flow: Flow, run: Run, step: PlanStep, topic: string, input: unknown): Job {

@@ -1,4 +1,5 @@
-import { isRunFinal, isStepSettled, type Run, type StepRun } from "../model/run.ts";
+import { JOBS, openChildrenOf } from "../model/job.ts";
+import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../model/run.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import { explain } from "./explain.ts";
@@ -79,23 +80,36 @@ async function stepWait(flow: Flow, plan: Plan, run: Run, stepId: string, isForA
   if (isStepSettled(step.state)) return null;
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
-  if (step.fan) {
-    const { open, count, succeeded, failed, spawned } = step.fan;
-    const reason = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
-    return { ...line, reason, unblocks: `cordum job list --state RUNNING` };
-  }
+  if (step.fan) return { ...line, ...(await fanWait(flow, run, stepId, step.fan, isForAll)) };
   if (step.jobId === undefined) return { ...line, reason: "it waits for its branches", unblocks: "they end" };
-  const explained = await explain(flow, { org: run.org, jobId: step.jobId, isForAll });
-  if (explained.kind === "not_found")
-    return { ...line, reason: "its job is gone", unblocks: `cordum run cancel ${run.id}` };
+  return { ...line, ...(await jobWait(flow, run, step.jobId, isForAll)) };
+}
+
+/** One of many: what holds up the first child that is open mostly holds up the others. */
+async function fanWait(flow: Flow, run: Run, stepId: string, fan: Fan, isForAll: boolean) {
+  const { open, count, succeeded, failed, spawned } = fan;
+  const counts = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
+  const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
+  const [first] = (await flow.world.store.list(JOBS, query)).items;
+  if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
+  const { reason, untilMs, unblocks, jobId } = await jobWait(flow, run, first.id, isForAll);
+  return { reason: `${counts}; the first of them: ${reason}`, untilMs, unblocks, jobId };
+}
+
+async function jobWait(flow: Flow, run: Run, jobId: string, isForAll: boolean): Promise<Omit<RunWait, "stepId">> {
+  const explained = await explain(flow, { org: run.org, jobId, isForAll });
+  if (explained.kind === "not_found") {
+    const unblocks = `cordum run cancel ${run.id}`;
+    return { state: "RUNNING", reason: "its job is gone", untilMs: null, unblocks, jobId };
+  }
   const { wait, sentence, unblocks } = explained.explanation;
   const way = unblocks.find(({ command }) => command !== null) ?? unblocks[0];
   return {
-    ...line,
     state: explained.job.state,
     reason: sentence,
     untilMs: wait?.untilMs ?? null,
-    unblocks: way?.command ?? way?.what ?? `cordum job explain ${step.jobId}`,
+    unblocks: way?.command ?? way?.what ?? `cordum job explain ${jobId}`,
+    jobId,
   };
 }
 

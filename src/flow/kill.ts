@@ -15,8 +15,9 @@ import { POOLS_CHANGED, refreshPools } from "./pools.ts";
  * 1. From the answer on this process sends nothing of the scope and leases nothing of it out; every other one from the
  *    moment on that it hears of it, and half a minute later at the latest. Jobs are still taken, checked and kept: they
  *    wait in the backlog.
- * 2. What is with workers is cancelled: they are told to stop, and what they say afterwards changes nothing. That is done
- *    again a little later, for what another process has sent meanwhile; and by engaging it again.
+ * 2. What is with workers is cancelled: they are told to stop, and what they say afterwards changes nothing. While it is
+ *    engaged every sweep does that again, for what another process has sent meanwhile, and for one that has died before it
+ *    came to it.
  * 3. Engaging and releasing are in the audit log. It ends by nobody's clock.
  */
 export interface KillWish {
@@ -48,11 +49,19 @@ export async function engageKill(flow: Flow, { scope, reason, by }: KillWish): P
   });
   if (kind === "engaged") log.write("warn", "kill_engaged", { scope, reason, by });
   await changed(flow);
-  const cancelled = await stopWork(flow, kill);
-  for (const delayMs of AGAIN_MS) {
-    flow.desk.later(clock, delayMs, () => flow.desk.track(stopLate(flow, kill)), true);
+  return { kind, kill, cancelled: await stopWork(flow, kill) };
+}
+
+/** What is with workers although a switch is engaged. Costs next to nothing where there is none. */
+export async function stopKilled(flow: Flow): Promise<void> {
+  const { store } = flow.world;
+  for (const { scope } of flow.pools.kills.values()) {
+    const running = await store.counts(RUNNING_GROUP, ORGS_MAX);
+    if (scope === EVERY_SCOPE ? running.size === 0 : (running.get(scope) ?? 0) === 0) continue;
+    // This process may not have heard yet that it was released.
+    const found = await store.load(KILLS, killId(scope));
+    if (found) await stopWork(flow, found.value);
   }
-  return { kind, kill, cancelled };
 }
 
 /** `null`: none was engaged. */
@@ -116,17 +125,6 @@ async function stopJob(flow: Flow, { id, org, step }: Job, { by, reason }: Kill)
   }
 }
 
-async function stopLate(flow: Flow, kill: Kill): Promise<void> {
-  try {
-    const found = await flow.world.store.load(KILLS, killId(kill.scope));
-    if (found?.value.engagedMs === kill.engagedMs) await stopWork(flow, kill);
-  } catch (error) {
-    flow.world.log.write("warn", "kill_left_to_later", { scope: kill.scope, error: String(error) });
-  }
-}
-
-/** Past the moment at which all have been told, and past that at which all have looked. */
-const AGAIN_MS = [2_000, 30_000];
 const LISTED_MAX = 1_000;
 const ORGS_MAX = 10_000;
 const PAGE = 100;

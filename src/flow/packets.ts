@@ -2,6 +2,7 @@ import type { Submission } from "../jobs/submission.ts";
 import { checkSubmission } from "../jobs/submission.ts";
 import type { Job, Payload } from "../model/job.ts";
 import { STEP_LABELS } from "../model/labels.ts";
+import type { Writable } from "../model/writable.ts";
 import type { Message } from "../ports/bus.ts";
 import { permanent } from "../retry/contract.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../wire/constraints.ts";
@@ -47,8 +48,6 @@ export function workPacket(sender: string, job: Job): Packet {
   const packed = packet(sender, job.traceId, job.updatedMs, body);
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
-
-type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** What anybody's worker can take: the input by pointer, an environment, all that CAP has names for. */
 export function openWorkPacket(sender: string, job: Job): Packet {

@@ -1,5 +1,5 @@
 import { JOBS, type Job } from "../model/job.ts";
-import { RUNS } from "../model/run.ts";
+import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import { rejoin } from "../workflow/rejoin.ts";
 import { waitAnew } from "../workflow/step-job.ts";
@@ -42,9 +42,11 @@ export function rejoinRun(
     const { fence: number, waitedMs, attempts } = lease;
     const lock = { holder: flow.world.name, fence: number, waitedMs, attempts };
     const decided = await decideRun(flow, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
+    const end = endOf(decided.run);
+    if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end at once: ${end}` };
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = waitAnew(revived, given(flow));
+    const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, given(flow));
     flow.runs.forgetRun(runId);
     const committed = await commitRun(flow, {
       before,
@@ -74,6 +76,12 @@ export function rejoinRun(
         return committed satisfies never;
     }
   });
+}
+
+/** Why a run ends; null for one that goes on. */
+function endOf({ state, error, endsAs }: Run): string | null {
+  if (!isRunFinal(state) && state !== "ENDING") return null;
+  return error?.message ?? endsAs?.error?.message ?? state;
 }
 
 /** To the broker it is another message than the one that announced the job the first time. */

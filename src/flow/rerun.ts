@@ -28,6 +28,11 @@ export type RerunOutcome =
 
 export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Promise<RerunOutcome> {
   const { org, runId, fromStep, idempotencyKey } = wish;
+  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
+  const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
+  // Before anything is asked for: whatever became of the earlier run meanwhile, what the key made is there.
+  const known = key && (await replayOf(flow, org, key));
+  if (known) return admitted(flow, org, endpoint, async () => known);
   const found = await ownRun(flow, org, runId);
   if (!found) return { kind: "not_found" };
   const before = found.value;
@@ -35,12 +40,7 @@ export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Prom
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
-  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
-  const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
-  return admitted(flow, org, endpoint, async () => {
-    const known = key && (await replayOf(flow, org, key));
-    return known ?? admit(flow, org, key, () => freshRerun(flow, plan, before, wish));
-  });
+  return admitted(flow, org, endpoint, () => admit(flow, org, key, () => freshRerun(flow, plan, before, wish)));
 }
 
 async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }: RerunWish) {

@@ -90,11 +90,11 @@ async function retryJob(
   const revived = reviveJob(found.value, by, given(flow));
   if (!revived) return { kind: "not_revivable", jobId, state: found.value.state };
   if (!(await keepInput(flow, revived))) return { kind: "input_gone", jobId };
-  if (revived.step) return rejoinRun(flow, { found, revived, by, puts: removal(flow, letter, by, "retried") });
   const puts = [
     ...removal(flow, letter, by, "retried"),
     ...(await closing(flow, accountIn(submitMessage(name, revived).packet))),
   ];
+  if (revived.step) return rejoinRun(flow, { found, revived, by, puts });
   if (safety.local) {
     const checked = await decide(flow, revived, safety.local(policyRequestOf(revived)));
     const state = await place(flow, found, checked, [...puts, audited(flow, decisionLine(checked))]);

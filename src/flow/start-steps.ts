@@ -17,21 +17,20 @@ export async function makeStepJob(flow: Flow, run: Run, start: Start): Promise<J
   const { clock, safety } = flow.world;
   const { retention, job: limits } = flow.settings.current;
   const jobId = stepJobId(run.id, start.stepId, start.index);
+  // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
+  const moment = { ...given(flow), nowMs: run.updatedMs };
   const input = await storeValue(flow, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, clock.now() + limits.deadlineMs) + retention.runsMs;
     return { ptr: fencedKey(run, inputKey(jobId)), untilMs };
   });
   if (input.kind === "too_large") {
     const message = tooLargeText("input", input);
-    const job = stepJob(run, start, { kind: "inline", value: null }, given(flow));
-    return end(
-      { ...job, state: "PENDING" },
-      "FAILED",
-      { error: { name: "TooLarge", message, retryNever: true } },
-      given(flow),
-    );
+    const job = stepJob(run, start, { kind: "inline", value: null }, moment);
+    return Object.assign(end({ ...job, state: "PENDING" }, "FAILED", moment), {
+      error: { name: "TooLarge", message, retryNever: true },
+    });
   }
-  const job = stepJob(run, start, input, given(flow));
+  const job = stepJob(run, start, input, moment);
   if (start.kind !== "worker" || !safety.local) return job;
   return decide(flow, job, safety.local(policyRequestOf(job)));
 }

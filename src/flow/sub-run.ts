@@ -1,6 +1,7 @@
 import { retryOrEnd } from "../jobs/attempt.ts";
 import { chooseDelay, end, type Given, line, waiting } from "../jobs/moves.ts";
-import { isFinal, JOBS, type Job, moveJob, type Payload, remember } from "../model/job.ts";
+import { isFinal, JOBS, type Job, type Payload, remember } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { StepRef } from "../model/step-ref.ts";
 import { put, type Versioned } from "../ports/store.ts";
@@ -63,7 +64,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
     parent: { runId: step.runId, jobId: job.id, depth: depthBelow(parent) },
   };
   const run = openRun(plan, order, kept, { nowMs, deadlineMs: settings.run.deadlineMs });
-  const started = moveJob(job, "RUNNING", nowMs, {
+  const started = Object.assign(moveJob(job, "RUNNING", nowMs), {
     step: { ...step, subRunId: runId },
     attempt: job.attempt + 1,
     dispatchedMs: nowMs,
@@ -107,7 +108,7 @@ async function giveUp(flow: Flow, found: Versioned<Job>, message: string): Promi
   const { value: job } = found;
   const history = remember(job, line(job, "failed", message, given(flow).nowMs));
   const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
-  await settle(flow, found, end(job, "FAILED", { error, history }, given(flow)));
+  await settle(flow, found, Object.assign(end(job, "FAILED", given(flow)), { error, history }));
 }
 
 /** A sub-run has ended: so does the step that waited for it, or it tries once more. */
@@ -130,7 +131,7 @@ export async function tellParent(flow: Flow, found: Versioned<Run>): Promise<voi
 export function applySubRun(job: Job, run: Run, output: Payload | null, moment: Given): Job {
   if (run.state === "SUCCEEDED") {
     const history = remember(job, line(job, "succeeded", undefined, moment.nowMs, `run ${run.id}`));
-    return end(job, "SUCCEEDED", { output, error: null, history }, moment);
+    return Object.assign(end(job, "SUCCEEDED", moment), { output, error: null, history });
   }
   const error = {
     ...(run.error ?? { name: "RunFailed" }),
@@ -138,7 +139,7 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, moment: 
   };
   if (run.state !== "CANCELLED") return retryOrEnd(job, "failed", error, "unclassified", undefined, moment);
   const history = remember(job, line(job, "failed", error.message, moment.nowMs));
-  return end(job, "FAILED", { error: { ...error, retryNever: true }, history }, moment);
+  return Object.assign(end(job, "FAILED", moment), { error: { ...error, retryNever: true }, history });
 }
 
 /** A run takes its blobs with it; the step that waited for it may be needed for longer. */

@@ -5,13 +5,14 @@ import { chainAll } from "./audit.ts";
 import { backlogTopics, drain } from "./drain.ts";
 import type { Flow } from "./flow.ts";
 import { Gauges } from "./gauges.ts";
+import { stopKilled } from "./kill.ts";
 import { SlotRecounts } from "./recount.ts";
 import { wake } from "./wake.ts";
 
 /**
  * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
- * a backlog and room, audit lines that have no place in their chain yet, and slots that were counted wrong. Any process
- * may do it; all of them do.
+ * a backlog and room, audit lines that have no place in their chain yet, work that a kill switch is to stop, and slots
+ * that were counted wrong. Any process may do it; all of them do.
  *
  * 1. Each part goes on until nothing is left, in bounded batches.
  * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
@@ -70,6 +71,7 @@ export class Sweeper {
       due: () => this.#due(),
       backlog: () => this.#backlog(),
       audit: () => chainAll(this.#flow),
+      kills: () => stopKilled(this.#flow),
       slots: () => this.#recounts.sweep(this.#flow),
     };
     const results = await Promise.all(

@@ -37,7 +37,7 @@ export async function wakeStepJob(flow: Flow, found: Versioned<Job>): Promise<bo
   if (step.kind === "delay" && job.state === "PENDING") {
     if (nowMs < job.dueMs) return true;
     const output = { kind: "inline", value: { until: new Date(job.dueMs).toISOString() } } as const;
-    await settle(flow, found, end(job, "SUCCEEDED", { output }, given(flow)));
+    await settle(flow, found, Object.assign(end(job, "SUCCEEDED", given(flow)), { output }));
     return true;
   }
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;

@@ -9,7 +9,7 @@
  */
 import { Contention } from "../flow/apply.ts";
 import { ERRORS, type ErrorCode } from "../model/errors.ts";
-import { IllegalMove } from "../model/job.ts";
+import { IllegalMove } from "../model/move-job.ts";
 import { redact } from "../model/redact.ts";
 import { intentOf } from "../retry/contract.ts";
 

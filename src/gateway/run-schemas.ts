@@ -93,6 +93,7 @@ const DRY_STEP = Type.Object({
   depends_on: Type.Array(Type.String()),
   input: Type.Unknown({ description: "As the worker would get it, without secrets; null where it is not known yet." }),
   input_known: Type.Boolean({ description: "False where it depends on what other steps will give." }),
+  problem: orNull(Type.String({ description: "Why the step would fail, as far as that is known before it begins." })),
   decision: orNull(
     Type.Object({
       decision: Type.String(),

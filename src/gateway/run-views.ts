@@ -95,7 +95,7 @@ export function childView(job: Job, result: unknown): View {
 }
 
 export function dryStepView(step: DryStep, paths: readonly string[]): View {
-  const { stepId, type, topic, decision, unavailable, input, isInputKnown, dependsOn } = step;
+  const { stepId, type, topic, decision, unavailable, input, isInputKnown, problem, dependsOn } = step;
   return {
     step_id: stepId,
     type,
@@ -103,6 +103,7 @@ export function dryStepView(step: DryStep, paths: readonly string[]): View {
     depends_on: dependsOn,
     input: redact(input, { paths, at: "input" }),
     input_known: isInputKnown,
+    problem: problem === undefined ? null : redactText(problem),
     decision: decision && {
       decision: decision.effect.toUpperCase(),
       rule_id: decision.ruleId,

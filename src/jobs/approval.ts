@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { type Approval, type Job, moveJob, remember } from "../model/job.ts";
+import { type Approval, type Job, remember } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { canonical } from "./idempotency.ts";
 import { end, type Given, line } from "./moves.ts";
@@ -16,7 +17,7 @@ export function requestApproval(job: Job, safety: Decision, given: Given): Job {
   const { nowMs, settings } = given;
   const { expiresMs, bySubmitter } = safety.approval ?? { expiresMs: null, bySubmitter: false };
   const untilMs = Math.min(nowMs + (expiresMs ?? settings.approval.expiresMs), job.deadlineMs);
-  return moveJob(job, "APPROVAL_REQUIRED", nowMs, {
+  return Object.assign(moveJob(job, "APPROVAL_REQUIRED", nowMs), {
     safety,
     patience: {},
     dueMs: untilMs,
@@ -69,7 +70,7 @@ export function approveJob(
   if (why !== null) {
     const history = remember(job, line(job, "approval_void", why, nowMs, by));
     const { approval: _, ...asked } = present.job;
-    return { kind: "void", job: moveJob(asked, "PENDING", nowMs, { history }), why };
+    return { kind: "void", job: Object.assign(moveJob(asked, "PENDING", nowMs), { history }), why };
   }
   const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
   const history = remember(job, line(job, "approved", note, nowMs, by));
@@ -78,10 +79,13 @@ export function approveJob(
     const value = { approved_by: by, note: note ?? null, decided_at: new Date(nowMs).toISOString() };
     return {
       kind: "approved",
-      job: end(job, "SUCCEEDED", { approval, history, output: { kind: "inline", value } }, given),
+      job: Object.assign(end(job, "SUCCEEDED", given), { approval, history, output: { kind: "inline", value } }),
     };
   }
-  return { kind: "approved", job: moveJob(job, "SCHEDULED", nowMs, { approval, history, dueMs: job.deadlineMs }) };
+  return {
+    kind: "approved",
+    job: Object.assign(moveJob(job, "SCHEDULED", nowMs), { approval, history, dueMs: job.deadlineMs }),
+  };
 }
 
 /** What the approver had before them, where they say so, against what is asked now: null when it is the same. */
@@ -103,22 +107,17 @@ export function rejectJob(job: Job, by: string, why: string, given: Given): Job 
   const { approval } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return null;
   const { nowMs } = given;
-  return end(
-    job,
-    "DENIED",
-    {
-      approval: { ...approval, decidedBy: by, decidedMs: nowMs },
-      error: { name: "Rejected", message: why },
-      history: remember(job, line(job, "rejected", why, nowMs, by)),
-    },
-    given,
-  );
+  return Object.assign(end(job, "DENIED", given), {
+    approval: { ...approval, decidedBy: by, decidedMs: nowMs },
+    error: { name: "Rejected", message: why },
+    history: remember(job, line(job, "rejected", why, nowMs, by)),
+  });
 }
 
 export function expireApproval(job: Job, given: Given): Job {
   const message = "nobody approved it in time";
   const history = remember(job, line(job, "approval_expired", message, given.nowMs));
-  return end(job, "TIMEOUT", { error: { name: "ApprovalExpired", message }, history }, given);
+  return Object.assign(end(job, "TIMEOUT", given), { error: { name: "ApprovalExpired", message }, history });
 }
 
 /** Of everything that an approver decides about. Two jobs that differ in any of it never have the same hash (L34). */

@@ -1,4 +1,5 @@
-import { isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload, remember } from "../model/job.ts";
+import { isFinal, type Job, type JobEvent, type JobState, type Payload, remember } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import { type Budget, isSpent } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/contract.ts";
@@ -14,17 +15,17 @@ import { chooseDelay, end, type Given, line, waiting } from "./moves.ts";
  */
 export function dispatchJob(job: Job, given: Given): Job {
   const { nowMs, settings } = given;
-  return moveJob(withoutLease(job), "DISPATCHED", nowMs, {
-    attempt: job.attempt + 1,
-    dispatchedMs: nowMs,
-    dueMs: attemptDueMs(job, nowMs, settings.dispatch.deadlineMs, nowMs),
-  });
+  const sent = moveJob(withoutLease(job), "DISPATCHED", nowMs);
+  sent.attempt = job.attempt + 1;
+  sent.dispatchedMs = nowMs;
+  sent.dueMs = attemptDueMs(job, nowMs, settings.dispatch.deadlineMs, nowMs);
+  return sent;
 }
 
 /** A worker over HTTP takes the job: what others are sent, it has come for. */
 export function leaseJob(job: Job, workerId: string, leaseId: string, given: Given): Job {
   const sent = dispatchJob(job, given);
-  return moveJob(sent, "RUNNING", given.nowMs, { workerId, leaseId });
+  return Object.assign(moveJob(sent, "RUNNING", given.nowMs), { workerId, leaseId });
 }
 
 /** The worker is still at it, and may have said how far: the attempt's deadline moves on. `null`: not its attempt. */
@@ -40,7 +41,7 @@ export function noteProgress(
   const progress = percent === null && message === null ? {} : { progress: { percent, message, atMs: nowMs } };
   const facts = { workerId, dueMs: Math.max(dueMs, job.dueMs), ...progress };
   if (job.state === "RUNNING") return { ...job, ...facts, updatedMs: nowMs };
-  return moveJob(job, "RUNNING", nowMs, facts);
+  return Object.assign(moveJob(job, "RUNNING", nowMs), facts);
 }
 
 /** What belonged to the attempt before: its holder must not speak for the next one. */
@@ -58,19 +59,22 @@ function attemptDueMs(job: Job, nowMs: number, forMs: number, beganMs: number): 
 
 /** Nobody has got it: back to its place in the backlog. It counts as no failure of the job, and as no attempt. */
 export function giveBack(job: Job, given: Given): Job {
-  return moveJob(job, "SCHEDULED", given.nowMs, { dueMs: job.deadlineMs, attempt: job.attempt - 1 });
+  return Object.assign(moveJob(job, "SCHEDULED", given.nowMs), { dueMs: job.deadlineMs, attempt: job.attempt - 1 });
 }
 
 /** As many of its rule's jobs run as the rule allows: it comes back later, and does not stand in the way of others. */
 export function waitForRule(job: Job, limit: number, given: Given): Job {
   const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given);
   const reason = `rule \`${job.safety?.ruleId}\` lets ${limit} of its jobs run at once`;
-  return moveJob(job, "RETRYING", given.nowMs, waiting(job, "throttled", "throttled", reason, delayMs, setBy, given));
+  return Object.assign(
+    moveJob(job, "RETRYING", given.nowMs),
+    waiting(job, "throttled", "throttled", reason, delayMs, setBy, given),
+  );
 }
 
 /** A retry is due: the job joins the backlog again, at the place that its age gives it. */
 export function resume(job: Job, given: Given): Job {
-  return moveJob(job, "SCHEDULED", given.nowMs, { dueMs: job.deadlineMs });
+  return Object.assign(moveJob(job, "SCHEDULED", given.nowMs), { dueMs: job.deadlineMs });
 }
 
 /** A worker has answered. `null` when the answer changes nothing. */
@@ -79,8 +83,12 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   // ended or in an earlier life.)
   if (isFinal(job.state) || job.attempt === 0) return null;
   if (result.status === "succeeded") {
-    const history = remember(job, line(job, "succeeded", undefined, given.nowMs, result.workerId));
-    return end(job, "SUCCEEDED", { output, error: null, workerId: result.workerId, history }, given);
+    const done = end(job, "SUCCEEDED", given);
+    done.output = output;
+    done.error = null;
+    done.workerId = result.workerId;
+    done.history = remember(job, line(job, "succeeded", undefined, given.nowMs, result.workerId));
+    return done;
   }
   // A failure only speaks for the attempt that is out now.
   if (!isOut(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
@@ -88,7 +96,7 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   const named = { ...job, workerId: result.workerId };
   if (FATAL.has(result.status)) {
     const history = remember(job, line(job, "failed", error.message, given.nowMs, result.workerId));
-    return end(named, "FAILED", { error: { ...error, retryNever: true }, history }, given);
+    return Object.assign(end(named, "FAILED", given), { error: { ...error, retryNever: true }, history });
   }
   const retryClass = result.retryClass ?? "unclassified";
   return retryOrEnd(named, OUTCOME_OF[retryClass] ?? "failed", error, retryClass, result.retryAfterMs, given);
@@ -112,7 +120,7 @@ export function passTime(job: Job, given: Given): Job | null {
       message: `not finished within its own deadline, last ${job.state}`,
     };
     const history = remember(job, line(job, "timed_out", error.message, given.nowMs));
-    return end(job, "TIMEOUT", { error, history }, given);
+    return Object.assign(end(job, "TIMEOUT", given), { error, history });
   }
   if (!isOut(job.state) || given.nowMs < job.dueMs) return null;
   const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
@@ -139,9 +147,9 @@ export function retryOrEnd(
   const isOver = spent && isSpent(budgetOf(job, retryClass, given), spent, given.nowMs, job.deadlineMs);
   if (isOver || (isFailure && isBeyondRule(job, failures))) {
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
-    return end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", { error, ...counted, history }, given);
+    return Object.assign(end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", given), { error, ...counted, history });
   }
-  return moveJob(job, "RETRYING", given.nowMs, facts);
+  return Object.assign(moveJob(job, "RETRYING", given.nowMs), facts);
 }
 
 /** A step may say how often it is tried. */

@@ -1,4 +1,5 @@
-import { type Bypass, type Job, moveJob } from "../model/job.ts";
+import type { Bypass, Job } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { chooseDelay, type Given, waiting } from "./moves.ts";
 
@@ -13,7 +14,7 @@ export function askAgain(job: Job, given: Given): Job {
   const { delayMs, setBy } = chooseDelay(job, "safety_unavailable", undefined, given);
   const reason = `safety unavailable: the fail-open lease \`${job.bypass?.leaseId}\` has ended`;
   const facts = waiting(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, given);
-  return moveJob(job, "PENDING", given.nowMs, { ...facts, safety: null });
+  return Object.assign(moveJob(job, "PENDING", given.nowMs), { ...facts, safety: null });
 }
 
 /** `null` when it was not bypassed, or was reviewed already. */

@@ -1,4 +1,6 @@
-import { isFinal, type Job, moveJob, type Payload, REVIVABLE, remember } from "../model/job.ts";
+import { isFinal, type Job, type Payload, REVIVABLE, remember } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
+import type { Writable } from "../model/writable.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { WireError } from "../retry/contract.ts";
 import { requestApproval } from "./approval.ts";
@@ -19,7 +21,7 @@ export function newJob(
   given: Given,
 ): Job {
   const { nowMs, settings } = given;
-  return {
+  const job: Writable<Job> = {
     id: ids.jobId,
     org: submission.org,
     topic: submission.topic,
@@ -45,11 +47,13 @@ export function newJob(
     patience: {},
     error: null,
     history: [],
-    ...(submission.submittedBy === null ? {} : { submittedBy: submission.submittedBy }),
-    ...(submission.actorType === null ? {} : { actorType: submission.actorType }),
-    ...(submission.packId === null ? {} : { packId: submission.packId }),
-    ...(submission.traceparent === null ? {} : { traceparent: submission.traceparent }),
   };
+  const { submittedBy, actorType, packId, traceparent } = submission;
+  if (submittedBy !== null) job.submittedBy = submittedBy;
+  if (actorType !== null) job.actorType = actorType;
+  if (packId !== null) job.packId = packId;
+  if (traceparent !== null) job.traceparent = traceparent;
+  return job;
 }
 
 /** The kernel has spoken: into the backlog, to a human, later, or denied for good. */
@@ -57,7 +61,7 @@ export function decideSafety(job: Job, safety: Decision, given: Given): Job {
   switch (safety.effect) {
     case "allow":
     case "allow_with_constraints":
-      return moveJob(job, "SCHEDULED", given.nowMs, { safety, patience: {}, dueMs: job.deadlineMs });
+      return allowed(job, safety, given);
     case "require_approval":
       return requestApproval(job, safety, given);
     case "throttle": {
@@ -67,18 +71,26 @@ export function decideSafety(job: Job, safety: Decision, given: Given): Job {
     case "deny": {
       const error: WireError = { name: "Denied", message: safety.reason };
       const history = remember(job, line(job, "denied", safety.reason, given.nowMs));
-      return end(job, "DENIED", { safety, error, history }, given);
+      return Object.assign(end(job, "DENIED", given), { safety, error, history });
     }
     default:
       return safety.effect satisfies never;
   }
 }
 
+function allowed(job: Job, safety: Decision, { nowMs }: Given): Job {
+  const next = moveJob(job, "SCHEDULED", nowMs);
+  next.safety = safety;
+  next.patience = {};
+  next.dueMs = job.deadlineMs;
+  return next;
+}
+
 /** No verdict, but a lease that lets it go all the same: that is said on the job for good. */
 export function bypassSafety(job: Job, lease: { readonly id: string }, why: string, given: Given): Job {
   const { nowMs } = given;
   const reason = `fail-open: safety unavailable -- ${why}`;
-  return moveJob(job, "SCHEDULED", nowMs, {
+  return Object.assign(moveJob(job, "SCHEDULED", nowMs), {
     safety: { effect: "allow", ruleId: null, reason, snapshot: "" },
     bypass: { leaseId: lease.id, reason, atMs: nowMs },
     labels: { ...job.labels, safety_bypassed: "true", safety_bypass_reason: reason.slice(0, LABEL_LENGTH_MAX) },
@@ -98,7 +110,7 @@ export function waitForSafety(job: Job, reason: string, given: Given): Job {
 export function cancelJob(job: Job, who: string, why: string, given: Given): Job | null {
   if (isFinal(job.state)) return null;
   const history = remember(job, line(job, "cancelled", why, given.nowMs, who));
-  return end(job, "CANCELLED", { error: { name: "Cancelled", message: why }, history }, given);
+  return Object.assign(end(job, "CANCELLED", given), { error: { name: "Cancelled", message: why }, history });
 }
 
 /**

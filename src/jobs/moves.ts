@@ -1,5 +1,7 @@
-import { type Facts, type HistoryLine, type Job, type JobEvent, moveJob, remember } from "../model/job.ts";
+import { type HistoryLine, type Job, type JobEvent, remember } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import type { StepRetry } from "../model/step-ref.ts";
+import type { Writable } from "../model/writable.ts";
 import { spend } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
@@ -75,7 +77,9 @@ export function line(
 type End = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED";
 
 /** A final state: kept for the retention time, then removed. */
-export function end(job: Job, state: End, facts: Facts, given: Given): Job {
-  const dueMs = given.nowMs + given.settings.retention.jobsMs;
-  return moveJob({ ...job, patience: {}, dueMs }, state, given.nowMs, facts);
+export function end(job: Job, state: End, { nowMs, settings }: Given): Writable<Job> {
+  const ended = moveJob(job, state, nowMs);
+  ended.patience = {};
+  ended.dueMs = nowMs + settings.retention.jobsMs;
+  return ended;
 }

@@ -1,4 +1,5 @@
-import { type Job, moveJob } from "../model/job.ts";
+import type { Job } from "../model/job.ts";
+import { moveJob } from "../model/move-job.ts";
 import { chooseDelay, type Given, waiting } from "./moves.ts";
 
 /**
@@ -87,7 +88,10 @@ export const canDo = (abilities: ReadonlySet<string>, requires: readonly string[
 /** A job that no worker is fit for now: it comes back later, and does not stand in the way of others. */
 export function waitForWorker(job: Job, why: string, given: Given): Job {
   const { delayMs, setBy } = chooseDelay(job, "no_worker", undefined, given);
-  return moveJob(job, "RETRYING", given.nowMs, waiting(job, "no_worker", "no_worker", why, delayMs, setBy, given));
+  return Object.assign(
+    moveJob(job, "RETRYING", given.nowMs),
+    waiting(job, "no_worker", "no_worker", why, delayMs, setBy, given),
+  );
 }
 
 const AT_TOPIC: Aim = { kind: "topic" };

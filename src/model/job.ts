@@ -172,20 +172,6 @@ export const HISTORY_MAX = 20;
 
 export const isFinal = (state: JobState): boolean => JOB_MOVES[state].length === 0;
 
-/** What changes with a move, beside the state. */
-export type Facts = Omit<Partial<Job>, "state" | "updatedMs">;
-
-export function moveJob(job: Job, to: JobState, nowMs: number, facts: Facts = {}): Job {
-  const legal: readonly JobState[] = JOB_MOVES[job.state];
-  if (!legal.includes(to)) throw new IllegalMove(`job \`${job.id}\` cannot go from ${job.state} to ${to}`);
-  // One spread and an assignment: a second spread is several times as slow, and this is done at every move of every job.
-  return Object.assign({ ...job, wait: null, state: to, updatedMs: nowMs }, facts);
-}
-
-export class IllegalMove extends Error {
-  override readonly name = "IllegalMove";
-}
-
 /** Adds a line to the history; the first and the latest lines are kept. */
 export function remember(job: Job, line: HistoryLine): readonly HistoryLine[] {
   if (job.history.length < HISTORY_MAX) return [...job.history, line];

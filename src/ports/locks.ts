@@ -62,3 +62,10 @@ export interface LockView {
 
 /** How long a waiter is believed to be alive without a sign of life. */
 export const WAITER_LEASE_MS = 1_000;
+
+/**
+ * When a holder renews for the first time. One that a lock was handed over to has it for a waiter's lease only until then:
+ * much shorter than what is left of that.
+ */
+export const firstRenewalMs = (ttlMs: number, isConfirmed: boolean): number =>
+  isConfirmed ? ttlMs / 3 : Math.min(WAITER_LEASE_MS / 20, ttlMs / 12);

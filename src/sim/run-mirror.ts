@@ -97,24 +97,34 @@ export class RunMirror {
     const earlier = rerunOf && this.#states.get(rerunOf.runId);
     if (!rerunOf || !earlier) return beginRef(workflow);
     const again = stepsAfter(workflow, rerunOf.fromStep);
-    const kept = [...earlier.steps].filter(([id, state]) => !again.has(id) && isKept(workflow, id, state));
+    const kept = [...earlier.steps].filter(([id]) => !again.has(id) && isKept(workflow, id, earlier.steps));
     return beginRef(workflow, new Map(kept));
   }
 }
 
-function isKept({ steps }: SimWorkflow, id: string, state: StepState): boolean {
+function isKept(workflow: SimWorkflow, id: string, states: ReadonlyMap<string, StepState>): boolean {
+  const state = states.get(id) ?? "PENDING";
   if (state === "SUCCEEDED" || state === "SKIPPED") return true;
-  const isBranch = steps.some(({ branches }) => branches.includes(id));
-  return isStepFailure(state) && (isBranch || steps.find((step) => step.id === id)?.onError !== "fail");
+  if (!isStepFailure(state)) return false;
+  const parallel = workflow.steps.find(({ branches }) => branches.includes(id));
+  if (parallel) return isKept(workflow, parallel.id, states);
+  return workflow.steps.find((step) => step.id === id)?.onError !== "fail";
 }
 
 /** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */
 function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefState {
   const { stepId = "", index } = step ?? {};
   const after = stepsAfter(workflow, stepId);
+  // A branch takes its parallel step back with it; what the other branches came to stays.
+  const parallel = workflow.steps.find(({ branches }) => branches.includes(stepId));
+  const around = new Set(parallel ? [parallel.id, ...parallel.branches] : []);
   const steps = new Map(state.steps);
-  for (const [id, is] of state.steps) if (after.has(id) || (state.end !== null && is === "CANCELLED")) steps.delete(id);
+  for (const [id, is] of state.steps) {
+    const isUndone = is === "CANCELLED" && (state.end !== null || around.has(id));
+    if (isUndone || (after.has(id) && !around.has(id))) steps.delete(id);
+  }
   steps.set(stepId, "RUNNING");
+  if (parallel) steps.set(parallel.id, "RUNNING");
   const children = new Map([...state.children].filter(([id]) => steps.has(id)));
   if (index !== undefined) children.set(stepId, withOpen(children.get(stepId) ?? [], index));
   return { ...state, steps, children, end: null };

@@ -1,5 +1,5 @@
 import type { Cancel } from "../ports/clock.ts";
-import { type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
+import { firstRenewalMs, type Lease } from "../ports/locks.ts";
 import type { LockServer } from "./lock-server.ts";
 import { ask, type Network } from "./net.ts";
 import type { Process } from "./process.ts";
@@ -31,7 +31,7 @@ export class SimLease implements Lease {
     this.token = claim.token;
     this.fence = facts.fence;
     this.waitedMs = facts.waitedMs;
-    this.#renewAfter(facts.isConfirmed ? claim.ttlMs / 3 : Math.min(CONFIRM_AFTER_MS, claim.ttlMs / 12));
+    this.#renewAfter(firstRenewalMs(claim.ttlMs, facts.isConfirmed));
     this.#endAt(facts.validUntilMs);
   }
 
@@ -95,9 +95,6 @@ export class SimLease implements Lease {
     this.#cancelEnd();
   }
 }
-
-/** Much shorter than what is left of a waiter's lease when a lock is taken up. */
-const CONFIRM_AFTER_MS = WAITER_LEASE_MS / 20;
 
 /** What a token may have on the server: a lock, or a place in its queue. */
 export interface Claim {

@@ -1,9 +1,10 @@
 import { isSurelyWithin, jsonCopy } from "../model/plain.ts";
+import type { Writable } from "../model/writable.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
 import { permanent, retryAfter } from "../retry/contract.ts";
 import { nextDelay, parsePolicy } from "../retry/policies.ts";
-import type { JobRequest, Packet } from "../wire/packet.ts";
+import type { JobRequest, JobResult, Packet } from "../wire/packet.ts";
 import { keyIn, outputKey, toPointer } from "../wire/pointer.ts";
 import { RESULT } from "../wire/subjects.ts";
 import { failureOf, type Outcome } from "./item.ts";
@@ -109,8 +110,17 @@ export class Workbench {
     const { id } = this.#options;
     const nowMs = clock.now();
     const executionMs = Math.max(0, Math.round(nowMs - startedMs));
-    const who = { kind: "job_result", jobId: request.jobId, workerId: id, executionMs } as const;
-    const body = Object.assign(request.attempt === undefined ? who : { ...who, attempt: request.attempt }, outcome);
+    const { status, output } = outcome;
+    const body: Writable<JobResult> & { kind: "job_result" } = {
+      kind: "job_result",
+      jobId: request.jobId,
+      workerId: id,
+      executionMs,
+      status,
+    };
+    if (request.attempt !== undefined) body.attempt = request.attempt;
+    if (output !== undefined) body.output = output;
+    else Object.assign(body, outcome);
     const said: Packet = { traceId: packet.traceId, senderId: id, createdAtMs: nowMs, body };
     const message = {
       id: `result:${request.jobId}@${attempt}:${id}`,

@@ -1,7 +1,7 @@
 import type { Job, Payload } from "../model/job.ts";
 import { isRunFinal, isStepFailure, isStepSettled, type Run, type TimelineLine } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { beginStep, fail, outputKey } from "./begin-step.ts";
+import { beginStep, fail, outputFault, outputKey } from "./begin-step.ts";
 import { type Blob, Draft, fault, type Limits, type Start, type Stop, type Told, tooLarge } from "./draft.ts";
 import { concludeRun, endRun } from "./end-run.ts";
 import { beginFan, endChild, spawn, stopChildren } from "./fan.ts";
@@ -67,9 +67,9 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
 function childrenToStop(draft: Draft): readonly Stop[] {
   const stops: Stop[] = [];
   for (const stepId of draft.plan.order) {
-    const { state, fan } = draft.step(stepId) ?? {};
+    const { state, fan, why } = draft.step(stepId) ?? {};
     if (state !== "RUNNING" || !fan || fan.endsAs === undefined || fan.open === 0) continue;
-    stops.push({ kind: "children", stepId, why: fan.error?.message ?? "the run ends" });
+    stops.push({ kind: "children", stepId, why: why ?? fan.error?.message ?? "the run ends" });
     draft.hasMore = true;
   }
   return stops;
@@ -138,10 +138,7 @@ function whoOf({ approval, workerId }: Job): { readonly who?: string } {
 
 function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
   if (!step.outputSchema) return null;
-  const value = output === null ? null : draft.valueOf(output, step.id);
-  const problems = step.outputSchema.problemsOf(value);
-  if (problems.length === 0) return null;
-  return fault("OutputInvalid", `the output does not fit its schema: ${problems.join("; ")}`);
+  return outputFault(step, output === null ? null : draft.valueOf(output, step.id));
 }
 
 /** Again and again until nothing moves: what a step comes to may settle others, in either direction. */
@@ -206,8 +203,10 @@ function judgeParallel(draft: Draft, step: PlanStep, act: Extract<PlanStep["act"
   const left = act.branches.length - ended.length;
   if (succeeded.length >= act.need) {
     const outputs = draft.outputsOf(succeeded);
-    const output = outputs && draft.keep(outputs, outputKey(draft, step));
-    if (output) settleStep(draft, step, "SUCCEEDED", { output });
+    const problem = outputs && outputFault(step, outputs);
+    const output = problem ? null : outputs && draft.keep(outputs, outputKey(draft, step));
+    if (problem) settleStep(draft, step, "FAILED", { error: problem });
+    else if (output) settleStep(draft, step, "SUCCEEDED", { output });
     else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
   } else if (succeeded.length + left < act.need) {
     const first = ended.find((id) => isStepFailure(draft.stateOf(id)));

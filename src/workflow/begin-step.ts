@@ -1,7 +1,9 @@
 import { stepJobId } from "../model/run.ts";
+import type { WireError } from "../retry/contract.ts";
 import { type Draft, fault, type Start, tooLarge } from "./draft.ts";
 import type { Act, Evaluated, PlanStep, Template } from "./plan.ts";
 import { causeOf, settleStep } from "./settle-step.ts";
+import { timeOf } from "./time-text.ts";
 
 /**
  * A step begins. What needs no time is done at once; the rest becomes a job (see `model/job.ts`, `StepRef`). Whatever is
@@ -22,6 +24,11 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
       return;
     }
     const { arm, value } = done;
+    const problem = outputFault(step, value);
+    if (problem) {
+      settleStep(draft, step, "FAILED", { error: problem });
+      return;
+    }
     if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
     const output = draft.keep(value, outputKey(draft, step));
     if (output) settleStep(draft, step, "SUCCEEDED", { output, ...(arm === undefined ? {} : { arm }) });
@@ -46,6 +53,13 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
 
 export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
   settleStep(draft, step, "FAILED", { error: fault(name, problem), ...causeOf(cause) });
+}
+
+/** What is wrong with an output, by the step's own schema. */
+export function outputFault({ outputSchema }: PlanStep, output: unknown): WireError | null {
+  const problems = outputSchema?.problemsOf(output) ?? [];
+  if (problems.length === 0) return null;
+  return fault("OutputInvalid", `the output does not fit its schema: ${problems.join("; ")}`);
 }
 
 type Child = { readonly item: unknown; readonly index: number } | null;
@@ -85,7 +99,7 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       const message = act.message.render(draft.scope(step, act.message.refs, child));
       if (message.kind === "bad") return { kind: "bad", problem: `\`message\`: ${message.problem}` };
       const text = asText(message.value);
-      draft.told.push({ stepId: step.id, level: act.level, message: text });
+      draft.told.push({ stepId: step.id, level: act.level, message: text.slice(0, TOLD_LENGTH_MAX) });
       if (!child || child.index < CHILDREN_TOLD) {
         draft.note("notified", { stepId: step.id, why: text, ...(child ? { index: child.index } : {}) });
       }
@@ -175,14 +189,14 @@ function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay"
   if (rendered.kind === "bad") return rendered;
   const { value } = rendered;
   if (act.forSec) {
-    const sec = typeof value === "string" ? Number(value) : value;
+    const sec = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
     if (typeof sec !== "number" || !(sec >= 0 && sec <= DELAY_SEC_MAX)) {
       return { kind: "bad", problem: `\`delay_sec\` must be from 0 to ${DELAY_SEC_MAX}, is ${asText(value)}` };
     }
     return { kind: "ok", value: Math.ceil(draft.nowMs + sec * 1_000) };
   }
-  const atMs = typeof value === "string" ? Date.parse(value) : Number.NaN;
-  if (!Number.isFinite(atMs) || atMs > draft.nowMs + DELAY_SEC_MAX * 1_000) {
+  const atMs = timeOf(value);
+  if (atMs === null || atMs > draft.nowMs + DELAY_SEC_MAX * 1_000) {
     return {
       kind: "bad",
       problem: `\`delay_until\` must be a time such as \`2030-01-01T00:00:00Z\`, at most a year ahead, is ${asText(value)}`,
@@ -209,6 +223,8 @@ export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJo
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 
+/** More than that a broker may refuse, and nobody reads in a message; the step's output has all of it. */
+const TOLD_LENGTH_MAX = 10_000;
 /** Of a list, the timeline has the first ones. */
 const CHILDREN_TOLD = 10;
 const DELAY_SEC_MAX = 366 * 24 * 3_600;

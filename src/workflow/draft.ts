@@ -1,4 +1,4 @@
-import type { Payload, StepRef, StepRetry } from "../model/job.ts";
+import type { Payload } from "../model/job.ts";
 import {
   fencedKey,
   isRunFinal,
@@ -9,6 +9,7 @@ import {
   type TimelineEvent,
   type TimelineLine,
 } from "../model/run.ts";
+import type { StepRef, StepRetry } from "../model/step-ref.ts";
 import type { WireError } from "../retry/contract.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "./plan.ts";
 import { putValue, TooMuch, type Values } from "./values.ts";
@@ -194,7 +195,10 @@ export class Draft {
     const { state, deadlineMs, parent } = this.#run;
     // A parent is told by whoever wrote this; if that process dies, by the sweeper.
     if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
-    return this.hasMore ? Math.min(deadlineMs, this.nowMs + LEFT_MS) : Math.max(deadlineMs, this.nowMs + LEFT_MS);
+    const leftMs = this.nowMs + LEFT_MS;
+    if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
+    // A deadline that has passed is not put off by results that come after it: it stays due until it was looked at.
+    return this.hasMore ? Math.min(deadlineMs, leftMs) : deadlineMs;
   }
 }
 

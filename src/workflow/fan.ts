@@ -1,7 +1,7 @@
 import type { Job } from "../model/job.ts";
 import { type Fan, stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { doneAtOnce, fail, inputOf, outputKey, startOf } from "./begin-step.ts";
+import { doneAtOnce, fail, inputOf, outputFault, outputKey, startOf } from "./begin-step.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
 import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
@@ -60,6 +60,11 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
     const done = doneAtOnce(draft, step, input.value, child);
     if (done?.kind !== "done") {
       fail(draft, step, "ExpressionFailed", `item ${index}: ${done?.problem ?? "takes time"}`, undefined);
+      return;
+    }
+    const problem = outputFault(step, done.value);
+    if (problem) {
+      fail(draft, step, problem.name ?? "OutputInvalid", `item ${index}: ${problem.message}`, undefined);
       return;
     }
     outputs.push(done.value);
@@ -162,7 +167,7 @@ function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: 
 function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   if (fan.open > 0) return;
   const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);
-  if (fan.endsAs === "CANCELLED") cancelStep(draft, step, "the run ended");
+  if (fan.endsAs === "CANCELLED") cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended");
   else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
   else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children", count: fan.count } });
 }

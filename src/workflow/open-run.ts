@@ -1,12 +1,5 @@
 import type { Payload } from "../model/job.ts";
-import {
-  isStepFailure,
-  type Run,
-  type StepOutput,
-  type StepRun,
-  type StepState,
-  type TimelineLine,
-} from "../model/run.ts";
+import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../model/run.ts";
 import type { JobPriority } from "../wire/packet.ts";
 import { bytesOf } from "./draft.ts";
 import type { Plan } from "./plan.ts";
@@ -84,11 +77,16 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
   return after;
 }
 
-/** Whether a step of an earlier run stays as it was: what it came to, the run went on with. */
-export function isKept(plan: Plan, id: string, state: StepState): boolean {
+/**
+ * Whether a step of an earlier run stays as it was: what it came to, the run went on with. A branch that failed is counted by
+ * its `parallel` step: it stays with that one, and is done again with it.
+ */
+function isKept(plan: Plan, id: string, steps: Run["steps"]): boolean {
+  const state = steps[id]?.state ?? "PENDING";
   if (state === "SUCCEEDED" || state === "SKIPPED") return true;
   const step = plan.steps.get(id);
-  return isStepFailure(state) && (step?.branchOf !== null || step.onError.kind !== "fail");
+  if (!step || !isStepFailure(state)) return false;
+  return step.branchOf === null ? step.onError.kind !== "fail" : isKept(plan, step.branchOf, steps);
 }
 
 /** The steps of an earlier run that need not be done again, with the outputs that they had. */
@@ -105,7 +103,7 @@ export function keepSteps(
   let { inlineBytes } = run;
   for (const id of plan.order) {
     const step = before.steps[id];
-    if (!step || again.has(id) || !isKept(plan, id, step.state)) continue;
+    if (!step || again.has(id) || !isKept(plan, id, before.steps)) continue;
     const { fan: _, jobId: __, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;

@@ -2,7 +2,7 @@
  * A workflow, checked and compiled: what every decision about a run is made from. It is made by `compile.ts` from the
  * document as it was written, and never changes.
  */
-import type { StepRetry } from "../model/job.ts";
+import type { StepRetry } from "../model/step-ref.ts";
 import type { WireError } from "../retry/contract.ts";
 import type { JobPriority } from "../wire/packet.ts";
 

@@ -5,7 +5,7 @@ import { type Fields, isOf } from "./fields.ts";
 import { isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Act, ActType } from "./plan.ts";
 import type { StepValues } from "./step-values.ts";
-import type { CompiledTemplate } from "./template.ts";
+import { timeOf } from "./time-text.ts";
 
 export const ACT_TYPES: readonly ActType[] = [
   "worker",
@@ -122,18 +122,11 @@ function readDelay(fields: Fields, values: StepValues): Act | null {
     const shape = `a number of seconds from 0 to ${WORKFLOW_LIMITS.timeoutSec}, or an expression in \`\${…}\``;
     fields.problem("delay_sec", `must be ${shape}${isOf(sec)}`);
   }
-  if (until?.constant && !isTime(until)) {
+  if (until?.constant && timeOf(until.constant.value) === null) {
     const shape = `a time such as \`2030-01-31T08:00:00Z\`, or an expression in \`\${…}\``;
     fields.problem("delay_until", `must be ${shape}${isOf(until.constant.value)}`);
   }
   return forSec === null && until === null ? null : { type: "delay", forSec, until };
-}
-
-const RFC3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
-
-function isTime({ constant }: CompiledTemplate): boolean {
-  const text = String(constant?.value);
-  return RFC3339.test(text) && !Number.isNaN(Date.parse(text));
 }
 
 function readNotify(fields: Fields, values: StepValues): Act | null {

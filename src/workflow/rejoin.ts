@@ -6,7 +6,8 @@ import type { Plan, PlanStep } from "./plan.ts";
  * A step's job gets a second life: its run takes it back, so that its result is not ignored (L42).
  *
  * 1. The step is RUNNING again, and what was skipped or cancelled because it had failed is as if nothing had happened.
- * 2. A run that has ended because of it is RUNNING again: the caller sees to it that it passes the gate.
+ * 2. A run that has ended because of it is RUNNING again: the caller sees to it that it passes the gate. So is the `parallel`
+ *    step that it is a branch of, if it failed because of it.
  * 3. A run that went on without the step (its `on_error` says so), and did what follows, cannot take it back: that would do
  *    things twice.
  */
@@ -31,14 +32,20 @@ export function rejoin(
   if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
   const restored = restore(step, before, ref.index);
   if (typeof restored === "string") return objection(restored);
-  const after = stepsAfter(plan, ref.stepId);
-  const cause = plan.order.find((id) => !after.has(id) && endedRun(plan, run, id));
+  const around = aroundOf(plan, run, step);
+  if (typeof around === "string") return objection(around);
+  const after = new Set([...stepsAfter(plan, ref.stepId)].filter((id) => !around.has(id)));
+  const cause = plan.order.find((id) => !after.has(id) && !around.has(id) && endedRun(plan, run, id));
   if (cause !== undefined) return objection(`run \`${run.id}\` ended because step \`${cause}\` failed; try that again`);
   const done = [...after].find((id) => id !== ref.stepId && hasHappened(run.steps[id]));
   if (done !== undefined) return objection(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
   const steps: Record<string, StepRun> = {};
   for (const [id, known] of Object.entries(run.steps)) {
+    const kept = around.get(id);
     if (id === ref.stepId) steps[id] = { ...restored, line: run.lineCount };
+    else if (around.has(id)) {
+      if (kept) steps[id] = kept;
+    }
     // What the end of the run kept from beginning begins as if it had never been asked for. What it stopped cannot: its
     // jobs, or those of its children, are there under the ids that they would be made with.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
@@ -81,6 +88,29 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined): St
   const failed = fan.failed - 1;
   const first = failed > 0 && fan.error ? { error: fan.error } : {};
   return { ...kept, state: "RUNNING", fan: { ...counts, ...first, failed, open: fan.open + 1 } };
+}
+
+/**
+ * What a branch takes back with it: its `parallel` step waits again, and the other branches are as they were; those that never
+ * began may begin (null). In words, why that cannot be. Nothing for a step that is no branch.
+ */
+function aroundOf(plan: Plan, run: Run, step: PlanStep): ReadonlyMap<string, StepRun | null> | string {
+  const parallel = plan.steps.get(step.branchOf ?? "");
+  const before = run.steps[parallel?.id ?? ""];
+  if (parallel?.act.type !== "parallel" || !before) return new Map();
+  const { error: _, endedMs: __, ...kept } = before;
+  if (before.state !== "RUNNING" && !isStepFailure(before.state)) return `step \`${parallel.id}\` is ${before.state}`;
+  const around = new Map<string, StepRun | null>([[parallel.id, { ...kept, state: "RUNNING" }]]);
+  for (const id of parallel.act.branches.filter((other) => other !== step.id)) {
+    const branch = run.steps[id] ?? null;
+    if (branch?.state === "CANCELLED" && hasHappened(branch))
+      return `step \`${id}\` was stopped when \`${parallel.id}\` ended; rerun from it`;
+    around.set(id, branch?.state === "CANCELLED" ? null : branch);
+  }
+  const states = parallel.act.branches.map((id) => (id === step.id ? "RUNNING" : around.get(id)?.state));
+  const possible = states.filter((state) => state === undefined || state === "RUNNING" || state === "SUCCEEDED").length;
+  if (possible >= parallel.act.need) return around;
+  return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, and others failed too; rerun from it`;
 }
 
 /** Nobody has said what else should follow from its failure: the run would have to end at once. */

@@ -45,7 +45,8 @@ export function cancelStep(draft: Draft, step: PlanStep, why: string, cause?: nu
   const before = draft.step(step.id);
   if (before && isStepSettled(before.state)) return;
   if (before?.fan && before.fan.open > 0) {
-    draft.setStep(step.id, { ...before, fan: { ...before.fan, endsAs: before.fan.endsAs ?? "CANCELLED" } });
+    if (before.fan.endsAs === undefined)
+      draft.setStep(step.id, { ...before, why, fan: { ...before.fan, endsAs: "CANCELLED" } });
     return;
   }
   if (before?.jobId !== undefined) draft.stops.push({ kind: "job", stepId: step.id, jobId: before.jobId, why });

@@ -1,8 +1,9 @@
 import { requestApproval } from "../jobs/approval.ts";
 import { newJob } from "../jobs/life.ts";
 import type { Given } from "../jobs/moves.ts";
-import type { Job, Payload, StepRef } from "../model/job.ts";
+import type { Job, Payload } from "../model/job.ts";
 import { type Run, stepJobId } from "../model/run.ts";
+import type { StepRef } from "../model/step-ref.ts";
 import type { Start } from "./draft.ts";
 
 /**
@@ -66,11 +67,8 @@ function waitingFor(job: Job, start: Start, given: Given): Job {
         given,
       );
     }
-    case "delay": {
-      const untilMs = start.untilMs ?? nowMs;
-      const deadlineMs = start.timeoutMs === null ? untilMs + DELAY_GRACE_MS : job.deadlineMs;
-      return { ...job, deadlineMs, dueMs: Math.min(untilMs, deadlineMs) };
-    }
+    case "delay":
+      return untilThen(job, start.untilMs ?? nowMs, start.timeoutMs);
     case "subworkflow":
       return {
         ...job,
@@ -82,26 +80,37 @@ function waitingFor(job: Job, start: Start, given: Given): Job {
   }
 }
 
-/** A second life: it waits for what it waited for. */
-export function waitAnew(job: Job, given: Given): Job {
+/** A second life: it waits for what it waited for, and has as much time for that as the first time. */
+export function waitAnew(revived: Job, timeoutMs: number | null, given: Given): Job {
   const { nowMs, settings } = given;
-  switch (job.step?.kind) {
+  const { step } = revived;
+  const job = timeoutMs === null ? revived : { ...revived, ...deadline(revived, timeoutMs, given) };
+  switch (step?.kind) {
     case "approval": {
-      const expiresMs = settings.approval.expiresMs;
-      const approval = job.safety?.approval ?? { expiresMs, bySubmitter: false };
+      const expiresMs = timeoutMs ?? settings.approval.expiresMs;
+      const asked = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
+      const approval = { expiresMs, bySubmitter: job.safety?.approval?.bySubmitter ?? false };
       const safety = { effect: "require_approval", ruleId: null, snapshot: STEP_SNAPSHOT, approval } as const;
-      return requestApproval(job, { ...safety, reason: job.safety?.reason ?? "" }, given);
+      return requestApproval(asked, { ...safety, reason: job.safety?.reason ?? "" }, given);
     }
+    case "delay":
+      return untilThen(job, step.untilMs ?? nowMs, timeoutMs);
     case "subworkflow": {
-      const { subRunId: _, isSubRunLeft: __, ...step } = job.step;
-      return { ...job, step, deadlineMs: nowMs + settings.run.deadlineMs, dueMs: nowMs + START_LEFT_MS };
+      const { subRunId: _, isSubRunLeft: __, ...kept } = step;
+      const deadlineMs = timeoutMs === null ? nowMs + settings.run.deadlineMs : job.deadlineMs;
+      return { ...job, step: kept, deadlineMs, dueMs: Math.min(deadlineMs, nowMs + START_LEFT_MS) };
     }
     default:
       return job;
   }
 }
 
-function refOf(run: Run, { stepId, kind, index, retry, workflowId, version }: Start): StepRef {
+function untilThen(job: Job, untilMs: number, timeoutMs: number | null): Job {
+  const deadlineMs = timeoutMs === null ? untilMs + DELAY_GRACE_MS : job.deadlineMs;
+  return { ...job, deadlineMs, dueMs: Math.min(untilMs, deadlineMs) };
+}
+
+function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, version }: Start): StepRef {
   // A whole workflow is not done again unless somebody asked for that.
   const often = retry ?? (kind === "subworkflow" ? NEVER_AGAIN : null);
   return {
@@ -110,6 +119,7 @@ function refOf(run: Run, { stepId, kind, index, retry, workflowId, version }: St
     kind,
     ...(index === null ? {} : { index }),
     ...(often === null ? {} : { retry: often }),
+    ...(untilMs === undefined ? {} : { untilMs }),
     ...(workflowId === undefined ? {} : { workflowId }),
     ...(version === undefined ? {} : { version }),
   };

@@ -7,6 +7,7 @@ import { engageKill, listKills, releaseKill } from "../../src/flow/kill.ts";
 import { lease } from "../../src/flow/lease.ts";
 import { complete } from "../../src/flow/leased.ts";
 import { refreshPools, setDraining } from "../../src/flow/pools.ts";
+import { killId } from "../../src/model/kill.ts";
 import { CANCEL } from "../../src/wire/subjects.ts";
 import { auditLines } from "./audit-lines.ts";
 import { idOf, Plant } from "./plant.ts";
@@ -142,6 +143,29 @@ describe("what is with workers", () => {
     await plant.pass(10);
     expect(await plant.run(engageKill(flow, { ...wish, scope: "*" }))).toMatchObject({ cancelled: 150 });
   });
+});
+
+test("the process that engages it dies at once: another one stops what is with workers", async () => {
+  const plant = new Plant();
+  const { flow } = await plant.control("c1");
+  await plant.control("c2");
+  let isStopped = false;
+  const hang = ({ signal }: { signal: AbortSignal }) => {
+    signal.addEventListener("abort", () => (isStopped = true));
+    return never();
+  };
+  await plant.worker("w1", ["t"], hang, 10, { extendsForMs: 3_600_000 });
+  const id = idOf(await plant.admit(flow, { topic: "t" }));
+  const acme = idOf(await plant.admit(flow, { topic: "t", org: "acme" }));
+  await plant.pass(1_000);
+  plant.bench.net.onCommit = (by, change) => {
+    if (by.name === "c1" && change.puts.some(({ id: key }) => key === killId("default"))) plant.crash("c1");
+  };
+  engageKill(flow, wish).catch(() => {}); // It never answers.
+  await plant.pass(60_000);
+  expect(await plant.job(id)).toMatchObject({ state: "CANCELLED", error: { message: `killed: ${wish.reason}` } });
+  expect(isStopped).toBe(true);
+  expect((await plant.job(acme)).state).not.toBe("CANCELLED");
 });
 
 test("engaging it twice keeps the first, and ends what is out by then; releasing it twice is fine", async () => {

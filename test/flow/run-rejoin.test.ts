@@ -1,26 +1,36 @@
 import { describe, expect, test } from "vitest";
-import { cancelRun } from "../../src/flow/control-run.ts";
+import { apply } from "../../src/flow/apply.ts";
+import { approve } from "../../src/flow/approve.ts";
+import { cancelRun, pauseRun } from "../../src/flow/control-run.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { retryLetter } from "../../src/flow/revive.ts";
+import { plainWish } from "../../src/flow/start-run.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
-import { RUNS, RUNS_GROUP } from "../../src/model/run.ts";
+import { SPENDINGS } from "../../src/model/parked.ts";
+import { RUNS, RUNS_GROUP, type Run } from "../../src/model/run.ts";
+import { put } from "../../src/ports/store.ts";
+import { compileWorkflow } from "../../src/workflow/compile.ts";
+import { openRun } from "../../src/workflow/open-run.ts";
+import { rejoin } from "../../src/workflow/rejoin.ts";
 import { RunPlant } from "./run-plant.ts";
 
 const ONCE = { retry: { max_retries: 0 } };
 const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts });
 
-/** Workers that fail for the inputs that are broken now. */
+/** Workers that fail for the inputs that are broken now, and take a second for those that are slow. */
 async function openFlaky() {
   const plant = new RunPlant();
   const { flow } = await plant.control("c1");
   const broken = new Set<unknown>();
+  const slow = new Set<unknown>();
   const worked: unknown[] = [];
   await plant.worker("w1", ["demo.flaky"], async ({ input }) => {
     worked.push(input);
+    if (slow.has(input)) await new Promise<void>((resolve) => flow.world.clock.after(1_000, resolve));
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { plant, flow, broken, worked };
+  return { plant, flow, broken, slow, worked };
 }
 
 const retry = (plant: RunPlant, flow: Flow, id: string) =>
@@ -112,6 +122,20 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(plant.runOf(id).state).toBe("CANCELLED");
   });
 
+  test("begins with all of its patience: what its results used up before does not count", async () => {
+    const { plant, flow, broken } = await openFlaky();
+    broken.add("a");
+    await plant.apply(flow, { id: "p", steps: { a: step({ input: "a" }) } });
+    const id = await plant.started(flow, "p");
+    await plant.pass(5_000);
+    const account = `job/${id}:a@1`;
+    const patience = { lock_busy: { count: 900, sinceMs: flow.world.clock.now() - 3_600_000, lastDelayMs: 500 } };
+    const spending = { patience, dueMs: flow.world.clock.now() + 3_600_000 };
+    await plant.run(apply(flow, { org: "default", puts: [put(SPENDINGS, account, null, spending)] }));
+    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "revived" });
+    expect(plant.bench.net.store.load(SPENDINGS, account)).toBeNull();
+  });
+
   test("by ten people at once, in two processes: it lives again once", async () => {
     const { plant, flow, broken, worked } = await openFlaky();
     const { flow: other } = await plant.control("c2");
@@ -128,4 +152,111 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(plant.runOf(id).state).toBe("SUCCEEDED");
     expect(worked).toEqual(["a", "a"]);
   });
+});
+
+describe("the dead letter of a branch, tried again", () => {
+  const open = async (join: object, more: object = {}) => {
+    const opened = await openFlaky();
+    const { plant, flow } = opened;
+    const steps = {
+      p: { type: "parallel", branches: ["a", "b"], ...join },
+      a: step({ input: "a" }),
+      b: step({ input: "b" }),
+      after: step({ depends_on: ["p"], input: "${steps.p.output}" }),
+      ...more,
+    };
+    await plant.apply(flow, { id: "p", steps });
+    return opened;
+  };
+
+  test("after its `parallel` failed and ended the run: both live on, and the other branch is not done again", async () => {
+    const { plant, flow, broken, slow, worked } = await open({});
+    broken.add("b");
+    slow.add("b");
+    const id = await plant.started(flow, "p");
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", steps: { p: { state: "FAILED" } } });
+    broken.clear();
+    expect(await retry(plant, flow, `${id}:b@1`)).toMatchObject({ kind: "revived" });
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: "b" } } } });
+    expect(worked.filter((input) => input === "a")).toHaveLength(1);
+    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+  });
+
+  test("while its `parallel` waits for another branch: it counts", async () => {
+    const { plant, flow, broken } = await open({ join: "any" }, { b: { type: "approval" } });
+    broken.add("a");
+    const id = await plant.started(flow, "p");
+    await plant.pass(5_000);
+    expect(plant.states(id)).toMatchObject({ p: "RUNNING", a: "FAILED", b: "RUNNING" });
+    broken.clear();
+    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "revived" });
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { b: { state: "CANCELLED" } } });
+  });
+
+  test("of a `for_each` in it: the child is done again, and no other", async () => {
+    const each = step({ for_each: "${[1, 2]}", failure: "wait_all" });
+    const { plant, flow, broken, worked } = await open({}, { b: each });
+    broken.add(2);
+    const id = await plant.started(flow, "p");
+    await plant.pass(5_000);
+    expect(plant.runOf(id).state).toBe("FAILED");
+    broken.clear();
+    expect(await retry(plant, flow, `${id}:b.1@1`)).toMatchObject({ kind: "revived" });
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: [1, 2] } } } });
+    expect(worked.filter((input) => input === 1)).toHaveLength(1);
+  });
+
+  const ASKED = { after: { type: "approval", depends_on: ["p"] } };
+  test.each([
+    ["has succeeded without it", { join: "any" }, ASKED, "step `p` is SUCCEEDED"],
+    ["has stopped another branch", {}, { b: { type: "approval" } }, "step `b` was stopped"],
+  ])("is refused where its `parallel` %s, and changes nothing", async (_case, join, more, why) => {
+    const { plant, flow, broken, slow } = await open(join, more);
+    broken.add("a");
+    slow.add("b");
+    const id = await plant.started(flow, "p");
+    await plant.pass(5_000);
+    const before = plant.runOf(id);
+    const outcome = await retry(plant, flow, `${id}:a@1`);
+    expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining(why) });
+    expect(plant.runOf(id)).toEqual(before);
+    expect((await plant.job(`${id}:a@1`)).state).toBe("FAILED");
+  });
+
+  test("is refused where another branch failed too, and its `parallel` could not succeed", () => {
+    const compiled = compileWorkflow({
+      id: "p",
+      steps: { p: { type: "parallel", branches: ["a", "b"] }, a: { topic: "t" }, b: { topic: "t" } },
+    });
+    if (compiled.kind === "bad") throw new Error(compiled.problems.join());
+    const failed = { state: "FAILED", jobId: "j" } as const;
+    const order = { ...plainWish("o", "p", null), runId: "r", version: 1, traceId: "r", parent: null };
+    const fresh = openRun(compiled.plan, order, { kind: "inline", value: null }, { nowMs: 0, deadlineMs: 1_000 });
+    const run: Run = { ...fresh, state: "FAILED", steps: { p: { state: "FAILED" }, a: failed, b: failed } };
+    const rejoined = rejoin(compiled.plan, run, { stepId: "a" }, "bob", { nowMs: 5, deadlineMs: 1_000 });
+    expect(rejoined).toMatchObject({ kind: "objection", why: expect.stringContaining("needs 2 of its branches") });
+  });
+});
+
+test("a dead letter is not taken back by a run that would end in the same moment, because of another step", async () => {
+  const { plant, flow, broken, slow } = await openFlaky();
+  broken.add("a");
+  slow.add("a");
+  const bad = { type: "transform", input: "${input.nowhere.at_all}", depends_on: ["ask"] };
+  await plant.apply(flow, { id: "two", steps: { ask: { type: "approval" }, bad, a: step({ input: "a" }) } });
+  const id = await plant.started(flow, "two", { input: {} });
+  await plant.pass(300);
+  await plant.run(pauseRun(flow, { org: "default", runId: id, by: "bob", why: "a look" }));
+  await plant.run(approve(flow, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
+  await plant.pass(5_000);
+  expect(plant.runOf(id).state).toBe("FAILED");
+  expect(plant.states(id)).toEqual({ ask: "SUCCEEDED", bad: "CANCELLED", a: "FAILED" });
+  const outcome = await retry(plant, flow, `${id}:a@1`);
+  expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("would end at once") });
+  expect(plant.runOf(id).state).toBe("FAILED");
+  expect((await plant.job(`${id}:a@1`)).state).toBe("FAILED");
 });

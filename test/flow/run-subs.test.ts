@@ -45,6 +45,24 @@ describe("sub-workflows", () => {
     expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
   });
 
+  test("what the step says of itself holds for its run: labels, priority, actor", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "inner", steps: { a: { topic: "demo.nobody" } } });
+    const facts = { labels: { env: "prod" }, priority: "critical", actor_id: "billing" };
+    await plant.apply(flow, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner", ...facts } } });
+    const id = await plant.started(flow, "outer", { labels: { team: "red" } });
+    await plant.pass(1_000);
+    const inner = plant.runOf((await plant.job(`${id}:sub@1`)).step?.subRunId ?? "");
+    expect(inner).toMatchObject({ priority: "critical", actorId: "billing", traceId: plant.runOf(id).traceId });
+    expect(inner.labels).toEqual({ team: "red", env: "prod" });
+    const job = await plant.job(`${inner.id}:a@1`);
+    expect(job).toMatchObject({
+      priority: "critical",
+      labels: { env: "prod", workflow_id: "inner", run_id: inner.id },
+    });
+  });
+
   test("one that waits for a slot does not begin while the run above is paused, and says why", async () => {
     const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
     const { flow } = await plant.control("c1");

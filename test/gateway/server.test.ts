@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { IllegalMove } from "../../src/model/job.ts";
+import { IllegalMove } from "../../src/model/move-job.ts";
 import { isLoopback } from "../../src/model/loopback.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/world.ts";

@@ -6,7 +6,8 @@ import { decideSafety, newJob, reviveJob, waitForSafety } from "../../src/jobs/l
 import type { Given } from "../../src/jobs/moves.ts";
 import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
 import { letterOf } from "../../src/model/dead-letter.ts";
-import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../src/model/job.ts";
+import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job } from "../../src/model/job.ts";
+import { moveJob } from "../../src/model/move-job.ts";
 import type { JobResult } from "../../src/wire/packet.ts";
 
 const settings = defaultSettings();
