@@ -1,7 +1,8 @@
 /**
  * What dashboards read. Every metric is declared once, by name, in `METRICS`; adapters register the table and refuse
  * any other name at compile time. Label values come from closed sets or are bounded by the caller; tenants are bounded by
- * the adapter: those beyond the first hundred are `other`.
+ * the adapter: those beyond the first hundred are `other`. So are all labels of what comes when a metric has a thousand
+ * series. Counting never throws.
  */
 export interface Metrics {
   /** Adds to a counter. */

@@ -6,8 +6,8 @@
  * 2. Figures are of this process since its start.
  */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type HistogramMetric, type Labels, METRICS, type MetricSpec, type Metrics } from "../ports/metrics.ts";
+import { CONTENT_TYPE, Counter, type Family, Gauge, Histogram, OTHER, pageOf } from "./metric-family.ts";
 
 export interface PromMetrics extends Metrics {
   readonly contentType: string;
@@ -29,50 +29,53 @@ export interface Figures {
 type MetricName = keyof typeof METRICS;
 
 export function promMetrics(): PromMetrics {
-  const registry = new Registry();
   const counters = new Map<MetricName, Counter>();
   const gauges = new Map<MetricName, Gauge>();
   const histograms = new Map<MetricName, Histogram>();
-  const totals = new Map<MetricName, number>();
+  const families: Family[] = [];
   const percentiles = new Map<MetricName, RecordableHistogram>();
   const tenants = new Tenants();
+  const bound = (label: string, value: string) => (label === "tenant" ? tenants.label(value) : value);
   for (const [name, spec] of Object.entries(METRICS) as [MetricName, MetricSpec][]) {
-    const common = { name, help: spec.help, labelNames: [...spec.labels], registers: [registry] };
-    if (spec.type === "counter") counters.set(name, new Counter(common));
-    else if (spec.type === "gauge") gauges.set(name, new Gauge(common));
-    else {
-      histograms.set(name, new Histogram({ ...common, buckets: bucketsFor(name) }));
-      percentiles.set(name, createHistogram({ lowest: 1, highest: MICROS_MAX, figures: 3 }));
-    }
+    families.push(
+      spec.type === "counter"
+        ? put(counters, name, new Counter(name, spec, bound))
+        : spec.type === "gauge"
+          ? put(gauges, name, new Gauge(name, spec, bound))
+          : put(histograms, name, new Histogram(name, spec, bound, bucketsFor(name))),
+    );
+  }
+  for (const name of WITH_PERCENTILES) {
+    percentiles.set(name, createHistogram({ lowest: 1, highest: MICROS_MAX, figures: 3 }));
   }
   return {
-    contentType: registry.contentType,
-    text: () => registry.metrics(),
-    figures: () => figuresOf(totals, percentiles),
-    add(name, labels = {}, amount = 1) {
-      counters.get(name)?.inc(labelsOf(name, labels, tenants), amount);
-      totals.set(name, (totals.get(name) ?? 0) + amount);
+    contentType: CONTENT_TYPE,
+    text: async () => pageOf(families),
+    figures: () => figuresOf(counters, percentiles),
+    add(name, labels = NO_LABELS, amount = 1) {
+      counters.get(name)?.add(labels, amount);
     },
-    set(name, value, labels = {}) {
-      gauges.get(name)?.set(labelsOf(name, labels, tenants), value);
+    set(name, value, labels = NO_LABELS) {
+      gauges.get(name)?.set(labels, value);
     },
-    observe(name, value, labels = {}) {
-      histograms.get(name)?.observe(labelsOf(name, labels, tenants), value);
-      percentiles.get(name)?.record(Math.min(MICROS_MAX, Math.max(1, Math.round(value * 1_000_000))));
+    observe(name, value, labels = NO_LABELS) {
+      histograms.get(name)?.observe(labels, value);
+      // No number is no time: the histograms of percentiles would throw.
+      if (Number.isFinite(value)) percentiles.get(name)?.record(microsOf(value));
     },
   };
 }
 
 function figuresOf(
-  totals: ReadonlyMap<MetricName, number>,
+  counters: ReadonlyMap<MetricName, Counter>,
   percentiles: ReadonlyMap<MetricName, RecordableHistogram>,
 ): Figures {
-  const ms = (name: HistogramMetric, percentile: number) => {
+  const ms = (name: (typeof WITH_PERCENTILES)[number], percentile: number) => {
     const histogram = percentiles.get(name);
     return histogram === undefined || histogram.count === 0 ? null : histogram.percentile(percentile) / 1_000;
   };
   return {
-    lock_busy_retry_count: totals.get("cordum_lock_busy_retries_total") ?? 0,
+    lock_busy_retry_count: counters.get("cordum_lock_busy_retries_total")?.total() ?? 0,
     lock_busy_retry_delay_ms: {
       p50: ms("cordum_lock_busy_retry_delay_seconds", 50),
       p95: ms("cordum_lock_busy_retry_delay_seconds", 95),
@@ -80,7 +83,7 @@ function figuresOf(
     run_lock_wait_ms_p95: ms("cordum_run_lock_wait_seconds", 95),
     run_lock_wait_ms_p99: ms("cordum_run_lock_wait_seconds", 99),
     job_result_latency_ms_p95: ms("cordum_job_result_latency_seconds", 95),
-    input_fail_open_total: totals.get("cordum_scheduler_input_fail_open_total") ?? 0,
+    input_fail_open_total: counters.get("cordum_scheduler_input_fail_open_total")?.total() ?? 0,
   };
 }
 
@@ -90,19 +93,20 @@ class Tenants {
 
   label(tenant: string): string {
     if (this.#known.has(tenant)) return tenant;
-    if (this.#known.size >= TENANTS_MAX) return "other";
+    if (this.#known.size >= TENANTS_MAX) return OTHER;
     this.#known.add(tenant);
     return tenant;
   }
 }
 
-function labelsOf(name: MetricName, labels: Labels, tenants: Tenants): Record<string, string> {
-  const all: Record<string, string> = {};
-  for (const label of METRICS[name].labels) {
-    const value = labels[label] ?? "";
-    all[label] = label === "tenant" ? tenants.label(value) : value;
-  }
-  return all;
+function put<F extends Family>(families: Map<MetricName, F>, name: MetricName, family: F): F {
+  families.set(name, family);
+  return family;
+}
+
+/** In the whole numbers that the histograms of percentiles take. */
+function microsOf(seconds: number): number {
+  return Math.min(MICROS_MAX, Math.max(1, Math.round(seconds * 1_000_000)));
 }
 
 function bucketsFor(name: string): number[] {
@@ -110,6 +114,14 @@ function bucketsFor(name: string): number[] {
   return [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 }
 
+/** Those that figures are computed from. */
+const WITH_PERCENTILES = [
+  "cordum_lock_busy_retry_delay_seconds",
+  "cordum_run_lock_wait_seconds",
+  "cordum_job_result_latency_seconds",
+] as const satisfies readonly HistogramMetric[];
+
+const NO_LABELS: Labels = {};
 const TENANTS_MAX = 100;
-/** An hour, in the whole numbers that the histograms of percentiles take. */
+/** An hour. */
 const MICROS_MAX = 3_600_000_000;
