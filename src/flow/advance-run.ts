@@ -1,3 +1,4 @@
+import { copyRun } from "../model/copy-run.ts";
 import { JOBS } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
@@ -78,7 +79,8 @@ async function oneRound(
   const events = waiting.map(({ news }) => eventOf(news));
   const ids = new Set(ended.map((news) => news.found.id));
   const { fence, waitedMs, attempts } = lease;
-  const held: Run = { ...before, lock: { holder: flow.world.name, fence, waitedMs, attempts } };
+  const held = copyRun(before);
+  held.lock = { holder: flow.world.name, fence, waitedMs, attempts };
   const decided = await decideRun(flow, plan, held, events.length > 0 ? events : [{ kind: "time" }], ids, tries);
   const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
   const committed = await commitRun(flow, {

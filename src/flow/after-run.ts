@@ -3,7 +3,7 @@ import { isFinal, type Job } from "../model/job.ts";
 import { isRunFinal } from "../model/run.ts";
 import type { Versioned } from "../ports/store.ts";
 import { EVENTS } from "../wire/subjects.ts";
-import type { Told } from "../workflow/draft.ts";
+import type { Told } from "../workflow/todo.ts";
 import { tellWorkers } from "./cancel.ts";
 import type { RunChange } from "./commit-run.ts";
 import type { Decided } from "./decide-run.ts";

@@ -24,10 +24,10 @@ export interface LockWish extends Omit<LockRequest, "owner"> {
 
 export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { locks, metrics, name } = flow.world;
-  const { path, poll, ...request } = wish;
+  const { key, org, ttlMs, waitMs, path, poll } = wish;
   const acquired = poll
-    ? await pollLock(flow, { ...request, maxWaitMs: request.waitMs, policy: poll, path })
-    : asPolled(await locks.acquire({ ...request, owner: name }));
+    ? await pollLock(flow, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
+    : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
     const { policy } = flow.settings.current.retry.lock_busy;
     const attempt = flow.desk.noteBusy(wish.key, flow.world.clock.now());

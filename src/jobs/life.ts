@@ -19,7 +19,7 @@ export function newJob(
   ids: { jobId: string; traceId: string },
   input: Payload,
   given: Given,
-): Job {
+): Writable<Job> {
   const { nowMs, settings } = given;
   const job: Writable<Job> = {
     id: ids.jobId,

@@ -2,13 +2,14 @@ import type { Job, Payload } from "../model/job.ts";
 import { isRunFinal, isStepFailure, isStepSettled, type Run, type TimelineLine } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import { beginStep, fail, outputFault, outputKey } from "./begin-step.ts";
-import { type Blob, Draft, fault, type Limits, type Start, type Stop, type Told, tooLarge } from "./draft.ts";
+import { Draft, fault, type Limits, tooLarge } from "./draft.ts";
 import { concludeRun, endRun } from "./end-run.ts";
 import { beginFan, endChild, spawn, stopChildren } from "./fan.ts";
 import { stepStateOf } from "./outcomes.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { readinessOf } from "./ready.ts";
-import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
+import { cancelStep, settleStep } from "./settle-step.ts";
+import type { Blob, Start, Stop, Told } from "./todo.ts";
 import type { Values } from "./values.ts";
 
 /**
@@ -60,7 +61,8 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
   const begun = new Set(draft.starts.map(({ stepId }) => stepId));
   const stops = [...draft.stops.filter(({ stepId }) => !begun.has(stepId)), ...childrenToStop(draft)];
-  return { ...draft.finish(), starts, stops, told, blobs, hasMore: draft.hasMore };
+  const { run: next, page } = draft.finish();
+  return { run: next, page, starts, stops, told, blobs, hasMore: draft.hasMore };
 }
 
 /** Children that nobody waits for any more: as many as one commit holds, and again with the next one. */
@@ -123,17 +125,16 @@ function takeEnd(draft: Draft, job: Job): void {
   }
   if (job.state === "SUCCEEDED") {
     const output = draft.keepPayload(job.output, `res:${job.id}`);
-    settleStep(draft, step, "SUCCEEDED", { output, ...whoOf(job) });
+    settleStep(draft, step, "SUCCEEDED", { output, who: whoOf(job) });
     return;
   }
   const state = stepStateOf[job.state as keyof typeof stepStateOf];
   const error = job.error ?? fault("StepFailed", `its job ended as ${job.state}`);
-  settleStep(draft, step, state, { error, ...whoOf(job) });
+  settleStep(draft, step, state, { error, who: whoOf(job) });
 }
 
-function whoOf({ approval, workerId }: Job): { readonly who?: string } {
-  const who = approval?.decidedBy ?? workerId;
-  return who === null ? {} : { who };
+function whoOf({ approval, workerId }: Job): string | undefined {
+  return approval?.decidedBy ?? workerId ?? undefined;
 }
 
 function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
@@ -168,7 +169,7 @@ function consider(draft: Draft, step: PlanStep): void {
   if (readiness.kind === "waits") return;
   const cause = causeIn(draft, step);
   if (readiness.kind === "skip") {
-    settleStep(draft, step, "SKIPPED", { why: readiness.why, ...causeOf(cause) });
+    settleStep(draft, step, "SKIPPED", { why: readiness.why, cause });
     return;
   }
   if (step.condition) {
@@ -178,7 +179,7 @@ function consider(draft: Draft, step: PlanStep): void {
       return;
     }
     if (answer.value === false) {
-      settleStep(draft, step, "SKIPPED", { why: "its condition is false", ...causeOf(cause) });
+      settleStep(draft, step, "SKIPPED", { why: "its condition is false", cause });
       return;
     }
     if (answer.value !== true) {

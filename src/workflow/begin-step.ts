@@ -1,9 +1,10 @@
 import { stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { type Draft, fault, type Start, tooLarge } from "./draft.ts";
+import { type Draft, fault, tooLarge } from "./draft.ts";
 import type { Act, Evaluated, PlanStep, Template } from "./plan.ts";
-import { causeOf, settleStep } from "./settle-step.ts";
+import { settleStep } from "./settle-step.ts";
 import { timeOf } from "./time-text.ts";
+import type { Start } from "./todo.ts";
 
 /**
  * A step begins. What needs no time is done at once; the rest becomes a job (see `model/job.ts`, `StepRef`). Whatever is
@@ -17,7 +18,7 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
   }
   const done = doneAtOnce(draft, step, input.value, null);
   if (done) {
-    const line = draft.note("step_started", { stepId: step.id, ...causeOf(cause) });
+    const line = draft.note("step_started", { stepId: step.id, cause });
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
     if (done.kind === "bad") {
       fail(draft, step, "ExpressionFailed", done.problem, line);
@@ -31,12 +32,12 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
     }
     if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
     const output = draft.keep(value, outputKey(draft, step));
-    if (output) settleStep(draft, step, "SUCCEEDED", { output, ...(arm === undefined ? {} : { arm }) });
+    if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
     else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
     return;
   }
   if (step.act.type === "parallel") {
-    const line = draft.note("step_started", { stepId: step.id, ...causeOf(cause) });
+    const line = draft.note("step_started", { stepId: step.id, cause });
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
     return;
   }
@@ -46,13 +47,13 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
     return;
   }
   const jobId = stepJobId(draft.run.id, step.id, null);
-  const line = draft.note("step_started", { stepId: step.id, jobId, ...causeOf(cause) });
+  const line = draft.note("step_started", { stepId: step.id, jobId, cause });
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   draft.starts.push(start);
 }
 
 export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
-  settleStep(draft, step, "FAILED", { error: fault(name, problem), ...causeOf(cause) });
+  settleStep(draft, step, "FAILED", { error: fault(name, problem), cause });
 }
 
 /** What is wrong with an output, by the step's own schema. */
@@ -101,7 +102,7 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       const text = asText(message.value);
       draft.told.push({ stepId: step.id, level: act.level, message: text.slice(0, TOLD_LENGTH_MAX) });
       if (!child || child.index < CHILDREN_TOLD) {
-        draft.note("notified", { stepId: step.id, why: text, ...(child ? { index: child.index } : {}) });
+        draft.note("notified", { stepId: step.id, why: text, index: child?.index });
       }
       return { kind: "done", value: { message: text } };
     }
@@ -138,10 +139,13 @@ export function startOf(
 ): Start | { readonly problem: string } {
   const { act, meta, retry, timeoutMs } = step;
   const index = child?.index ?? null;
-  const common = { stepId: step.id, index, input, meta, retry, timeoutMs } as const;
+  const stepId = step.id;
+  // Written out where it is made most often.
+  if (act.type === "worker") {
+    return { stepId, index, kind: "worker", topic: act.topic, input, meta, retry, timeoutMs };
+  }
+  const common = { stepId, index, input, meta, retry, timeoutMs } as const;
   switch (act.type) {
-    case "worker":
-      return { ...common, kind: "worker", topic: act.topic };
     case "approval": {
       const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` asks for approval`);
       if (reason.kind === "bad") return { problem: `\`reason\`: ${reason.problem}` };

@@ -1,17 +1,20 @@
+import { copyRun } from "../model/copy-run.ts";
 import type { Payload } from "../model/job.ts";
 import {
   fencedKey,
   isRunFinal,
   LINES_MAX,
   type Run,
+  type RunEnd,
   type StepRun,
   type StepState,
   type TimelineEvent,
   type TimelineLine,
 } from "../model/run.ts";
-import type { StepRef, StepRetry } from "../model/step-ref.ts";
+import type { Writable } from "../model/writable.ts";
 import type { WireError } from "../retry/contract.ts";
-import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "./plan.ts";
+import type { Plan, PlanStep, Refs, Scope, StepView } from "./plan.ts";
+import type { Blob, Start, Stop, Told } from "./todo.ts";
 import { putValue, TooMuch, type Values } from "./values.ts";
 
 /**
@@ -23,7 +26,8 @@ export class Draft {
   readonly nowMs: number;
   readonly limits: Limits;
   readonly #values: Values;
-  #run: Run;
+  /** Its own copy. */
+  #run: Writable<Run>;
   readonly #steps: Record<string, StepRun>;
   readonly #lines: TimelineLine[];
   // Counted here, and put on the run once: a run has many fields to be copied.
@@ -44,7 +48,7 @@ export class Draft {
     this.limits = limits;
     this.#values = values;
     values.begin();
-    this.#run = run;
+    this.#run = copyRun(run);
     this.#steps = { ...run.steps };
     this.#lines = [...run.lines];
     this.#lineCount = run.lineCount;
@@ -56,11 +60,18 @@ export class Draft {
   }
 
   set(facts: Partial<Run>): void {
-    this.#run = { ...this.#run, ...facts };
+    Object.assign(this.#run, facts);
   }
 
-  replace(run: Run): void {
-    this.#run = run;
+  /** It is over. */
+  end(state: RunEnd, error: WireError | null): void {
+    if (this.#run.endsAs !== undefined) {
+      const { endsAs: _, ...rest } = this.#run;
+      this.#run = rest;
+    }
+    this.#run.state = state;
+    this.#run.error = error;
+    if (this.#run.parent) this.#run.isParentTold = false;
   }
 
   step(id: string): StepRun | undefined {
@@ -76,11 +87,16 @@ export class Draft {
   }
 
   /** Adds a line to the timeline; answers its number. */
-  note(event: TimelineEvent, facts: Omit<TimelineLine, "seq" | "atMs" | "event"> = {}): number {
+  note(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: Facts = {}): number {
     const seq = this.#lineCount;
-    const line = { seq, atMs: this.nowMs, event, ...facts };
-    const isLong = facts.why !== undefined && facts.why.length > WHY_LENGTH_MAX;
-    this.#lines.push(isLong ? { ...line, why: line.why?.slice(0, WHY_LENGTH_MAX) ?? "" } : line);
+    const line: Writable<TimelineLine> = { seq, atMs: this.nowMs, event };
+    if (stepId !== undefined) line.stepId = stepId;
+    if (index !== undefined) line.index = index;
+    if (jobId !== undefined) line.jobId = jobId;
+    if (who !== undefined) line.who = who;
+    if (why !== undefined) line.why = why.length > WHY_LENGTH_MAX ? why.slice(0, WHY_LENGTH_MAX) : why;
+    if (cause !== undefined) line.cause = cause;
+    this.#lines.push(line);
     this.#lineCount += 1;
     return seq;
   }
@@ -138,13 +154,15 @@ export class Draft {
     const given = refs.input ? this.#values.of(input, "") : undefined;
     const steps: Record<string, StepView> = {};
     for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
-    return {
-      run: { id, workflow_id: workflowId, tenant: org },
-      ...(refs.input ? { input: given } : {}),
-      ...(refs.steps.size > 0 ? { steps } : {}),
-      ...(refs.context ? { context: this.#context(step) } : {}),
-      ...(child ?? {}),
-    };
+    const scope: Writable<Scope> = { run: { id, workflow_id: workflowId, tenant: org } };
+    if (refs.input) scope.input = given;
+    if (refs.steps.size > 0) scope.steps = steps;
+    if (refs.context) scope.context = this.#context(step);
+    if (child) {
+      scope.item = child.item;
+      scope.index = child.index;
+    }
+    return scope;
   }
 
   #viewOf(stepId: string): StepView {
@@ -179,15 +197,13 @@ export class Draft {
     const isTooLong = this.#lines.length > LINES_MAX;
     const page = isTooLong ? this.#lines.slice(0, this.#lines.length - LINES_MAX / 2) : null;
     const lines = page ? this.#lines.slice(page.length) : this.#lines;
-    const run: Run = {
-      ...this.#run,
-      steps: inOrder(this.plan, this.#steps),
-      lines,
-      lineCount: this.#lineCount,
-      inlineBytes: this.#inlineBytes,
-      updatedMs: this.nowMs,
-      dueMs: this.#dueMs(),
-    };
+    const run = this.#run;
+    run.steps = inOrder(this.plan, this.#steps);
+    run.lines = lines;
+    run.lineCount = this.#lineCount;
+    run.inlineBytes = this.#inlineBytes;
+    run.updatedMs = this.nowMs;
+    run.dueMs = this.#dueMs();
     return { run, page };
   }
 
@@ -202,6 +218,11 @@ export class Draft {
   }
 }
 
+/** What a line of the timeline says beside what happened and when. */
+export type Facts = {
+  readonly [K in Exclude<keyof TimelineLine, "seq" | "atMs" | "event">]?: TimelineLine[K] | undefined;
+};
+
 export interface Limits {
   readonly inlineBytesMax: number;
   readonly blobBytesMax: number;
@@ -209,45 +230,6 @@ export interface Limits {
   readonly startsMax: number;
   /** How long a run that has ended is kept. */
   readonly keptMs: number;
-}
-
-/** A job to be made. */
-export interface Start {
-  readonly stepId: string;
-  readonly index: number | null;
-  readonly kind: StepRef["kind"];
-  /** Where it is sent; what stands in for that where it is sent nowhere. */
-  readonly topic: string;
-  readonly input: unknown;
-  readonly meta: StepMeta;
-  readonly retry: StepRetry | null;
-  readonly timeoutMs: number | null;
-  /** `delay`. */
-  readonly untilMs?: number;
-  /** `approval`. */
-  readonly reason?: string;
-  readonly bySubmitter?: boolean;
-  /** `subworkflow`. */
-  readonly workflowId?: string;
-  readonly version?: number;
-}
-
-/** A job, or all open children of a step, that nobody waits for any more. */
-export type Stop =
-  | { readonly kind: "job"; readonly stepId: string; readonly jobId: string; readonly why: string }
-  | { readonly kind: "children"; readonly stepId: string; readonly why: string };
-
-/** What a `notify` step says. */
-export interface Told {
-  readonly stepId: string;
-  readonly level: "INFO" | "WARN" | "ERROR";
-  readonly message: string;
-}
-
-/** To be put into the blob store before the commit. */
-export interface Blob {
-  readonly ptr: string;
-  readonly text: string;
 }
 
 export const tooLarge = (what: string): WireError =>

@@ -3,7 +3,7 @@ import type { WireError } from "../retry/contract.ts";
 import { type Draft, fault, tooLarge } from "./draft.ts";
 import { runEventOf } from "./outcomes.ts";
 import type { Plan, PlanStep } from "./plan.ts";
-import { cancelStep, causeOf } from "./settle-step.ts";
+import { cancelStep } from "./settle-step.ts";
 
 /**
  * The end of a run.
@@ -15,11 +15,7 @@ import { cancelStep, causeOf } from "./settle-step.ts";
 export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cause?: number, who?: string): void {
   const { run } = draft;
   if (isRunFinal(run.state) || run.state === "ENDING") return;
-  const from = draft.note("run_ending", {
-    ...(who === undefined ? {} : { who }),
-    ...(error === null ? {} : { why: error.message }),
-    ...causeOf(cause),
-  });
+  const from = draft.note("run_ending", { who, why: error?.message, cause });
   draft.set({ state: "ENDING", endsAs: { state, error } });
   for (const id of draft.plan.order) {
     const step = draft.plan.steps.get(id);
@@ -50,9 +46,8 @@ export function concludeRun(draft: Draft): void {
 }
 
 function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
-  draft.note(runEventOf[state], error === null ? {} : { why: error.message });
-  const { endsAs: _, ...rest } = draft.run;
-  draft.replace({ ...rest, state, error, ...(rest.parent ? { isParentTold: false } : {}) });
+  draft.note(runEventOf[state], { why: error?.message });
+  draft.end(state, error);
 }
 
 /** As the definition says; else what the last steps have put out. Children of a `for_each` keep theirs to themselves. */

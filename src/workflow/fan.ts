@@ -4,7 +4,7 @@ import type { WireError } from "../retry/contract.ts";
 import { doneAtOnce, fail, inputOf, outputFault, outputKey, startOf } from "./begin-step.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
-import { cancelStep, causeOf, settleStep } from "./settle-step.ts";
+import { cancelStep, settleStep } from "./settle-step.ts";
 
 /**
  * `for_each`.
@@ -32,10 +32,10 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
   }
   const payload = draft.keep(list, `ctx:${stepJobId(draft.run.id, step.id, null)}`);
   if (!payload) {
-    settleStep(draft, step, "FAILED", { error: tooLarge("the list of `for_each`"), ...causeOf(cause) });
+    settleStep(draft, step, "FAILED", { error: tooLarge("the list of `for_each`"), cause });
     return;
   }
-  const line = draft.note("step_started", { stepId: step.id, why: `${list.length} items`, ...causeOf(cause) });
+  const line = draft.note("step_started", { stepId: step.id, why: `${list.length} items`, cause });
   if (step.act.type === "transform" || step.act.type === "notify") {
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
     doAll(draft, step, list);
@@ -155,7 +155,7 @@ function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: 
       index,
       jobId: stepJobId(draft.run.id, step.id, index),
       why: error.message,
-      ...causeOf(draft.step(step.id)?.line),
+      cause: draft.step(step.id)?.line,
     });
   }
   const failed = { ...ended, failed: ended.failed + 1, error: ended.error ?? error };

@@ -1,5 +1,6 @@
 import type { Payload } from "../model/job.ts";
 import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../model/run.ts";
+import type { Writable } from "../model/writable.ts";
 import type { JobPriority } from "../wire/packet.ts";
 import { bytesOf } from "./draft.ts";
 import type { Plan } from "./plan.ts";
@@ -28,7 +29,8 @@ export function openRun(
   const { nowMs } = moment;
   const { submittedBy, actorId, traceparent, parent, priority } = order;
   const deadlineMs = nowMs + (plan.timeoutMs ?? moment.deadlineMs);
-  return {
+  const begun = { seq: 0, atMs: nowMs, event: "run_started" } as const;
+  const run: Writable<Run> = {
     id: order.runId,
     org: order.org,
     workflowId: plan.id,
@@ -43,17 +45,18 @@ export function openRun(
     output: null,
     error: null,
     steps: {},
-    lines: [{ seq: 0, atMs: nowMs, event: "run_started", ...(submittedBy === null ? {} : { who: submittedBy }) }],
+    lines: [submittedBy === null ? begun : { ...begun, who: submittedBy }],
     lineCount: 1,
     inlineBytes: inlineBytesOf(input),
     labels: order.labels,
     lock: null,
-    ...(submittedBy === null ? {} : { submittedBy }),
-    ...(actorId === null ? {} : { actorId }),
-    ...(traceparent === null ? {} : { traceparent }),
-    ...(priority === null ? {} : { priority }),
-    ...(parent ? { parent } : {}),
   };
+  if (submittedBy !== null) run.submittedBy = submittedBy;
+  if (actorId !== null) run.actorId = actorId;
+  if (traceparent !== null) run.traceparent = traceparent;
+  if (priority !== null) run.priority = priority;
+  if (parent) run.parent = parent;
+  return run;
 }
 
 /** What a payload adds to the record that it stands on. */

@@ -1,4 +1,5 @@
 import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../model/run.ts";
+import type { Writable } from "../model/writable.ts";
 import type { WireError } from "../retry/contract.ts";
 import { type Draft, fault } from "./draft.ts";
 import { endRun } from "./end-run.ts";
@@ -10,28 +11,36 @@ export function settleStep(
   draft: Draft,
   step: PlanStep,
   state: Exclude<StepState, "PENDING" | "RUNNING">,
-  facts: Pick<StepRun, "output" | "error" | "why" | "arm"> & { readonly who?: string; readonly cause?: number } = {},
+  { output, error, why, arm, who, cause }: Settled = {},
 ): void {
   const before = draft.step(step.id);
-  const { who, cause, ...rest } = facts;
-  const why = rest.why ?? rest.error?.message;
   const line = draft.note(stepEventOf[state], {
     stepId: step.id,
-    ...(before?.jobId === undefined ? {} : { jobId: before.jobId }),
-    ...(who === undefined ? {} : { who }),
-    ...(why === undefined ? {} : { why }),
-    ...causeOf(cause ?? before?.line),
+    jobId: before?.jobId,
+    who,
+    why: why ?? error?.message,
+    cause: cause ?? before?.line,
   });
-  const { fan, ...kept } = before ?? { state };
-  draft.setStep(step.id, {
-    ...kept,
-    ...(fan ? { fan: withoutEnd(fan) } : {}),
-    ...rest,
-    state,
-    endedMs: draft.nowMs,
-    line,
-  });
-  if (isStepFailure(state)) failed(draft, step, rest.error ?? fault("StepFailed", `step \`${step.id}\` failed`));
+  const next: Writable<StepRun> = before ? { ...before, state } : { state };
+  next.endedMs = draft.nowMs;
+  next.line = line;
+  if (before?.fan) next.fan = withoutEnd(before.fan);
+  if (output !== undefined) next.output = output;
+  if (error !== undefined) next.error = error;
+  if (why !== undefined) next.why = why;
+  if (arm !== undefined) next.arm = arm;
+  draft.setStep(step.id, next);
+  if (isStepFailure(state)) failed(draft, step, error ?? fault("StepFailed", `step \`${step.id}\` failed`));
+}
+
+/** What is known of the end of a step. */
+interface Settled {
+  readonly output?: StepRun["output"] | undefined;
+  readonly error?: WireError | undefined;
+  readonly why?: string | undefined;
+  readonly arm?: string | undefined;
+  readonly who?: string | undefined;
+  readonly cause?: number | undefined;
 }
 
 /** A failure ends the run, unless somebody said what else should follow from it. */
@@ -50,11 +59,8 @@ export function cancelStep(draft: Draft, step: PlanStep, why: string, cause?: nu
     return;
   }
   if (before?.jobId !== undefined) draft.stops.push({ kind: "job", stepId: step.id, jobId: before.jobId, why });
-  settleStep(draft, step, "CANCELLED", { why, ...causeOf(cause) });
+  settleStep(draft, step, "CANCELLED", { why, cause });
 }
-
-export const causeOf = (cause: number | undefined): { readonly cause?: number } =>
-  cause === undefined ? {} : { cause };
 
 function withoutEnd<T extends { readonly endsAs?: unknown }>(fan: T): Omit<T, "endsAs"> {
   const { endsAs: _, ...rest } = fan;

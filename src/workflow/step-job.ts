@@ -4,7 +4,8 @@ import type { Given } from "../jobs/moves.ts";
 import type { Job, Payload } from "../model/job.ts";
 import { type Run, stepJobId } from "../model/run.ts";
 import type { StepRef } from "../model/step-ref.ts";
-import type { Start } from "./draft.ts";
+import type { Writable } from "../model/writable.ts";
+import type { Start } from "./todo.ts";
 
 /**
  * The job for a step. It is of the run's tenant, submitter and trace; its labels say where it belongs, for policies and
@@ -12,7 +13,7 @@ import type { Start } from "./draft.ts";
  */
 export function stepJob(run: Run, start: Start, input: Payload, given: Given): Job {
   const { meta, timeoutMs } = start;
-  const fresh = newJob(
+  const job = newJob(
     {
       org: run.org,
       topic: start.topic,
@@ -43,11 +44,8 @@ export function stepJob(run: Run, start: Start, input: Payload, given: Given): J
     input,
     given,
   );
-  const job: Job = {
-    ...fresh,
-    step: refOf(run, start),
-    ...(timeoutMs === null ? {} : deadline(fresh, timeoutMs, given)),
-  };
+  job.step = refOf(run, start);
+  if (timeoutMs !== null) Object.assign(job, deadline(job, timeoutMs, given));
   return waitingFor(job, start, given);
 }
 
@@ -113,16 +111,13 @@ function untilThen(job: Job, untilMs: number, timeoutMs: number | null): Job {
 function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, version }: Start): StepRef {
   // A whole workflow is not done again unless somebody asked for that.
   const often = retry ?? (kind === "subworkflow" ? NEVER_AGAIN : null);
-  return {
-    runId: run.id,
-    stepId,
-    kind,
-    ...(index === null ? {} : { index }),
-    ...(often === null ? {} : { retry: often }),
-    ...(untilMs === undefined ? {} : { untilMs }),
-    ...(workflowId === undefined ? {} : { workflowId }),
-    ...(version === undefined ? {} : { version }),
-  };
+  const ref: Writable<StepRef> = { runId: run.id, stepId, kind };
+  if (index !== null) ref.index = index;
+  if (often !== null) ref.retry = often;
+  if (untilMs !== undefined) ref.untilMs = untilMs;
+  if (workflowId !== undefined) ref.workflowId = workflowId;
+  if (version !== undefined) ref.version = version;
+  return ref;
 }
 
 function deadline(job: Job, timeoutMs: number, { nowMs }: Given): Pick<Job, "deadlineMs" | "dueMs"> {

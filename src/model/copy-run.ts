@@ -1,0 +1,37 @@
+import type { Run } from "./run.ts";
+import type { Writable } from "./writable.ts";
+
+/** The caller's to change. Field by field, so that all runs have one shape (see `move-job.ts`). */
+export function copyRun(run: Run): Writable<Run> {
+  const copy: Writable<Run> = {
+    id: run.id,
+    org: run.org,
+    workflowId: run.workflowId,
+    version: run.version,
+    state: run.state,
+    createdMs: run.createdMs,
+    updatedMs: run.updatedMs,
+    deadlineMs: run.deadlineMs,
+    dueMs: run.dueMs,
+    traceId: run.traceId,
+    input: run.input,
+    output: run.output,
+    error: run.error,
+    steps: run.steps,
+    lines: run.lines,
+    lineCount: run.lineCount,
+    inlineBytes: run.inlineBytes,
+    labels: run.labels,
+    lock: run.lock,
+  };
+  if (run.submittedBy !== undefined) copy.submittedBy = run.submittedBy;
+  if (run.actorId !== undefined) copy.actorId = run.actorId;
+  if (run.traceparent !== undefined) copy.traceparent = run.traceparent;
+  if (run.priority !== undefined) copy.priority = run.priority;
+  if (run.endsAs !== undefined) copy.endsAs = run.endsAs;
+  if (run.parent !== undefined) copy.parent = run.parent;
+  if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
+  if (run.reservation !== undefined) copy.reservation = run.reservation;
+  if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  return copy;
+}
