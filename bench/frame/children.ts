@@ -2,7 +2,8 @@
 //
 // 1. They run a bundle of the sources, made as the shipped program is made: a loader that compiles on the fly (as the
 //    one that runs this file) keeps function names by a call at every closure, which is not what users run.
-// 2. A child ends when its parent is gone.
+// 2. All of them, ours and others', have as much room for young objects as `npm start` gives (`docs/operations.md`).
+// 3. A child ends when its parent is gone.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -14,12 +15,12 @@ import type { FromChild, Task, ToChild } from "../child/task.ts";
 export class Children {
   readonly #dir: string;
   readonly #entry: string;
-  readonly #execArgv: readonly string[];
+  readonly #profiling: readonly string[];
 
-  private constructor(dir: string, entry: string, execArgv: readonly string[]) {
+  private constructor(dir: string, entry: string, profiling: readonly string[]) {
     this.#dir = dir;
     this.#entry = entry;
-    this.#execArgv = execArgv;
+    this.#profiling = profiling;
   }
 
   static async open(profileDir: string | null): Promise<Children> {
@@ -46,7 +47,7 @@ export class Children {
 
   async close(): Promise<void> {
     // A profile points into the bundle, and is read with its source map beside it.
-    if (this.#execArgv.length > 0) return;
+    if (this.#profiling.length > 0) return;
     await rm(this.#dir, { recursive: true, force: true });
   }
 
@@ -63,7 +64,8 @@ export class Children {
   }
 
   #begin<F>(task: Task): Child<F> {
-    const child = fork(this.#entry, { execArgv: [...this.#execArgv], stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    const execArgv = [YOUNG_ROOM, ...this.#profiling];
+    const child = fork(this.#entry, { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
     const answers = listen<F>(child);
     tell(child, { kind: "task", task });
     const stop = () => {
@@ -109,4 +111,5 @@ function tell(child: ChildProcess, message: ToChild): void {
   if (child.connected) child.send(message);
 }
 
+const YOUNG_ROOM = "--max-semi-space-size=32";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
