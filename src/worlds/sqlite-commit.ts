@@ -124,10 +124,7 @@ export class Commits implements Participant {
   }
 
   tell(pieces: string[]): void {
-    for (const step of this.#steps) {
-      pieces.push(",");
-      tellStep(step, pieces);
-    }
+    for (const step of this.#steps) tellStep(step, pieces);
   }
 
   recover(told: JournalStep): void {

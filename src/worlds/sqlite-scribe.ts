@@ -196,7 +196,7 @@ export class Scribe {
     const pieces: string[] = [];
     for (const participant of this.#participants) participant.tell(pieces);
     if (pieces.length === 0) return true;
-    pieces[0] = "["; // In place of the first comma.
+    pieces[0] = `[${pieces[0]!.slice(1)}`; // In place of the first comma.
     pieces.push("]");
     return this.#journal.append(pieces);
   }

@@ -16,34 +16,50 @@ export type Done =
   | (Extract<Step, { kind: "send" | "sent" }> & { readonly before: OutboxRow | undefined });
 
 /**
- * As pieces of a text, which nobody has to put together in memory. Values are JSON already, and last: they are put in as
- * they are.
+ * As pieces of a text, each with the comma before it; nobody has to put them together in memory. Values are JSON already, and
+ * last: they are put in as they are. Rows are most of it, so their heads are written by hand.
  */
 export function tellStep(step: Step, pieces: string[]): void {
   switch (step.kind) {
     case "row": {
       const { table, id, version, json, dueMs, queue, score, left, entered } = step.row;
-      const head = JSON.stringify(["row", table, id, version, dueMs, queue, score, left, entered]);
-      pieces.push(head.slice(0, -1), ",", json ?? "null", "]");
+      // JSON has no other numbers. Scores were checked.
+      const due = Number.isFinite(dueMs) ? dueMs : null;
+      const place = `${due},${queue === null ? null : quoted(queue)},${score},${flat(left)},${flat(entered)}`;
+      pieces.push(`,["row",${quoted(table)},${quoted(id)},${version},${place},`, json ?? "null", "]");
       return;
     }
     case "fence": {
       const { table, id, fence, atMs } = step.fence;
-      pieces.push(JSON.stringify(["fence", table, id, fence, atMs]));
+      pieces.push(",", JSON.stringify(["fence", table, id, fence, atMs]));
       return;
     }
     case "send": {
       const { id, atMs, seq, subject, json } = step.message;
-      pieces.push(JSON.stringify(["send", id, atMs, seq, subject]).slice(0, -1), ",", json, "]");
+      pieces.push(",", JSON.stringify(["send", id, atMs, seq, subject]).slice(0, -1), ",", json, "]");
       return;
     }
     case "sent":
-      pieces.push(JSON.stringify(["sent", step.id]));
+      pieces.push(",", JSON.stringify(["sent", step.id]));
       return;
     default:
       step satisfies never;
   }
 }
+
+const quoted = (text: string): string => (ODD.test(text) ? JSON.stringify(text) : `"${text}"`);
+
+function flat(entries: FlatEntries): string {
+  let text = "[";
+  for (let at = 0; at < entries.length; at++) {
+    const entry = entries[at]!;
+    text += `${at === 0 ? "" : ","}${typeof entry === "string" ? quoted(entry) : entry}`;
+  }
+  return `${text}]`;
+}
+
+/** What has to be written in another way between quotes. */
+const ODD = /["\\\p{Cc}\p{Cs}]/u;
 
 /** Null when it is told by somebody else. */
 export function readStep([word, ...rest]: JournalStep): Step | null {

@@ -1,0 +1,54 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readStep, type Step, tellStep } from "../../src/worlds/sqlite-steps.ts";
+
+const anyText = fc.string({ unit: "binary" });
+const entries = fc.array(fc.oneof(anyText, fc.maxSafeNat()), { maxLength: 6 });
+const row: fc.Arbitrary<Step> = fc
+  .record({
+    table: anyText,
+    id: anyText,
+    version: fc.maxSafeNat(),
+    json: fc.option(fc.json()),
+    dueMs: fc.option(fc.double({ noNaN: true, noDefaultInfinity: true })),
+    queue: fc.option(anyText),
+    score: fc.option(fc.maxSafeNat()),
+    left: entries,
+    entered: entries,
+  })
+  .map((told) => ({ kind: "row", row: told }));
+
+/** As the journal has it. */
+function told(steps: readonly Step[]): unknown {
+  const pieces: string[] = [];
+  for (const step of steps) tellStep(step, pieces);
+  expect(pieces[0]?.startsWith(",") ?? true).toBe(true);
+  return JSON.parse(`[${pieces.join("").slice(1)}]`);
+}
+
+test("what the journal is told of rows can be read again, whatever their names", () => {
+  fc.assert(
+    fc.property(fc.array(row, { minLength: 1, maxLength: 4 }), (rows) => {
+      const read = (told(rows) as Parameters<typeof readStep>[0][]).map(readStep);
+      const plain = rows.map((step) => {
+        if (step.kind !== "row") return step;
+        const { json } = step.row;
+        const isNull = json === null || json.trim() === "null";
+        // -0 is 0 in JSON.
+        const dueMs = step.row.dueMs === null ? null : step.row.dueMs + 0;
+        return { ...step, row: { ...step.row, dueMs, json: isNull ? null : JSON.stringify(JSON.parse(json)) } };
+      });
+      expect(read).toEqual(plain);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a time that is no number does not spoil the journal", () => {
+  const row = { table: "t", id: "i", version: 1, json: "{}", queue: null, score: null, left: [], entered: [] };
+  for (const dueMs of [Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(told([{ kind: "row", row: { ...row, dueMs } }])).toEqual([
+      ["row", "t", "i", 1, null, null, null, [], [], {}],
+    ]);
+  }
+});
