@@ -38,8 +38,8 @@ export class Notices {
   readonly #world: World;
   readonly #listeners = new Set<NoticeListener>();
   readonly #runListeners = new Set<RunListener>();
-  #gathered: Notice[] = [];
-  #gatheredRuns: RunNotice[] = [];
+  #gathered: Row[] = [];
+  #gatheredRuns: Row[] = [];
   #leftOut = 0;
   #isTelling = false;
   #isGathering = false;
@@ -98,20 +98,17 @@ export class Notices {
   }
 
   #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job): void {
-    const notice: Notice = { org, jobId, topic, state, atMs };
-    this.#give(this.#listeners, notice);
-    this.#gather(this.#gathered, notice, NOTICES_MAX);
+    if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs });
+    if (this.#isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], NOTICES_MAX);
   }
 
   #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run): void {
-    const notice: RunNotice = { org, runId, workflowId, state, atMs };
-    this.#give(this.#runListeners, notice);
-    this.#gather(this.#gatheredRuns, notice, RUN_NOTICES_MAX);
+    if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
+    if (this.#isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_NOTICES_MAX);
   }
 
-  #gather<T>(gathered: T[], notice: T, max: number): void {
-    if (!this.#isTelling) return;
-    if (gathered.length < max) gathered.push(notice);
+  #gather(gathered: Row[], row: Row, max: number): void {
+    if (gathered.length < max) gathered.push(row);
     else this.#leftOut++;
     if (this.#isGathering) return;
     this.#isGathering = true;
@@ -130,8 +127,8 @@ export class Notices {
     this.#isGathering = false;
     if (leftOut > 0) metrics.add("cordum_notices_left_out_total", {}, leftOut);
     const details = {
-      jobs: JSON.stringify(jobs.map(packed)),
-      ...(runs.length === 0 ? {} : { runs: JSON.stringify(runs.map(packedRun)) }),
+      jobs: JSON.stringify(jobs),
+      ...(runs.length === 0 ? {} : { runs: JSON.stringify(runs) }),
       left_out: String(leftOut),
     };
     const alert = { kind: "alert", level: "INFO", message: "jobs changed", component: name, code: CODE } as const;
@@ -160,14 +157,8 @@ export class Notices {
   }
 }
 
-/** In a packet notices are rows: names would be most of it. */
-function packed({ org, jobId, topic, state, atMs }: Notice): readonly unknown[] {
-  return [org, jobId, topic, state, atMs];
-}
-
-function packedRun({ org, runId, workflowId, state, atMs }: RunNotice): readonly unknown[] {
-  return [org, runId, workflowId, state, atMs];
-}
+/** In a packet notices are rows, in the order in which their interface names the fields: names would be most of it. */
+type Row = readonly [org: string, id: string, topicOrWorkflow: string, state: string, atMs: number];
 
 function rowsIn(text: string, max: number): readonly unknown[] {
   try {
@@ -190,7 +181,7 @@ function unpackedRun(row: unknown): RunNotice[] {
   return [{ org, runId, workflowId, state: state as RunState, atMs }];
 }
 
-function isRight(row: unknown): row is [string, string, string, string, number] {
+function isRight(row: unknown): row is Row {
   if (!Array.isArray(row)) return false;
   return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
 }

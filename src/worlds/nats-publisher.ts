@@ -224,12 +224,14 @@ class Lane {
   }
 
   add(id: string, bytes: Uint8Array): Promise<void> {
-    let entry: Pick<Entry, "resolve" | "reject"> | undefined;
-    const promise = new Promise<void>((resolve, reject) => {
-      entry = { resolve, reject };
+    let resolve!: Entry["resolve"];
+    let reject!: Entry["reject"];
+    const promise = new Promise<void>((yes, no) => {
+      resolve = yes;
+      reject = no;
     });
     this.#unconfirmed.set(id, promise);
-    this.waiting.push({ id, bytes, promise, ...entry! });
+    this.waiting.push({ id, bytes, promise, resolve, reject });
     return promise;
   }
 

@@ -8,7 +8,8 @@ import type { Script } from "./redis-script.ts";
  *
  * 1. The script gets the arguments of one call after the other and answers with a list, an answer for each.
  * 2. A command carries at most `CALLS_MAX` calls or about `TEXT_MAX` characters, so that it never keeps the server from
- *    others for long. A call that is larger than that goes alone.
+ *    others for long. A call that is larger than that goes alone. As many calls as fit leave at once: the server begins
+ *    with them while we are still at the rest of the tick, instead of each waiting for the other in turn.
  * 3. If the command fails, each of its calls fails: whether it was carried out is not known.
  */
 export class RedisBatch {
@@ -24,8 +25,8 @@ export class RedisBatch {
 
   call(args: Encoded): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#calls.push({ args, resolve, reject });
-      this.#pipe.arm();
+      if (this.#calls.push({ args, resolve, reject }) < CALLS_MAX) this.#pipe.arm();
+      else this.#pipe.flush();
     });
   }
 
@@ -43,7 +44,7 @@ export class RedisBatch {
   }
 }
 
-export const CALLS_MAX = 128;
+export const CALLS_MAX = 64;
 const TEXT_MAX = 1024 * 1024;
 
 export interface Settle<T> {
@@ -59,7 +60,7 @@ interface Call extends Settle<unknown> {
 export function settle<T>(batch: readonly Settle<T>[], answers: Promise<readonly T[]>): void {
   answers.then(
     (replies) => {
-      for (const [at, call] of batch.entries()) call.resolve(replies[at]!);
+      for (let at = 0; at < batch.length; at += 1) batch[at]!.resolve(replies[at]!);
     },
     (error: unknown) => {
       for (const call of batch) call.reject(error);

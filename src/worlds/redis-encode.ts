@@ -43,14 +43,15 @@ export function encodeArgs(values: readonly string[]): Encoded {
 
 /** The arguments of `COMMIT` for one change. */
 export function encodeChange(change: Change): Encoded {
-  const records = change.puts.map((put) => (put.value === null ? null : JSON.stringify(put.value)));
-  const messages = change.sends.map((message) => JSON.stringify(message));
+  const { puts, sends } = change;
+  const records = puts.map((put) => (put.value === null ? null : JSON.stringify(put.value)));
+  const messages = sends.map((message) => JSON.stringify(message));
   return encoded((args) => {
-    for (const [at, put] of change.puts.entries()) addPut(args, put, records[at] ?? null);
+    for (let at = 0; at < puts.length; at += 1) addPut(args, puts[at]!, records[at]!);
     addGuards(args, change);
-    for (const put of change.puts) addMoves(args, put);
-    for (const [at, message] of change.sends.entries()) {
-      args.op("O").add(String(change.atMs)).add(message.id).add(messages[at]!);
+    for (const put of puts) addMoves(args, put);
+    for (let at = 0; at < sends.length; at += 1) {
+      args.op("O").add(String(change.atMs)).add(sends[at]!.id).add(messages[at]!);
     }
     for (const { name, delta } of change.totals ?? []) args.op("T").add(name).add(String(delta));
     for (const { group, name } of change.watch) args.op("w").add(group).add(name);
@@ -76,14 +77,25 @@ export function encodeCall(values: readonly string[]): Encoded {
 
 /** The order in which guards are checked and numbered: fences before all others. */
 export function guardsInOrder(guards: readonly Guard[]): readonly Guard[] {
-  const fences = guards.filter(({ kind }) => kind === "fence");
-  return fences.length === 0 ? guards : [...fences, ...guards.filter(({ kind }) => kind !== "fence")];
+  if (!guards.some(isFence)) return guards;
+  return [...guards.filter(isFence), ...guards.filter((guard) => !isFence(guard))];
 }
+
+const isFence = ({ kind }: Guard): boolean => kind === "fence";
 
 export const ridOf = (table: string, id: string): string => `${table}/${id}`;
 
-export const memberOf = (score: number, id: string): string =>
-  `${score.toString(16).padStart(MEMBER_SCORE_DIGITS, "0")}:${id}`;
+export function memberOf(score: number, id: string): string {
+  if (score !== lastScore) {
+    lastScore = score;
+    lastHead = `${score.toString(16).padStart(MEMBER_SCORE_DIGITS, "0")}:`;
+  }
+  return lastHead + id;
+}
+
+/** Those of one record share a score, and so do many of one tick; and a score takes long to write down. */
+let lastScore = Number.NaN;
+let lastHead = "";
 
 export const idOfMember = (member: string): string => member.slice(MEMBER_SCORE_DIGITS + 1);
 
@@ -102,10 +114,11 @@ export function decodeRecord(text: string): Decoded {
   return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: JSON.parse(text.slice(end + 1)) };
 }
 
-/** Text in the server's protocol, growing. */
+/** Text in the server's protocol, growing: in parts, because joining many texts once is cheaper than adding one by one. */
 class Args {
-  text = "";
   count = 0;
+  /** The first is for `countFirst`. */
+  readonly #parts: string[] = [""];
   readonly #isWide: boolean;
 
   constructor(isWide: boolean) {
@@ -113,14 +126,14 @@ class Args {
   }
 
   add(value: string): this {
-    this.text += headOf(this.#isWide ? Buffer.byteLength(value) : value.length) + value;
+    this.#parts.push(headOf(this.#isWide ? Buffer.byteLength(value) : value.length), value);
     this.count += 1;
     return this;
   }
 
   /** The letter of an operation. */
   op(letter: keyof typeof OPS): this {
-    this.text += OPS[letter];
+    this.#parts.push(OPS[letter]);
     this.count += 1;
     return this;
   }
@@ -129,7 +142,11 @@ class Args {
   countFirst(): void {
     this.count += 1;
     const count = String(this.count);
-    this.text = headOf(count.length) + count + this.text;
+    this.#parts[0] = headOf(count.length) + count;
+  }
+
+  text(): string {
+    return this.#parts.join("");
   }
 }
 
@@ -144,11 +161,12 @@ const OPS = Object.fromEntries([..."PFAGCZzQqOSTw"].map((letter) => [letter, hea
 function encoded(write: (args: Args) => void): Encoded {
   const narrow = new Args(false);
   write(narrow);
-  const { text, count } = narrow;
-  if (Buffer.byteLength(text) === text.length) return { text, count, bytes: text.length };
+  const text = narrow.text();
+  if (Buffer.byteLength(text) === text.length) return { text, count: narrow.count, bytes: text.length };
   const wide = new Args(true);
   write(wide);
-  return { text: wide.text, count: wide.count, bytes: Buffer.byteLength(wide.text) };
+  const wideText = wide.text();
+  return { text: wideText, count: wide.count, bytes: Buffer.byteLength(wideText) };
 }
 
 function addPut(args: Args, { table, id, expect, from, to }: Put, json: string | null): void {
@@ -163,7 +181,8 @@ function addPut(args: Args, { table, id, expect, from, to }: Put, json: string |
 
 function addGuards(args: Args, change: Change): void {
   const deltas = deltasOf(change.puts);
-  const moved = new Set<(typeof deltas)[number]>();
+  // A handful at most: a list to look through costs less than a set.
+  const moved: (typeof deltas)[number][] = [];
   for (const guard of guardsInOrder(change.guards)) {
     switch (guard.kind) {
       case "fence":
@@ -176,13 +195,13 @@ function addGuards(args: Args, change: Change): void {
         const { group, name } = guard.counter;
         const own = deltas.find(({ counter }) => counter.group === group && counter.name === name);
         // One operation checks and moves; a second guard on the same counter must not move it again.
-        args.op(own === undefined || moved.has(own) ? "G" : "C");
+        args.op(own === undefined || moved.includes(own) ? "G" : "C");
         args
           .add(group)
           .add(name)
           .add(String(own?.delta ?? 0))
           .add(String(guard.max));
-        if (own !== undefined) moved.add(own);
+        if (own !== undefined) moved.push(own);
         break;
       }
       default:
@@ -190,27 +209,21 @@ function addGuards(args: Args, change: Change): void {
     }
   }
   for (const own of deltas) {
-    if (moved.has(own)) continue;
+    if (moved.includes(own)) continue;
     args.op("C").add(own.counter.group).add(own.counter.name).add(String(own.delta)).add("");
   }
 }
 
 function addMoves(args: Args, put: Put): void {
   const { listsRemoved, listsAdded, queueRemoved, queueAdded } = movesOf(put);
-  // The lists of a record mostly share one score, and a score takes long to write down.
-  let score = -1;
-  let member = "";
-  const addList = (op: "Z" | "z", entry: Entry): void => {
-    if (entry.score !== score) {
-      score = entry.score;
-      member = memberOf(score, put.id);
-    }
-    args.op(op).add(ridOf(put.table, entry.name)).add(member);
-  };
-  for (const entry of listsRemoved) addList("z", entry);
-  for (const entry of listsAdded) addList("Z", entry);
+  for (const entry of listsRemoved) addList(args, "z", put, entry);
+  for (const entry of listsAdded) addList(args, "Z", put, entry);
   if (queueRemoved !== null) args.op("q").add(ridOf(put.table, queueRemoved.name)).add(put.id);
   if (queueAdded !== null) {
     args.op("Q").add(ridOf(put.table, queueAdded.name)).add(put.id).add(String(queueAdded.score));
   }
+}
+
+function addList(args: Args, op: "Z" | "z", { table, id }: Put, { name, score }: Entry): void {
+  args.op(op).add(ridOf(table, name)).add(memberOf(score, id));
 }

@@ -6,8 +6,8 @@ import type { Script } from "./redis-script.ts";
 /**
  * What one tick asks of Redis, in one write.
  *
- * 1. Commands of one tick leave together when the tick ends, in the order in which they were given. Sources are asked
- *    first, so that they can gather many calls into few commands.
+ * 1. Commands of one tick leave together when the tick ends, or when there are enough of them, in the order in which
+ *    they were given. Sources are asked first, so that they can gather many calls into few commands.
  * 2. A script that the server does not know (new, restarted, flushed) was not carried out: it is sent again in full.
  *    Nothing else is ever sent twice.
  * 3. While there is no connection, a command fails at once; without an answer it fails after the client's own time
@@ -35,7 +35,7 @@ export class RedisPipe {
   arm(): void {
     if (this.#isArmed) return;
     this.#isArmed = true;
-    setImmediate(() => this.#flush());
+    setImmediate(() => this.flush());
   }
 
   /** Runs a script on the keys with our prefix. The reply's strings are text. */
@@ -50,7 +50,27 @@ export class RedisPipe {
   hurry(): void {
     if (this.#isHasty) return;
     this.#isHasty = true;
-    process.nextTick(() => this.#flush());
+    process.nextTick(() => this.flush());
+  }
+
+  /** Now, with whatever else waits for the end of the tick: a source has as much as it wants to send in one go. */
+  flush(): void {
+    // What the sources give is sent below: it need not ask for the end of the tick.
+    this.#isArmed = true;
+    for (const gather of this.#sources) gather();
+    this.#isArmed = false;
+    this.#isHasty = false;
+    const commands = this.#commands;
+    this.#commands = [];
+    // There is no stream before the first connection; commands then fail by themselves.
+    const stream: Redis["stream"] | undefined = commands.length > 1 ? this.#client.stream : undefined;
+    stream?.cork();
+    for (const command of commands) {
+      // Where commands are traced this is a promise of its own; whoever asked waits for the command's.
+      const sent = this.#client.sendCommand(command) as Promise<unknown>;
+      sent.catch(() => undefined);
+    }
+    stream?.uncork();
   }
 
   async runEncoded(script: Script, args: readonly Encoded[]): Promise<unknown> {
@@ -75,23 +95,6 @@ export class RedisPipe {
     this.#commands.push(command);
     this.arm();
     return command.promise;
-  }
-
-  #flush(): void {
-    for (const gather of this.#sources) gather();
-    this.#isArmed = false;
-    this.#isHasty = false;
-    const commands = this.#commands;
-    this.#commands = [];
-    // There is no stream before the first connection; commands then fail by themselves.
-    const stream: Redis["stream"] | undefined = commands.length > 1 ? this.#client.stream : undefined;
-    stream?.cork();
-    for (const command of commands) {
-      // Where commands are traced this is a promise of its own; whoever asked waits for the command's.
-      const sent = this.#client.sendCommand(command) as Promise<unknown>;
-      sent.catch(() => undefined);
-    }
-    stream?.uncork();
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Table } from "../../src/model/table.ts";
 import type { LogFields, LogLevel } from "../../src/ports/log.ts";
@@ -49,14 +50,29 @@ describe("the connection to redis", () => {
   });
 
   it("no batch is larger than its limit in number or in size, and each call still gets its own answer", async () => {
-    const many = Array.from({ length: CALLS_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % 200}`, 0)));
+    const different = CALLS_MAX + 1;
+    const many = Array.from({ length: CALLS_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % different}`, 0)));
     const kinds = (await Promise.all(many)).map(({ kind }) => kind);
-    expect(kinds.filter((kind) => kind === "committed")).toHaveLength(200);
-    expect(kinds.slice(200).every((kind) => kind === "stale")).toBe(true);
+    expect(kinds.filter((kind) => kind === "committed")).toHaveLength(different);
+    expect(kinds.slice(different).every((kind) => kind === "stale")).toBe(true);
     await connection.client.config("RESETSTAT");
     const large = Array.from({ length: 6 }, (_, n) => store.commit(change(`l-${n}`, 0, "x".repeat(400_000))));
     expect((await Promise.all(large)).every(({ kind }) => kind === "committed")).toBe(true);
     expect(await callsOf("evalsha")).toBe(3);
+  });
+
+  it("a full batch leaves at once, one that is not full when the tick ends", async () => {
+    await store.commit(change("warm", 0));
+    const written = () => (connection.client.stream as Socket).bytesWritten;
+    const before = written();
+    const commits = Array.from({ length: CALLS_MAX - 1 }, (_, n) => store.commit(change(`d-${n}`, 0)));
+    expect(written()).toBe(before);
+    commits.push(store.commit(change("full", 0)));
+    const full = written();
+    expect(full).toBeGreaterThan(before);
+    commits.push(store.commit(change("next", 0)));
+    expect(written()).toBe(full);
+    expect((await Promise.all(commits)).every(({ kind }) => kind === "committed")).toBe(true);
   });
 
   it("a script that the server has forgotten is sent again, once", async () => {
