@@ -118,9 +118,9 @@ async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
   return job.safety === null ? leaseFor(flow, job.org) : null;
 }
 
-/** What no policy has spread need not be kept apart: a fixed delay brings its wave, as the founding one did. */
+/** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
 function isSpread(wait: Wait | null): boolean {
-  return wait !== null && !wait.setBy.startsWith("fixed:");
+  return wait !== null && !/^(fixed|capped_exponential):/.test(wait.setBy);
 }
 
 function keptVerdict(flow: Flow, job: Job): Decision | null {

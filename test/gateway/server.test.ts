@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { IllegalMove } from "../../src/model/move-job.ts";
 import { isLoopback } from "../../src/model/loopback.ts";
+import { IllegalMove } from "../../src/model/move-job.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/world.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
