@@ -84,9 +84,10 @@ function inJob(job: Json, given: readonly Given[]): readonly string[] {
   const good = step === "ask" ? "approved" : "succeeded";
   const isPlain = step === "pause" || step === "quote_slow";
   const mine = given.filter(({ jobId }) => jobId === job_id);
-  // What was on its way when it was cancelled may arrive; what has succeeded had been given before.
+  // What was on its way when it was cancelled may arrive. What has succeeded had been given before: at least once, since the
+  // result of an attempt that counted as lost may come while the next one is on its way.
   const lastMs = state === "SUCCEEDED" ? Date.parse(updated_at) + 1 : Number.POSITIVE_INFINITY;
-  const late = mine.filter((one) => one.atMs > lastMs || one.attempt > attempt);
+  const late = mine.filter((one) => (one.attempt === 1 && one.atMs > lastMs) || one.attempt > attempt);
   return [
     ...unlike(`the state of ${job_id}`, state, step === "quote_slow" ? "CANCELLED" : "SUCCEEDED"),
     ...(isPlain ? [] : unlike(`the good ends of ${job_id}`, events.filter((event) => event === good).length, 1)),
