@@ -3,10 +3,10 @@
  * start keeps the process from starting; what is wrong later is said, and what was known before stays known.
  */
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type { Log } from "../ports/log.ts";
 import type { SenderSettings } from "../settings.ts";
 import { TrustError } from "./grpc-trust.ts";
+import { readPemFile } from "./pem-file.ts";
 
 export interface OwnKey {
   readonly key: KeyObject;
@@ -15,7 +15,10 @@ export interface OwnKey {
 }
 
 export function readOwnKey(path: string): OwnKey {
-  return ownKeyIn(read(OWN, path), (why) => new TrustError(OWN, `\`${OWN}\`: \`${path}\`: ${why}`));
+  return ownKeyIn(
+    readPemFile(OWN, path).toString("latin1"),
+    (why) => new TrustError(OWN, `\`${OWN}\`: \`${path}\`: ${why}`),
+  );
 }
 
 /** From the text of a PEM file. What is wrong with it is told without anything of it. */
@@ -69,7 +72,10 @@ export function openSenderKeys(
 
 function readSenderKeys(id: string, path: string): readonly KeyObject[] {
   const setting = `cap.senders.${id}.key`;
-  return senderKeysIn(read(setting, path), (why) => new TrustError(setting, `\`${setting}\`: \`${path}\`: ${why}`));
+  return senderKeysIn(
+    readPemFile(setting, path).toString("latin1"),
+    (why) => new TrustError(setting, `\`${setting}\`: \`${path}\`: ${why}`),
+  );
 }
 
 function readAgain(id: string, path: string, log: Log): readonly KeyObject[] | null {
@@ -98,22 +104,6 @@ function publicKeysIn(text: string, problem: (why: string) => Error): readonly K
 
 const isP256 = ({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean =>
   asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1";
-
-function read(setting: string, path: string): string {
-  try {
-    return readFileSync(path, "latin1");
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const why = WHY_NOT_READ[code ?? ""] ?? `it cannot be read: ${message}`;
-    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: ${why}`);
-  }
-}
-
-const WHY_NOT_READ: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file; give the path of a PEM file",
-  EISDIR: "it is a directory; give the path of a PEM file",
-  EACCES: "this process may not read it; give its user or its group the right to",
-};
 
 const OWN = "cap.key";
 const MAKE = "openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem";

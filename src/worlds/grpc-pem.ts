@@ -3,9 +3,9 @@
  * start, with the setting, the file, and what to do.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type { SafetyTrustSettings } from "../config/build.ts";
 import { type CallerTrust, type KernelTrust, type KeyPair, TrustError } from "./grpc-trust.ts";
+import { readPemFile } from "./pem-file.ts";
 
 export function readKernelTrust({ token, ca, ...paths }: SafetyTrustSettings): KernelTrust {
   const pair = readPair(paths);
@@ -26,7 +26,7 @@ export function readCallerTrust({ token, ca, ...paths }: SafetyTrustSettings): C
 
 function readPair({ cert, key }: Pick<SafetyTrustSettings, "cert" | "key">): KeyPair | null {
   if (cert === null || key === null) return null;
-  const pair = { chain: read(CERT, cert), key: read(KEY, key) };
+  const pair = { chain: readPemFile(CERT, cert), key: readPemFile(KEY, key) };
   const [own] = certificatesIn(CERT, cert, pair.chain);
   const privateKey = keyIn(key, pair.key);
   if (own === undefined || !own.checkPrivateKey(privateKey)) {
@@ -41,26 +41,10 @@ function readPair({ cert, key }: Pick<SafetyTrustSettings, "cert" | "key">): Key
 }
 
 function readAuthorities(path: string): Buffer {
-  const bytes = read(CA, path);
+  const bytes = readPemFile(CA, path);
   certificatesIn(CA, path, bytes);
   return bytes;
 }
-
-function read(setting: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const why = WHY_NOT_READ[code ?? ""] ?? `it cannot be read: ${message}`;
-    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: ${why}`);
-  }
-}
-
-const WHY_NOT_READ: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file; give the path of a PEM file",
-  EISDIR: "it is a directory; give the path of a PEM file",
-  EACCES: "this process may not read it; give its user or its group the right to",
-};
 
 /** One at least. Of several in a bundle each must be one. */
 function certificatesIn(setting: string, path: string, bytes: Buffer): readonly X509Certificate[] {
