@@ -21,47 +21,39 @@ export interface Family {
 export type Bound = (label: string, value: string) => string;
 
 export class Counter implements Family {
-  readonly #head: string;
-  readonly #name: string;
-  readonly #series: SeriesTree<Value>;
+  readonly #values: Values;
 
   constructor(name: string, spec: MetricSpec, bound: Bound) {
-    this.#head = headOf(name, spec);
-    this.#name = name;
-    this.#series = new SeriesTree(spec.labels, bound, openValue);
+    this.#values = new Values(name, spec, bound);
   }
 
   add(labels: Labels, amount: number): void {
-    if (amount >= 0 && amount < Number.POSITIVE_INFINITY) this.#series.at(labels).value += amount;
+    if (amount >= 0 && amount < Number.POSITIVE_INFINITY) this.#values.series.at(labels).value += amount;
   }
 
   /** Over all series. */
   total(): number {
-    return this.#series.all.reduce((sum, { value }) => sum + value, 0);
+    return this.#values.series.all.reduce((sum, { value }) => sum + value, 0);
   }
 
   text(): string {
-    return this.#head + valueLines(this.#name, this.#series.all);
+    return this.#values.text();
   }
 }
 
 export class Gauge implements Family {
-  readonly #head: string;
-  readonly #name: string;
-  readonly #series: SeriesTree<Value>;
+  readonly #values: Values;
 
   constructor(name: string, spec: MetricSpec, bound: Bound) {
-    this.#head = headOf(name, spec);
-    this.#name = name;
-    this.#series = new SeriesTree(spec.labels, bound, openValue);
+    this.#values = new Values(name, spec, bound);
   }
 
   set(labels: Labels, value: number): void {
-    this.#series.at(labels).value = value;
+    this.#values.series.at(labels).value = value;
   }
 
   text(): string {
-    return this.#head + valueLines(this.#name, this.#series.all);
+    return this.#values.text();
   }
 }
 
@@ -201,16 +193,26 @@ class SeriesTree<S extends Series> {
   }
 }
 
-function openValue(labels: string): Value {
-  return { labels, value: 0 };
+/** Series of one figure each. */
+class Values {
+  readonly series: SeriesTree<Value>;
+  readonly #head: string;
+  readonly #name: string;
+
+  constructor(name: string, spec: MetricSpec, bound: Bound) {
+    this.#head = headOf(name, spec);
+    this.#name = name;
+    this.series = new SeriesTree(spec.labels, bound, (labels) => ({ labels, value: 0 }));
+  }
+
+  text(): string {
+    const lines = this.series.all.map(({ labels, value }) => `\n${this.#name}${inBraces(labels)} ${numberText(value)}`);
+    return this.#head + lines.join("");
+  }
 }
 
 function headOf(name: string, { type, help }: MetricSpec): string {
   return `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}`;
-}
-
-function valueLines(name: string, all: readonly Value[]): string {
-  return all.map(({ labels, value }) => `\n${name}${inBraces(labels)} ${numberText(value)}`).join("");
 }
 
 function inBraces(labels: string): string {
