@@ -5,6 +5,7 @@ import { JOBS, type Job, type Wait } from "../model/job.ts";
 import type { Decision, PolicyRequest } from "../policy/decision.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../ports/store.ts";
+import { isSpreading } from "../retry/policies.ts";
 import { apply } from "./apply.ts";
 import { audited, decisionLine, noteAudit } from "./audit.ts";
 import { askKernel, refusal } from "./breaker.ts";
@@ -51,7 +52,7 @@ async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<vo
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(flow, found.value);
   // Under the lock: a store that was slow to give it gathers them as well.
-  if (!kept && isSpread(found.value.wait)) await flow.safety.turnstile.pass(flow.world.clock);
+  if (!kept && isSpread(flow, found.value.wait)) await flow.safety.turnstile.pass(flow.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
     : await askKernel(flow, policyRequestOf(found.value));
@@ -119,8 +120,8 @@ async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
 }
 
 /** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
-function isSpread(wait: Wait | null): boolean {
-  return wait !== null && !/^(fixed|capped_exponential):/.test(wait.setBy);
+function isSpread(flow: Flow, wait: Wait | null): boolean {
+  return wait !== null && isSpreading(flow.settings.current.retry[wait.retryClass].policy);
 }
 
 function keptVerdict(flow: Flow, job: Job): Decision | null {

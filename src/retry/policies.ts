@@ -74,6 +74,9 @@ export function nextDelay(policy: Policy, attempt: number, random: Random, previ
   return draw(random, loMs, hiMs);
 }
 
+/** Whether its delays stay apart however often it is asked: the founding ones meet, at once or at the cap. */
+export const isSpreading = ({ kind }: Policy): boolean => kind !== "fixed" && kind !== "capped_exponential";
+
 /** Reads the config syntax, such as `bounded:500ms:0.3`. */
 export function parsePolicy(text: string): Policy {
   const [kind = "", ...parts] = text.trim().split(":");
