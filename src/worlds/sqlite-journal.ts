@@ -46,7 +46,7 @@ export class Journal {
   #restarts = 0;
 
   /** `epoch` is the last one that the file may have something of. */
-  constructor(file: string, epoch: number, write: WriteDurably = writeDurably) {
+  constructor(file: string, epoch: number, write: WriteDurably = durableWriter()) {
     this.#fd = openWhole(file);
     this.#epoch = epoch;
     this.#toDisk = write;
@@ -203,13 +203,16 @@ export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<vo
  * Asking another thread to wait for the disk takes about as long as a good disk takes, and what comes meanwhile would have
  * waited for it anyway. So a disk that was quick the last times is waited for here; a slow one is left to another thread.
  */
-export async function writeDurably(fd: number, bytes: Buffer, at: number): Promise<void> {
-  writeWhole(fd, bytes, at);
-  const startMs = performance.now();
-  if (bytes.length <= SMALL_BYTES || (quickWrites >= QUICK_WRITES_MIN && bytes.length <= QUICK_BYTES_MAX))
-    fdatasyncSync(fd);
-  else await syncAside(fd);
-  quickWrites = performance.now() - startMs <= QUICK_MS ? quickWrites + 1 : 0;
+export function durableWriter(): WriteDurably {
+  let quickInARow = 0;
+  return async (fd, bytes, at) => {
+    writeWhole(fd, bytes, at);
+    const isQuick = quickInARow >= QUICK_MIN && bytes.length <= QUICK_BYTES_MAX;
+    const startMs = performance.now();
+    if (isQuick || bytes.length <= SMALL_BYTES) fdatasyncSync(fd);
+    else await syncAside(fd);
+    quickInARow = performance.now() - startMs <= QUICK_MS ? quickInARow + 1 : 0;
+  };
 }
 
 function syncAside(fd: number): Promise<void> {
@@ -218,9 +221,7 @@ function syncAside(fd: number): Promise<void> {
   });
 }
 
-/** How many in a row: of all directories of this process, which are mostly one, on a disk that is mostly the same. */
-let quickWrites = 0;
-const QUICK_WRITES_MIN = 16;
+const QUICK_MIN = 16;
 const QUICK_MS = 1;
 const QUICK_BYTES_MAX = 256 * 1_024;
 

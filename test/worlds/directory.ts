@@ -7,12 +7,14 @@ import { type Database, type DataDirectory, JOURNAL_FILE, openDataDirectory } fr
 import type { Batch } from "../../src/worlds/sqlite-batch.ts";
 import { SqliteBus } from "../../src/worlds/sqlite-bus.ts";
 import { dutiesOf } from "../../src/worlds/sqlite-duties.ts";
-import { Journal, writeDurably } from "../../src/worlds/sqlite-journal.ts";
+import { durableWriter, Journal } from "../../src/worlds/sqlite-journal.ts";
 import { openHere } from "../../src/worlds/sqlite-link.ts";
 import { type Duties, type Folder, Scribe } from "../../src/worlds/sqlite-scribe.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { type Link, Writer } from "../../src/worlds/sqlite-writer.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
+
+const writeDurably = durableWriter();
 
 /** A data directory whose database can be watched, made to fail, and left without a word as in a crash. */
 export class TestDirectory {

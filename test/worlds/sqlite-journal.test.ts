@@ -3,13 +3,15 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { put } from "../../src/ports/store.ts";
 import { backUpDirectory } from "../../src/worlds/sqlite-backup.ts";
-import { Journal, readJournal, type WriteDurably, writeDurably } from "../../src/worlds/sqlite-journal.ts";
+import { durableWriter, Journal, readJournal, type WriteDurably } from "../../src/worlds/sqlite-journal.ts";
 import { openHere } from "../../src/worlds/sqlite-link.ts";
 import { SqliteStore } from "../../src/worlds/sqlite-store.ts";
 import { Writer } from "../../src/worlds/sqlite-writer.ts";
 import { gate } from "../contract/bus.subject.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, names, StoreKit, T0 } from "../contract/store.subject.ts";
 import { numberOf, TestDirectory } from "./directory.ts";
+
+const writeDurably = durableWriter();
 
 let directory: TestDirectory;
 beforeEach(() => {
