@@ -2,7 +2,7 @@
 
 import { configure } from "../../src/config.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
-import { type StartOutcome, startRun } from "../../src/flow/start-run.ts";
+import { plainWish, type StartOutcome, startRun } from "../../src/flow/start-run.ts";
 import { applyWorkflow } from "../../src/flow/workflows.ts";
 import { isRunFinal, RUNS, type Run } from "../../src/model/run.ts";
 import type { World } from "../../src/world.ts";
@@ -41,9 +41,7 @@ export async function applyAll(flow: Flow, org: string, documents: readonly unkn
 }
 
 export function start(flow: Flow, org: string, workflowId: string, input: unknown): Promise<StartOutcome> {
-  const unsaid = { version: null, priority: null, idempotencyKey: null, traceId: null, traceparent: null };
-  const wish = { ...unsaid, org, workflowId, input, labels: {}, submittedBy: null, actorId: null };
-  return startRun(flow, wish, "/api/v1/workflows/runs");
+  return startRun(flow, { ...plainWish(org, workflowId, null), input }, "/api/v1/workflows/runs");
 }
 
 /** The run's id. Throws when it was not started. */
@@ -56,13 +54,14 @@ export async function mustStart(flow: Flow, workflowId: string, input: unknown):
 /** Calls back after every commit that ended a run: the store itself is watched, nothing else knows. */
 export function watchRunEnds({ store }: World, ended: (run: Run) => void): void {
   const commit = store.commit.bind(store);
-  store.commit = async (change) => {
-    const committed = await commit(change);
-    if (committed.kind !== "committed") return committed;
-    for (const { table, value } of change.puts) {
-      if (table === RUNS.name && value !== null && isRunFinal((value as Run).state)) ended(value as Run);
-    }
-    return committed;
+  store.commit = (change) => {
+    const committing = commit(change);
+    const run = change.puts.find(({ table }) => table === RUNS.name)?.value as Run | null | undefined;
+    if (!run || !isRunFinal(run.state)) return committing;
+    return committing.then((committed) => {
+      if (committed.kind === "committed") ended(run);
+      return committed;
+    });
   };
 }
 

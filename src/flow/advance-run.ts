@@ -2,19 +2,19 @@ import { copyRun } from "../model/copy-run.ts";
 import { JOBS } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
-import { type Guard, put, type Versioned } from "../ports/store.ts";
+import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import { retryAfter } from "../retry/contract.ts";
 import { isStoreAway } from "../retry/failure.ts";
 import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import type { Plan } from "../workflow/plan.ts";
 import { apply, Contention } from "./apply.ts";
-import { commitRun } from "./commit-run.ts";
+import { commitRun, type Ended } from "./commit-run.ts";
 import { type Decided, decideRun } from "./decide-run.ts";
 import { settleAlone } from "./finish.ts";
 import type { Flow } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
-import { planOf } from "./workflows.ts";
+import { knownPlan, planOf } from "./workflows.ts";
 
 /**
  * Station 8: the news of a run, under its lock: load, decide, commit, and tell everybody what became of theirs. True if
@@ -23,12 +23,13 @@ import { planOf } from "./workflows.ts";
 export async function advanceRun(flow: Flow, runId: string, batch: readonly Waiting[], lease: Lease): Promise<boolean> {
   let waiting = firstOfEach(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    const found = await loadRun(flow, runId);
+    // What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked.
+    const found = flow.runs.recallRun(runId) ?? (await flow.world.store.load(RUNS, runId));
     if (!found || isRunFinal(found.value.state)) {
       await endAlone(flow, waiting, found?.value ?? null);
       return false;
     }
-    const plan = await planFor(flow, found.value);
+    const plan = knownPlan(flow, found.value) ?? (await planFor(flow, found.value));
     const outcome = plan ? await oneRound(flow, plan, found, waiting, lease, tries) : await abandon(flow, found, lease);
     if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
@@ -75,21 +76,29 @@ async function oneRound(
   tries: number,
 ): Promise<Outcome> {
   const { id, value: before } = found;
-  const ended = waiting.flatMap(({ news }) => (news.kind === "job" ? [news] : []));
-  const events = waiting.map(({ news }) => eventOf(news));
-  const ids = new Set(ended.map((news) => news.found.id));
   const { fence, waitedMs, attempts } = lease;
+  const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
+  const events: RunEvent[] = [];
+  const ended: Ended[] = [];
+  const ids = new Set<string>();
+  const besides: Put[] = [];
+  const guards: Guard[] = [guard];
+  for (const { news } of waiting) {
+    besides.push(...news.besides);
+    if (news.kind === "event") {
+      events.push(news.event);
+      continue;
+    }
+    events.push({ kind: "job_ended", job: news.next });
+    ended.push(news);
+    ids.add(news.found.id);
+    guards.push(...news.guards);
+  }
+  if (events.length === 0) events.push({ kind: "time" });
   const held = copyRun(before);
   held.lock = { holder: flow.world.name, fence, waitedMs, attempts };
-  const decided = await decideRun(flow, plan, held, events.length > 0 ? events : [{ kind: "time" }], ids, tries);
-  const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
-  const committed = await commitRun(flow, {
-    before: found,
-    decided,
-    ended,
-    besides: waiting.flatMap(({ news }) => news.besides),
-    guards: [guard, ...ended.flatMap((news) => news.guards)],
-  });
+  const decided = await decideRun(flow, plan, held, events, ids, tries);
+  const committed = await commitRun(flow, { before: found, decided, ended, besides, guards });
   switch (committed.kind) {
     case "committed":
       return { kind: "written", run: decided.run, hasMore: decided.hasMore && isMoving(before, decided) };
@@ -147,10 +156,6 @@ async function abandon(flow: Flow, found: Versioned<Run>, { fence }: Lease): Pro
   return committed.kind === "refused" ? Promise.reject(lostLock(flow, id)) : { kind: "abandoned" };
 }
 
-function eventOf(news: Waiting["news"]): RunEvent {
-  return news.kind === "job" ? { kind: "job_ended", job: news.next } : news.event;
-}
-
 /** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */
 function lostLock(flow: Flow, runId: string): Error {
   const { policy } = flow.settings.current.retry.lock_busy;
@@ -169,11 +174,6 @@ function firstOfEach(batch: readonly Waiting[]): readonly Waiting[] {
     resolve({ kind: "stale" });
     return false;
   });
-}
-
-/** What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked. */
-async function loadRun(flow: Flow, runId: string): Promise<Versioned<Run> | null> {
-  return flow.runs.recallRun(runId) ?? (await flow.world.store.load(RUNS, runId));
 }
 
 /** The run is over or gone: its jobs end by themselves. */

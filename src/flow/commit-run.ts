@@ -43,28 +43,32 @@ export interface Ended {
 export async function commitRun(flow: Flow, change: RunChange): Promise<Committed> {
   const { before, decided, ended, guards } = change;
   const { run } = decided;
-  const stopped = decided.stopped.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
-  const ends = ended.map(({ found, next }) => ({ found, next: leaveSubRun(next, given(flow)) }));
+  const moment = given(flow);
+  const leave = ({ found, next }: Ended): Ended => ({ found, next: leaveSubRun(next, moment) });
+  const stopped = decided.stopped.map(leave);
+  const ends = ended.map(leave);
+  const letters: DeadLetter[] = [];
   // Of the jobs as they ended: that one has to come back soon, to stop another run, is no matter of its letter.
-  const letters = [...ended.map(({ next }) => next), ...decided.made].flatMap((job) => letterOf(job) ?? []);
-  const fixed: Put[] = [
-    ...change.besides,
-    put(RUNS, run.id, before, run),
-    ...ends.map(({ found, next }) => put(JOBS, found.id, found, next)),
-    ...stopped.map(({ found, next }) => put(JOBS, found.id, found, next)),
-    ...verdictsOn(flow, change, decided.made.filter(isJudged)),
-    ...letters.map((letter) => put(DEAD_LETTERS, letter.id, null, letter)),
-    ...decided.pages.map((lines) =>
-      put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }),
-    ),
-  ];
+  for (const { next } of ended) letters.push(...lettersOf(next));
+  for (const job of decided.made) letters.push(...lettersOf(job));
+  const fixed: Put[] = [...change.besides, put(RUNS, run.id, before, run)];
+  for (const { found, next } of ends) fixed.push(put(JOBS, found.id, found, next));
+  for (const { found, next } of stopped) fixed.push(put(JOBS, found.id, found, next));
+  fixed.push(...verdictsOn(flow, change, decided.made.filter(isJudged)));
+  for (const letter of letters) fixed.push(put(DEAD_LETTERS, letter.id, null, letter));
+  for (const lines of decided.pages) {
+    fixed.push(put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }));
+  }
   const sends = [...(change.sends ?? []), ...sendsOf(flow, ends, decided.made)];
   // Room has come with every job that ended.
-  const worked = [...ends, ...stopped].filter(({ next }) => next.step?.kind === "worker");
-  const freed = [...new Set(worked.map(({ next }) => next.topic))];
-  for (let full: ReadonlySet<string> = new Set(); ; ) {
+  const freed: string[] = [];
+  for (const { next } of [...ends, ...stopped]) {
+    if (next.step?.kind === "worker" && !freed.includes(next.topic)) freed.push(next.topic);
+  }
+  for (let full: ReadonlySet<string> = NONE; ; ) {
     const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(flow, job, decided.made));
-    const sent = new Map(going.map((job) => [job.id, dispatchJob(job, given(flow))]));
+    const sent = new Map<string, Job>();
+    for (const job of going) sent.set(job.id, dispatchJob(job, given(flow)));
     const committed = await apply(flow, {
       org: run.org,
       puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
@@ -155,11 +159,17 @@ function count(
   letters: readonly DeadLetter[],
 ): void {
   const { metrics } = flow.world;
-  for (const { state } of [...ends, ...stopped].map(({ next }) => next)) metrics.add("cordum_jobs_total", { state });
+  for (const { next } of [...ends, ...stopped]) metrics.add("cordum_jobs_total", { state: next.state });
   for (const { state } of made) if (isFinal(state)) metrics.add("cordum_jobs_total", { state });
   for (const { reason } of letters) metrics.add("cordum_dead_letters_total", { reason });
   if (ends.length > 0) metrics.add("cordum_run_results_total", {}, ends.length);
   if (isRunFinal(run.state)) metrics.add("cordum_runs_total", { state: run.state });
 }
 
+function lettersOf(job: Job): readonly DeadLetter[] {
+  const letter = letterOf(job);
+  return letter ? [letter] : [];
+}
+
+const NONE: ReadonlySet<string> = new Set();
 const AT_ONCE_MAX = 32;

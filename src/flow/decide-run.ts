@@ -3,9 +3,9 @@ import { isFinal, JOBS, type Job, openChildrenOf } from "../model/job.ts";
 import { isRunFinal, type Run, type TimelineLine } from "../model/run.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Versioned } from "../ports/store.ts";
-import { advance, type RunEvent } from "../workflow/advance.ts";
+import { type Advance, advance, type RunEvent } from "../workflow/advance.ts";
 import type { Plan } from "../workflow/plan.ts";
-import type { Stop, Told } from "../workflow/todo.ts";
+import type { Start, Stop, Told } from "../workflow/todo.ts";
 import { Values } from "../workflow/values.ts";
 import { type Flow, given } from "./flow.ts";
 import { withValues } from "./payloads.ts";
@@ -96,17 +96,11 @@ class Round {
     const page = step.page ?? [];
     for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
     this.#told.push(...step.told);
-    await this.#keep(step.blobs);
+    if (step.blobs.length > 0) await this.#keep(step.blobs);
     const news: RunEvent[] = [];
-    // Children that are stopped by the very decision that asked for them are never made.
-    const stopped = new Set(step.stops.flatMap((stop) => (stop.kind === "children" ? [stop.stepId] : [])));
-    const starts = step.starts.filter(({ stepId }) => !stopped.has(stepId));
-    for (const stop of step.stops) {
-      const unmade = step.starts.filter(({ stepId }) => stop.kind === "children" && stepId === stop.stepId).length;
-      await this.#stop(stop, unmade, news);
-    }
-    const jobs = await Promise.all(starts.map((start) => makeStepJob(this.#flow, step.run, start)));
-    for (const job of jobs) {
+    for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);
+    const making = wantedOf(step).map((start) => makeStepJob(this.#flow, step.run, start));
+    for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
       this.#made.set(job.id, job);
       if (isFinal(job.state)) news.push({ kind: "job_ended", job });
     }
@@ -159,6 +153,17 @@ class Round {
     return next !== null;
   }
 }
+
+/** Children that are stopped by the very decision that asked for them are never made. */
+function wantedOf({ starts, stops }: Advance): readonly Start[] {
+  return stops.length === 0 ? starts : starts.filter((start) => stops.every((stop) => unmadeBy(stop, [start]) === 0));
+}
+
+function unmadeBy(stop: Stop, starts: readonly Start[]): number {
+  return stop.kind === "children" ? starts.filter(({ stepId }) => stepId === stop.stepId).length : 0;
+}
+
+const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 
 /** Lines of the timeline in one record: a `for_each` may have much to say at once. */
 const PAGE_LINES = 256;

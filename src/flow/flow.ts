@@ -59,7 +59,6 @@ export function openFlow(world: World, settings: LiveSettings, kernel: LiveKerne
 }
 
 /** The time, the settings and the chance that a decision is given. */
-export function given(flow: Flow): Given {
-  const { clock, random } = flow.world;
-  return { nowMs: clock.now(), settings: flow.settings.current, random: () => random.next() };
+export function given({ world, settings }: Flow, nowMs = world.clock.now()): Given {
+  return { nowMs, settings: settings.current, random: () => world.random.next() };
 }

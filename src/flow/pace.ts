@@ -78,10 +78,10 @@ export class Pace {
   }
 }
 
-/** Before a turn: others pass first, where this one has had its share. */
-export async function letOthersPass({ pace, world }: Pick<Flow, "pace" | "world">, about: string): Promise<void> {
+/** Before a turn: others pass first, where this one has had its share. Null: nobody has to wait. */
+export function letOthersPass({ pace, world }: Pick<Flow, "pace" | "world">, about: string): Promise<void> | null {
   const restMs = pace.restMs(about, world.clock.now());
-  if (restMs > 0) await new Promise<void>((resolve) => world.clock.after(restMs, resolve));
+  return restMs > 0 ? new Promise((resolve) => world.clock.after(restMs, resolve)) : null;
 }
 
 interface Seen {

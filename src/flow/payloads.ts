@@ -84,21 +84,20 @@ export interface ValueSource {
  * Calls a decision again and again until it has every value that it asks for. What it asks for is bounded by what a run
  * can point at.
  */
-export async function withValues<T>(
+export function withValues<T>(
   flow: Flow,
   source: ValueSource,
   values: Values,
   decide: (values: Values) => T,
-): Promise<T> {
-  for (let loads = 0; loads < LOADS_MAX; loads++) {
-    try {
-      return decide(values);
-    } catch (error) {
-      const { what } = asMissing(error);
-      await load(flow, source, values, what);
-    }
+  loadsMax = LOADS_MAX,
+): T | Promise<T> {
+  try {
+    return decide(values);
+  } catch (error) {
+    const { what } = asMissing(error);
+    if (loadsMax === 0) throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
+    return load(flow, source, values, what).then(() => withValues(flow, source, values, decide, loadsMax - 1));
   }
-  throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
 }
 
 function asMissing(error: unknown): Missing {

@@ -1,5 +1,5 @@
 import { end } from "../jobs/moves.ts";
-import type { Job } from "../model/job.ts";
+import type { Job, Payload } from "../model/job.ts";
 import { fencedKey, type Run, stepJobId } from "../model/run.ts";
 import { inputKey } from "../wire/pointer.ts";
 import { stepJob } from "../workflow/step-job.ts";
@@ -7,22 +7,26 @@ import type { Start } from "../workflow/todo.ts";
 import { policyRequestOf } from "./check-safety.ts";
 import { decide } from "./decide.ts";
 import { type Flow, given } from "./flow.ts";
-import { storeValue, tooLargeText } from "./payloads.ts";
+import { storeValue, type TooLarge, tooLargeText } from "./payloads.ts";
 
 /**
  * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
  * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
  */
-export async function makeStepJob(flow: Flow, run: Run, start: Start): Promise<Job> {
-  const { clock, safety } = flow.world;
+export function makeStepJob(flow: Flow, run: Run, start: Start): Job | Promise<Job> {
   const { retention, job: limits } = flow.settings.current;
-  const jobId = stepJobId(run.id, start.stepId, start.index);
-  // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
-  const moment = { ...given(flow), nowMs: run.updatedMs };
-  const input = await storeValue(flow, start.input, () => {
-    const untilMs = Math.max(run.deadlineMs, clock.now() + limits.deadlineMs) + retention.runsMs;
-    return { ptr: fencedKey(run, inputKey(jobId)), untilMs };
+  const input = storeValue(flow, start.input, () => {
+    const untilMs = Math.max(run.deadlineMs, flow.world.clock.now() + limits.deadlineMs) + retention.runsMs;
+    return { ptr: fencedKey(run, inputKey(stepJobId(run.id, start.stepId, start.index))), untilMs };
   });
+  if (input instanceof Promise) return input.then((stored) => withInput(flow, run, start, stored));
+  return withInput(flow, run, start, input);
+}
+
+function withInput(flow: Flow, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {
+  const { safety } = flow.world;
+  // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
+  const moment = given(flow, run.updatedMs);
   if (input.kind === "too_large") {
     const message = tooLargeText("input", input);
     const job = stepJob(run, start, { kind: "inline", value: null }, moment);

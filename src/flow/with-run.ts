@@ -51,10 +51,20 @@ export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> 
   const queue = flow.settings.current.runLock.coalesce ? shared : flow.runs.ownKey(shared);
   const { pace, world } = flow;
   pace.begin(key.runId, world.clock.now());
-  const told = new Promise<Answered>((resolve, reject) => {
-    if (flow.runs.add(queue, { news, resolve, reject })) flow.desk.track(work(flow, key, queue));
+  return new Promise<Answered>((resolve, reject) => {
+    const waiting: Waiting = {
+      news,
+      resolve(answer) {
+        pace.end(key.runId, world.clock.now());
+        resolve(answer);
+      },
+      reject(error) {
+        pace.end(key.runId, world.clock.now());
+        reject(error);
+      },
+    };
+    if (flow.runs.add(queue, waiting)) flow.desk.track(work(flow, key, queue));
   });
-  return told.finally(() => pace.end(key.runId, world.clock.now()));
 }
 
 /** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */
@@ -94,12 +104,12 @@ function ownDelay(flow: Flow, path: RunPath, error: unknown, news: News, at: num
   return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
-async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
+function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
   const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = flow.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = lookAt(flow, runId);
   return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path, poll }, async (lease) => {
-    await present(lease.waitedMs > 0);
+    if (present !== null) await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
     const { pace, world } = flow;
     const { clock } = world;
@@ -111,7 +121,13 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
       if (round > 0 && clock.now() < untilMs) await letOthersPass(flow, runId);
       const fromMs = clock.now();
       const batch = flow.runs.take(queue, pace.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
-      hasMore = await settled(batch, () => advanceRun(flow, runId, batch, lease));
+      try {
+        hasMore = await advanceRun(flow, runId, batch, lease);
+      } catch (error) {
+        // Whatever goes wrong with a batch goes wrong for each in it.
+        for (const { reject } of batch) reject(error);
+        hasMore = false;
+      }
       pace.spend(runId, batch.length + widthOf(flow.runs.recallRun(runId)), clock.now() - fromMs, clock.now());
     }
     return hasMore && !lease.isLost && !flow.desk.isClosed;
@@ -120,12 +136,13 @@ async function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isG
 
 /**
  * The run as it is now, where others may have written it since: asked for together with the lock, so that it costs no
- * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says.
+ * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says. Null: what
+ * this process wrote last is as good.
  */
-function lookAt(flow: Flow, runId: string): (isOld: boolean) => Promise<void> {
+function lookAt(flow: Flow, runId: string): ((isOld: boolean) => Promise<void>) | null {
   const { locks, store } = flow.world;
   const recalled = flow.runs.recallRun(runId);
-  if (!locks.isShared || (recalled && flow.runs.isTrusted)) return async () => {};
+  if (!locks.isShared || (recalled && flow.runs.isTrusted)) return null;
   flow.runs.forgetRun(runId);
   const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
   return async (isOld) => {
@@ -138,16 +155,6 @@ function lookAt(flow: Flow, runId: string): (isOld: boolean) => Promise<void> {
 /** The children that are out: their results are on their way. */
 function widthOf(run: Versioned<Run> | null): number {
   return Object.values(run?.value.steps ?? {}).reduce((sum, { fan }) => sum + (fan?.open ?? 0), 0);
-}
-
-/** Whatever goes wrong with a batch goes wrong for each in it. */
-async function settled(batch: readonly Waiting[], run: () => Promise<boolean>): Promise<boolean> {
-  try {
-    return await run();
-  } catch (error) {
-    for (const { reject } of batch) reject(error);
-    return false;
-  }
 }
 
 /** Results that one commit takes in: enough to share its cost, few enough that nobody else waits long for it. */

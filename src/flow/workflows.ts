@@ -9,7 +9,7 @@
  */
 import { createHash } from "node:crypto";
 import { canonicalText } from "../model/canonical.ts";
-import { RUNS, runsOfWorkflow } from "../model/run.ts";
+import { RUNS, type Run, runsOfWorkflow } from "../model/run.ts";
 import {
   headKey,
   versionKey,
@@ -89,6 +89,11 @@ export async function versionToRun(
 ): Promise<number | null> {
   const head = await loadHead(flow, org, id);
   return head && head.value.deletedMs === undefined ? (version ?? head.value.version) : null;
+}
+
+/** The plan of a run, if this process has it at hand. */
+export function knownPlan(flow: Flow, { org, workflowId, version }: Run): Plan | null {
+  return flow.plans.get(versionKey(org, workflowId, version), flow.world.clock.now());
 }
 
 /** Null when there is no such version. Throws when it was applied by another program version, and is not understood. */

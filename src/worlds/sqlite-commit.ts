@@ -15,6 +15,7 @@ import {
   type OutboxRow,
   type Row,
 } from "./sqlite-fold.ts";
+import { Known } from "./sqlite-known.ts";
 import type { JournalStep, Participant } from "./sqlite-participant.ts";
 import type { RecordRow } from "./sqlite-records.ts";
 import type { Sheet } from "./sqlite-sheet.ts";
@@ -41,13 +42,9 @@ export class Commits implements Participant {
   readonly #sent = new Set<string>();
   #rowsAside = new ByRecord<Row>();
   #fencesAside = new ByRecord<FenceRow>();
-  /** Versions in the tables of records that were written not long ago: most are written again soon, and nobody else writes. */
-  readonly #versions = new ByRecord<number>();
-  /** The largest id that a table has: what is new mostly has a larger one, and need not be looked for. */
-  readonly #largest = new Map<string, string>();
-  readonly #selectLargest: Statement;
-  readonly #selectVersion: Statement;
-  readonly #selectFence: Statement;
+  /** What the tables have. */
+  readonly #knownVersions: Known;
+  readonly #knownFences: Known;
   readonly #countEntries: Statement;
   /** What this batch has done so far. */
   #steps: Done[] = [];
@@ -58,9 +55,14 @@ export class Commits implements Participant {
     this.#counters = counters;
     this.#claims = claims;
     this.#unfoldedMax = unfoldedMax;
-    this.#selectLargest = db.prepare("select max(id) as id from records where tbl = ?");
-    this.#selectVersion = db.prepare("select version from records where tbl = ? and id = ?");
-    this.#selectFence = db.prepare("select fence from fences where tbl = ? and id = ?");
+    this.#knownVersions = new Known(
+      db.prepare("select max(id) as id from records where tbl = ?"),
+      db.prepare("select version as number from records where tbl = ? and id = ?"),
+    );
+    this.#knownFences = new Known(
+      db.prepare("select max(id) as id from fences where tbl = ?"),
+      db.prepare("select fence as number from fences where tbl = ? and id = ?"),
+    );
     this.#countEntries = db.prepare("select count(*) as size from lists where tbl = ? and name = ?");
     const last = db.prepare("select max(seq) as seq from outbox").get() as { seq: number | null };
     this.#outboxSeq = (last.seq ?? 0) + 1;
@@ -166,11 +168,8 @@ export class Commits implements Participant {
   }
 
   folded(): void {
-    if (this.#versions.size > VERSIONS_MAX) this.#versions.clear();
-    for (const { table, id, version } of this.#rowsAside.values()) {
-      this.#versions.set(table, id, version);
-      if (id > this.#largestId(table)) this.#largest.set(table, id);
-    }
+    for (const { table, id, version } of this.#rowsAside.values()) this.#knownVersions.put(table, id, version);
+    for (const { table, id, fence } of this.#fencesAside.values()) this.#knownFences.put(table, id, fence);
     this.#rowsAside = new ByRecord();
     this.#fencesAside = new ByRecord();
   }
@@ -251,37 +250,19 @@ export class Commits implements Participant {
   /** 0 when there is no such record. */
   #versionOf(table: string, id: string): number {
     const row = this.#rows.get(table, id) ?? this.#rowsAside.get(table, id);
-    const known = row?.version ?? this.#versions.get(table, id);
-    if (known !== undefined) return known;
-    if (isPlain(id) && id > this.#largestId(table)) return 0;
-    return (this.#selectVersion.get(table, id) as { version: number } | undefined)?.version ?? 0;
-  }
-
-  #largestId(table: string): string {
-    let largest = this.#largest.get(table);
-    if (largest === undefined) {
-      largest = (this.#selectLargest.get(table) as { id: string | null }).id ?? "";
-      this.#largest.set(table, largest);
-    }
-    return largest;
+    return row === undefined ? this.#knownVersions.of(table, id) : row.version;
   }
 
   #fenceOf(table: string, id: string): number {
-    const fence = this.#fences.get(table, id) ?? this.#fencesAside.get(table, id);
-    if (fence) return fence.fence;
-    return (this.#selectFence.get(table, id) as { fence: number } | undefined)?.fence ?? 0;
+    const row = this.#fences.get(table, id) ?? this.#fencesAside.get(table, id);
+    return row === undefined ? this.#knownFences.of(table, id) : row.fence;
   }
 }
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;
 
-const VERSIONS_MAX = 20_000;
-
 /** One object for all of them. */
 const COMMITTED: PreparedCommitted = { kind: "committed", seen: [] };
-
-/** SQLite orders by bytes and we by halves of characters: the two agree on whoever has only plain ones. */
-const isPlain = (id: string): boolean => /^[ -~]*$/.test(id);
 
 const refusedAt = (at: number, value: number): Refused => ({ kind: "refused", at, value });
 

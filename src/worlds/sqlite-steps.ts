@@ -26,7 +26,11 @@ export function tellStep(step: Step, pieces: string[]): void {
       // JSON has no other numbers. Scores were checked.
       const due = Number.isFinite(dueMs) ? dueMs : null;
       const place = `${due},${queue === null ? null : quoted(queue)},${score},${flat(left)},${flat(entered)}`;
-      pieces.push(`,["row",${quoted(table)},${quoted(id)},${version},${place},`, json ?? "null", "]");
+      const head = `,["row",${quoted(table)},${quoted(id)},${version},${place},`;
+      // With the end of the row before it, if there is one: what a piece costs is mostly the call that writes it.
+      if (pieces.at(-1) === "]") pieces[pieces.length - 1] = `]${head}`;
+      else pieces.push(head);
+      pieces.push(json ?? "null", "]");
       return;
     }
     case "fence": {
