@@ -111,5 +111,5 @@ function tell(child: ChildProcess, message: ToChild): void {
   if (child.connected) child.send(message);
 }
 
-const YOUNG_ROOM = "--max-semi-space-size=32";
+const YOUNG_ROOM = "--max-semi-space-size=64";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
