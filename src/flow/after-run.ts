@@ -5,8 +5,7 @@ import type { Versioned } from "../ports/store.ts";
 import { EVENTS } from "../wire/subjects.ts";
 import type { Told } from "../workflow/todo.ts";
 import { tellWorkers } from "./cancel.ts";
-import type { RunChange } from "./commit-run.ts";
-import type { Decided } from "./decide-run.ts";
+import type { Ended, RunChange } from "./commit-run.ts";
 import type { Flow } from "./flow.ts";
 import { packet } from "./packets.ts";
 import { startSubRun, stopSubRun, tellParent } from "./sub-run.ts";
@@ -17,8 +16,8 @@ import { remind } from "./wake.ts";
  * to do, the sweeper does, since each of them has its time on a record. Only what a `notify` step says is told once, as
  * well as that can be done: it stands on the timeline.
  */
-export function afterRun(flow: Flow, { before, ended }: RunChange, decided: Decided): void {
-  const { run, made, stopped, told } = decided;
+export function afterRun(flow: Flow, { before, ended, decided }: RunChange, stopped: readonly Ended[]): void {
+  const { run, made, told } = decided;
   for (const { found, next } of stopped) tellWorkers(flow, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
     const left: Versioned<Job> = { id: next.id, version: found.version + 1, value: next };

@@ -65,7 +65,7 @@ export async function publishAll(flow: Flow, messages: readonly Message[]): Prom
  * Reads, decides and applies again while the decision was based on an old version, a bounded number of times. `attempt`
  * answers "stale" to be called again.
  */
-export async function untilFresh<T>(what: string, attempt: () => Promise<T | "stale">): Promise<T> {
+export async function untilFresh<T>(what: string, attempt: () => Promise<T | "stale"> | T | "stale"): Promise<T> {
   for (let tries = 0; tries < FRESH_TRIES_MAX; tries++) {
     const answer = await attempt();
     if (answer !== "stale") return answer;

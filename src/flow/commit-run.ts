@@ -89,7 +89,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drain(flow, topic);
       count(flow, ends, decided, letters);
-      afterRun(flow, change, { ...decided, stopped });
+      afterRun(flow, change, stopped);
     }
     return committed;
   }

@@ -52,7 +52,20 @@ export function accountIn({ body }: Packet): string {
 export function deliver(flow: Flow, station: Station): Handler {
   return async (delivery) => {
     const { metrics } = flow.world;
-    const failure = await attempt(flow, station, delivery);
+    const { content } = delivery;
+    let failure: Failure | null = null;
+    if (content.kind === "packet") {
+      try {
+        await station.handle(flow, content.packet, delivery.attempt);
+        if (delivery.attempt > 1 || delivery.id !== originalId(delivery.id)) {
+          await closeAccount(flow, station.about(content.packet) || originalId(delivery.id));
+        }
+      } catch (error) {
+        failure = await failed(flow, station, delivery, content.packet, error);
+      }
+    } else {
+      failure = unread(delivery, content);
+    }
     const settlement = failure ? await settleFailure(flow, delivery, failure) : ACK;
     metrics.add("cordum_bus_deliveries_total", { subject: delivery.subject, action: settlement.kind });
     if (delivery.attempt > 1) metrics.add("cordum_bus_redeliveries_total", { subject: delivery.subject });
@@ -65,46 +78,35 @@ interface Failure {
   readonly error: WireError;
 }
 
-async function attempt(flow: Flow, station: Station, delivery: Delivery): Promise<Failure | null> {
-  const { content } = delivery;
+/** What cannot be read, or comes from nobody who may send it. */
+function unread({ attempt }: Delivery, content: Exclude<Delivery["content"], { kind: "packet" }>): Failure {
   if (content.kind === "undecodable") {
     return {
-      outcome: { kind: "undecodable", delivery: delivery.attempt },
+      outcome: { kind: "undecodable", delivery: attempt },
       error: { name: "Undecodable", message: content.error },
     };
   }
-  if (content.kind === "refused") {
-    const error = { name: "SignatureError", code: content.code, message: content.error };
-    return { outcome: { kind: "permanent" }, error };
-  }
-  try {
-    await station.handle(flow, content.packet, delivery.attempt);
-    if (delivery.attempt > 1 || delivery.id !== originalId(delivery.id)) {
-      await closeAccount(flow, station.about(content.packet) || originalId(delivery.id));
-    }
-    return null;
-  } catch (error) {
-    const wire = toWire(error);
-    flow.world.log.write("warn", "delivery_failed", {
-      station: station.name,
-      message: delivery.id,
-      error: wire.message,
-    });
-    return { outcome: await judge(flow, station, delivery, content.packet, error), error: wire };
-  }
+  const error = { name: "SignatureError", code: content.code, message: content.error };
+  return { outcome: { kind: "permanent" }, error };
 }
 
-async function judge(
+async function failed(
   flow: Flow,
-  station: Station,
+  { name, about }: Station,
   delivery: Delivery,
   packet: Packet,
   error: unknown,
-): Promise<Outcome> {
+): Promise<Failure> {
+  const wire = toWire(error);
+  flow.world.log.write("warn", "delivery_failed", { station: name, message: delivery.id, error: wire.message });
+  return { outcome: await judge(flow, about(packet), delivery, error), error: wire };
+}
+
+async function judge(flow: Flow, about: string, delivery: Delivery, error: unknown): Promise<Outcome> {
   if (isStoreAway(error)) return uncounted(flow, delivery, "store_unavailable");
   try {
     const { settings, nowMs, random } = given(flow);
-    const id = station.about(packet) || originalId(delivery.id);
+    const id = about || originalId(delivery.id);
     const account = await flow.world.store.load(SPENDINGS, id);
     const before = account?.value.patience ?? {};
     const { outcome, patience } = judgeFailure(error, {

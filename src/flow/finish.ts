@@ -2,7 +2,7 @@ import { applyResult } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
-import type { Packet } from "../wire/packet.ts";
+import type { JobResult, Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
@@ -16,18 +16,34 @@ import { type RunPath, tellRun } from "./with-run.ts";
  */
 export function finish(flow: Flow, packet: Packet, attempt = 1): Promise<void> {
   const result = resultIn(packet);
-  return untilFresh(`job \`${result.jobId}\``, async () => {
+  return untilFresh(`job \`${result.jobId}\``, () => {
     const recalled = flow.desk.recallSent(result.jobId);
-    const found = recalled ?? (await flow.world.store.load(JOBS, result.jobId));
-    if (!found) return; // Removed after its retention, or never ours: nothing can follow from it.
-    const next = applyResult(found.value, result, outputOf(result), given(flow));
-    if (!next) return recalled ? "stale" : undefined; // Memory may decide what the commit confirms, never that nothing is to be done.
-    if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
-      const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
-      flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
-    }
-    return (await settle(flow, found, next, [], { attempt })) ? undefined : "stale";
+    if (recalled) return settleResult(flow, recalled, result, attempt, "stale");
+    return flow.world.store.load(JOBS, result.jobId).then((found) => {
+      // Removed after its retention, or never ours: nothing can follow from it.
+      return found ? settleResult(flow, found, result, attempt, undefined) : undefined;
+    });
   });
+}
+
+/**
+ * `otherwise` is said of a job that the result changes nothing of: memory may decide what the commit confirms, never that
+ * nothing is to be done.
+ */
+function settleResult(
+  flow: Flow,
+  found: Versioned<Job>,
+  result: JobResult,
+  attempt: number,
+  otherwise: "stale" | undefined,
+): Promise<"stale" | undefined> | "stale" | undefined {
+  const next = applyResult(found.value, result, outputOf(result), given(flow));
+  if (!next) return otherwise;
+  if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
+    const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
+    flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
+  }
+  return settle(flow, found, next, [], { attempt }).then((isWritten) => (isWritten ? undefined : "stale"));
 }
 
 /**

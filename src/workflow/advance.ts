@@ -59,8 +59,10 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
   const { told, blobs } = draft;
   // What was begun and is not wanted any more by the end of the same decision is never made.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
-  const begun = new Set(draft.starts.map(({ stepId }) => stepId));
-  const stops = [...draft.stops.filter(({ stepId }) => !begun.has(stepId)), ...childrenToStop(draft)];
+  const stops = [
+    ...draft.stops.filter((stop) => !draft.starts.some(({ stepId }) => stepId === stop.stepId)),
+    ...childrenToStop(draft),
+  ];
   const { run: next, page } = draft.finish();
   return { run: next, page, starts, stops, told, blobs, hasMore: draft.hasMore };
 }
@@ -69,9 +71,9 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
 function childrenToStop(draft: Draft): readonly Stop[] {
   const stops: Stop[] = [];
   for (const stepId of draft.plan.order) {
-    const { state, fan, why } = draft.step(stepId) ?? {};
-    if (state !== "RUNNING" || !fan || fan.endsAs === undefined || fan.open === 0) continue;
-    stops.push({ kind: "children", stepId, why: why ?? fan.error?.message ?? "the run ends" });
+    const step = draft.step(stepId);
+    if (!step?.fan || step.state !== "RUNNING" || step.fan.endsAs === undefined || step.fan.open === 0) continue;
+    stops.push({ kind: "children", stepId, why: step.why ?? step.fan.error?.message ?? "the run ends" });
     draft.hasMore = true;
   }
   return stops;

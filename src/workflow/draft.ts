@@ -89,8 +89,9 @@ export class Draft {
   /** Adds a line to the timeline; answers its number. */
   note(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: Facts = {}): number {
     const seq = this.#lineCount;
-    const line: Writable<TimelineLine> = { seq, atMs: this.nowMs, event };
-    if (stepId !== undefined) line.stepId = stepId;
+    const { nowMs: atMs } = this;
+    // Most lines are about a step: those are made with room for it.
+    const line: Writable<TimelineLine> = stepId === undefined ? { seq, atMs, event } : { seq, atMs, event, stepId };
     if (index !== undefined) line.index = index;
     if (jobId !== undefined) line.jobId = jobId;
     if (who !== undefined) line.who = who;

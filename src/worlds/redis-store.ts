@@ -52,7 +52,8 @@ export class RedisStore implements Store {
   }
 
   async commit(change: Change): Promise<Committed> {
-    return committedOf(change, await this.#changes.call(encodeChange(change)));
+    const answer = await this.#changes.call(encodeChange(change));
+    return answer === 0 ? COMMITTED : committedOf(change, answer);
   }
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
@@ -147,8 +148,10 @@ const LOADS_MAX = 256;
 
 const CURSOR = /^[0-9a-f]{13}:/;
 
+/** Nothing was watched: the same answer for all of them. */
+const COMMITTED: Committed = { kind: "committed", seen: [] };
+
 function committedOf(change: Change, answer: unknown): Committed {
-  if (answer === 0) return { kind: "committed", seen: [] };
   if (Array.isArray(answer)) return { kind: "committed", seen: answer as number[] };
   const [nth = Number.NaN, value = 0] = String(answer).split(" ").map(Number);
   if (nth % 2 === 0) {

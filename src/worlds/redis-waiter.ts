@@ -143,8 +143,13 @@ export class RedisWaiter {
 
   #hold(fence: number, validUntilMs: number, isConfirmed: boolean): void {
     const settle = this.#end();
+    const { calls, clock, lock, token, ttlMs } = this.#claim;
     this.#lease = new RedisLease({
-      ...this.#claim,
+      calls,
+      clock,
+      lock,
+      token,
+      ttlMs,
       key: this.#request.key,
       fence,
       waitedMs: this.#waitedMs,
