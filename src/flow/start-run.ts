@@ -86,7 +86,9 @@ async function freshRun(flow: Flow, plan: Plan, wish: RunWish, version: number):
   if (input.kind === "too_large") {
     return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }
-  const order = { ...wish, runId, version, traceId: wish.traceId ?? runId, parent: null };
+  const { org, labels, priority, submittedBy, actorId, traceparent } = wish;
+  const traceId = wish.traceId ?? runId;
+  const order = { runId, org, version, traceId, labels, priority, submittedBy, actorId, traceparent, parent: null };
   return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };
 }
 

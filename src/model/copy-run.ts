@@ -1,4 +1,4 @@
-import type { Run } from "./run.ts";
+import type { Run, StepRun } from "./run.ts";
 import type { Writable } from "./writable.ts";
 
 /** The caller's to change. Field by field, so that all runs have one shape (see `move-job.ts`). */
@@ -33,5 +33,19 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
   if (run.reservation !== undefined) copy.reservation = run.reservation;
   if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  return copy;
+}
+
+/** The same for a step. Most of those that are copied were begun with a job. */
+export function copyStep(step: StepRun): Writable<StepRun> {
+  const { state, startedMs, jobId, line } = step;
+  if (startedMs === undefined || jobId === undefined || line === undefined) return { ...step };
+  const copy: Writable<StepRun> = { state, startedMs, jobId, line };
+  if (step.endedMs !== undefined) copy.endedMs = step.endedMs;
+  if (step.output !== undefined) copy.output = step.output;
+  if (step.error !== undefined) copy.error = step.error;
+  if (step.why !== undefined) copy.why = step.why;
+  if (step.arm !== undefined) copy.arm = step.arm;
+  if (step.fan !== undefined) copy.fan = step.fan;
   return copy;
 }

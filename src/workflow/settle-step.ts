@@ -1,3 +1,4 @@
+import { copyStep } from "../model/copy-run.ts";
 import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../model/run.ts";
 import type { Writable } from "../model/writable.ts";
 import type { WireError } from "../retry/contract.ts";
@@ -21,9 +22,10 @@ export function settleStep(
     why: why ?? error?.message,
     cause: cause ?? before?.line,
   });
-  const next: Writable<StepRun> = before ? { ...before, state } : { state };
-  next.endedMs = draft.nowMs;
+  const next: Writable<StepRun> = before ? copyStep(before) : { state };
+  next.state = state;
   next.line = line;
+  next.endedMs = draft.nowMs;
   if (before?.fan) next.fan = withoutEnd(before.fan);
   if (output !== undefined) next.output = output;
   if (error !== undefined) next.error = error;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { copyRun } from "../../src/model/copy-run.ts";
-import type { Run } from "../../src/model/run.ts";
+import { copyRun, copyStep } from "../../src/model/copy-run.ts";
+import type { Run, StepRun } from "../../src/model/run.ts";
 
 /** Has everything that a run can have: a field that is missing here does not compile. */
 const WHOLE: Required<Run> = {
@@ -46,4 +46,25 @@ test("what is done to it leaves the run alone", () => {
   copy.state = "FAILED";
   copy.lineCount += 1;
   expect(WHOLE).toEqual(before);
+});
+
+const STEP: Required<StepRun> = {
+  state: "RUNNING",
+  startedMs: 1,
+  endedMs: 2,
+  jobId: "j",
+  output: { kind: "inline", value: 1 },
+  error: { name: "E", message: "m" },
+  why: "w",
+  arm: "then",
+  fan: { items: { kind: "inline", value: [] }, count: 1, spawned: 1, open: 1, succeeded: 0, failed: 0, cancelled: 0 },
+  line: 3,
+};
+
+test("a copy of a step has everything that the step has, and nothing else", () => {
+  expect(copyStep(STEP)).toEqual(STEP);
+  for (const without of Object.keys(STEP).filter((key) => key !== "state")) {
+    const some = Object.fromEntries(Object.entries(STEP).filter(([key]) => key !== without)) as unknown as StepRun;
+    expect(Object.keys(copyStep(some)).toSorted()).toEqual(Object.keys(some).toSorted());
+  }
 });
