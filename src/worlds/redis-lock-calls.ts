@@ -8,15 +8,20 @@ import { LOCKS } from "./redis-scripts/locks.ts";
 export class LockCalls {
   readonly #pipe: RedisPipe;
   readonly #batch: RedisBatch;
+  readonly #processId: string;
+  readonly #wake: Wake;
 
-  constructor(pipe: RedisPipe) {
+  /** `wake` is told which waiter of this process was given a lock that this process has released. */
+  constructor(pipe: RedisPipe, processId: string, wake: Wake) {
     this.#pipe = pipe;
     this.#batch = new RedisBatch(pipe, LOCKS);
+    this.#processId = processId;
+    this.#wake = wake;
   }
 
   ask(lock: string, token: string, wish: AskWish): Promise<AskReply> {
-    const { ttlMs, owner, org, processId, isQueueing, number } = wish;
-    const facts = [String(ttlMs), owner, org, processId, LEASE, isQueueing ? "1" : "0", number];
+    const { ttlMs, owner, org, isQueueing, number } = wish;
+    const facts = [String(ttlMs), owner, org, this.#processId, LEASE, isQueueing ? "1" : "0", number];
     return this.#batch.call(encodeCall(["ask", lock, token, ...facts])) as Promise<AskReply>;
   }
 
@@ -31,11 +36,16 @@ export class LockCalls {
 
   /** Somebody else may wait for it: it does not wait for the end of the tick. */
   async release(lock: string, token: string): Promise<boolean> {
-    const released = this.#batch.call(encodeCall(["release", lock, token, LEASE]));
+    const released = this.#batch.call(encodeCall(["release", lock, token, LEASE, this.#processId]));
     this.#pipe.hurry();
-    return (await released) === 1;
+    const answer = (await released) as ReleaseReply;
+    if (typeof answer === "number") return answer === 1;
+    this.#wake(...answer);
+    return true;
   }
 }
+
+export type Wake = (token: string, fence: number) => void;
 
 const LEASE = String(WAITER_LEASE_MS);
 
@@ -43,7 +53,6 @@ export interface AskWish {
   readonly ttlMs: number;
   readonly owner: string;
   readonly org: string;
-  readonly processId: string;
   readonly isQueueing: boolean;
   /** Drawn at the end of the queue before; "" for none. */
   readonly number: string;
@@ -51,4 +60,5 @@ export interface AskWish {
 
 export type NotYet = [number: number, leftMs: number, holder: string, wasFree: number, fence: number];
 export type AskReply = [1, number, number] | [0, ...NotYet];
+export type ReleaseReply = number | [next: string, fence: number];
 export type LeaveReply = readonly [1, number] | readonly [0, string];

@@ -46,10 +46,11 @@ export class RedisLocks implements Locks {
     const forget = (waiter: RedisWaiter): void => {
       this.#waiters.delete(waiter.token);
     };
-    this.#context = { calls: new LockCalls(connection.pipe), clock, processId, forget };
+    const wake = (token: string, fence: number): void => this.#waiters.get(token)?.wake(fence);
+    this.#context = { calls: new LockCalls(connection.pipe, processId, wake), clock, forget };
     subscriber.on("message", (_channel: string, message: string) => {
       const [token = "", fence] = message.split(" ");
-      this.#waiters.get(token)?.wake(Number(fence));
+      wake(token, Number(fence));
     });
   }
 

@@ -47,7 +47,7 @@ export class RedisWaiter {
     });
   }
 
-  /** The message that it is our turn. */
+  /** The news that it is our turn: from a holder of this process, or a message. */
   wake(fence: number): void {
     if (this.#settle === null || fence <= this.#notYetFence) return;
     this.#granted(fence, this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#claim.ttlMs), false);
@@ -63,9 +63,9 @@ export class RedisWaiter {
   async #ask(): Promise<void> {
     const { org, owner, waitMs } = this.#request;
     const { lock, token, ttlMs } = this.#claim;
-    const { calls, processId } = this.#context;
+    const { calls } = this.#context;
     const isFirst = this.#number === "";
-    const wish = { ttlMs, owner, org, processId, isQueueing: waitMs > 0, number: this.#number };
+    const wish = { ttlMs, owner, org, isQueueing: waitMs > 0, number: this.#number };
     const sentMs = monotonicMs();
     try {
       const [isHeld, ...rest] = await calls.ask(lock, token, wish);
@@ -192,8 +192,6 @@ export class RedisWaiter {
 export interface WaiterContext {
   readonly calls: LockCalls;
   readonly clock: Clock;
-  /** Names the channel on which this process hears of its turn. */
-  readonly processId: string;
   forget(waiter: RedisWaiter): void;
 }
 

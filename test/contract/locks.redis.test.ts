@@ -45,13 +45,21 @@ locksContract("redis", async () => {
 describe("locks on redis", () => {
   let connection: RedisConnection;
   let locks: RedisLocks;
+  let elsewhere: RedisConnection;
+  /** Of another process. */
+  let others: RedisLocks;
 
   beforeEach(async () => {
     connection = await connectRedis(server.url, { log: QUIET });
     await connection.client.flushall();
     locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
+    elsewhere = await connectRedis(server.url, { log: QUIET });
+    others = await RedisLocks.open(elsewhere, wallClock, cryptoRandom(wallClock));
   });
-  afterEach(() => connection.close());
+  afterEach(async () => {
+    await connection.close();
+    await elsewhere.close();
+  });
 
   const request = (waitMs: number, key = "cordum:wf:run:lock:r-1") => ({
     key,
@@ -79,7 +87,7 @@ describe("locks on redis", () => {
   });
 
   it("a message that got lost is made up for by the next sign of life: still one attempt", async () => {
-    const first = leaseOf(await locks.acquire(request(0)));
+    const first = leaseOf(await others.acquire(request(0)));
     const waiting = locks.acquire(request(60_000));
     await connection.pipe.command("ping", []);
     // Nobody listens at the moment of the hand-over.
@@ -87,22 +95,35 @@ describe("locks on redis", () => {
     await Promise.all([killed, first.release()]);
     expect(leaseOf(await waiting).attempts).toBe(1);
     // And the connection for messages is back afterwards.
-    const next = locks.acquire(request(60_000));
-    await connection.pipe.command("ping", []);
+    const next = others.acquire(request(60_000));
+    await elsewhere.pipe.command("ping", []);
     await leaseOf(await waiting).release();
     expect(leaseOf(await next).attempts).toBe(1);
   });
 
   it("a message of a turn that was missed is not believed (L14)", async () => {
     const { client } = connection;
-    const first = leaseOf(await locks.acquire(request(0)));
+    const first = leaseOf(await others.acquire(request(0)));
     const waiting = locks.acquire(request(60_000));
     await connection.pipe.command("ping", []);
     const [token] = await client.zrange(`cordum:lock:queue:${first.key}`, "0", "-1");
-    const [channel] = (await client.call("pubsub", "channels", "cordum:lock:wake:*")) as string[];
-    expect(await client.publish(channel ?? "", `${token} ${first.fence}`)).toBe(1);
+    const channels = (await client.call("pubsub", "channels", "cordum:lock:wake:*")) as string[];
+    for (const channel of channels) expect(await client.publish(channel, `${token} ${first.fence}`)).toBe(1);
     await first.release();
     expect(leaseOf(await waiting).fence).toBeGreaterThan(first.fence);
+  });
+
+  it("a waiter of the holder's own process hears of its turn by the answer to the release: no message, no sign of life", async () => {
+    const still = { now: () => wallClock.now(), after: () => () => undefined };
+    const own = await RedisLocks.open(connection, still, cryptoRandom(wallClock));
+    const first = leaseOf(await own.acquire(request(0)));
+    const [second, third] = [own.acquire(request(60_000)), own.acquire(request(60_000))];
+    await connection.pipe.command("ping", []);
+    await Promise.all([connection.client.call("client", "kill", "type", "pubsub"), first.release()]);
+    const next = leaseOf(await second);
+    expect(next.fence).toBeGreaterThan(first.fence);
+    expect(await next.release()).toBe(true);
+    expect(leaseOf(await third).fence).toBeGreaterThan(next.fence);
   });
 
   it("a server that has forgotten the scripts, or everything, is coped with: a lock it does not know is lost", async () => {

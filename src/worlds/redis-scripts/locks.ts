@@ -15,14 +15,15 @@ import { script } from "../redis-script.ts";
  * ARGV     call after call: the number of its arguments (itself included), its name, a lock's key in full, the token of
  *          who asks, and
  *            ask      ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
- *            release  a waiter's lease
+ *            release  a waiter's lease, the process
  *            leave    ttl
  *            renew    ttl
  * returns  one answer for each call
  *            ask      {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
  *                     {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to
  *                     another, the org's last fence: what is handed to this waiter later has a larger one}
- *            release  1 if the lock was held by this token
+ *            release  1 if the lock was held by this token, else 0; or {token, fence} if it was, and went to a waiter of the
+ *                     same process, which hears of it by this answer and not on its channel
  *            leave    {1, fence} or {0, the holder or ""}
  *            renew    the fence if the lock is held by this token, which then has it for another ttl; else 0
  */
@@ -59,7 +60,8 @@ end
 
 -- Gives a free lock to the first waiter that lives, for a waiter's lease: whoever does not take it up loses it soon.
 -- One whose process does not listen right now is passed over, unless nobody else is there; it keeps its place.
-local function handOver(leaseMs)
+-- Waiters of the process that asks (own) are told by the answer.
+local function handOver(leaseMs, own)
   local at, deaf = 0, nil
   while true do
     local who = call('ZRANGE', queue, at, at)[1]
@@ -71,10 +73,11 @@ local function handOver(leaseMs)
       local process, org, ttl, owner = string.match(facts, '^(.-)\\n(.-)\\n(.-)\\n(.*)$')
       local fence = fenceFor(org)
       local ms = math.min(tonumber(ttl), tonumber(leaseMs))
-      if who == token or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. fence) > 0 then
+      local isOwn = process == own
+      if who == token or isOwn or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. fence) > 0 then
         hold(who, fence, owner, ms)
         leaveQueue(who)
-        return who, fence
+        return who, fence, isOwn
       end
       deaf = deaf or { who, fence, owner, ms }
       at = at + 1
@@ -136,7 +139,7 @@ function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
 end
 
 -- Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
-function calls.release(leaseMs)
+function calls.release(leaseMs, process)
   local held = call('GET', lock)
   if not held or holding(held) ~= token then
     if call('ZREM', queue, token) == 1 then
@@ -147,7 +150,9 @@ function calls.release(leaseMs)
   end
   -- Somebody waits for every step of this. The number of waiters in the index may be one too large until one of them asks
   -- again; who lists locks counts those that live.
-  if not handOver(leaseMs) then
+  local who, fence, isOwn = handOver(leaseMs, process)
+  if isOwn then return {who, fence} end
+  if not who then
     call('DEL', lock)
     call('ZREM', index, lock)
   end
