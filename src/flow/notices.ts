@@ -11,8 +11,7 @@ import type { World } from "../world.ts";
  * 1. Best effort: a notice may be lost, never invented. Who must not miss anything reads the store.
  * 2. Listeners of this process hear of a change at once. The others hear of it over the bus, in one packet a tick with
  *    all the changes of that tick; what does not fit is left out, and counted.
- * 3. A process that nobody started this in tells nobody, nor does one that has its world to itself; one in which nobody
- *    listens does not listen to the bus either.
+ * 3. A process that nobody started this in tells nobody; one in which nobody listens does not listen to the bus either.
  * 4. A listener that throws disturbs neither the others nor the work.
  * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
  */
@@ -52,7 +51,7 @@ export class Notices {
 
   /** From now on other processes are told. */
   start(): void {
-    this.#isTelling = this.#world.locks.isShared;
+    this.#isTelling = true;
   }
 
   async stop(): Promise<void> {
