@@ -168,5 +168,5 @@ const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 /** Lines of the timeline in one record: a `for_each` may have much to say at once. */
 const PAGE_LINES = 256;
 /** What one commit makes, and stops: a large one would keep everybody else waiting. */
-const MADE_MAX = 32;
+export const MADE_MAX = 32;
 const STOPPED_MAX = 128;

@@ -1,3 +1,4 @@
+import { MADE_MAX } from "../flow/decide-run.ts";
 import { isFinal, JOBS, type Job, type JobState, REVIVABLE } from "../model/job.ts";
 import { isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../model/run.ts";
 import type { Change, Versioned } from "../ports/store.ts";
@@ -42,7 +43,7 @@ export class RunMirror {
       if (value === null) this.#forget(id);
       else {
         const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
-        this.#seeRun(was, is, ended.get(id) ?? [], revivedIn(change, before, id));
+        this.#seeRun(was, is, ended.get(id) ?? [], revivedIn(change, before, id), madeIn(change, before, id));
       }
     }
   }
@@ -62,7 +63,7 @@ export class RunMirror {
     ended.set(step.runId, all);
   }
 
-  #seeRun(before: Run | null, after: Run, ended: readonly Ended[], revived: Job | null): void {
+  #seeRun(before: Run | null, after: Run, ended: readonly Ended[], revived: Job | null, made: number): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && revived === null) return;
@@ -71,8 +72,9 @@ export class RunMirror {
     const ready = revived ? rejoined(workflow, from, revived) : from;
     const possible = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
     const [first] = possible;
-    // Not all that is to be stopped was stopped yet: it is looked at when it was.
-    const isUnderWay = after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan?.endsAs);
+    // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
+    const isStopping = after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan?.endsAs);
+    const isUnderWay = isStopping || made >= MADE_MAX;
     const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = isUnderWay
       ? first
@@ -141,6 +143,13 @@ export function revivedIn(change: Change, before: readonly (Versioned<unknown> |
     return isRevived && is.step?.runId === runId;
   });
   return at < 0 ? null : (change.puts[at]?.value as Job);
+}
+
+/** How many jobs of the run this commit makes. */
+function madeIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): number {
+  const isMade = (table: string, job: Job | null, index: number): boolean =>
+    table === JOBS.name && (before[index] ?? null) === null && job?.step?.runId === runId;
+  return change.puts.filter(({ table, value }, index) => isMade(table, value as Job | null, index)).length;
 }
 
 interface Ended {

@@ -51,11 +51,12 @@ export interface Moment {
 
 export function advance(plan: Plan, run: Run, events: readonly RunEvent[], values: Values, moment: Moment): Advance {
   const draft = new Draft(plan, run, values, moment.nowMs, moment.limits);
-  for (const event of events) if (!isRunFinal(draft.run.state)) take(draft, event);
-  if (!isRunFinal(draft.run.state)) {
-    settleAll(draft);
-    concludeRun(draft);
+  for (const [at, event] of events.entries()) {
+    // What came before counts: a run whose last step is done is not cut short in the same breath.
+    if (at > 0 && isEnding(draft, event)) settleRun(draft);
+    if (!isRunFinal(draft.run.state)) take(draft, event);
   }
+  settleRun(draft);
   const { told, blobs } = draft;
   // What was begun and is not wanted any more by the end of the same decision is never made.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
@@ -65,6 +66,16 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
   ];
   const { run: next, page } = draft.finish();
   return { run: next, page, starts, stops, told, blobs, hasMore: draft.hasMore };
+}
+
+function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
+  return kind === "cancel" || (kind === "time" && nowMs >= run.deadlineMs);
+}
+
+function settleRun(draft: Draft): void {
+  if (isRunFinal(draft.run.state)) return;
+  settleAll(draft);
+  concludeRun(draft);
 }
 
 /** Children that nobody waits for any more: as many as one commit holds, and again with the next one. */

@@ -18,7 +18,7 @@ import type { Case } from "./enumerate.ts";
 
 /**
  * Walks the engine and the reference side by side through a case, over every order in which its jobs can end; and now and
- * then through a pause, through ends that come together, and through a cancellation. After each of them both must say the
+ * then through a pause, through ends that come together, and through a cancellation, alone or together with them. After each of them both must say the
  * same of every step, of every child, of the jobs that are out, and of the run.
  */
 export function walk(case_: Case, plan: Plan, engine: Engine): Walked {
@@ -40,6 +40,8 @@ interface Life {
   readonly run: Run;
   readonly jobs: ReadonlyMap<string, "open" | "over">;
 }
+
+const CANCEL: RunEvent = { kind: "cancel", by: "me", why: "no more" };
 
 class Walker {
   readonly #case: Case;
@@ -70,8 +72,18 @@ class Walker {
     this.#together(life, state, open);
     this.#together(life, state, open.toReversed());
     this.#whilePaused(life, state, open);
-    const cancelled = this.#advance(life, [{ kind: "cancel", by: "me", why: "no more" }]);
+    const cancelled = this.#advance(life, [CANCEL]);
     this.#compare(cancelled, endedRef(workflow, state, "CANCELLED"), "begin; cancel");
+    this.#atLast(life, state, open);
+  }
+
+  /** What jobs came to counts, though the run is cancelled in the same breath. */
+  #atLast(life: Life, state: RefState, jobs: readonly string[]): void {
+    const { workflow } = this.#case;
+    const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
+    const next = this.#advance(life, [...ends.map(({ job, end }) => endOf(job, end)), CANCEL]);
+    const after = endedRef(workflow, afterEnds(workflow, state, ends), "CANCELLED");
+    this.#compare(next, after, `begin; ${jobs.join("+")}+cancel`);
   }
 
   #inEveryOrder(life: Life, state: RefState, path: string): void {
