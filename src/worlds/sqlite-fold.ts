@@ -63,8 +63,6 @@ export interface OutboxRow {
   readonly json: string;
 }
 
-export const keyOf = (table: string, id: string): string => `${table}\n${id}`;
-
 /** Where a record moved by two changes. An entry that came and went leaves no trace. */
 export function afterBoth(first: Row, { table, id, version, json, dueMs, queue, score, left, entered }: Row): Row {
   return {
