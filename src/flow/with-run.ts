@@ -7,7 +7,7 @@ import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { Flow } from "./flow.ts";
 import { letOthersPass } from "./pace.ts";
-import type { Answered, Waiting } from "./run-desk.ts";
+import type { Answered } from "./run-desk.ts";
 import { noteBusyRetry, withLock } from "./with-lock.ts";
 
 /**
@@ -51,20 +51,13 @@ export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> 
   const queue = flow.settings.current.runLock.coalesce ? shared : flow.runs.ownKey(shared);
   const { pace, world } = flow;
   pace.begin(key.runId, world.clock.now());
-  return new Promise<Answered>((resolve, reject) => {
-    const waiting: Waiting = {
-      news,
-      resolve(answer) {
-        pace.end(key.runId, world.clock.now());
-        resolve(answer);
-      },
-      reject(error) {
-        pace.end(key.runId, world.clock.now());
-        reject(error);
-      },
-    };
-    if (flow.runs.add(queue, waiting)) flow.desk.track(work(flow, key, queue));
+  const told = new Promise<Answered>((resolve, reject) => {
+    if (flow.runs.add(queue, { news, resolve, reject })) flow.desk.track(work(flow, key, queue));
   });
+  // Once, though an answer may be given twice: first to one of a batch, then to the batch as a whole.
+  const end = (): void => pace.end(key.runId, world.clock.now());
+  void told.then(end, end);
+  return told;
 }
 
 /** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */

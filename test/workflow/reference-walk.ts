@@ -77,13 +77,16 @@ class Walker {
     this.#atLast(life, state, open);
   }
 
-  /** What jobs came to counts, though the run is cancelled in the same breath. */
+  /** What jobs came to counts, though the run is cancelled, or out of time, in the same breath. */
   #atLast(life: Life, state: RefState, jobs: readonly string[]): void {
     const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
-    const next = this.#advance(life, [...ends.map(({ job, end }) => endOf(job, end)), CANCEL]);
-    const after = endedRef(workflow, afterEnds(workflow, state, ends), "CANCELLED");
-    this.#compare(next, after, `begin; ${jobs.join("+")}+cancel`);
+    const events = ends.map(({ job, end }) => endOf(job, end));
+    const after = afterEnds(workflow, state, ends);
+    const way = `begin; ${jobs.join("+")}`;
+    this.#compare(this.#advance(life, [...events, CANCEL]), endedRef(workflow, after, "CANCELLED"), `${way}+cancel`);
+    const late = this.#advance(life, [...events, { kind: "time" }], { ...MOMENT, nowMs: life.run.deadlineMs });
+    this.#compare(late, endedRef(workflow, after, "TIMEOUT"), `${way}+deadline`);
   }
 
   #inEveryOrder(life: Life, state: RefState, path: string): void {
@@ -141,12 +144,12 @@ class Walker {
   }
 
   /** One moment: whatever the engine says is left to be done is done at once, as the flow does it. */
-  #advance({ run, jobs }: Life, events: readonly RunEvent[]): Life {
+  #advance({ run, jobs }: Life, events: readonly RunEvent[], moment = MOMENT): Life {
     const ended = events.flatMap((event) => (event.kind === "job_ended" ? [jobOf(event.job)] : []));
     let life: Life = { run, jobs: new Map([...jobs].map(([job, is]) => [job, ended.includes(job) ? "over" : is])) };
     let news = events;
     for (let turn = 0; turn < TURNS_MAX; turn += 1) {
-      const advanced = this.#engine(this.#plan, life.run, news, this.#values, MOMENT);
+      const advanced = this.#engine(this.#plan, life.run, news, this.#values, moment);
       const { jobs: next, stopped } = this.#carryOut(life, advanced, ended);
       life = { run: advanced.run, jobs: next };
       news = stopped;
