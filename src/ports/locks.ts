@@ -3,8 +3,10 @@
  *
  * 1. At most one lease per key is valid at any time; a lease is valid until it is released, or `ttlMs` after its last
  *    renewal.
- * 2. Every acquisition gets a fence that is larger than any fence given before in the same org. What is written under a
- *    lock carries the fence; a store refuses a stale one. The lock saves work, the fence makes it correct.
+ * 2. Every acquisition gets a fence that is larger than any given before for the same key, and that nobody else in the org
+ *    gets. What is written under a lock carries the fence; a store refuses a stale one. The lock saves work, the fence
+ *    makes it correct. Fences of different keys say nothing about each other: one may be drawn before its holder has the
+ *    lock.
  * 3. Waiters are served in the order in which they came. A release wakes the next one: a waiter needs one attempt.
  *    Each waiter has a short lease of its own (`WAITER_LEASE_MS`), kept up while it waits, so that a dead waiter at the
  *    head delays the rest by no more than that.

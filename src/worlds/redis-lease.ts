@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import { firstRenewalMs, type Lease, WAITER_LEASE_MS } from "../ports/locks.ts";
-import type { LockCalls } from "./redis-lock-calls.ts";
+import { type Grant, type Heir, type LockCalls, monotonicMs } from "./redis-lock-calls.ts";
 
 /**
  * A lock that is held on Redis.
@@ -10,7 +10,9 @@ import type { LockCalls } from "./redis-lock-calls.ts";
  * 2. It is renewed at a third of its time, and very soon when it was handed over, because until then it is ours for a
  *    waiter's lease only; most are released before that. "Not owned" ends it at once; a renewal without an answer is
  *    tried again until time is up. That it is up is watched for from the first renewal on, which comes long before.
- * 3. After `release` nothing aborts any more.
+ * 3. A release hands on what the server has promised, before the server has heard of it. Until it has, the server keeps
+ *    the lock in our name, and afterwards in the heir's: so the heir believes in it for the shorter of the two times.
+ * 4. After `release` nothing aborts any more.
  */
 export class RedisLease implements Lease {
   readonly key: string;
@@ -23,6 +25,7 @@ export class RedisLease implements Lease {
   #abort: AbortController | null = null;
   #isLost = false;
   #validUntilMs: number;
+  #next: Grant | null;
   #cancelRenewal: Cancel = () => undefined;
   #cancelEnd: Cancel = () => undefined;
   #isEndWatched = false;
@@ -37,6 +40,7 @@ export class RedisLease implements Lease {
     this.waitedMs = facts.waitedMs;
     this.attempts = facts.attempts;
     this.#validUntilMs = facts.validUntilMs;
+    this.#next = facts.next;
     this.#renewAfter(firstRenewalMs(facts.ttlMs, facts.isConfirmed));
   }
 
@@ -58,7 +62,7 @@ export class RedisLease implements Lease {
     this.#isReleased = true;
     this.#stop();
     if (this.#release === null) {
-      const release = releaseLock(this.#facts);
+      const release = releaseLock(this.#facts, this.#handOn());
       this.#release = release;
       release.catch(() => {
         this.#release = null;
@@ -66,6 +70,27 @@ export class RedisLease implements Lease {
       });
     }
     return this.#release;
+  }
+
+  /** The server knows that it was handed on to us, and may have promised it already to somebody after us. */
+  extend(validUntilMs: number, next: Grant | null): void {
+    if (this.isOver) return;
+    this.#validUntilMs = Math.max(this.#validUntilMs, validUntilMs);
+    this.#next = next;
+  }
+
+  lose(why: string): void {
+    if (this.isOver) return;
+    this.#stop();
+    this.#isLost = true;
+    this.#abort ??= new AbortController();
+    this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${why}`));
+  }
+
+  #handOn(): Heir | null {
+    const next = this.#next;
+    this.#next = null;
+    return next === null || this.#isLost ? null : this.#facts.handOn(next, this.#validUntilMs);
   }
 
   async #renew(): Promise<void> {
@@ -76,7 +101,7 @@ export class RedisLease implements Lease {
       const isOurs = (await calls.renew(lock, token, ttlMs)) === this.fence;
       if (this.isOver) return;
       if (!isOurs) {
-        this.#lose("the server knows another holder, or none");
+        this.lose("the server knows another holder, or none");
         return;
       }
       this.#validUntilMs = sentMs + ttlMs;
@@ -94,16 +119,9 @@ export class RedisLease implements Lease {
     this.#isEndWatched = true;
     this.#cancelEnd = this.#facts.clock.after(Math.max(0, this.#validUntilMs - monotonicMs()), () => {
       if (this.isOver) return;
-      if (monotonicMs() >= this.#validUntilMs) this.#lose("it could not be renewed in time");
+      if (monotonicMs() >= this.#validUntilMs) this.lose("it could not be renewed in time");
       else this.#watchEnd();
     });
-  }
-
-  #lose(why: string): void {
-    this.#stop();
-    this.#isLost = true;
-    this.#abort ??= new AbortController();
-    this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${why}`));
   }
 
   #stop(): void {
@@ -131,11 +149,17 @@ export interface LeaseFacts extends Claim {
   readonly validUntilMs: number;
   /** False for a lock that was handed over and is not renewed yet. */
   readonly isConfirmed: boolean;
+  /** Whom the server has promised it to after us. */
+  readonly next: Grant | null;
+  readonly handOn: HandOn;
 }
 
+/** Gives a lock to a waiter of this process, until then at most; null if it waits no more, or that is too soon. */
+export type HandOn = (next: Grant, untilMs: number) => Heir | null;
+
 /** Frees the lock if the token has it, else the token's place in the queue. */
-export function releaseLock({ calls, lock, token }: Claim): Promise<boolean> {
-  return calls.release(lock, token);
+export function releaseLock({ calls, lock, token }: Claim, heir: Heir | null = null): Promise<boolean> {
+  return calls.release(lock, token, heir);
 }
 
 /** Frees what the token may still have; as long as the server would keep it anyway, it is tried again and again. */
@@ -149,6 +173,3 @@ export function leaveNothing(claim: Claim, delayMs = 0): void {
   if (delayMs === 0) attempt();
   else claim.clock.after(delayMs, attempt);
 }
-
-/** Durations only: the wall clock may be set back while a lock is held. */
-export const monotonicMs = (): number => performance.now();

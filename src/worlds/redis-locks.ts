@@ -4,7 +4,7 @@ import type { Acquired, LockRequest, Locks, LockView } from "../ports/locks.ts";
 import type { Random } from "../ports/random.ts";
 import { PREFIX, type RedisConnection } from "./redis.ts";
 import { RedisFailure } from "./redis-errors.ts";
-import { LockCalls } from "./redis-lock-calls.ts";
+import { type Grant, type Heir, LockCalls, type Turn, turnOf } from "./redis-lock-calls.ts";
 import type { RedisPipe } from "./redis-pipe.ts";
 import { LIST_LOCKS } from "./redis-scripts/locks.ts";
 import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
@@ -16,7 +16,9 @@ import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
  * 2. A release hands the lock to the next waiter in the same script and tells its process, on a channel that the
  *    process listens to with a connection of its own. A message that got lost is made up for by the waiter's next sign
  *    of life.
- * 3. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
+ * 3. When the one after it is of the same process, the lock is promised to it: within a process it is handed on without
+ *    waiting for the server, in the same order as ever (docs/decisions/0012-handing-on.md).
+ * 4. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
  */
 export class RedisLocks implements Locks {
   readonly isShared = true;
@@ -46,12 +48,13 @@ export class RedisLocks implements Locks {
     const forget = (waiter: RedisWaiter): void => {
       this.#waiters.delete(waiter.token);
     };
-    const wake = (token: string, fence: number): void => this.#waiters.get(token)?.wake(fence);
-    this.#context = { calls: new LockCalls(connection.pipe, processId, wake), clock, forget };
-    subscriber.on("message", (_channel: string, message: string) => {
-      const [token = "", fence] = message.split(" ");
-      wake(token, Number(fence));
-    });
+    const wake = (turn: Turn): void => this.#waiters.get(turn.token)?.wake(turn);
+    const handOn = ({ token, fence }: Grant, untilMs: number): Heir | null => {
+      const waiter = this.#waiters.get(token);
+      return waiter?.inherit(fence, untilMs) ? waiter : null;
+    };
+    this.#context = { calls: new LockCalls(connection.pipe, processId, wake), clock, forget, handOn };
+    subscriber.on("message", (_channel: string, message: string) => wake(turnOf(message)));
   }
 
   async acquire(request: LockRequest): Promise<Acquired> {

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../ports/locks.ts";
-import { type Claim, leaveNothing, monotonicMs, RedisLease } from "./redis-lease.ts";
-import type { LockCalls, NotYet } from "./redis-lock-calls.ts";
+import { type Claim, type HandOn, leaveNothing, RedisLease } from "./redis-lease.ts";
+import { type Grant, type Heir, type LockCalls, monotonicMs, type NotYet, type Turn } from "./redis-lock-calls.ts";
 
 /**
  * One request for a lock on Redis, from asking to holding it or giving up.
@@ -13,9 +13,11 @@ import type { LockCalls, NotYet } from "./redis-lock-calls.ts";
  * 3. What was handed over is ours for a waiter's lease from then on. "Then" was after the last request that was
  *    answered with "not yet" had been sent, if its fence is larger than the last one of that answer: if that is recent
  *    enough nothing need be asked, else a renewal decides. An older fence is of a turn that was missed.
- * 4. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
+ * 4. A holder of its own process may hand on to it what the server has promised to it. It is ours for as long as the
+ *    server keeps it whether or not it hears of that: for the holder, or for a waiter's lease from now on for us.
+ * 5. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
  */
-export class RedisWaiter {
+export class RedisWaiter implements Heir {
   readonly token: string;
   readonly #context: WaiterContext;
   readonly #request: LockRequest;
@@ -23,6 +25,7 @@ export class RedisWaiter {
   readonly #startMs = monotonicMs();
   #settle: Settle | null = null;
   #lease: RedisLease | null = null;
+  #isLeaving = false;
   #number = "";
   #attempts = 1;
   /** Not ours yet at this time or later. */
@@ -47,10 +50,33 @@ export class RedisWaiter {
     });
   }
 
-  /** The news that it is our turn: from a holder of this process, or a message. */
-  wake(fence: number): void {
+  /** The news that it is our turn: from a release of this process, or a message. */
+  wake({ fence, next }: Turn): void {
     if (this.#settle === null || fence <= this.#notYetFence) return;
-    this.#granted(fence, this.#notYetMs + Math.min(WAITER_LEASE_MS, this.#claim.ttlMs), false);
+    this.#granted(fence, this.#notYetMs + this.#handedMs, false, next);
+  }
+
+  /**
+   * From a holder of this process, which has it until then and is about to release it. Who has begun to leave gives up
+   * the promise with that.
+   */
+  inherit(fence: number, untilMs: number): boolean {
+    const validUntilMs = Math.min(untilMs, monotonicMs() + this.#handedMs);
+    if (this.#settle === null || this.#isLeaving || !this.#isUsable(validUntilMs)) return false;
+    this.#hold(fence, validUntilMs, false, null);
+    return true;
+  }
+
+  confirm(sentMs: number, next: Grant | null): void {
+    this.#lease?.extend(sentMs + this.#handedMs, next);
+  }
+
+  refuse(): void {
+    this.#lease?.lose("the server had taken it from who handed it on");
+  }
+
+  get owner(): string {
+    return this.#request.owner;
   }
 
   fail(error: unknown): void {
@@ -74,7 +100,7 @@ export class RedisWaiter {
       } else if (isHeld === 1) {
         const [fence, isTaken] = rest as [number, number];
         if (!isFirst) this.#attempts += isTaken;
-        this.#granted(fence, sentMs + ttlMs, true);
+        this.#granted(fence, sentMs + ttlMs, true, null);
       } else {
         this.#waitOn(isFirst, sentMs, rest as NotYet);
       }
@@ -108,9 +134,8 @@ export class RedisWaiter {
   }
 
   /** News that comes late may be old: the lock may have gone to the next one already. */
-  #granted(fence: number, validUntilMs: number, isConfirmed: boolean): void {
-    const marginMs = Math.min(MARGIN_MS, this.#claim.ttlMs / 4);
-    if (validUntilMs - monotonicMs() > marginMs) this.#hold(fence, validUntilMs, isConfirmed);
+  #granted(fence: number, validUntilMs: number, isConfirmed: boolean, next: Grant | null): void {
+    if (this.#isUsable(validUntilMs)) this.#hold(fence, validUntilMs, isConfirmed, next);
     else void this.#confirm();
   }
 
@@ -120,7 +145,7 @@ export class RedisWaiter {
     try {
       const fence = await this.#context.calls.renew(lock, this.token, ttlMs);
       if (this.#settle === null) this.#leaveNothing();
-      else if (fence > 0) this.#granted(fence, sentMs + ttlMs, true);
+      else if (fence > 0) this.#granted(fence, sentMs + ttlMs, true, null);
       else this.#askAfter(0);
     } catch (error) {
       this.fail(error);
@@ -130,18 +155,19 @@ export class RedisWaiter {
   async #leave(): Promise<void> {
     const sentMs = monotonicMs();
     const { lock, ttlMs } = this.#claim;
+    this.#isLeaving = true;
     this.#cancelAsk();
     try {
       const reply = await this.#context.calls.leave(lock, this.token, ttlMs);
       if (this.#settle === null) return;
-      if (reply[0] === 1) this.#granted(reply[1], sentMs + ttlMs, true);
+      if (reply[0] === 1) this.#granted(reply[1], sentMs + ttlMs, true, null);
       else this.#busy(reply[1]);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  #hold(fence: number, validUntilMs: number, isConfirmed: boolean): void {
+  #hold(fence: number, validUntilMs: number, isConfirmed: boolean, next: Grant | null): void {
     const settle = this.#end();
     const { calls, clock, lock, token, ttlMs } = this.#claim;
     this.#lease = new RedisLease({
@@ -156,6 +182,8 @@ export class RedisWaiter {
       attempts: this.#attempts,
       validUntilMs,
       isConfirmed,
+      next,
+      handOn: this.#context.handOn,
     });
     settle?.resolve({ kind: "held", lease: this.#lease });
   }
@@ -184,6 +212,16 @@ export class RedisWaiter {
     if (this.#lease === null || this.#lease.isOver) leaveNothing(this.#claim);
   }
 
+  /** Without asking back. A renewal, which comes sooner than that, then watches for the end. */
+  #isUsable(validUntilMs: number): boolean {
+    return validUntilMs - monotonicMs() > this.#handedMs / 4;
+  }
+
+  /** How long a lock is ours that was handed over. */
+  get #handedMs(): number {
+    return Math.min(WAITER_LEASE_MS, this.#claim.ttlMs);
+  }
+
   get #waitedMs(): number {
     return Math.round(monotonicMs() - this.#startMs);
   }
@@ -192,11 +230,9 @@ export class RedisWaiter {
 export interface WaiterContext {
   readonly calls: LockCalls;
   readonly clock: Clock;
+  readonly handOn: HandOn;
   forget(waiter: RedisWaiter): void;
 }
-
-/** A lock is used without asking back if it is ours for this long at least. */
-const MARGIN_MS = WAITER_LEASE_MS / 4;
 
 interface Settle {
   resolve(acquired: Acquired): void;

@@ -35,6 +35,56 @@ export function waitCases(test: LocksCase): void {
     expect(served).toEqual(["0", "1", "2", "3", "4", "5"]);
   });
 
+  test("in turns and in blocks, of two processes: each in its turn, by one attempt, known by its name", async (kit) => {
+    const [here, there] = await kit.two();
+    const newcomer = await kit.open();
+    let before = await kit.hold(here, "first");
+    const waiting: Waiting[] = [];
+    for (const [at, where] of [..."hhhtththhhtt"].entries()) {
+      // What a name contains is nobody's business.
+      waiting.push(await kit.queue(where === "h" ? here : there, `${at}\n${at} x 1\n`));
+    }
+    for (const [at, next] of waiting.entries()) {
+      const released = before.release();
+      const lease = await kit.run(next.lease);
+      expect(lease.fence).toBeGreaterThan(before.fence);
+      expect(lease.attempts).toBe(1);
+      // Every third is done in the moment in which it gets it, before anybody else may have heard of that.
+      if (at % 3 < 2) {
+        expect(await kit.run(released)).toBe(true);
+        await kit.pass(SOON_MS);
+        expect(await kit.ask(newcomer, "newcomer")).toMatchObject({ kind: "busy", holder: next.owner });
+      }
+      expect(waiting.filter(({ isSettled }) => isSettled)).toEqual(waiting.slice(0, at + 1));
+      expect(lease.isLost).toBe(false);
+      before = lease;
+    }
+    expect(await kit.release(before)).toBe(true);
+    await kit.hold(newcomer, "newcomer");
+  });
+
+  test("in the queues of two keys the fences of each grow, and none is given twice (L14)", async (kit) => {
+    const [here, there] = await kit.two();
+    const keys = [`${kit.key}-0`, `${kit.key}-1`];
+    const fences: number[] = [];
+    const queues = [];
+    for (const key of keys) queues.push({ last: await kit.hold(there, "first", { key }), waiting: [] as Waiting[] });
+    for (const where of [here, here, there, here, here]) {
+      for (const [at, key] of keys.entries()) queues[at]!.waiting.push(await kit.queue(where, "waiter", { key }));
+    }
+    for (let turn = 0; turn < 5; turn += 1) {
+      for (const queue of turn % 2 === 0 ? queues : queues.toReversed()) {
+        const released = queue.last.release();
+        const next = await kit.run(queue.waiting[turn]!.lease);
+        expect(await kit.run(released)).toBe(true);
+        expect(next.fence).toBeGreaterThan(queue.last.fence);
+        fences.push(next.fence);
+        queue.last = next;
+      }
+    }
+    expect(new Set(fences).size).toBe(fences.length);
+  });
+
   test("a newcomer does not overtake those who wait, not even at the moment of the release", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");

@@ -29,13 +29,14 @@ describe("locks on redis, between processes", () => {
     return child;
   };
 
-  it("100 contenders of 4 processes: never two inside, one attempt each, every fence once (L13, L14)", async () => {
+  it("100 contenders of 4 processes: never two inside, one attempt each, each with a larger fence (L13, L14)", async () => {
     const four = await Promise.all([start(), start(), start(), start()]);
     for (const child of four) child.tell({ do: "contend", key: KEY, count: 25, holdMs: 3 });
     const spans = (await Promise.all(four.map((child) => child.answer<Span[]>("spans")))).flat();
     expect(spans).toHaveLength(100);
     expect(spans.filter(({ inside }) => inside !== 1)).toEqual([]);
-    expect(new Set(spans.map(({ fence }) => fence)).size).toBe(100);
+    const fences = spans.toSorted((a, b) => a.turn - b.turn).map(({ fence }) => fence);
+    for (const [at, fence] of fences.entries()) expect(fence).toBeGreaterThan(fences[at - 1] ?? 0);
     expect(spans.filter(({ attempts }) => attempts !== 1)).toEqual([]);
   });
 
@@ -52,6 +53,27 @@ describe("locks on redis, between processes", () => {
     first.tell({ do: "release" });
     expect(await first.answer("released")).toBe(true);
     expect(await second.answer<number>("fence")).toBeGreaterThan(fence + 1);
+  });
+
+  it("kill -9 of a process that has handed a lock on to itself: what it had and was promised dies with it", async () => {
+    const [holder, dying, next] = [await start(), await start(), await start()];
+    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
+    let fence = await holder.answer<number>("fence");
+    // Two behind the one that gets it first: one to hand it on to, and one with a promise.
+    for (const child of [dying, dying, dying, next]) {
+      child.tell({ do: "wait", key: KEY, ttlMs: 2_000 });
+      await child.answer("queued");
+    }
+    for (const child of [holder, dying]) {
+      child.tell({ do: "release" });
+      const nextFence = await dying.answer<number>("fence");
+      expect(nextFence).toBeGreaterThan(fence);
+      fence = nextFence;
+    }
+    await dying.kill();
+    expect(await next.answer<number>("fence")).toBeGreaterThan(fence);
+    next.tell({ do: "release" });
+    expect(await next.answer("released")).toBe(true);
   });
 
   it("kill -9 of the waiter at the head delays those behind it by its own short lease at most", async () => {

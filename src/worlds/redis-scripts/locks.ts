@@ -3,27 +3,30 @@ import { script } from "../redis-script.ts";
 /**
  * Locks, and the queues before them.
  *
- * <lock>               "token\nfence\nowner", gone when its time is over
+ * <lock>               "token\nfence\nowner", gone when its time is over. "token\nfence next fence\nowner" promises it to
+ *                      the first of the queue, if that is of the holder's process: on a release nobody else gets it, so
+ *                      that the holder's process may hand it on before the server has heard of it.
  * lock:queue:<lock>    the tokens of its waiters, by order of arrival
  * lock:waiter:<token>  "process\norg\nttl\nowner", gone when the waiter has shown no sign of life
  * lock:fence:<org>     the last fence of an org
  * lock:arrivals        the last number drawn at the end of a queue
  * lock:index           every lock that is held or waited for, by the number of its waiters
- * lock:wake:<process>  the channel on which a process hears what its waiters were given: "token fence"
+ * lock:wake:<process>  the channel on which a process hears what its waiters were given: "token fence", and " next fence"
+ *                      behind it for a promise
  *
  * KEYS[1]  the prefix of all keys
  * ARGV     call after call: the number of its arguments (itself included), its name, a lock's key in full, the token of
  *          who asks, and
  *            ask      ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
- *            release  a waiter's lease, the process
+ *            release  a waiter's lease, the process, the owner of whom it was handed on to already ("" for nobody)
  *            leave    ttl
  *            renew    ttl
  * returns  one answer for each call
  *            ask      {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
  *                     {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to
- *                     another, the org's last fence: what is handed to this waiter later has a larger one}
- *            release  1 if the lock was held by this token, else 0; or {token, fence} if it was, and went to a waiter of the
- *                     same process, which hears of it by this answer and not on its channel
+ *                     another, a fence: what is handed to this waiter later has a larger one}
+ *            release  1 if the lock was held by this token, else 0; or what the channel would say, if it was and went to a
+ *                     waiter of the same process, which hears of it by this answer
  *            leave    {1, fence} or {0, the holder or ""}
  *            renew    the fence if the lock is held by this token, which then has it for another ttl; else 0
  */
@@ -33,14 +36,19 @@ local index = P .. 'lock:index'
 local lock, token, queue
 
 local function waiter(of) return P .. 'lock:waiter:' .. of end
-local function fenceFor(org) return call('INCR', P .. 'lock:fence:' .. org) end
-local function holding(value) return string.match(value, '^(.-)\\n(%d+)\\n(.*)$') end
+local function holding(value) return string.match(value, '^(.-)\\n(%d+) ?(%S*) ?(%d*)\\n(.*)$') end
 
 -- A random few of the index that are neither held nor waited for are dropped now and then: what died without a word.
 local function sweepIndex()
   for _, key in ipairs(call('ZRANDMEMBER', index, '16')) do
     if call('EXISTS', key, P .. 'lock:queue:' .. key) == 0 then call('ZREM', index, key) end
   end
+end
+
+local function fenceFor(org)
+  local fence = call('INCR', P .. 'lock:fence:' .. org)
+  if fence % 128 == 0 then sweepIndex() end
+  return fence
 end
 
 local function note()
@@ -53,12 +61,30 @@ local function leaveQueue(who)
   call('DEL', waiter(who))
 end
 
-local function hold(who, fence, owner, ms)
-  call('SET', lock, who .. '\\n' .. fence .. '\\n' .. owner, 'PX', ms)
-  if fence % 128 == 0 then sweepIndex() end
+local function factsOf(who)
+  local facts = who and call('GET', waiter(who))
+  if facts then return string.match(facts, '^(.-)\\n(.-)\\n(.-)\\n(.*)$') end
 end
 
--- Gives a free lock to the first waiter that lives, for a waiter's lease: whoever does not take it up loses it soon.
+-- The promise for the waiter at that place, if it is of that process.
+local function promise(process, at)
+  local who = call('ZRANGE', queue, at, at)[1]
+  local whose, org = factsOf(who)
+  return whose == process and ' ' .. who .. ' ' .. fenceFor(org) or ''
+end
+
+-- For a waiter's lease: whoever does not take it up loses it soon.
+local function hold(who, turn, owner, ttl, leaseMs)
+  call('SET', lock, who .. '\\n' .. turn .. '\\n' .. owner, 'PX', math.min(tonumber(ttl), tonumber(leaseMs)))
+  return who, turn
+end
+
+local function handTo(who, ...)
+  leaveQueue(who)
+  return hold(who, ...)
+end
+
+-- Gives a free lock to the first waiter that lives.
 -- One whose process does not listen right now is passed over, unless nobody else is there; it keeps its place.
 -- Waiters of the process that asks (own) are told by the answer.
 local function handOver(leaseMs, own)
@@ -66,28 +92,38 @@ local function handOver(leaseMs, own)
   while true do
     local who = call('ZRANGE', queue, at, at)[1]
     if not who then break end
-    local facts = call('GET', waiter(who))
-    if not facts then
+    local process, org, ttl, owner = factsOf(who)
+    if not process then
       call('ZREM', queue, who)
     else
-      local process, org, ttl, owner = string.match(facts, '^(.-)\\n(.-)\\n(.-)\\n(.*)$')
-      local fence = fenceFor(org)
-      local ms = math.min(tonumber(ttl), tonumber(leaseMs))
-      local isOwn = process == own
-      if who == token or isOwn or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. fence) > 0 then
-        hold(who, fence, owner, ms)
-        leaveQueue(who)
-        return who, fence, isOwn
+      local turn = fenceFor(org) .. (at == 0 and promise(process, 1) or '')
+      if process == own then
+        handTo(who, turn, owner, ttl, leaseMs)
+        return who, turn, true
       end
-      deaf = deaf or { who, fence, owner, ms }
+      if who == token or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. turn) > 0 then
+        return handTo(who, turn, owner, ttl, leaseMs)
+      end
+      deaf = deaf or { who, turn, owner, ttl, leaseMs }
       at = at + 1
     end
   end
-  if deaf then
-    hold(deaf[1], deaf[2], deaf[3], deaf[4])
-    leaveQueue(deaf[1])
-    return deaf[1], deaf[2]
-  end
+  if deaf then return handTo(unpack(deaf)) end
+end
+
+-- Gives the lock to whom it was promised, however long that one has not been heard of: it may be at work already.
+local function keepPromise(who, fence, leaseMs, own, itsOwner)
+  local _, _, ttl, owner = factsOf(who)
+  leaveQueue(who)
+  return hold(who, fence .. promise(own, 0), owner or itsOwner, ttl or leaseMs, leaseMs)
+end
+
+-- Leaves the queue. Who does not wait any more is promised nothing.
+local function waitNoMore(held)
+  leaveQueue(token)
+  if not held then return end
+  local who, fence, next, _, owner = holding(held)
+  if next == token then call('SET', lock, who .. '\\n' .. fence .. '\\n' .. owner, 'KEEPTTL') end
 end
 
 local calls = {}
@@ -105,7 +141,7 @@ function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
   -- Nobody waits: who has waited itself may have left a sign of life.
   local function take()
     local fence = fenceFor(org)
-    hold(token, fence, owner, ttl)
+    call('SET', lock, token .. '\\n' .. fence .. '\\n' .. owner, 'PX', ttl)
     if number ~= '' then call('DEL', waiter(token)) end
     call('ZADD', index, '0', lock)
     return {1, fence, 1}
@@ -118,12 +154,12 @@ function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
     call('SET', waiter(token), process .. '\\n' .. org .. '\\n' .. ttl .. '\\n' .. owner, 'PX', leaseMs)
   end
   if not held then
-    local who, fence = handOver(leaseMs)
+    local who, turn = handOver(leaseMs)
     if not who then return take() end
     if who == token then
       call('PEXPIRE', lock, ttl)
       note()
-      return {1, fence, 1}
+      return {1, tonumber(string.match(turn, '^%d+')), 1}
     end
   end
   local wasFree = held and 0 or 1
@@ -133,26 +169,34 @@ function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
     note()
     held = call('GET', lock)
   end
-  local _, _, holder = holding(held)
-  local last = tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
+  local _, _, next, promised, holder = holding(held)
+  local last = next == token and promised - 1 or tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
   return {0, tonumber(number) or 0, call('PTTL', lock), holder, wasFree, last}
 end
 
 -- Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
-function calls.release(leaseMs, process)
+function calls.release(leaseMs, process, heirOwner)
   local held = call('GET', lock)
-  if not held or holding(held) ~= token then
-    if call('ZREM', queue, token) == 1 then
-      call('DEL', waiter(token))
+  local who, _, next, promised
+  if held then who, _, next, promised = holding(held) end
+  if who ~= token then
+    if next == token or call('ZSCORE', queue, token) then
+      waitNoMore(held)
       note()
     end
     return 0
   end
   -- Somebody waits for every step of this. The number of waiters in the index may be one too large until one of them asks
   -- again; who lists locks counts those that live.
-  local who, fence, isOwn = handOver(leaseMs, process)
-  if isOwn then return {who, fence} end
-  if not who then
+  local heir, turn, isOwn
+  if next ~= '' then
+    heir, turn = keepPromise(next, promised, leaseMs, process, heirOwner)
+    isOwn = true
+  else
+    heir, turn, isOwn = handOver(leaseMs, process)
+  end
+  if isOwn then return heir .. ' ' .. turn end
+  if not heir then
     call('DEL', lock)
     call('ZREM', index, lock)
   end
@@ -162,13 +206,13 @@ end
 -- Leaves the queue, unless the lock has been handed over in the meantime.
 function calls.leave(ttl)
   local held = call('GET', lock)
-  local who, fence, holder
-  if held then who, fence, holder = holding(held) end
+  local who, fence, holder, _
+  if held then who, fence, _, _, holder = holding(held) end
   if who == token then
     call('PEXPIRE', lock, ttl)
     return {1, tonumber(fence)}
   end
-  leaveQueue(token)
+  waitNoMore(held)
   note()
   return {0, holder or ''}
 end
@@ -214,7 +258,7 @@ while n < ARGV[1] * 5 do
     waiters = waiters + call('EXISTS', P .. 'lock:waiter:' .. token)
   end
   if held or waiters > 0 then
-    local _, fence, holder = string.match(held or '', '^(.-)\\n(%d+)\\n(.*)$')
+    local fence, holder = string.match(held or '', '^.-\\n(%d+)[^\\n]*\\n(.*)$')
     out[n + 1], out[n + 2], out[n + 3] = lock, holder or '', tonumber(fence or 0)
     out[n + 4], out[n + 5] = held and now + call('PTTL', lock) or 0, waiters
     n = n + 5
