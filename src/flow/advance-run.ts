@@ -18,9 +18,15 @@ import { knownPlan, planOf } from "./workflows.ts";
 
 /**
  * Station 8: the news of a run, under its lock: load, decide, commit, and tell everybody what became of theirs. True if
- * something is left to be done at once.
+ * something is left to be done at once. "locked": the lock was to be had for the moment of the commit, and somebody else
+ * has it, or has written to the run since; nobody was told anything.
  */
-export async function advanceRun(flow: Flow, runId: string, batch: readonly Waiting[], lease: Lease): Promise<boolean> {
+export async function advanceRun(
+  flow: Flow,
+  runId: string,
+  batch: readonly Waiting[],
+  lock: HeldLock,
+): Promise<boolean | "locked"> {
   let waiting = firstOfEach(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked.
@@ -30,7 +36,8 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
       return false;
     }
     const plan = knownPlan(flow, found.value) ?? (await planFor(flow, found.value));
-    const outcome = plan ? await oneRound(flow, plan, found, waiting, lease, tries) : await abandon(flow, found, lease);
+    if (!plan && lock.isMoment) return "locked";
+    const outcome = plan ? await oneRound(flow, plan, found, waiting, lock, tries) : await abandon(flow, found, lock);
     if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
       for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
@@ -38,10 +45,16 @@ export async function advanceRun(flow: Flow, runId: string, batch: readonly Wait
     }
     if (outcome.id === runId) flow.runs.noteRecalled(false);
     flow.runs.forgetRun(runId);
+    if (lock.isMoment) return "locked";
     if (outcome.id !== runId) waiting = await stillTrue(flow, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
   }
   throw new Contention(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
+}
+
+/** What is known of a lock that was acquired, or is to be had for the moment of a commit. */
+export interface HeldLock extends Pick<Lease, "key" | "fence" | "waitedMs" | "attempts"> {
+  readonly isMoment?: boolean;
 }
 
 /** A commit names one record that was another one by then; there may be more. Whose job has changed is told so. */
@@ -72,17 +85,17 @@ async function oneRound(
   plan: Plan,
   found: Versioned<Run>,
   waiting: readonly Waiting[],
-  lease: Lease,
+  lock: HeldLock,
   tries: number,
 ): Promise<Outcome> {
   const { id, value: before } = found;
-  const { fence, waitedMs, attempts } = lease;
-  const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
+  const { fence, waitedMs, attempts } = lock;
+  const own = guardsOf(id, lock);
   const events: RunEvent[] = [];
   const ended: Ended[] = [];
   const ids = new Set<string>();
   const besides: Put[] = [];
-  const guards: Guard[] = [guard];
+  const guards: Guard[] = [...own];
   for (const { news } of waiting) {
     besides.push(...news.besides);
     if (news.kind === "event") {
@@ -105,12 +118,18 @@ async function oneRound(
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
-      if (committed.guard === guard) throw lostLock(flow, id);
+      if (own.includes(committed.guard))
+        return lock.isMoment ? { kind: "stale", id } : Promise.reject(lostLock(flow, id));
       // The guard of a job whose decision was made under a lock of its own.
-      return { kind: "stale", id: committed.guard.kind === "counter" ? "" : committed.guard.id };
+      return { kind: "stale", id: "id" in committed.guard ? committed.guard.id : "" };
     default:
       return committed satisfies never;
   }
+}
+
+function guardsOf(id: string, { key, fence, isMoment }: HeldLock): readonly Guard[] {
+  const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
+  return isMoment ? [guard, { kind: "free", lock: key }] : [guard];
 }
 
 /** A round in which nothing happened is not repeated at once: the run's own time comes again soon. */
@@ -134,7 +153,7 @@ async function planFor(flow: Flow, { id, org, workflowId, version }: Run): Promi
 }
 
 /** Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it. */
-async function abandon(flow: Flow, found: Versioned<Run>, { fence }: Lease): Promise<Outcome> {
+async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promise<Outcome> {
   const { id, value: before } = found;
   const nowMs = flow.world.clock.now();
   const message = `version ${before.version} of workflow \`${before.workflowId}\` is gone or cannot be read`;
@@ -150,7 +169,7 @@ async function abandon(flow: Flow, found: Versioned<Run>, { fence }: Lease): Pro
     dueMs: nowMs + (before.parent ? 0 : flow.settings.current.retention.runsMs),
     ...(before.parent ? { isParentTold: false } : {}),
   };
-  const guards: readonly Guard[] = [{ kind: "fence", table: RUNS.name, id, fence }];
+  const guards = guardsOf(id, lock);
   flow.runs.forgetRun(id);
   const committed = await apply(flow, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
   return committed.kind === "refused" ? Promise.reject(lostLock(flow, id)) : { kind: "abandoned" };

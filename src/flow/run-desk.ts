@@ -30,6 +30,11 @@ export class RunDesk {
     return this.#waiting.get(key)?.splice(0, limit) ?? [];
   }
 
+  /** In front of what has come since. */
+  giveBack(key: string, waiting: readonly Waiting[]): void {
+    this.#waiting.get(key)?.unshift(...waiting);
+  }
+
   isEmpty(key: string): boolean {
     return (this.#waiting.get(key)?.length ?? 0) === 0;
   }

@@ -23,7 +23,7 @@ export interface LockWish extends Omit<LockRequest, "owner"> {
 }
 
 export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Lease) => Promise<T>): Promise<T> {
-  const { locks, metrics, name } = flow.world;
+  const { locks, name } = flow.world;
   const { key, org, ttlMs, waitMs, path, poll } = wish;
   const acquired = poll
     ? await pollLock(flow, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
@@ -41,9 +41,7 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     );
   }
   const { lease, waitedMs, attempts } = acquired;
-  if (flow.desk.noteTaken(wish.key) === 1) metrics.add("cordum_lock_first_retry_success_total", { path });
-  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
-  metrics.observe("cordum_lock_attempts", attempts, { path });
+  noteTaken(flow, key, path, waitedMs, attempts);
   try {
     return await work(lease);
   } finally {
@@ -52,6 +50,14 @@ export async function withLock<T>(flow: Flow, wish: LockWish, work: (lease: Leas
     });
     flow.desk.track(released);
   }
+}
+
+/** Somebody has a lock now. */
+export function noteTaken(flow: Flow, key: string, path: string, waitedMs: number, attempts: number): void {
+  const { metrics } = flow.world;
+  if (flow.desk.noteTaken(key) === 1) metrics.add("cordum_lock_first_retry_success_total", { path });
+  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
+  metrics.observe("cordum_lock_attempts", attempts, { path });
 }
 
 /** Somebody comes back later because of a lock. */

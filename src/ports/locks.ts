@@ -20,6 +20,12 @@ export interface Locks {
   /** Whether other processes may hold them: what this one wrote under a lock may be old by the next time it has it. */
   readonly isShared: boolean;
   acquire(request: LockRequest): Promise<Acquired>;
+  /**
+   * A fence for having the lock during one commit, and no longer: the commit carries it, and the guard `free`, which
+   * refuses it if anybody else has the lock or waits for it by then. So nothing is asked for, and nothing can be left
+   * behind. Larger than any fence that this process drew before, and than `above`. Null: it has to be acquired.
+   */
+  moment(key: string, org: string, above: number): number | null;
   /** The keys that are held or waited for, most waiters first. */
   list(limit: number): Promise<readonly LockView[]>;
 }

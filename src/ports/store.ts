@@ -102,7 +102,9 @@ export type Guard =
   /** No such record exists. */
   | { readonly kind: "absent"; readonly table: string; readonly id: string }
   /** The largest fence seen on this record is at most `fence`, which becomes the largest. */
-  | { readonly kind: "fence"; readonly table: string; readonly id: string; readonly fence: number };
+  | { readonly kind: "fence"; readonly table: string; readonly id: string; readonly fence: number }
+  /** Nobody holds this lock, and nobody waits for it (see `Locks.moment`). */
+  | { readonly kind: "free"; readonly lock: string };
 
 export type Committed =
   | { readonly kind: "committed"; readonly seen: readonly number[] }

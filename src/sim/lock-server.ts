@@ -60,6 +60,20 @@ export class LockServer {
     return true;
   }
 
+  /** So many fences at once, for those who will have a lock for a moment; the last of them. */
+  draw(org: string, count: number): number {
+    const last = this.fenceOf(org) + count;
+    this.#fences.set(org, last);
+    return last;
+  }
+
+  isFree(key: string): boolean {
+    const lock = this.#locks.get(key);
+    if (lock === undefined) return true;
+    this.#expire(lock);
+    return lock.holder === null && lock.waiters.size === 0;
+  }
+
   /** What a release without a token would do; only a planted bug calls it. */
   forceRelease(key: string): void {
     const { holder } = this.#lock(key);

@@ -18,6 +18,7 @@ export class LockWatch {
   around(world: World, process: Process): World {
     const locks: Locks = {
       isShared: world.locks.isShared,
+      moment: (key, org, above) => world.locks.moment(key, org, above),
       list: (limit) => world.locks.list(limit),
       acquire: async (request) => {
         const acquired = await world.locks.acquire(request);

@@ -31,9 +31,11 @@ export class MemoryStore {
   readonly #totals = new Map<string, number>();
   readonly #taps: Tap[] = [];
   readonly #isFreezing: boolean;
+  readonly #isFree: (lock: string) => boolean;
 
-  constructor(options: { readonly isFreezing?: boolean } = {}) {
+  constructor(options: { readonly isFreezing?: boolean; readonly isFree?: (lock: string) => boolean } = {}) {
     this.#isFreezing = options.isFreezing ?? false;
+    this.#isFree = options.isFree ?? (() => false);
   }
 
   tap(tap: Tap): void {
@@ -73,7 +75,7 @@ export class MemoryStore {
         const own = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
         const value = this.count(group, name);
         if (value + own > guard.max) return { kind: "refused", guard, value };
-      } else if (guard.kind === "absent" && !this.#passes(guard)) {
+      } else if (guard.kind !== "fence" && !this.#passes(guard)) {
         return { kind: "refused", guard, value: 0 };
       }
     }
@@ -188,6 +190,7 @@ export class MemoryStore {
   #passes(guard: Guard): boolean {
     if (guard.kind === "absent") return !this.#shelf(guard.table).rows.has(guard.id);
     if (guard.kind === "fence") return this.fenceOf(guard.table, guard.id) <= guard.fence;
+    if (guard.kind === "free") return this.#isFree(guard.lock);
     return true;
   }
 

@@ -46,12 +46,14 @@ export function openNet(options: SimNetOptions): SimNet {
     random: options.random.fork("net"),
     faults: options.faults,
   };
+  const locks = new LockServer(network);
   // The servers keep this very object: a change of its faults reaches them all.
   return Object.assign(network, {
-    store: new MemoryStore({ isFreezing: options.isFreezing ?? false }),
+    // Locks and records are on one server, as they are on Redis.
+    store: new MemoryStore({ isFreezing: options.isFreezing ?? false, isFree: (lock) => locks.isFree(lock) }),
     bus: new BusServer(network, options.bus),
     fleeting: new Fleeting(network),
-    locks: new LockServer(network),
+    locks,
     blobs: new Map() as BlobShelf,
     kernel: options.kernel,
     counting: counting(options.onLog),

@@ -1,5 +1,6 @@
 import type { Entry } from "../model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../ports/store.ts";
+import { lockName } from "./redis-names.ts";
 
 /**
  * Changes and records as Redis is told them.
@@ -154,8 +155,8 @@ const END = "\r\n";
 const HEADS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `${END}$${length}${END}`);
 const headOf = (length: number): string => HEADS[length] ?? `${END}$${length}${END}`;
 
-const OPS = Object.fromEntries([..."PFAGCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
-  Record<"P" | "F" | "A" | "G" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
+const OPS = Object.fromEntries([..."PFAGLCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
+  Record<"P" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
 >;
 
 function encoded(write: (args: Args) => void): Encoded {
@@ -190,6 +191,9 @@ function addGuards(args: Args, change: Change): void {
         break;
       case "absent":
         args.op("A").add(ridOf(guard.table, guard.id));
+        break;
+      case "free":
+        args.op("L").add(lockName(guard.lock));
         break;
       case "counter": {
         const { group, name } = guard.counter;

@@ -1,10 +1,13 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../ports/clock.ts";
+import { FenceStock } from "../ports/fence-stock.ts";
 import type { Acquired, LockRequest, Locks, LockView } from "../ports/locks.ts";
 import type { Random } from "../ports/random.ts";
-import { PREFIX, type RedisConnection } from "./redis.ts";
+import type { RedisConnection } from "./redis.ts";
+import { encodeArgs } from "./redis-encode.ts";
 import { RedisFailure } from "./redis-errors.ts";
 import { type Grant, type Heir, LockCalls, type Turn, turnOf } from "./redis-lock-calls.ts";
+import { keyOfLock, lockName } from "./redis-names.ts";
 import type { RedisPipe } from "./redis-pipe.ts";
 import { LIST_LOCKS } from "./redis-scripts/locks.ts";
 import { RedisWaiter, type WaiterContext } from "./redis-waiter.ts";
@@ -28,6 +31,7 @@ export class RedisLocks implements Locks {
   readonly #context: WaiterContext;
   readonly #waiters = new Map<string, RedisWaiter>();
   readonly #subscriber: Redis;
+  readonly #stock: FenceStock;
   #isClosed = false;
 
   static async open(connection: RedisConnection, clock: Clock, random: Random): Promise<RedisLocks> {
@@ -45,6 +49,10 @@ export class RedisLocks implements Locks {
     this.#prefix = connection.prefix;
     this.#random = random;
     this.#subscriber = subscriber;
+    this.#stock = new FenceStock(async (org, count) => {
+      const counter = `${connection.prefix}lock:fence:${org}`;
+      return (await connection.pipe.command("incrby", [encodeArgs([counter, String(count)])])) as number;
+    });
     const forget = (waiter: RedisWaiter): void => {
       this.#waiters.delete(waiter.token);
     };
@@ -59,9 +67,13 @@ export class RedisLocks implements Locks {
 
   async acquire(request: LockRequest): Promise<Acquired> {
     if (this.#isClosed) throw closed();
-    const waiter = new RedisWaiter(this.#context, request, this.#lockOf(request.key), this.#random.id());
+    const waiter = new RedisWaiter(this.#context, request, this.#prefix + lockName(request.key), this.#random.id());
     this.#waiters.set(waiter.token, waiter);
     return waiter.acquire();
+  }
+
+  moment(_key: string, org: string, above: number): number | null {
+    return this.#stock.take(org, above);
   }
 
   async list(limit: number): Promise<readonly LockView[]> {
@@ -70,7 +82,13 @@ export class RedisLocks implements Locks {
     const views: LockView[] = [];
     for (let at = 0; at < reply.length; at += 5) {
       const [lock, holder, fence, expiresAtMs, waiters] = reply.slice(at, at + 5) as ViewReply;
-      views.push({ key: this.#keyOf(lock), holder: holder === "" ? null : holder, fence, expiresAtMs, waiters });
+      views.push({
+        key: keyOfLock(lock.slice(this.#prefix.length)),
+        holder: holder === "" ? null : holder,
+        fence,
+        expiresAtMs,
+        waiters,
+      });
     }
     // Waiters that died were counted by the index, not by us.
     return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1));
@@ -82,19 +100,7 @@ export class RedisLocks implements Locks {
     for (const waiter of [...this.#waiters.values()]) waiter.fail(closed());
     await this.#subscriber.quit().catch(() => undefined);
   }
-
-  #lockOf(key: string): string {
-    return key.startsWith(PREFIX) ? this.#prefix + key.slice(PREFIX.length) : `${this.#prefix}${OTHER}${key}`;
-  }
-
-  #keyOf(lock: string): string {
-    const rest = lock.slice(this.#prefix.length);
-    return rest.startsWith(OTHER) ? rest.slice(OTHER.length) : PREFIX + rest;
-  }
 }
-
-/** Before keys that do not say by themselves whose they are. */
-const OTHER = "lock:key:";
 
 type ViewReply = [string, string, number, number, number];
 

@@ -1,6 +1,7 @@
 import { Redis, type RedisOptions } from "ioredis";
 import type { Log } from "../ports/log.ts";
 import { RedisFailure } from "./redis-errors.ts";
+import { PREFIX } from "./redis-names.ts";
 import { RedisPipe } from "./redis-pipe.ts";
 
 /**
@@ -35,9 +36,6 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
     throw error;
   }
 }
-
-/** What our keys begin with; the wire protocol's payload pointers keep their own names. */
-export const PREFIX = "cordum:";
 
 export interface ConnectOptions {
   readonly log: Log;

@@ -240,6 +240,9 @@ export class Commits implements Participant {
           if (value + own > guard.max) return refusedAt(at, value);
           break;
         }
+        case "free":
+          // Locks are in the memory of whoever asks, and give no moments: what is not known to be free is not.
+          return refusedAt(at, 0);
         default:
           guard satisfies never;
       }

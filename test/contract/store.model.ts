@@ -117,6 +117,8 @@ export class StoreModel {
         return !this.#records.has(keyOf(guard.table, guard.id));
       case "counter":
         return countOf(after, guard.counter) <= guard.max;
+      case "free":
+        throw new Error("the model knows no locks");
       default:
         return guard satisfies never;
     }

@@ -11,6 +11,7 @@ import { script } from "../redis-script.ts";
  *                                          its version if `next` is ""), `due` its time ("" none, "=" as it was)
  *            F rid fence                   no larger fence was seen
  *            A rid                         no such record
+ *            L lock                        nobody holds this lock or waits for it
  *            G group name delta max        counter + delta is at most max
  *            C group name delta max        the same ("" for no limit), and moves the counter
  *          then what else is to be written:
@@ -90,6 +91,11 @@ local function refusal(i, stop)
       guards = guards + 1
       if version(A[i + 1]) ~= '0' then return guards * 2 end
       i = i + 2
+    elseif op == 'L' then
+      guards = guards + 1
+      local lock = P .. A[i + 1]
+      if call('EXISTS', lock, P .. 'lock:queue:' .. lock) > 0 then return guards * 2 end
+      i = i + 2
     else
       return 0
     end
@@ -137,7 +143,7 @@ local function apply(i, stop)
       i = i + 3
     elseif op == 'F' then fences[A[i + 1]] = A[i + 2] i = i + 3
     elseif op == 'G' then i = i + 5
-    elseif op == 'A' then i = i + 2
+    elseif op == 'A' or op == 'L' then i = i + 2
     else error('unknown operation ' .. op) end
   end
   return seen or 0
