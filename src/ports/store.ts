@@ -90,6 +90,8 @@ export interface Put {
   readonly id: string;
   /** null removes the record. */
   readonly value: unknown;
+  /** What stands there at the version `expect`, where that is known. */
+  readonly before?: unknown;
   /** The version the decision was based on; 0 when it must not exist; `null` when only the fence guards it. */
   readonly expect: number | null;
   readonly from: Placement;
@@ -153,6 +155,7 @@ export function put<T>(table: Table<T>, id: string, before: Versioned<T> | null,
     table: table.name,
     id,
     value: after,
+    before: before?.value ?? null,
     expect: before?.version ?? 0,
     from: before ? table.placement(before.value) : NOWHERE,
     to: after === null ? NOWHERE : table.placement(after),

@@ -13,13 +13,14 @@ import type {
   Versioned,
 } from "../ports/store.ts";
 import { deltasOf, movesOf } from "../ports/store.ts";
+import { asWritten } from "./as-written.ts";
 import { Sorted } from "./sorted.ts";
 
 /**
  * The store as one server: the Store port's semantics, exactly, at once, in memory.
  *
- * Values are kept as they are handed in, never copied: the core treats them as readonly. `isFreezing` makes sure of it,
- * and that they are documents.
+ * Values are kept as they are handed in, never copied: the core treats them as readonly. `isFreezing` makes sure of it
+ * (see `as-written.ts`).
  * Taps see every commit in the order of the writes, with what stood there before: the checkers live on that.
  */
 export class MemoryStore {
@@ -59,8 +60,6 @@ export class MemoryStore {
   }
 
   commit(change: Change): Committed {
-    // What is no document a real store could not write either.
-    if (this.#isFreezing) for (const { value } of change.puts) JSON.stringify(value);
     for (const { table, id, expect } of change.puts) {
       if (expect !== null && (this.#shelf(table).rows.get(id)?.record.version ?? 0) !== expect)
         return { kind: "stale", table, id };
@@ -199,7 +198,7 @@ export class MemoryStore {
     const before = shelf.rows.get(put.id) ?? null;
     if (put.value === null) shelf.rows.delete(put.id);
     else {
-      const value = this.#isFreezing ? deepFrozen(put.value) : put.value;
+      const value = this.#isFreezing ? asWritten(put, before?.record.value) : put.value;
       const record = { id: put.id, version: (before?.record.version ?? 0) + 1, value };
       shelf.rows.set(put.id, { record, dueMs: put.to.dueMs });
     }
@@ -289,12 +288,4 @@ function readCursor(cursor: string | undefined): { score: number; id: string } |
   if (score === undefined || id === undefined)
     throw new Error(`\`${cursor}\` is no cursor of a list: begin without one`);
   return { score: Number(score), id };
-}
-
-function deepFrozen(value: unknown): unknown {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value) && !ArrayBuffer.isView(value)) {
-    Object.freeze(value);
-    for (const inner of Object.values(value)) deepFrozen(inner);
-  }
-  return value;
 }

@@ -1,5 +1,6 @@
 import type { Entry } from "../model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../ports/store.ts";
+import { isMore, textOf, valueIn } from "./record-text.ts";
 import { lockName } from "./redis-names.ts";
 
 /**
@@ -10,7 +11,8 @@ import { lockName } from "./redis-names.ts";
  * that turns out not to be plain ASCII is encoded again with lengths in bytes. Every argument begins with the line break
  * that ends the one before it: so its head is one known text.
  *
- * A record is "version due score\njson": its version, its time and its score in a queue ("-" for none).
+ * A record is "text\nversion due score" (see `record-text.ts`): its version, its time and its score in a queue ("-" for
+ * none). What was changed since goes behind it, in the same form: the last line is the one that counts.
  */
 export interface Encoded {
   readonly text: string;
@@ -45,7 +47,7 @@ export function encodeArgs(values: readonly string[]): Encoded {
 /** The arguments of `COMMIT` for one change. */
 export function encodeChange(change: Change): Encoded {
   const { puts, sends } = change;
-  const records = puts.map((put) => (put.value === null ? null : JSON.stringify(put.value)));
+  const records = puts.map((put) => (put.value === null ? null : textOf(put)));
   const messages = sends.map((message) => JSON.stringify(message));
   return encoded((args) => {
     for (let at = 0; at < puts.length; at += 1) addPut(args, puts[at]!, records[at]!);
@@ -109,10 +111,19 @@ export interface Decoded {
   readonly value: unknown;
 }
 
-export function decodeRecord(text: string): Decoded {
-  const end = text.indexOf("\n");
-  const [version, due] = text.slice(0, end).split(" ");
-  return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: JSON.parse(text.slice(end + 1)) };
+export function decodeRecord(record: string): Decoded {
+  const end = record.lastIndexOf("\n");
+  const [version, due] = record.slice(end + 1).split(" ");
+  const first = record.indexOf("\n");
+  // Of lines that came one behind the other, every second tells of a version that is past.
+  const text =
+    first === end
+      ? record.slice(0, end)
+      : record
+          .split("\n")
+          .filter((_, at) => at % 2 === 0)
+          .join("\n");
+  return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: valueIn(text) };
 }
 
 /** Text in the server's protocol, growing: in parts, because joining many texts once is cheaper than adding one by one. */
@@ -155,8 +166,8 @@ const END = "\r\n";
 const HEADS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `${END}$${length}${END}`);
 const headOf = (length: number): string => HEADS[length] ?? `${END}$${length}${END}`;
 
-const OPS = Object.fromEntries([..."PFAGLCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
-  Record<"P" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
+const OPS = Object.fromEntries([..."PMFAGLCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
+  Record<"P" | "M" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
 >;
 
 function encoded(write: (args: Args) => void): Encoded {
@@ -170,15 +181,17 @@ function encoded(write: (args: Args) => void): Encoded {
   return { text: wideText, count: wide.count, bytes: Buffer.byteLength(wideText) };
 }
 
-function addPut(args: Args, { table, id, expect, from, to }: Put, json: string | null): void {
-  const dueMs = json === null ? null : to.dueMs;
-  args.op("P").add(ridOf(table, id));
-  args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : String(expect + 1));
-  args.add(
-    json === null ? "" : `${expect === null ? "" : expect + 1} ${dueMs ?? "-"} ${to.queue?.score ?? "-"}\n${json}`,
-  );
+function addPut(args: Args, { table, id, expect, from, to }: Put, text: string | null): void {
+  const dueMs = text === null ? null : to.dueMs;
+  const next = expect === null ? UNKNOWN : String(expect + 1);
+  args.op(text !== null && isMore(text) ? "M" : "P").add(ridOf(table, id));
+  args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : next);
+  args.add(text === null ? "" : `${text}\n${next} ${dueMs ?? "-"} ${to.queue?.score ?? "-"}`);
   args.add(dueMs === from.dueMs ? "=" : String(dueMs ?? ""));
 }
+
+/** In the place of a version that only the server knows. */
+const UNKNOWN = "?";
 
 function addGuards(args: Args, change: Change): void {
   const deltas = deltasOf(change.puts);

@@ -1,4 +1,5 @@
 import { type Change, type Committed, deltasOf, type Guard, movesOf, type Put } from "../ports/store.ts";
+import { jsonOf, textOf } from "./record-text.ts";
 
 /**
  * A change as it travels to the scribe that writes it: values as text, moves instead of places.
@@ -20,8 +21,8 @@ export interface PreparedPut {
   readonly table: string;
   readonly id: string;
   readonly expect: number | null;
-  /** null removes the record. */
-  readonly json: string | null;
+  /** See `record-text.ts`; null removes the record. */
+  readonly text: string | null;
   readonly dueMs: number | null;
   readonly isDueMoved: boolean;
   readonly queue: string | null;
@@ -73,7 +74,7 @@ function preparePut(put: Put): PreparedPut {
     table,
     id,
     expect,
-    json: put.value === null ? null : jsonOf(put.value, `${table} \`${id}\``),
+    text: put.value === null ? null : textOf(put),
     dueMs: to.dueMs,
     isDueMoved: from.dueMs !== to.dueMs,
     queue: to.queue?.name ?? null,
@@ -89,12 +90,6 @@ function flat(entries: Put["to"]["lists"]): FlatEntries {
   const values: (string | number)[] = [];
   for (const { name, score } of entries) values.push(name, score);
   return values;
-}
-
-function jsonOf(value: unknown, what: string): string {
-  const json: string | undefined = JSON.stringify(value);
-  if (json === undefined) throw new Error(`${what} is not a JSON document`);
-  return json;
 }
 
 function checkScore({ table, id }: Put, score: number): void {

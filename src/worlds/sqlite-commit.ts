@@ -1,5 +1,6 @@
 import type { Guard } from "../ports/store.ts";
 import { ByRecord } from "./by-record.ts";
+import { isMore } from "./record-text.ts";
 import type { Database, Statement } from "./sqlite.ts";
 import type { PreparedChange, PreparedCommitted, PreparedPut } from "./sqlite-change.ts";
 import type { Claims } from "./sqlite-claims.ts";
@@ -83,7 +84,7 @@ export class Commits implements Participant {
     const refusal = this.#refusalOf(guards, deltas);
     if (refusal !== null) return refusal;
 
-    for (const [index, put] of puts.entries()) this.#put(put, put.json === null ? 0 : versions[index]! + 1);
+    for (const [index, put] of puts.entries()) this.#put(put, put.text === null ? 0 : versions[index]! + 1);
     for (const { counter, delta } of deltas) this.#counters.add(counter, delta);
     for (const { name, delta } of change.totals) this.#counters.addTotal(name, delta);
     for (const guard of guards) {
@@ -96,11 +97,12 @@ export class Commits implements Participant {
     return { kind: "committed", seen: change.watch.map((counter) => this.#counters.value(counter)) };
   }
 
-  /** As memory has it; undefined when the tables know. */
-  recent(table: string, id: string): RecordRow | null | undefined {
-    const row = this.#rows.get(table, id) ?? this.#rowsAside.get(table, id);
-    if (row === undefined) return undefined;
-    return row.json === null ? null : { id, version: row.version, value: row.json };
+  /** As memory has it, behind what `older` finds in the tables where memory has only what came since. */
+  load(table: string, id: string, older: () => RecordRow | null): RecordRow | null {
+    const aside = this.#rowsAside.get(table, id);
+    const beneath = () => (aside === undefined ? older() : recordOf(aside, older));
+    const row = this.#rows.get(table, id);
+    return row === undefined ? beneath() : recordOf(row, beneath);
   }
 
   sent(messageIds: readonly string[]): void {
@@ -197,8 +199,8 @@ export class Commits implements Participant {
   }
 
   #put(put: PreparedPut, version: number): void {
-    const { table, id, json, dueMs, queue, score, listsLeft: left, listsEntered: entered } = put;
-    this.#keep({ table, id, version, json, dueMs, queue, score, left, entered });
+    const { table, id, text, dueMs, queue, score, listsLeft: left, listsEntered: entered } = put;
+    this.#keep({ table, id, version, text, dueMs, queue, score, left, entered });
     this.#claims.follow(put);
   }
 
@@ -260,6 +262,11 @@ export class Commits implements Participant {
     const row = this.#fences.get(table, id) ?? this.#fencesAside.get(table, id);
     return row === undefined ? this.#knownFences.of(table, id) : row.fence;
   }
+}
+
+function recordOf({ id, version, text }: Row, older: () => RecordRow | null): RecordRow | null {
+  if (text === null) return null;
+  return { id, version, value: isMore(text) ? `${older()?.value}${text}` : text };
 }
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;

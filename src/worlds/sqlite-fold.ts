@@ -1,3 +1,4 @@
+import { isMore } from "./record-text.ts";
 import type { FlatEntries } from "./sqlite-change.ts";
 import {
   DELETE_ENTRY,
@@ -13,9 +14,9 @@ import {
 // What memory has of records, fences and the outbox, and how it gets onto a sheet.
 
 export function addRow(sheet: Sheet, row: Row): void {
-  const { table, id, version, json, dueMs, queue, score, left, entered } = row;
-  if (json === null) sheet.add(DELETE_RECORD, table, id);
-  else sheet.add(RECORD, table, id, version, json, dueMs, queue, score);
+  const { table, id, version, text, dueMs, queue, score, left, entered } = row;
+  if (text === null) sheet.add(DELETE_RECORD, table, id);
+  else sheet.add(RECORD, table, id, version, text, dueMs, queue, score);
   for (let i = 0; i < left.length; i += 2) sheet.add(DELETE_ENTRY, table, left[i]!, left[i + 1]!, id);
   for (let i = 0; i < entered.length; i += 2) sheet.add(ENTRY, table, entered[i]!, entered[i + 1]!, id);
 }
@@ -38,8 +39,8 @@ export interface Row {
   readonly id: string;
   /** 0 when it is gone. */
   readonly version: number;
-  /** null removes it. */
-  readonly json: string | null;
+  /** What the tables do not have of it (see `record-text.ts`); null removes it. */
+  readonly text: string | null;
   readonly dueMs: number | null;
   readonly queue: string | null;
   readonly score: number | null;
@@ -64,12 +65,12 @@ export interface OutboxRow {
 }
 
 /** Where a record moved by two changes. An entry that came and went leaves no trace. */
-export function afterBoth(first: Row, { table, id, version, json, dueMs, queue, score, left, entered }: Row): Row {
+export function afterBoth(first: Row, { table, id, version, text, dueMs, queue, score, left, entered }: Row): Row {
   return {
     table,
     id,
     version,
-    json,
+    text: text !== null && isMore(text) ? `${first.text}${text}` : text,
     dueMs,
     queue,
     score,

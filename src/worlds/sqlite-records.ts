@@ -17,9 +17,7 @@ export class Records {
   }
 
   load(table: string, id: string): RecordRow | null {
-    const recent = this.#commits.recent(table, id);
-    if (recent !== undefined) return recent;
-    return (this.#sql.load.get(table, id) as RecordRow | undefined) ?? null;
+    return this.#commits.load(table, id, () => (this.#sql.load.get(table, id) as RecordRow | undefined) ?? null);
   }
 
   /** The rows of a list behind a place, or from its beginning. */
@@ -65,7 +63,7 @@ export class Records {
 export interface RecordRow {
   readonly id: string;
   readonly version: number;
-  /** JSON. */
+  /** See `record-text.ts`. */
   readonly value: string;
 }
 

@@ -54,9 +54,11 @@ export const DELETE_ENTRY: Line = {
 export const RECORD: Line = {
   sql: "insert into records (tbl, id, version, value, due_ms, queue, score)",
   width: 7,
+  // What begins with a line break goes behind what is there (see `record-text.ts`), and once only.
   tail:
-    "on conflict (tbl, id) do update set version = excluded.version, value = excluded.value, " +
-    "due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
+    "on conflict (tbl, id) do update set value = case when substr(excluded.value, 1, 1) <> char(10) then excluded.value " +
+    "when excluded.version > records.version then records.value || excluded.value else records.value end, " +
+    "version = excluded.version, due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
 };
 export const ENTRY: Line = { sql: "insert or ignore into lists (tbl, name, score, id)", width: 4, tail: "" };
 export const FENCE: Line = {

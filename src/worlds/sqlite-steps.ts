@@ -1,3 +1,4 @@
+import { isMore } from "./record-text.ts";
 import type { FlatEntries } from "./sqlite-change.ts";
 import type { FenceRow, OutboxRow, Row } from "./sqlite-fold.ts";
 import type { JournalStep } from "./sqlite-participant.ts";
@@ -22,15 +23,16 @@ export type Done =
 export function tellStep(step: Step, pieces: string[]): void {
   switch (step.kind) {
     case "row": {
-      const { table, id, version, json, dueMs, queue, score, left, entered } = step.row;
+      const { table, id, version, text, dueMs, queue, score, left, entered } = step.row;
       // JSON has no other numbers. Scores were checked.
       const due = Number.isFinite(dueMs) ? dueMs : null;
       const place = `${due},${queue === null ? null : quoted(queue)},${score},${flat(left)},${flat(entered)}`;
-      const head = `,["row",${quoted(table)},${quoted(id)},${version},${place},`;
+      const more = text !== null && isMore(text);
+      const head = `,["${more ? "more" : "row"}",${quoted(table)},${quoted(id)},${version},${place},`;
       // With the end of the row before it, if there is one: what a piece costs is mostly the call that writes it.
       if (pieces.at(-1) === "]") pieces[pieces.length - 1] = `]${head}`;
       else pieces.push(head);
-      pieces.push(json ?? "null", "]");
+      pieces.push(text ?? "null", "]");
       return;
     }
     case "fence": {
@@ -68,10 +70,11 @@ const ODD = /["\\\p{Cc}\p{Cs}]/u;
 /** Null when it is told by somebody else. */
 export function readStep([word, ...rest]: JournalStep): Step | null {
   switch (word) {
-    case "row": {
+    case "row":
+    case "more": {
       const [table, id, version, dueMs, queue, score, left, entered, value] = rest as ToldRow;
-      const json = value === null ? null : JSON.stringify(value);
-      return { kind: "row", row: { table, id, version, json, dueMs, queue, score, left, entered } };
+      const text = value === null ? null : (word === "more" ? "\n" : "") + JSON.stringify(value);
+      return { kind: "row", row: { table, id, version, text, dueMs, queue, score, left, entered } };
     }
     case "fence": {
       const [table, id, fence, atMs] = rest as [string, string, number, number];

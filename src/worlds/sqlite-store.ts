@@ -2,6 +2,7 @@ import type { CounterName, Table } from "../model/table.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed, Due, DueQuery, ListQuery, Page, Store, TakeQuery, Versioned } from "../ports/store.ts";
 import type { Packet } from "../wire/packet.ts";
+import { valueIn } from "./record-text.ts";
 import { committedOf, prepareChange } from "./sqlite-change.ts";
 import type { FencePlace, ListPlace, RecordRow } from "./sqlite-records.ts";
 import type { Writer } from "./sqlite-writer.ts";
@@ -45,7 +46,7 @@ export class SqliteStore implements Store {
   async due(query: DueQuery): Promise<readonly Due[]> {
     const rows = await this.#writer.read("due", query);
     return rows.map(({ table, id, version, score, value }) => {
-      return { table, id, version, dueMs: score, value: JSON.parse(value) };
+      return { table, id, version, dueMs: score, value: valueIn(value) };
     });
   }
 
@@ -81,7 +82,7 @@ export class SqliteStore implements Store {
 }
 
 function versionedOf<T>(row: RecordRow): Versioned<T> {
-  return { id: row.id, version: row.version, value: JSON.parse(row.value) as T };
+  return { id: row.id, version: row.version, value: valueIn(row.value) as T };
 }
 
 function writeCursor({ score, id }: ListPlace): string {

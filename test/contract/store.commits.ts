@@ -33,6 +33,48 @@ function versionCases(test: StoreCase): void {
     }
   });
 
+  test("a record that changes a little at a time is whole at every version, wherever it is read, also by another", async (kit) => {
+    const large = "x".repeat(2_000);
+    let lists = [at("all", 1)];
+    for (let version = 1; version <= 20; version++) {
+      lists = [...lists, at(`list-${version}`, 1)];
+      const before = await kit.load("a");
+      const doc = {
+        ...(before?.value ?? { text: large, queue: at("q", 1), counters: [] }),
+        lists,
+        dueMs: T0 + version,
+      };
+      if (version % 3 === 0) doc.queue = at("q", version);
+      await kit.commit([put(DOCS, "a", before, doc)]);
+      const whole = { id: "a", version, value: doc };
+      expect(await kit.load("a")).toEqual(whole);
+      if (version % 5 !== 0) continue;
+      expect((await kit.run(kit.store.list(DOCS, { index: "all", limit: 5 }))).items).toEqual([whole]);
+      const nowMs = T0 + version * 10_000;
+      const claim = { nowMs, leaseMs: 1_000, limit: 5 };
+      expect(await kit.run(kit.store.take(DOCS, { queue: "q", ...claim }))).toEqual([whole]);
+      expect(await kit.run(kit.store.due({ untilMs: nowMs, ...claim }))).toMatchObject([
+        { ...whole, dueMs: doc.dueMs },
+      ]);
+      if (kit.subject.reopen) kit.store = await kit.subject.reopen();
+    }
+  });
+
+  test("several changes of one record in one tick are one behind the other", async (kit) => {
+    await kit.set("a", { text: "1" });
+    let before = (await kit.load("a"))!;
+    const changes = ["2", "3", "4"].map((text) => {
+      const change = changeOf([put(DOCS, "a", before, { ...before.value, text })]);
+      before = { id: "a", version: before.version + 1, value: { ...before.value, text } };
+      return change;
+    });
+    for (const answer of await kit.commitTogether(changes)) expect(answer).toMatchObject({ kind: "committed" });
+    expect(await kit.load("a")).toEqual({ id: "a", version: 4, value: { text: "4" } });
+    expect(await kit.set("a", null)).toMatchObject({ kind: "committed" });
+    expect(await kit.set("a", { text: "anew" })).toMatchObject({ kind: "committed" });
+    expect(await kit.load("a")).toEqual({ id: "a", version: 1, value: { text: "anew" } });
+  });
+
   test("a stale change writes nothing: no record, no place, no counter, no message", async (kit) => {
     await kit.set("a", { text: "first", lists: [at("all", 1)] });
     const old = await kit.load("a");

@@ -4,7 +4,7 @@ import { script } from "../redis-script.ts";
  * Claims on queues and on due records.
  *
  * What is claimed stands in a second set, with the end of its claim as its score, and not in the first one: so looking
- * for heads never walks over what others have. Its place is in the head of its record ("version due score\n…"), from
+ * for heads never walks over what others have. Its place is in the last line of its record ("version due score"), from
  * where it is put back when the claim has run out.
  */
 
@@ -19,7 +19,7 @@ export const TAKE = script(`
 local P, call = KEYS[1], redis.call
 local queue, claims, record = P .. 'q:' .. ARGV[1], P .. 'k:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/'
 for _, id in ipairs(call('ZRANGE', claims, '-inf', ARGV[4], 'BYSCORE')) do
-  local score = string.match(call('GETRANGE', record .. id, '0', '63'), '^%S+ %S+ (%S+)\\n')
+  local score = string.match(call('GETRANGE', record .. id, '-64', '-1'), ' (%S+)$')
   if score and score ~= '-' then call('ZADD', queue, score, id) end
   call('ZREM', claims, id)
 end
@@ -49,7 +49,7 @@ local queue, claims, record = P .. 'q:' .. ARGV[1], P .. 'k:' .. ARGV[1], P .. '
 local n = 0
 for i = 3, #ARGV do
   if call('ZREM', claims, ARGV[i]) == 1 then
-    local score = string.match(call('GETRANGE', record .. ARGV[i], '0', '63'), '^%S+ %S+ (%S+)\\n')
+    local score = string.match(call('GETRANGE', record .. ARGV[i], '-64', '-1'), ' (%S+)$')
     if score and score ~= '-' then call('ZADD', queue, score, ARGV[i]) end
     n = n + 1
   end
@@ -68,7 +68,7 @@ export const DUE = script(`
 local P, call = KEYS[1], redis.call
 local due, claims, record = P .. 'due', P .. 'due:claims', P .. 'r:'
 for _, rid in ipairs(call('ZRANGE', claims, '-inf', ARGV[2], 'BYSCORE')) do
-  local at = string.match(call('GETRANGE', record .. rid, '0', '63'), '^%S+ (%S+) ')
+  local at = string.match(call('GETRANGE', record .. rid, '-64', '-1'), ' (%S+) %S+$')
   if at and at ~= '-' then call('ZADD', due, at, rid) end
   call('ZREM', claims, rid)
 end

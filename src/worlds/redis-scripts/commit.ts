@@ -7,8 +7,9 @@ import { script } from "../redis-script.ts";
  * ARGV     change after change: the number of its arguments (itself included), then its operations. Checks come first,
  *          in the order in which they are to be answered:
  *            P rid expect next value due   put: `expect` is the version there (0: none; "": any), `next` the version
- *                                          after it ("" if `expect` is), `value` the record ("" removes it; without
+ *                                          after it ("" if `expect` is), `value` the record ("" removes it; with "?" for
  *                                          its version if `next` is ""), `due` its time ("" none, "=" as it was)
+ *            M rid expect next more due    the same, but `more` goes behind what is there
  *            F rid fence                   no larger fence was seen
  *            A rid                         no such record
  *            L lock                        nobody holds this lock or waits for it
@@ -32,15 +33,14 @@ local P, A, call = KEYS[1], ARGV, redis.call
 local RECORD, FENCE, COUNTER = P .. 'r:', P .. 'f:', P .. 'c:'
 local FENCE_KEPT_MS = '604800000'
 
-local versions, records, dues, fences = {}, {}, {}, {}
+local versions, records, behind, dues, fences = {}, {}, {}, {}, {}
 local counters, touched, lists, queues = {}, {}, {}, {}
 local outbox, outboxed, sent, totals = {}, 0, {}, {}
 
 local function version(rid)
   local v = versions[rid]
   if not v then
-    local head = call('GETRANGE', RECORD .. rid, '0', '16')
-    v = head == '' and '0' or string.sub(head, 1, string.find(head, ' ', 1, true) - 1)
+    v = string.match(call('GETRANGE', RECORD .. rid, '-64', '-1'), '\\n(%d+) %S+ %S+$') or '0'
     versions[rid] = v
   end
   return v
@@ -70,7 +70,7 @@ local function refusal(i, stop)
   local puts, guards = 0, 0
   while i < stop do
     local op = A[i]
-    if op == 'P' then
+    if op == 'P' or op == 'M' then
       puts = puts + 1
       local expect = A[i + 2]
       if expect ~= '' and version(A[i + 1]) ~= expect then return puts * 2 - 1 end
@@ -113,9 +113,15 @@ local function apply(i, stop)
         following, value = '0', false
       elseif following == '' then
         following = version(rid) + 1 .. ''
-        value = following .. value
+        value = string.gsub(value, '%?( %S+ %S+)$', following .. '%1')
       end
-      versions[rid], records[rid] = following, value
+      versions[rid], records[rid], behind[rid] = following, value, nil
+      if due ~= '=' then dues[rid] = due end
+      i = i + 6
+    elseif op == 'M' then
+      local rid, more, due = A[i + 1], A[i + 4], A[i + 5]
+      versions[rid] = A[i + 3]
+      if records[rid] then records[rid] = records[rid] .. more else behind[rid] = (behind[rid] or '') .. more end
       if due ~= '=' then dues[rid] = due end
       i = i + 6
     elseif op == 'Z' then place(lists, A[i + 1], A[i + 2], true) i = i + 3
@@ -164,6 +170,7 @@ local function write()
   end
   many('MSET', nil, adds, a)
   many('DEL', nil, rems, r)
+  for rid, more in pairs(behind) do call('APPEND', RECORD .. rid, more) end
   for rid, value in pairs(records) do
     if not value then call('PEXPIRE', FENCE .. rid, FENCE_KEPT_MS) end
   end

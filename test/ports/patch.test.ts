@@ -1,0 +1,66 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Patch, patched, patchOf } from "../../src/ports/patch.ts";
+
+const copied = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+/** By way of text, as a store has it. */
+const written = (before: unknown, after: unknown): unknown =>
+  patched(copied(before), copied(patchOf(before, after) as Patch));
+
+describe("a patch", () => {
+  test("of any two documents leads from the one to the other", () => {
+    const name = fc.constantFrom("a", "b", "c", "", "s", "d", "constructor", "länge");
+    const leaf = fc.oneof(fc.integer(), fc.string({ maxLength: 3 }), fc.boolean(), fc.constant(null));
+    const few = { maxKeys: 3 };
+    const inner = fc.dictionary(
+      name,
+      fc.oneof(leaf, fc.dictionary(name, leaf, few), fc.array(leaf, { maxLength: 3 })),
+      few,
+    );
+    const document = fc.dictionary(name, fc.oneof(leaf, inner, fc.array(inner, { maxLength: 2 })), { maxKeys: 5 });
+    fc.assert(
+      fc.property(document, document, fc.array(name), (before, other, kept) => {
+        // Some fields stay the very same, as they do when a record is copied and changed; lists grow.
+        const after: Record<string, unknown> = { ...other };
+        for (const key of kept) {
+          const was = before[key];
+          if (was !== undefined) after[key] = Array.isArray(was) ? [...was, "more"] : was;
+        }
+        expect(written(before, after)).toEqual(copied(after));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test("has what changed, and nothing of what stayed the same", () => {
+    const large = { text: "x".repeat(10_000) };
+    const step = { state: "RUNNING", output: large };
+    const before = { id: "r", input: large, steps: { a: step, b: step }, lines: [large], gone: 1 };
+    const after = {
+      ...before,
+      steps: { a: step, b: { ...step, state: "SUCCEEDED" }, c: { state: "RUNNING" } },
+      lines: [large, { seq: 1 }],
+      gone: undefined,
+    };
+    expect(patchOf(before, after)).toEqual({
+      p: { lines: [{ seq: 1 }] },
+      i: { steps: { s: { c: { state: "RUNNING" } }, i: { b: { s: { state: "SUCCEEDED" } } } } },
+      d: ["gone"],
+    });
+    expect(written(before, after)).toEqual(copied(after));
+  });
+
+  test("a list that has lost or changed something is written as a whole", () => {
+    expect(patchOf({ list: [1, 2, 3] }, { list: [2, 3, 4] })).toEqual({ s: { list: [2, 3, 4] } });
+    expect(patchOf({ list: [1, 2] }, { list: [1] })).toEqual({ s: { list: [1] } });
+  });
+
+  test("is none where there are no two objects, or a name that cannot be assigned to", () => {
+    expect(patchOf(null, {})).toBeNull();
+    expect(patchOf({}, [])).toBeNull();
+    expect(patchOf(undefined, { a: 1 })).toBeNull();
+    expect(patchOf({}, JSON.parse('{"__proto__":1}'))).toBeNull();
+    const labels = JSON.parse('{"__proto__":"x"}');
+    expect(patchOf({ labels: {} }, { labels })).toEqual({ s: { labels } });
+  });
+});
