@@ -14,6 +14,7 @@ import { type Decided, decideRun } from "./decide-run.ts";
 import { settleAlone } from "./finish.ts";
 import type { Flow } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
+import { offerSlots } from "./slots.ts";
 import { knownPlan, planOf } from "./workflows.ts";
 
 /**
@@ -172,7 +173,9 @@ async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promi
   const guards = guardsOf(id, lock);
   flow.runs.forgetRun(id);
   const committed = await apply(flow, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
-  return committed.kind === "refused" ? Promise.reject(lostLock(flow, id)) : { kind: "abandoned" };
+  if (committed.kind === "refused") throw lostLock(flow, id);
+  offerSlots(flow, run.org);
+  return { kind: "abandoned" };
 }
 
 /** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */

@@ -1,6 +1,15 @@
 import { dispatchJob } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, type DeadLetter, letterOf } from "../model/dead-letter.ts";
-import { backlogGroupOf, backlogOf, backlogOfOrg, IN_FLIGHT_GROUP, isFinal, JOBS, type Job } from "../model/job.ts";
+import {
+  backlogGroupOf,
+  backlogOf,
+  backlogOfOrg,
+  IN_FLIGHT_GROUP,
+  isFinal,
+  JOBS,
+  type Job,
+  slotWaitsOf,
+} from "../model/job.ts";
 import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../model/run.ts";
 import type { Message } from "../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../ports/store.ts";
@@ -14,6 +23,7 @@ import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
 import { deadLetterMessage, submitMessage } from "./packets.ts";
 import { guardsOf } from "./room.ts";
+import { offerSlots } from "./slots.ts";
 
 /**
  * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
@@ -74,7 +84,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
       puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
       guards: [...guards, ...roomFor(flow, going)],
       sends,
-      watch: freed.map(backlogOf),
+      watch: [...freed.map(backlogOf), ...(isRunFinal(run.state) ? [slotWaitsOf(run.org)] : [])],
     });
     if (committed.kind === "refused" && !guards.includes(committed.guard) && going.length > 0) {
       full = new Set([...full, ...refusedTopics(flow, committed.guard, going)]);
@@ -86,6 +96,8 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
       else flow.runs.rememberRun({ id: run.id, version, value: run });
       for (const job of sent.values()) dispatch(flow, { id: job.id, version: 1, value: job });
       for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drain(flow, topic);
+      // Its slot has come free: it is for those who wait, if there are any.
+      if ((committed.seen[freed.length] ?? 0) > 0) offerSlots(flow, run.org);
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drain(flow, topic);
       count(flow, ends, decided, letters);

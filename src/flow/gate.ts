@@ -11,6 +11,8 @@ import { pollLock } from "./poll-lock.ts";
  * 2. It is polled (see `poll-lock.ts`); after `admission.polled.max_wait_ms` the answer is "unavailable".
  * 3. The lock is released whatever happens, and nobody waits for that but a stop of the process.
  * 4. A backend error while locking is an error; there is no way on without the lock.
+ * 5. Starts and reruns come through here. Sub-runs and runs that live again do not: those who wait for a slot would only
+ *    wait for the lock besides, and by 1 the limit holds without.
  */
 export type Gated<T> =
   | { readonly kind: "passed"; readonly value: T }

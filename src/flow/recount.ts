@@ -1,8 +1,9 @@
+import { JOBS, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../model/job.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../model/run.ts";
 import type { Flow } from "./flow.ts";
 
 /**
- * Slots of workflow runs, counted anew from the runs that hold them.
+ * Slots of workflow runs, counted anew from the runs that hold them and from the steps that wait for one.
  *
  * 1. A slot follows from its run's record, in the same commit: so there is nothing to repair, unless somebody wrote into
  *    the store by hand, or a bug did. Then an org would be refused for ever, or let in without end: it is set right, and
@@ -27,9 +28,11 @@ export class SlotRecounts {
 
 /** Looks at the orgs that hold slots, and at some that did: `seen` remembers them from one call to the next. */
 export async function recountSlots(flow: Flow, seen: Set<string> = new Set()): Promise<void> {
-  const counts = await flow.world.store.counts(RUNS_GROUP, ORGS_MAX);
+  const { store } = flow.world;
+  const groups = await Promise.all([store.counts(RUNS_GROUP, ORGS_MAX), store.counts(SLOT_WAITS_GROUP, ORGS_MAX)]);
+  const counts = new Set(groups.flatMap((group) => [...group.keys()]));
   const others = [...seen].filter((org) => !counts.has(org)).slice(0, ORGS_MAX);
-  const orgs = [...counts.keys(), ...others];
+  const orgs = [...counts, ...others];
   for (const org of orgs) {
     seen.delete(org);
     seen.add(org);
@@ -43,10 +46,14 @@ export async function recountSlots(flow: Flow, seen: Set<string> = new Set()): P
 
 async function recountOrg(flow: Flow, org: string): Promise<void> {
   const { store, log, metrics } = flow.world;
-  const off = await store.recount(runsOpenOf(org), RUNS.name, openRunLists(org));
-  if (off === 0) return;
-  log.write("warn", "slots_recounted", { org, by: -off });
-  metrics.add("cordum_slots_recounted_total", {}, Math.abs(off));
+  const [held, waits] = await Promise.all([
+    store.recount(runsOpenOf(org), RUNS.name, openRunLists(org)),
+    store.recount(slotWaitsOf(org), JOBS.name, [slotWaitsIn(org)]),
+  ]);
+  if (held !== 0) log.write("warn", "slots_recounted", { org, by: -held });
+  if (waits !== 0) log.write("warn", "slot_waits_recounted", { org, by: -waits });
+  const off = Math.abs(held) + Math.abs(waits);
+  if (off !== 0) metrics.add("cordum_slots_recounted_total", {}, off);
 }
 
 const EVERY_MS = 60_000;

@@ -4,7 +4,7 @@ import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import { rejoin } from "../workflow/rejoin.ts";
 import { waitAnew } from "../workflow/step-job.ts";
 import { commitRun } from "./commit-run.ts";
-import { slotGuard } from "./create-run.ts";
+import { fullBy, slotGuard, turnGuard } from "./create-run.ts";
 import { decideRun } from "./decide-run.ts";
 import { type Flow, given } from "./flow.ts";
 import { submitMessage } from "./packets.ts";
@@ -16,7 +16,7 @@ import { planOf } from "./workflows.ts";
 
 /**
  * The dead letter of a step's job is tried again: job, step and run live on together, in one commit under the run's lock.
- * A run that had ended needs a slot for that, like one that starts.
+ * A run that had ended needs a slot for that, like one that starts, and like that one it comes after those who wait.
  */
 export function rejoinRun(
   flow: Flow,
@@ -53,7 +53,7 @@ export function rejoinRun(
       decided,
       ended: [],
       besides: [...wish.puts, put(JOBS, jobId, found, job)],
-      guards: rejoined.isReopened ? [fence, slot] : [fence],
+      guards: rejoined.isReopened ? [fence, slot, turnGuard(org)] : [fence],
       sends: job.state === "PENDING" && ref.kind === "worker" ? [announced(flow, job, found.version + 1)] : [],
     });
     switch (committed.kind) {
@@ -68,8 +68,7 @@ export function rejoinRun(
         }
         return { kind: "revived", jobId, state: job.state };
       case "refused":
-        if (committed.guard === slot) return { kind: "full", current: committed.value, limit: slot.max };
-        return "stale";
+        return (await fullBy(flow, org, slot.max, committed)) ?? "stale";
       case "stale":
         return "stale";
       default:

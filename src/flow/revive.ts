@@ -10,6 +10,7 @@ import type { Packet } from "../wire/packet.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { audited, decisionLine } from "./audit.ts";
 import { policyRequestOf } from "./check-safety.ts";
+import type { Full } from "./create-run.ts";
 import { decide } from "./decide.ts";
 import { accountIn } from "./deliver.ts";
 import { type Flow, given } from "./flow.ts";
@@ -42,7 +43,7 @@ export type RetryOutcome =
   | { readonly kind: "not_revivable"; readonly jobId: string; readonly state: JobState }
   /** Its run has gone on without it, or cannot take it back: why, in words. */
   | { readonly kind: "run_went_on"; readonly jobId: string; readonly why: string }
-  | { readonly kind: "full"; readonly current: number; readonly limit: number }
+  | Full
   | { readonly kind: "not_found" };
 
 export function retryLetter(flow: Flow, wish: LetterWish): Promise<RetryOutcome> {

@@ -6,7 +6,7 @@ import type { JobPriority } from "../wire/packet.ts";
 import { inputKey } from "../wire/pointer.ts";
 import { openRun } from "../workflow/open-run.ts";
 import type { Plan } from "../workflow/plan.ts";
-import { createRun, runLimitOf } from "./create-run.ts";
+import { createRun, type Full, runLimitOf } from "./create-run.ts";
 import type { Flow } from "./flow.ts";
 import { throughGate } from "./gate.ts";
 import { storeValue, tooLargeText } from "./payloads.ts";
@@ -18,7 +18,8 @@ import { planOf, versionToRun } from "./workflows.ts";
  * 1. A key that was used before gives the run that it made, while it is being made too, and before any gate is asked
  *    (L21); with another body it conflicts. Keys are the tenant's own (L22).
  * 2. `atomic`: key, slot, run and first steps are one commit (L23, L24). `polled`: the same behind the founding lock.
- * 3. A full org is told so at once, with how many there are and how many there may be.
+ * 3. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
+ *    wait for a slot, since those come first.
  */
 export interface RunWish {
   readonly org: string;
@@ -55,7 +56,7 @@ export type StartOutcome =
   | { readonly kind: "conflict"; readonly runId: string }
   | { readonly kind: "no_workflow" }
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
-  | { readonly kind: "full"; readonly current: number; readonly limit: number }
+  | Full
   | { readonly kind: "gate_unavailable"; readonly waitedMs: number };
 
 export async function startRun(flow: Flow, wish: RunWish, endpoint: string): Promise<StartOutcome> {

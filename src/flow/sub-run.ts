@@ -1,5 +1,6 @@
 import { retryOrEnd } from "../jobs/attempt.ts";
-import { chooseDelay, end, type Given, line, waiting } from "../jobs/moves.ts";
+import { end, type Given, line } from "../jobs/moves.ts";
+import { waitForSlot, waitToBegin } from "../jobs/slot.ts";
 import { isFinal, JOBS, type Job, type Payload, remember } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
@@ -13,6 +14,7 @@ import { createRun } from "./create-run.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
 import { keptUntilMs, storeValue, valueIn } from "./payloads.ts";
+import { endStandstill } from "./slots.ts";
 import { remind } from "./wake.ts";
 import { tellRun } from "./with-run.ts";
 import { planOf, versionToRun } from "./workflows.ts";
@@ -20,19 +22,36 @@ import { planOf, versionToRun } from "./workflows.ts";
 /**
  * A step that is a whole run.
  *
- * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job, which waits for a
- *    slot like a job that was told to come later. While its parent is paused or ending it is not begun: it waits likewise.
+ * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job. Where there is no
+ *    slot, that one waits for it, before all who come later (see `slots.ts`). While its parent is paused or ending it is not
+ *    begun: it waits likewise, and keeps nobody from anything.
  * 2. When it has ended it tells its parent's job, and says on its own record that it has; until then its time comes again.
  * 3. A job that ends before its sub-run has to stop it; until then the job's time comes again.
  */
-export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<void> {
+export type SubRunStart = "started" | "full" | "not_started";
+
+export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<SubRunStart> {
+  try {
+    return await startOnce(flow, found);
+  } catch (error) {
+    // Whatever it is that fails, and for however long: others must not wait because of it.
+    if (found.value.wait?.forSlot) {
+      const later = waitToBegin(found.value, "something failed when it was to begin", given(flow));
+      await waitMore(flow, found, later).catch(() => undefined);
+    }
+    throw error;
+  }
+}
+
+async function startOnce(flow: Flow, found: Versioned<Job>): Promise<SubRunStart> {
   const job = found.value;
   const { step } = job;
-  if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return;
+  if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return "not_started";
   const parent = (await flow.world.store.load(RUNS, step.runId))?.value ?? null;
   if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
-    await waitMore(flow, found, `run ${parent.id} is ${parent.state.toLowerCase()}`);
-    return;
+    const why = `run ${parent.id} is ${parent.state.toLowerCase()}`;
+    await waitMore(flow, found, waitToBegin(job, why, given(flow)));
+    return "not_started";
   }
   const workflowId = step.workflowId ?? "";
   const version = await versionToRun(flow, job.org, workflowId, step.version ?? null);
@@ -41,7 +60,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const refusal = refusalOf(step, parent, plan, input);
   if (refusal !== null || !parent || !plan || version === null) {
     await giveUp(flow, found, refusal ?? "there is nothing to run");
-    return;
+    return "not_started";
   }
   const runId = flow.world.random.id();
   const { nowMs, settings } = given(flow);
@@ -49,7 +68,7 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
   const kept = await storeValue(flow, input, () => ({ ptr: inputKey(runId), untilMs }));
   if (kept.kind === "too_large") {
     await giveUp(flow, found, "its input is too large");
-    return;
+    return "not_started";
   }
   const order = {
     runId,
@@ -71,11 +90,11 @@ export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<vo
     dueMs: job.deadlineMs,
   });
   const created = await createRun(flow, plan, run, [put(JOBS, job.id, found, started)]);
-  if (created.kind === "full") {
-    // Runs that wait here hold slots themselves: as many of them as there are slots wait for each other.
-    const open = `${created.current} of ${created.limit} runs of \`${job.org}\` are open`;
-    await waitMore(flow, found, `${open}, its own among them`);
-  }
+  if (created.kind !== "full") return created.kind === "created" ? "started" : "not_started";
+  const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, its own among them`;
+  await waitMore(flow, found, waitForSlot(job, why, given(flow)));
+  endStandstill(flow, job.org);
+  return "full";
 }
 
 /** Why a step cannot become a run; null if it can. */
@@ -96,12 +115,9 @@ function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Jo
 
 const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
 
-async function waitMore(flow: Flow, found: Versioned<Job>, reason: string): Promise<void> {
-  const job = found.value;
-  const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given(flow));
-  const next = { ...job, ...waiting(job, "throttled", "throttled", reason, delayMs, setBy, given(flow)) };
-  const committed = await apply(flow, { org: job.org, puts: [put(JOBS, job.id, found, next)] });
-  if (committed.kind === "committed") remind(flow, { id: job.id, version: found.version + 1, value: next });
+async function waitMore(flow: Flow, found: Versioned<Job>, next: Job): Promise<void> {
+  const committed = await apply(flow, { org: next.org, puts: [put(JOBS, next.id, found, next)] });
+  if (committed.kind === "committed") remind(flow, { id: next.id, version: found.version + 1, value: next });
 }
 
 async function giveUp(flow: Flow, found: Versioned<Job>, message: string): Promise<void> {

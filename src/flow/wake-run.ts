@@ -6,6 +6,7 @@ import { apply } from "./apply.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
 import { removeRecords } from "./remove-run.ts";
+import { offerSlots } from "./slots.ts";
 import { startSubRun, stopSubRun, tellParent } from "./sub-run.ts";
 import { tellRun } from "./with-run.ts";
 
@@ -42,7 +43,9 @@ export async function wakeStepJob(flow: Flow, found: Versioned<Job>): Promise<bo
   }
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;
   if (job.wait) flow.arrivals.note(job.wait.retryClass, nowMs);
-  await startSubRun(flow, found);
+  const isStarted = (await startSubRun(flow, found)) === "started";
+  // Nobody woke it, so there may be room for others who wait.
+  if (isStarted && job.wait?.forSlot) offerSlots(flow, job.org);
   return true;
 }
 

@@ -1,5 +1,5 @@
 /** A wish for a run, and what became of it as an answer; of reruns too. */
-import { openRunsOf, runLimitOf } from "../flow/create-run.ts";
+import { type Full, runCountsOf, runLimitOf } from "../flow/create-run.ts";
 import { type StartOutcome, startRun } from "../flow/start-run.ts";
 import { checkSubmission, type Submission } from "../jobs/submission.ts";
 import { Problem } from "./problem.ts";
@@ -31,7 +31,8 @@ type Started = { readonly org: string; readonly workflowId: string; readonly ver
 /** The answer; a gate that was not free also says how many runs are open, which only the store knows. */
 export async function answerStart({ flow }: Gateway, outcome: StartOutcome, wish: Started, more: object = {}) {
   if (outcome.kind !== "gate_unavailable") return startedAnswer(outcome, wish, more);
-  const [current, limit] = [await openRunsOf(flow, wish.org), runLimitOf(flow.settings.current, wish.org)];
+  const { open: current } = await runCountsOf(flow, wish.org);
+  const limit = runLimitOf(flow.settings.current, wish.org);
   throw gateUnavailable(outcome.waitedMs, { current, limit });
 }
 
@@ -72,10 +73,15 @@ function gateUnavailable(
 /** Also for a run that wants to live again. */
 export function tooManyRuns(
   org: string,
-  { current, limit }: { readonly current: number; readonly limit: number },
+  { current, limit, waiting }: Pick<Full, "current" | "limit" | "waiting">,
 ): Problem {
-  const detail = `${current} runs of tenant \`${org}\` are open, and \`limits.max_concurrent_runs\` is ${limit}`;
-  return new Problem("too_many_runs", `${detail}; send it again when one has ended`, { current, limit });
+  const open = `${current} runs of tenant \`${org}\` are open, and \`limits.max_concurrent_runs\` is ${limit}`;
+  if (waiting === undefined) {
+    return new Problem("too_many_runs", `${open}; send it again when one has ended`, { current, limit });
+  }
+  const first = `${waiting} ${waiting === 1 ? "sub-workflow" : "sub-workflows"} of open runs`;
+  const detail = `${open}, but ${first} waited for a slot before; send it again in a while`;
+  return new Problem("too_many_runs", detail, { current, limit, waiting });
 }
 
 /** The key of the header or of the body; a header has passed no schema. */

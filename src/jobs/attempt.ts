@@ -149,7 +149,9 @@ export function retryOrEnd(
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
     return Object.assign(end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", given), { error, ...counted, history });
   }
-  return Object.assign(moveJob(job, "RETRYING", given.nowMs), facts);
+  // One that has not begun stays what it is.
+  const isBegun = job.state !== "PENDING" && job.state !== "RETRYING";
+  return Object.assign(isBegun ? moveJob(job, "RETRYING", given.nowMs) : { ...job }, facts);
 }
 
 /** A step may say how often it is tried. */

@@ -127,6 +127,8 @@ export interface Wait {
   readonly untilMs: number;
   /** Who chose the time: a policy in config syntax, or the worker. */
   readonly setBy: string;
+  /** A step that is a run, and was refused for want of a slot: it comes before whoever asks for one anew. */
+  readonly forSlot?: true;
 }
 
 /** One line of a job's history: what happened, who did it and why, and when it is tried again. */
@@ -190,6 +192,8 @@ export const JOBS: Table<Job> = {
       lists.push({ name: job.bypass.reviewedMs === undefined ? unreviewedOf(job.org) : bypassedOf(job.org), score });
     const isQueued = job.state === "SCHEDULED";
     if (isQueued) lists.push({ name: waitingOn(job.topic), score });
+    const isForSlot = waitsForSlot(job);
+    if (isForSlot) lists.push({ name: slotWaitsIn(job.org), score });
     // A job that nobody gave a trace has its own id for one, and a run names the jobs of its steps: neither needs a list.
     if (job.traceId !== job.id && !job.step) lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
@@ -197,7 +201,9 @@ export const JOBS: Table<Job> = {
       lists,
       queue: isQueued
         ? { name: queueOf(job.topic, job.org), score: PRIORITY_RANK[job.priority] * PRIORITY_STEP + score }
-        : null,
+        : isForSlot
+          ? { name: slotWaitsIn(job.org), score }
+          : null,
       counters: countersOf(job),
       dueMs: job.dueMs,
     };
@@ -212,7 +218,8 @@ function childLists({ runId, stepId }: StepRef, index: number, state: JobState) 
 
 function countersOf(job: Job): readonly CounterName[] {
   // Who waits for the clock or another run is with no worker.
-  if (job.step && job.step.kind !== "worker" && job.state !== "APPROVAL_REQUIRED") return [];
+  if (job.step && job.step.kind !== "worker" && job.state !== "APPROVAL_REQUIRED")
+    return waitsForSlot(job) ? [slotWaitsOf(job.org)] : [];
   switch (job.state) {
     case "SCHEDULED":
       return [backlogOf(job.topic), backlogOfOrg(job.topic, job.org)];
@@ -228,6 +235,9 @@ function countersOf(job: Job): readonly CounterName[] {
       return [];
   }
 }
+
+/** Whether it stands in the line for a slot: a wait ends with every move, and so does the place in the line. */
+const waitsForSlot = ({ wait }: Job): boolean => wait?.forSlot === true;
 
 export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
 export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
@@ -249,6 +259,11 @@ export const runningOf = (org: string) => ({ group: RUNNING_GROUP, name: org });
 export const APPROVALS_GROUP = "approvals";
 /** Jobs that wait for their next try, by the class of what they wait for. */
 export const WAITING_GROUP = "waiting";
+/** Steps that are runs and wait for a slot, by org: while there is one, nobody else is given a slot. */
+export const SLOT_WAITS_GROUP = "slot_waits";
+export const slotWaitsOf = (org: string): CounterName => ({ group: SLOT_WAITS_GROUP, name: org });
+/** The line they stand in, and the list that shows it: the oldest first. */
+export const slotWaitsIn = (org: string): string => `slot_waits/${org}`;
 /** Jobs sent out under a fail-open lease: those that nobody has looked at since, and the others. */
 export const unreviewedOf = (org: string): string => `unreviewed/${org}`;
 export const bypassedOf = (org: string): string => `bypassed/${org}`;
