@@ -12,6 +12,7 @@ import {
 import { aimOf } from "./aim.ts";
 import { loadOwn } from "./approve.ts";
 import { refusal } from "./breaker.ts";
+import { runCountsOf, runLimitOf } from "./create-run.ts";
 import { leaseFor } from "./fail-open.ts";
 import type { Flow } from "./flow.ts";
 import { limitOfOrg } from "./room.ts";
@@ -68,7 +69,13 @@ async function surroundingsOf(flow: Flow, job: Job, isForAll: boolean): Promise<
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
     killed: flow.pools.killOf(job.org),
     failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
+    slots: job.wait?.forSlot ? await slotsOf(flow, job.org) : null,
   };
+}
+
+async function slotsOf(flow: Flow, org: string): Promise<Surroundings["slots"]> {
+  const { open, waiting } = await runCountsOf(flow, org);
+  return { used: open, max: runLimitOf(flow.settings.current, org), waiting };
 }
 
 const LEFT_ALONE = "it is left alone for a while";

@@ -71,6 +71,8 @@ export interface Surroundings {
   readonly killed: { readonly scope: string; readonly by: string; readonly reason: string } | null;
   /** A fail-open lease that covers the tenant. */
   readonly failOpen: { readonly id: string; readonly endsMs: number } | null;
+  /** The tenant's slots for runs, and how many steps wait for one; null for a job that does not. */
+  readonly slots: (Use & { readonly waiting: number }) | null;
 }
 
 export interface Explanation {

@@ -19,6 +19,7 @@ const around: Surroundings = {
   breaker: null,
   killed: null,
   failOpen: null,
+  slots: null,
 };
 
 describe("every job that has not ended", () => {
