@@ -1,5 +1,5 @@
 import { runLimitOf } from "../flow/create-run.ts";
-import { isFinal, JOBS, type Job } from "../model/job.ts";
+import { isFinal, JOBS, type Job, SLOT_WAITS_GROUP } from "../model/job.ts";
 import { isRunFinal, isStepSettled, RUN_MOVES, RUNS, RUNS_GROUP, type Run, type RunState } from "../model/run.ts";
 import type { Change } from "../ports/store.ts";
 import { serverNow } from "./net.ts";
@@ -17,6 +17,8 @@ export class RunWatch {
   readonly #violations: Violations;
   readonly #mirror: RunMirror;
   readonly #open = new Map<string, Set<string>>();
+  /** The steps' jobs that wait for a slot, by org. */
+  readonly #waits = new Map<string, Set<string>>();
   /** The job of each step, or of each child of it. */
   readonly #jobOf = new Map<string, string>();
 
@@ -27,8 +29,11 @@ export class RunWatch {
     this.#mirror = new RunMirror(plan.runs, violations);
     net.store.tap((change, before) => {
       for (const [index, put] of change.puts.entries()) {
-        if (put.table === JOBS.name) this.#seeJob(change, valueIn<Job>(before[index]), put.value as Job | null);
+        if (put.table !== JOBS.name) continue;
+        this.#seeWait(valueIn<Job>(before[index]), put.value as Job | null, put.id);
+        this.#seeJob(change, valueIn<Job>(before[index]), put.value as Job | null);
       }
+      this.#countWaits();
       for (const [index, put] of change.puts.entries()) {
         if (put.table !== RUNS.name) continue;
         const isRejoined = revivedIn(change, before, put.id) !== null;
@@ -42,6 +47,10 @@ export class RunWatch {
     const { timeline, trace } = this.#net;
     trace.note(timeline.nowMs, "run", after?.state ?? "removed", id);
     this.#countSlots(before, after, id);
+    if (after !== null && (before === null ? !after.parent : isRunFinal(before.state) && isRejoined)) {
+      const waiting = this.#waits.get(after.org)?.size ?? 0;
+      if (waiting > 0) this.#add("slots", id, `let in while ${waiting} steps of ${after.org} wait for a slot`);
+    }
     if (after === null) {
       if (before !== null && !isRunFinal(before.state)) this.#add("run_end", id, `removed while ${before.state}`);
       return;
@@ -62,6 +71,22 @@ export class RunWatch {
     if (open.size > limit) this.#add("slots", org, `${open.size} runs are open, its limit is ${limit}; last ${id}`);
     if (counted !== open.size)
       this.#add("slots", org, `${open.size} runs are open, ${counted} are counted; last ${id}`);
+  }
+
+  #seeWait(before: Job | null, after: Job | null, id: string): void {
+    if (!before?.wait?.forSlot && !after?.wait?.forSlot) return;
+    const org = after?.org ?? before?.org ?? "";
+    const waits = this.#waits.get(org) ?? new Set();
+    this.#waits.set(org, waits);
+    if (after?.wait?.forSlot && !isFinal(after.state)) waits.add(id);
+    else waits.delete(id);
+  }
+
+  #countWaits(): void {
+    for (const [org, { size }] of this.#waits) {
+      const counted = this.#net.store.count(SLOT_WAITS_GROUP, org);
+      if (counted !== size) this.#add("slots", org, `${size} steps wait for a slot, ${counted} are counted`);
+    }
   }
 
   /** What has ended is told to a parent, and otherwise left alone. */

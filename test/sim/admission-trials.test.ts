@@ -7,10 +7,10 @@ import { rerun } from "../../src/flow/rerun.ts";
 import { type StartOutcome, startRun } from "../../src/flow/start-run.ts";
 import { Sweeper } from "../../src/flow/sweep.ts";
 import { applyWorkflow } from "../../src/flow/workflows.ts";
-import { JOBS } from "../../src/model/job.ts";
+import { JOBS, SLOT_WAITS_GROUP } from "../../src/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/model/run.ts";
 import { builtInKernel } from "../../src/policy/kernel.ts";
-import type { Change } from "../../src/ports/store.ts";
+import type { Change, Committed } from "../../src/ports/store.ts";
 import { around } from "../../src/sim/decorators.ts";
 import type { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
@@ -22,7 +22,8 @@ import { type Bench, openBench } from "./harness.ts";
 /**
  * Small seeded histories of admission: three processes start, replay, rerun and cancel runs of two orgs, die in between
  * and come back. At every commit the open runs are counted from the records themselves: never more than the limit, and
- * as many as the slots that are taken. At the end no slot, key or job is left without its run.
+ * as many as the slots that are taken; and nobody is let in while a step of a run that is open waits for a slot. At the end
+ * no slot, key or job is left without its run.
  */
 const SEEDS = Number(process.env.CORDUM_SIM_SEEDS ?? 500) * 2;
 const BATCH = 50;
@@ -46,17 +47,20 @@ test.each(Array.from({ length: Math.ceil(SEEDS / BATCH) }, (_, index) => index *
   },
 );
 
-test.each(["a slot is not guarded", "a key is not kept"] as const)("it would be noticed if %s", async (plant) => {
-  const found: string[] = [];
-  for (let seed = 1; seed <= 10; seed++) {
-    const trial = new Trial(seed, {}, plant);
-    await trial.run();
-    found.push(...trial.violations);
-  }
-  expect(found.length).toBeGreaterThan(0);
-});
+test.each(["a slot is not guarded", "a turn is not guarded", "a key is not kept"] as const)(
+  "it would be noticed if %s",
+  async (plant) => {
+    const found: string[] = [];
+    for (let seed = 1; seed <= 200 && found.length === 0; seed++) {
+      const trial = new Trial(seed, {}, plant);
+      await trial.run();
+      found.push(...trial.violations);
+    }
+    expect(found.length).toBeGreaterThan(0);
+  },
+);
 
-type Planted = "a slot is not guarded" | "a key is not kept";
+type Planted = "a slot is not guarded" | "a turn is not guarded" | "a key is not kept";
 
 class Trial {
   readonly #seed: number;
@@ -98,8 +102,13 @@ class Trial {
         await bench.run(applyWorkflow(this.#hosts[0]!.flow, { org, by: "trial", document }));
       }
     }
-    bench.net.onCommit = (by, _, committed) => {
-      if (committed.kind === "committed") this.#checkCap();
+    const check = (change: Change, { kind }: Committed) => {
+      if (kind !== "committed") return;
+      this.#checkCap();
+      this.#checkTurns(change);
+    };
+    bench.net.onCommit = (by, change, committed) => {
+      check(change, committed);
       if (this.#random.chance(0.03)) this.#crash(by);
     };
     for (let act = 0; act < 10; act++) {
@@ -108,7 +117,7 @@ class Trial {
       await bench.pass(this.#random.between(0, 400));
       this.#revive();
     }
-    bench.net.onCommit = (_, __, committed) => void (committed.kind === "committed" && this.#checkCap());
+    bench.net.onCommit = (_, change, committed) => check(change, committed);
     this.#revive();
     // Longer than any lock lives, and than the sweeper takes to come for what was left undone.
     await bench.pass(12_000);
@@ -160,6 +169,15 @@ class Trial {
     }
   }
 
+  #checkTurns({ puts }: Change): void {
+    for (const { table, expect: version, value } of puts) {
+      const run = value as Run | null;
+      if (table !== RUNS.name || version !== 0 || run === null || run.parent) continue;
+      const waiting = this.#bench.net.store.count(SLOT_WAITS_GROUP, run.org);
+      if (waiting > 0) this.violations.push(`seed ${this.#seed}: ${run.id} was let in before ${waiting} that wait`);
+    }
+  }
+
   async checkEnd(): Promise<void> {
     const { store } = this.#bench.net;
     const runs = new Map([...store.rows(RUNS)].map(({ id, value }) => [id, value]));
@@ -193,12 +211,13 @@ class Trial {
   /** A store that forgets what admission relies on. */
   #plant(world: World): World {
     if (this.#planted === undefined) return world;
-    const isKept = this.#planted === "a slot is not guarded";
+    const groups = { "a slot is not guarded": RUNS_GROUP, "a turn is not guarded": SLOT_WAITS_GROUP };
+    const group = this.#planted === "a key is not kept" ? null : groups[this.#planted];
     const commit = (change: Change) =>
       world.store.commit({
         ...change,
-        guards: isKept ? change.guards.filter(({ kind }) => kind !== "counter") : change.guards,
-        puts: isKept ? change.puts : change.puts.filter(({ table }) => table !== RUN_RESERVATIONS.name),
+        guards: change.guards.filter((guard) => guard.kind !== "counter" || guard.counter.group !== group),
+        puts: group !== null ? change.puts : change.puts.filter(({ table }) => table !== RUN_RESERVATIONS.name),
       });
     return { ...world, store: around(world.store, { commit }) };
   }
