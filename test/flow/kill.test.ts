@@ -121,7 +121,7 @@ describe("what is with workers", () => {
     const mine = idOf(await plant.admit(flow, { topic: "t" }));
     const others = idOf(await plant.admit(flow, { topic: "t", org: "acme" }));
     await plant.admit(flow, { topic: "far" });
-    await plant.pass(10);
+    await plant.pass(100);
     const [leased] = await plant.run(lease(flow, { ...leaseWish, topics: ["far"] }));
     expect(await plant.run(engageKill(flow, wish))).toMatchObject({ kind: "engaged", cancelled: 2 });
     expect(await plant.job(mine)).toMatchObject({
