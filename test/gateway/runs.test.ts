@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { settingsFrom } from "../../src/config.ts";
+import { startedAnswer } from "../../src/gateway/run-start.ts";
 import { applied, echoes, type Json, OPEN, ORDER, runIs, started } from "./flows.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
 
@@ -155,6 +156,18 @@ test("an input that does not fit the workflow, and a field that nobody reads, ar
   expect(await refused({ inputs: {} })).toMatchObject({ status: 400, code: "invalid_run" });
   expect(await refused({ input: { id: 1 }, version: 9 })).toMatchObject({ status: 404, code: "workflow_not_found" });
   expect(await items("/api/v1/workflow-runs")).toEqual([]);
+});
+
+test("who comes after sub-workflows that wait for a slot is told so, with what is free", () => {
+  const wish = { org: "acme", workflowId: "w", version: null };
+  const outcome = { kind: "full", current: 1, limit: 2, waiting: 1 } as const;
+  expect(() => startedAnswer(outcome, wish)).toThrow(
+    expect.objectContaining({
+      code: "too_many_runs",
+      message: expect.stringContaining("1 sub-workflow of open runs waited for a slot before"),
+      facts: { current: 1, limit: 2, waiting: 1 },
+    }),
+  );
 });
 
 test("ten starts at a limit of two: two runs, and eight that are told when to come back", async () => {
