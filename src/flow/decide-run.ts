@@ -88,7 +88,8 @@ class Round {
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
-    const step = await withValues(this.#flow, source, new Values(), (values) =>
+    const known = new Values((ptr) => this.#flow.runs.recallValue(ptr));
+    const step = await withValues(this.#flow, source, known, (values) =>
       advance(this.#plan, run, events, values, moment),
     );
     this.#run = step.run;

@@ -1,7 +1,7 @@
 import type { Job, Payload } from "../model/job.ts";
 import { childrenOf, JOBS } from "../model/job.ts";
 import { isSurelyWithin } from "../model/plain.ts";
-import { RUNS } from "../model/run.ts";
+import { RUN_VALUE_BYTES_MAX, RUNS } from "../model/run.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import { permanent } from "../retry/contract.ts";
 import type { Plan } from "../workflow/plan.ts";
@@ -48,6 +48,24 @@ export function storeSent(
   };
   const kept = storeValue(flow, value, place);
   return kept instanceof Promise ? kept.then(accept) : accept(kept);
+}
+
+/**
+ * A value of a run that is being made: on the run only if it is small, since it is written with each commit of it. `place`
+ * is this run's alone and nobody knows it yet: so what is put there is known here, and its first steps need not read it.
+ */
+export function storeForRun(
+  flow: Flow,
+  value: unknown,
+  place: Place,
+  roomBytes = flow.settings.current.limits.inlineBytesMax,
+): Payload | TooLarge | Promise<Payload | TooLarge> {
+  const stored = storeValue(flow, value, () => place, Math.min(RUN_VALUE_BYTES_MAX, roomBytes));
+  if (!(stored instanceof Promise)) return stored;
+  return stored.then((kept) => {
+    if (kept.kind === "pointer") flow.runs.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
+    return kept;
+  });
 }
 
 export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>

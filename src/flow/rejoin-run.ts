@@ -8,6 +8,7 @@ import { fullBy, slotGuard, turnGuard } from "./create-run.ts";
 import { decideRun } from "./decide-run.ts";
 import { type Flow, given } from "./flow.ts";
 import { submitMessage } from "./packets.ts";
+import { keysOf } from "./remove-run.ts";
 import type { RetryOutcome } from "./revive.ts";
 import { startSubRun } from "./sub-run.ts";
 import { withLock } from "./with-lock.ts";
@@ -44,6 +45,7 @@ export function rejoinRun(
     const decided = await decideRun(flow, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const end = endOf(decided.run);
     if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end at once: ${end}` };
+    if (rejoined.isReopened) await keepLonger(flow, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
     const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, given(flow));
@@ -75,6 +77,15 @@ export function rejoinRun(
         return committed satisfies never;
     }
   });
+}
+
+/** What it keeps elsewhere was meant to last for its first life. */
+async function keepLonger({ world: { blobs }, settings }: Flow, run: Run): Promise<void> {
+  const untilMs = run.deadlineMs + 2 * settings.current.retention.runsMs;
+  for (const key of keysOf(run)) {
+    const bytes = await blobs.get(key);
+    if (bytes !== null) await blobs.put(key, bytes, untilMs);
+  }
 }
 
 /** Why a run ends; null for one that goes on. */

@@ -4,7 +4,7 @@ import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../workflow/open-
 import type { Plan } from "../workflow/plan.ts";
 import { ownRun } from "./control-run.ts";
 import type { Flow } from "./flow.ts";
-import { childOutputs, storeValue, type TooLarge, valueIn } from "./payloads.ts";
+import { childOutputs, storeForRun, type TooLarge, valueIn } from "./payloads.ts";
 import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 import { planOf } from "./workflows.ts";
 
@@ -52,7 +52,7 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
   // The earlier run takes its blobs with it when its time comes: this one has its own.
   let roomBytes = flow.settings.current.limits.inlineBytesMax;
   const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
-    const kept = await storeValue(flow, value, () => ({ ptr, untilMs }), roomBytes);
+    const kept = await storeForRun(flow, value, { ptr, untilMs }, roomBytes);
     if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
     return kept;
   };

@@ -9,7 +9,7 @@ import type { Plan } from "../workflow/plan.ts";
 import { createRun, type Full, runLimitOf } from "./create-run.ts";
 import type { Flow } from "./flow.ts";
 import { throughGate } from "./gate.ts";
-import { storeValue, tooLargeText } from "./payloads.ts";
+import { storeForRun, tooLargeText } from "./payloads.ts";
 import { planOf, versionToRun } from "./workflows.ts";
 
 /**
@@ -83,7 +83,7 @@ async function freshRun(flow: Flow, plan: Plan, wish: RunWish, version: number):
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
-  const input = await storeValue(flow, wish.input ?? null, () => ({ ptr: inputKey(runId), untilMs }));
+  const input = await storeForRun(flow, wish.input ?? null, { ptr: inputKey(runId), untilMs });
   if (input.kind === "too_large") {
     return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }

@@ -13,7 +13,7 @@ import { apply } from "./apply.ts";
 import { createRun } from "./create-run.ts";
 import { settle } from "./finish.ts";
 import { type Flow, given } from "./flow.ts";
-import { keptUntilMs, storeValue, valueIn } from "./payloads.ts";
+import { keptUntilMs, storeForRun, valueIn } from "./payloads.ts";
 import { endStandstill } from "./slots.ts";
 import { remind } from "./wake.ts";
 import { tellRun } from "./with-run.ts";
@@ -65,7 +65,7 @@ async function startOnce(flow: Flow, found: Versioned<Job>): Promise<SubRunStart
   const runId = flow.world.random.id();
   const { nowMs, settings } = given(flow);
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
-  const kept = await storeValue(flow, input, () => ({ ptr: inputKey(runId), untilMs }));
+  const kept = await storeForRun(flow, input, { ptr: inputKey(runId), untilMs });
   if (kept.kind === "too_large") {
     await giveUp(flow, found, "its input is too large");
     return "not_started";

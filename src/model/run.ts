@@ -162,6 +162,8 @@ export type TimelineEvent =
 
 /** So many lines stand on the run itself; then half of them move to a page. */
 export const LINES_MAX = 64;
+/** A value up to this size stands on the run itself, and is written with each commit of it; a larger one is written once (L45). */
+export const RUN_VALUE_BYTES_MAX = 4 * 1024;
 
 export const RUNS: Table<Run> = {
   name: "run",

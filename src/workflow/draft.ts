@@ -4,6 +4,7 @@ import {
   fencedKey,
   isRunFinal,
   LINES_MAX,
+  RUN_VALUE_BYTES_MAX,
   type Run,
   type RunEnd,
   type StepRun,
@@ -124,12 +125,15 @@ export class Draft {
     }
   }
 
-  /** A value as it is kept: on the run while there is room, else in the blob store under `key`; null when it is too large. */
+  /**
+   * A value as it is kept: on the run while it is small and there is room, else in the blob store under `key`; null when it
+   * is too large.
+   */
   keep(value: unknown, key: string): Payload | null {
     const text = JSON.stringify(value ?? null);
     const bytes = bytesOf(text);
     const inlineBytes = this.#inlineBytes + bytes;
-    if (inlineBytes <= this.limits.inlineBytesMax) {
+    if (bytes <= RUN_VALUE_BYTES_MAX && inlineBytes <= this.limits.inlineBytesMax) {
       this.#inlineBytes = inlineBytes;
       return { kind: "inline", value: value ?? null };
     }

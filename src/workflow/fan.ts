@@ -11,7 +11,8 @@ import { cancelStep, settleStep } from "./settle-step.ts";
  *
  * 1. The list is evaluated once, when the step begins; its children are jobs of their own, made in order, no more open at
  *    once than `max_parallel`, no more in one commit than `startsMax`.
- * 2. The run keeps counts only: what a child costs does not depend on how many there are (L45).
+ * 2. The run keeps counts, and a pointer to a list that is not small: what a child costs does not depend on how many there
+ *    are (L45).
  * 3. What needs no time is done for all of them at once, and makes no children.
  */
 export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: number | undefined): void {

@@ -11,8 +11,13 @@ import type { StepOutput } from "../model/run.ts";
 export class Values {
   readonly #pointed = new Map<string, Loaded>();
   readonly #children = new Map<string, Loaded>();
+  readonly #recall: Recall;
   #all = new Reading();
   #own = new Reading();
+
+  constructor(recall: Recall = () => null) {
+    this.#recall = recall;
+  }
 
   /** A decision begins, or begins again. */
   begin(): void {
@@ -34,9 +39,13 @@ export class Values {
       case "inline":
         return payload.value;
       case "pointer":
-        return this.#get(this.#pointed, payload.ptr, { kind: "pointer", payload });
+        return this.#get(this.#pointed.get(payload.ptr) ?? this.#recall(payload.ptr), payload.ptr, {
+          kind: "pointer",
+          payload,
+        });
       case "children": {
-        const outputs = this.#get(this.#children, stepId, { kind: "children", stepId, count: payload.count });
+        const known = this.#children.get(stepId) ?? null;
+        const outputs = this.#get(known, stepId, { kind: "children", stepId, count: payload.count });
         if (outputs === null) throw new TooMuch(`what the children of step \`${stepId}\` put out`);
         return outputs;
       }
@@ -54,15 +63,20 @@ export class Values {
     this.#children.set(stepId, outputs);
   }
 
-  #get(known: ReadonlyMap<string, Loaded>, key: string, what: Wanted): unknown {
+  #get(loaded: Loaded | null, key: string, what: Wanted): unknown {
     if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("what is read here");
-    const loaded = known.get(key);
     if (!loaded) throw new Missing(what);
     this.#own.add(key, loaded.bytes);
     this.#all.add(key, loaded.bytes);
     return loaded.value;
   }
 }
+
+/**
+ * What is known of a pointer already. What it points at never changes: so a decision is the same with it as without, and is
+ * begun but once.
+ */
+export type Recall = (ptr: string) => Loaded | null;
 
 export interface Loaded<T = unknown> {
   readonly value: T;

@@ -43,24 +43,30 @@ test("a step's dead letter brings its run back when there is a place, and not wh
   expect(await post(`/api/v1/dlq/${lost}:part@1/retry`)).toMatchObject({ status: 409, code: "run_went_on" });
 });
 
-test("what is too large for a run's record is read by its pointer, by its own tenant alone", async () => {
-  gateway = await openTestGateway({ settings: settingsFrom({ "limits.inline_bytes_max": 256 }) });
-  const input = { text: "x".repeat(400), password: "hunter2hunter2" };
-  const copy = { type: "transform", input: { text: cel("input.text"), password: cel("input.password") } };
-  const later = { ...copy, depends_on: ["wait"] };
-  const steps = { copy, wait: { type: "delay", delay_sec: 0 }, later };
-  await applied(gateway, { id: "large", steps, output: cel("steps.copy.output") });
-  const runId = await started(gateway, "large", { input });
-  const run = await runIs(gateway, runId, "SUCCEEDED");
-  const shown = { text: input.text, password: "[redacted]" };
-  expect(run).toMatchObject({ input: shown, output: input, steps: { copy: { output: shown, output_at: null } } });
-  const viewer = await gateway.keyOf("default", "viewer");
-  const stranger = await gateway.keyOf("other", "admin");
-  for (const ptr of [`ctx:${runId}`, `res:${runId}`, `res:${runId}:copy@1`, `res:${runId}:later@1`]) {
-    const read = (key: string) => gateway.call("GET", `/api/v1/memory?ptr=${encodeURIComponent(ptr)}`, { key });
-    const answer = await read(viewer.key);
-    expect(answer.json(), ptr).toMatchObject({ key: ptr, json: shown });
-    expect(answer.body).not.toContain("hunter2");
-    expect((await read(stranger.key)).statusCode).toBe(404);
-  }
-});
+test.each([
+  [256, 400],
+  [262_144, 20_000],
+])(
+  "inline up to %i: a value of %i for a run is shown, and read by its pointer, by its own tenant alone",
+  async (max, size) => {
+    gateway = await openTestGateway({ settings: settingsFrom({ "limits.inline_bytes_max": max }) });
+    const input = { text: "x".repeat(size), password: "hunter2hunter2" };
+    const copy = { type: "transform", input: { text: cel("input.text"), password: cel("input.password") } };
+    const later = { ...copy, depends_on: ["wait"] };
+    const steps = { copy, wait: { type: "delay", delay_sec: 0 }, later };
+    await applied(gateway, { id: "large", steps, output: cel("steps.copy.output") });
+    const runId = await started(gateway, "large", { input });
+    const run = await runIs(gateway, runId, "SUCCEEDED");
+    const shown = { text: input.text, password: "[redacted]" };
+    expect(run).toMatchObject({ input: shown, output: input, steps: { copy: { output: shown, output_at: null } } });
+    const viewer = await gateway.keyOf("default", "viewer");
+    const stranger = await gateway.keyOf("other", "admin");
+    for (const ptr of [`ctx:${runId}`, `res:${runId}`, `res:${runId}:copy@1`, `res:${runId}:later@1`]) {
+      const read = (key: string) => gateway.call("GET", `/api/v1/memory?ptr=${encodeURIComponent(ptr)}`, { key });
+      const answer = await read(viewer.key);
+      expect(answer.json(), ptr).toMatchObject({ key: ptr, json: shown });
+      expect(answer.body).not.toContain("hunter2");
+      expect((await read(stranger.key)).statusCode).toBe(404);
+    }
+  },
+);
