@@ -18,6 +18,7 @@ export const PARKED_SUITE: Suite = {
     { key: "p95_return_ms", title: "returning", digits: 2 },
     { key: "peak_to_mean", title: "peak:mean", digits: 2 },
     { key: "peak_to_mean_ideal", title: "ideal", digits: 2 },
+    { key: "peak_ratio", title: "× ideal", digits: 2 },
     { key: "late_p95_ms", title: "late p95 ms", digits: 1 },
   ],
   async run(bench) {
@@ -35,14 +36,16 @@ export const PARKED_SUITE: Suite = {
           p95_return_ms: figures.p95ReturnMs,
           peak_to_mean: figures.peakToMean,
           peak_to_mean_ideal: figures.peakToMeanIdeal,
+          peak_ratio: figures.peakToMean / figures.peakToMeanIdeal,
           late_p95_ms: figures.lateP95Ms,
         });
         faults.push(...figures.faults.map((fault) => `${system.name} with parked retries: ${fault}`));
       }
     }
-    const targets = SYSTEMS.map(({ name }) =>
+    const targets = SYSTEMS.flatMap(({ name }) => [
       atMost(`${name}: healthy p95 beside parked retries ≤ 1.5 × without`, series.median(name, null, "ratio"), 1.5),
-    );
+      atMost(`${name}: peak:mean of those that come back ≤ 1.5 × ideal`, series.median(name, null, "peak_ratio"), 1.5),
+    ]);
     return { series, faults, targets };
   },
 };
