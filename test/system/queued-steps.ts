@@ -1,7 +1,4 @@
 /** One tenant with very many steps that wait for workers, and the first step of another: when it is begun. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defaultSettings } from "../../src/config.ts";
 import { startControl } from "../../src/control.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";
@@ -10,9 +7,8 @@ import { applyWorkflow } from "../../src/flow/workflows.ts";
 import { backlogGroupOf, JOBS, type Job } from "../../src/model/job.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Settings } from "../../src/settings.ts";
-import { counting } from "../../src/sim/quiet.ts";
 import { startWorker } from "../../src/worker/worker.ts";
-import { openEmbedded } from "../../src/worlds/embedded.ts";
+import { type GroundKind, onGround, openQuiet } from "./quiet-world.ts";
 
 export interface QueuedReport {
   /** Steps of the one tenant that waited when the other came. */
@@ -22,33 +18,28 @@ export interface QueuedReport {
 }
 
 /** So many runs with so many steps each, of which workers do `WINDOW` at a time. */
-export async function firstBehind(runs: number, itemsEach: number): Promise<QueuedReport> {
-  const dir = mkdtempSync(join(tmpdir(), "cordum-queued-"));
-  const { log, metrics } = counting();
-  const decision = { effect: "allow", ruleId: null, reason: "", snapshot: "" } as const;
-  const safety = { local: () => decision, check: async () => ({ kind: "decided", decision }) as const };
-  const bus = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 };
-  const { world, close } = await openEmbedded({ dir, name: "queued", log, metrics, safety, bus });
-  try {
-    const live = { current: windowOf(0) };
-    const allQueued = untilQueued(world.store, runs * itemsEach);
-    const flow = openFlow(world, live);
-    const control = await startControl(flow);
-    await apply(flow, "big", WIDE);
-    await apply(flow, "small", ONE);
-    const items = Array.from({ length: itemsEach }, (_, index) => index);
-    for (let run = 0; run < runs; run++) await start(flow, "big", WIDE.id, { items });
-    await allQueued;
-    const queued = (await world.store.counts(backlogGroupOf("demo.queued"), 10)).get("big") ?? 0;
-    live.current = windowOf(WINDOW);
-    const before = await begunBefore(flow);
-    await control.stop();
-    return { queued, before };
-  } finally {
-    await close();
-    rmSync(dir, { recursive: true, force: true });
-  }
-}
+export const firstBehind = (kind: GroundKind, runs: number, itemsEach: number): Promise<QueuedReport> =>
+  onGround(kind, async (ground) => {
+    const { world, close } = await openQuiet(ground, "queued");
+    try {
+      const live = { current: windowOf(0) };
+      const allQueued = untilQueued(world.store, runs * itemsEach);
+      const flow = openFlow(world, live);
+      const control = await startControl(flow);
+      await apply(flow, "big", WIDE);
+      await apply(flow, "small", ONE);
+      const items = Array.from({ length: itemsEach }, (_, index) => index);
+      for (let run = 0; run < runs; run++) await start(flow, "big", WIDE.id, { items });
+      await allQueued;
+      const queued = (await world.store.counts(backlogGroupOf("demo.queued"), 10)).get("big") ?? 0;
+      live.current = windowOf(WINDOW);
+      const before = await begunBefore(flow);
+      await control.stop();
+      return { queued, before };
+    } finally {
+      await close();
+    }
+  });
 
 /** A run makes what it has left to make by itself, after its start. */
 function untilQueued(store: Store, count: number): Promise<void> {

@@ -1,0 +1,38 @@
+/** Worlds on real ground, in a folder or on servers of their own, that allow everything and say nothing. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { counting } from "../../src/sim/quiet.ts";
+import { openCluster } from "../../src/worlds/cluster.ts";
+import { openEmbedded } from "../../src/worlds/embedded.ts";
+import { startNats, startRedis } from "../servers/start.ts";
+
+export type GroundKind = "embedded" | "NATS + Redis";
+
+/** Where a world can be opened, and opened again. */
+export type Ground = { readonly dir: string } | { readonly nats: string; readonly redis: string };
+
+export async function onGround<T>(kind: GroundKind, work: (ground: Ground) => Promise<T>): Promise<T> {
+  if (kind === "embedded") {
+    const dir = mkdtempSync(join(tmpdir(), "cordum-quiet-"));
+    try {
+      return await work({ dir });
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  }
+  const [nats, redis] = await Promise.all([startNats(), startRedis()]);
+  try {
+    return await work({ nats: nats.url, redis: redis.url });
+  } finally {
+    await Promise.all([nats.stop(), redis.stop()]);
+  }
+}
+
+export function openQuiet(ground: Ground, name: string) {
+  const { log, metrics } = counting();
+  const decision = { effect: "allow", ruleId: null, reason: "", snapshot: "" } as const;
+  const safety = { local: () => decision, check: async () => ({ kind: "decided", decision }) as const };
+  const parts = { name, log, metrics, safety, bus: { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 } };
+  return "dir" in ground ? openEmbedded({ ...parts, ...ground }) : openCluster({ ...parts, ...ground });
+}
