@@ -16,6 +16,7 @@ import { PARKED_SUITE } from "./suites/parked.ts";
 import { POLICY_SUITE } from "./suites/policy.ts";
 import { PROCESSES_SUITE } from "./suites/processes.ts";
 import { RUNS_SUITE } from "./suites/runs.ts";
+import { TIMERS_SUITE } from "./suites/timers.ts";
 
 const SUITES: Readonly<Record<SuiteName, Suite>> = {
   jobs: JOBS_SUITE,
@@ -23,6 +24,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   lock: LOCK_SUITE,
   backlog: BACKLOG_SUITE,
   parked: PARKED_SUITE,
+  timers: TIMERS_SUITE,
   policy: POLICY_SUITE,
   runs: RUNS_SUITE,
   admission: ADMISSION_SUITE,

@@ -11,6 +11,7 @@ import { openRunSide } from "./run-sides.ts";
 import { serve } from "./serve.ts";
 import { openSide } from "./sides.ts";
 import type { FromChild, Task, ToChild } from "./task.ts";
+import { runTimers } from "./timers.ts";
 
 const answer = (message: FromChild) => process.send?.(message);
 
@@ -43,6 +44,8 @@ function figuresOf(task: Task): Promise<unknown> {
       return runLocks(task, ready);
     case "parked":
       return runParked(task, openSide);
+    case "timers":
+      return runTimers(task);
     case "policy":
       return runPolicy(task);
     case "admission":

@@ -134,7 +134,7 @@ async function fill(flow: Flow, count: number, next: () => Input): Promise<void>
 }
 
 /** Redis rewrites its log when it has grown much; what that costs belongs to the filling. */
-async function untilRedisRests(redisUrl: string): Promise<void> {
+export async function untilRedisRests(redisUrl: string): Promise<void> {
   const redis = new Redis(redisUrl);
   while (/aof_rewrite_(in_progress|scheduled):1/.test(await redis.info("persistence"))) await delay(REST_POLL_MS);
   redis.disconnect();

@@ -4,6 +4,7 @@ export type Task =
   | ServeTask
   | LockTask
   | ParkedTask
+  | TimersTask
   | PolicyTask
   | AdmissionTask
   | FanTask
@@ -76,6 +77,17 @@ export interface ParkedTask extends Times {
   /** Uniform in [base·(1−pct), base·(1+pct)]: the policy `bounded`. */
   readonly delayMs: number;
   readonly delayPct: number;
+}
+
+/** Sweeps that find nothing due, with so many timers pending. */
+export interface TimersTask {
+  readonly kind: "timers";
+  readonly side: SideSpec;
+  readonly pending: number;
+  readonly rounds: number;
+  /** In each round. */
+  readonly sweeps: number;
+  readonly serverPids: readonly number[];
 }
 
 /** Checks of a policy, one after another. */
@@ -167,6 +179,12 @@ export interface ParkedFigures {
   readonly peakToMean: number;
   readonly peakToMeanIdeal: number;
   readonly lateP95Ms: number;
+  readonly faults: readonly string[];
+}
+
+export interface TimersFigures {
+  /** CPU of one sweep, in the process and in its servers; the least of the rounds. */
+  readonly sweepUs: number;
   readonly faults: readonly string[];
 }
 

@@ -16,6 +16,7 @@ export const SUITE_NAMES = [
   "lock",
   "backlog",
   "parked",
+  "timers",
   "policy",
   "runs",
   "admission",
@@ -27,7 +28,7 @@ export const USAGE = `usage: npm run bench -- [--json] [--rounds N] [--only ${SU
   --json         one JSON document on stdout instead of tables
   --rounds N     rounds of every measurement, interleaved (5; with --quick 2)
   --only A,B     these suites alone
-  --quick        short measurements, no backlog of a million, no fan of ten thousand: to see that it works, not for figures
+  --quick        short measurements, no backlog and no timers of a million, no fan of ten thousand: to see that it works, not for figures
   --save         also write bench/results/<date>-<commit>.json
   --profile DIR  write a CPU profile of every measuring process to DIR`;
 

@@ -11,7 +11,7 @@ export function printHeader(machine: Machine, isQuick: boolean): void {
   console.log(`load before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`);
   if (isQuick)
     console.log(
-      "QUICK: short, hardly warm, fewer parked retries, no backlog of a million, a small fan; not for figures",
+      "QUICK: short, hardly warm, fewer parked retries, no backlog and no timers of a million, a small fan; not for figures",
     );
 }
 
