@@ -5,8 +5,8 @@ import { killCluster, type Victim } from "./kill-cluster.ts";
 const times = (count: number, ...victims: Victim[]): Victim[] => Array.from({ length: count }, () => victims).flat();
 
 test.each([
-  ["a control process, 10 times", times(10, "control")],
-  ["nats-server and redis-server themselves, 5 times each", times(5, "nats", "redis")],
+  ["a control process, 20 times", times(20, "control")],
+  ["nats-server and redis-server themselves, 20 times each", times(20, "nats", "redis")],
 ] as const)(
   "kill -9 of %s: every acknowledged job ends exactly once",
   async (_title, victims) => {
