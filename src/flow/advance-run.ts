@@ -1,5 +1,6 @@
+import { cancelJob } from "../jobs/life.ts";
 import { copyRun } from "../model/copy-run.ts";
-import { JOBS } from "../model/job.ts";
+import { JOBS, openChildrenOf } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Lease } from "../ports/locks.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
@@ -8,11 +9,12 @@ import { isStoreAway } from "../retry/failure.ts";
 import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import type { Plan } from "../workflow/plan.ts";
+import { leaveSubRun } from "../workflow/step-job.ts";
 import { apply, Contention } from "./apply.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
-import { type Decided, decideRun } from "./decide-run.ts";
+import { type Decided, decideRun, STOPPED_MAX } from "./decide-run.ts";
 import { settleAlone } from "./finish.ts";
-import type { Flow } from "./flow.ts";
+import { type Flow, given } from "./flow.ts";
 import type { Waiting } from "./run-desk.ts";
 import { offerSlots } from "./slots.ts";
 import { knownPlan, planOf } from "./workflows.ts";
@@ -153,9 +155,15 @@ async function planFor(flow: Flow, { id, org, workflowId, version }: Run): Promi
   }
 }
 
-/** Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it. */
+/**
+ * Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it; those that
+ * wait for a run of their own end before, so that it is stopped: nobody would want it, and it has a slot as well.
+ */
 async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promise<Outcome> {
   const { id, value: before } = found;
+  const guards = guardsOf(id, lock);
+  const stopped = await stopSubSteps(flow, before, guards);
+  if (stopped !== "done") return stopped;
   const nowMs = flow.world.clock.now();
   const message = `version ${before.version} of workflow \`${before.workflowId}\` is gone or cannot be read`;
   const line = { seq: before.lineCount, atMs: nowMs, event: "run_failed", why: message } as const;
@@ -170,12 +178,35 @@ async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promi
     dueMs: nowMs + (before.parent ? 0 : flow.settings.current.retention.runsMs),
     ...(before.parent ? { isParentTold: false } : {}),
   };
-  const guards = guardsOf(id, lock);
   flow.runs.forgetRun(id);
   const committed = await apply(flow, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
   if (committed.kind === "refused") throw lostLock(flow, id);
   offerSlots(flow, run.org);
   return { kind: "abandoned" };
+}
+
+/** In bounded commits; whatever is left of them when this process dies, the run that is still open leads back to. */
+async function stopSubSteps(flow: Flow, run: Run, guards: readonly Guard[]): Promise<Outcome | "done"> {
+  const { store } = flow.world;
+  const why = "the definition of its run is gone";
+  for (const [stepId, { state, jobId, fan }] of Object.entries(run.steps)) {
+    if (state !== "RUNNING") continue;
+    for (;;) {
+      const index = openChildrenOf(run.id, stepId);
+      const own = jobId === undefined ? null : await store.load(JOBS, jobId);
+      const jobs = fan ? (await store.list(JOBS, { index, limit: STOPPED_MAX })).items : own ? [own] : [];
+      const puts = jobs.flatMap((job) => {
+        const next =
+          job.value.step?.kind === "subworkflow" ? cancelJob(job.value, `run ${run.id}`, why, given(flow)) : null;
+        return next ? [put(JOBS, job.id, job, leaveSubRun(next, given(flow)))] : [];
+      });
+      if (puts.length === 0) break;
+      const committed = await apply(flow, { org: run.org, puts, guards });
+      if (committed.kind === "refused") throw lostLock(flow, run.id);
+      if (committed.kind === "stale") return { kind: "stale", id: committed.id };
+    }
+  }
+  return "done";
 }
 
 /** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */

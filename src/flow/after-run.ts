@@ -1,4 +1,3 @@
-import type { Given } from "../jobs/moves.ts";
 import { isFinal, type Job } from "../model/job.ts";
 import { isRunFinal } from "../model/run.ts";
 import type { Versioned } from "../ports/store.ts";
@@ -65,13 +64,4 @@ function tell(flow: Flow, runId: string, traceId: string, org: string, { stepId,
   }
 }
 
-/** A job that waited for another run ends without it: that one has to be stopped, and the job says so until it was. */
-export function leaveSubRun(job: Job, { nowMs }: Given): Job {
-  const { step } = job;
-  const isLeft = step?.subRunId !== undefined && (job.state === "CANCELLED" || job.state === "TIMEOUT");
-  if (!isLeft || step === undefined) return job;
-  return { ...job, step: { ...step, isSubRunLeft: true }, dueMs: nowMs + LEFT_MS };
-}
-
 export const NOTIFY_CODE = "workflow.notify";
-const LEFT_MS = 5_000;

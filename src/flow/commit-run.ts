@@ -13,7 +13,8 @@ import {
 import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../model/run.ts";
 import type { Message } from "../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../ports/store.ts";
-import { afterRun, leaveSubRun } from "./after-run.ts";
+import { leaveSubRun } from "../workflow/step-job.ts";
+import { afterRun } from "./after-run.ts";
 import { held } from "./aim.ts";
 import { apply } from "./apply.ts";
 import { auditedVerdicts, decisionLine, noteAudit } from "./audit.ts";
@@ -101,7 +102,7 @@ export async function commitRun(flow: Flow, change: RunChange): Promise<Committe
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drain(flow, topic);
       count(flow, ends, decided, letters);
-      afterRun(flow, change, stopped);
+      afterRun(flow, { ...change, ended: ends }, stopped);
     }
     return committed;
   }

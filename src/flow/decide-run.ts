@@ -170,4 +170,4 @@ const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 const PAGE_LINES = 256;
 /** What one commit makes, and stops: a large one would keep everybody else waiting. */
 export const MADE_MAX = 32;
-const STOPPED_MAX = 128;
+export const STOPPED_MAX = 128;

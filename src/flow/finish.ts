@@ -3,6 +3,7 @@ import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
 import type { JobResult, Packet } from "../wire/packet.ts";
+import { leaveSubRun } from "../workflow/step-job.ts";
 import { apply, untilFresh } from "./apply.ts";
 import { drain } from "./drain.ts";
 import { type Flow, given } from "./flow.ts";
@@ -78,7 +79,7 @@ export async function settleAlone(
   guards: readonly Guard[],
 ): Promise<boolean> {
   const letter = letterOf(next);
-  const puts = [...besides, put(JOBS, found.id, found, next)];
+  const puts = [...besides, put(JOBS, found.id, found, leaveSubRun(next, given(flow)))];
   const committed = await apply(flow, {
     org: next.org,
     puts: letter ? [...puts, put(DEAD_LETTERS, letter.id, null, letter)] : puts,

@@ -18,6 +18,7 @@ import { submitMessage } from "./packets.ts";
 import { comebackId, originalId } from "./park.ts";
 import { place } from "./place.ts";
 import { rejoinRun } from "./rejoin-run.ts";
+import { stopSubRun } from "./sub-run.ts";
 
 /**
  * Dead letters that somebody tries again, or drops.
@@ -88,6 +89,11 @@ async function retryJob(
   const { safety, store, name } = flow.world;
   const found = await store.load(JOBS, jobId);
   if (!found || found.value.org !== letter.value.org) return { kind: "job_gone", jobId };
+  // It would forget the run that it has left, and nobody would stop that one any more.
+  if (found.value.step?.isSubRunLeft) {
+    await stopSubRun(flow, found);
+    return "stale";
+  }
   const revived = reviveJob(found.value, by, given(flow));
   if (!revived) return { kind: "not_revivable", jobId, state: found.value.state };
   if (!(await keepInput(flow, revived))) return { kind: "input_gone", jobId };

@@ -126,11 +126,21 @@ export class RunWatch {
       return;
     }
     if (before === null) this.#checkNew(change, workflow, drawn, after);
+    else this.#checkLeft(before, after);
     if (step.kind === "delay" && after.state === "SUCCEEDED" && before?.state !== "SUCCEEDED") {
       const earlyMs = after.createdMs + drawn.delayMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
       if (earlyMs > 1) this.#add("timer", after.id, `ended ${Math.round(earlyMs)} ms before its time`);
       if (before !== null && isFinal(before.state)) this.#add("timer", after.id, "ended once more");
     }
+  }
+
+  /** Who forgets a run that it waited for cannot stop it any more: nobody would, until its own end. */
+  #checkLeft(before: Job, after: Job): void {
+    const left = before.step?.subRunId;
+    const isStopped = before.step?.isSubRunLeft && !after.step?.isSubRunLeft;
+    if (left === undefined || (left === after.step?.subRunId && !isStopped)) return;
+    const state = this.#net.store.load(RUNS, left)?.value.state ?? "CANCELLED";
+    if (!isRunFinal(state) && state !== "ENDING") this.#add("run_left", left, `is ${state}, and ${after.id} left it`);
   }
 
   /** A step's job comes with its run, once, and after everything that it hangs on. */

@@ -103,6 +103,14 @@ export function waitAnew(revived: Job, timeoutMs: number | null, given: Given): 
   }
 }
 
+/** A job that waited for another run ends without it: that one has to be stopped, and the job says so until it was. */
+export function leaveSubRun(job: Job, { nowMs }: Given): Job {
+  const { step } = job;
+  const isLeft = step?.subRunId !== undefined && (job.state === "CANCELLED" || job.state === "TIMEOUT");
+  if (!isLeft || step === undefined) return job;
+  return { ...job, step: { ...step, isSubRunLeft: true }, dueMs: nowMs + LEFT_MS };
+}
+
 function untilThen(job: Job, untilMs: number, timeoutMs: number | null): Job {
   const deadlineMs = timeoutMs === null ? untilMs + DELAY_GRACE_MS : job.deadlineMs;
   return { ...job, deadlineMs, dueMs: Math.min(untilMs, deadlineMs) };
@@ -132,3 +140,5 @@ const NEVER_AGAIN = { retriesMax: 0, initialMs: 1_000, maxMs: 60_000, multiplier
 const DELAY_GRACE_MS = 24 * 3_600_000;
 /** When the sweeper starts a sub-run that the process which made the job has not. */
 const START_LEFT_MS = 5_000;
+/** When the sweeper stops one that the process which left it has not. */
+const LEFT_MS = 5_000;

@@ -1,4 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { pauseRun } from "../../src/flow/control-run.ts";
+import type { Flow } from "../../src/flow/flow.ts";
+import { JOBS } from "../../src/model/job.ts";
 import { RUNS_GROUP } from "../../src/model/run.ts";
 import { versionKey, WORKFLOW_VERSIONS } from "../../src/model/workflow.ts";
 import { put } from "../../src/ports/store.ts";
@@ -16,18 +19,7 @@ describe("a run whose definition is gone", () => {
       steps: { a: { topic: "demo.gate" }, b: { topic: "demo.gate", depends_on: ["a"] } },
     });
     const id = await plant.started(flow, "one");
-    const key = versionKey("default", "one", 1);
-    const found = await plant.run(flow.world.store.load(WORKFLOW_VERSIONS, key));
-    const atMs = flow.world.clock.now();
-    const change = {
-      org: "default",
-      atMs,
-      puts: [put(WORKFLOW_VERSIONS, key, found, null)],
-      guards: [],
-      sends: [],
-      watch: [],
-    };
-    await plant.run(flow.world.store.commit(change));
+    await removeDefinition(plant, flow, "one");
     await plant.control("c2"); // It has never seen the definition.
     plant.crash("c1");
     release();
@@ -36,6 +28,26 @@ describe("a run whose definition is gone", () => {
     expect(await plant.job(`${id}:a@1`)).toMatchObject({ state: "SUCCEEDED" });
     const store = plant.flow("c3").world.store;
     expect((await plant.run(store.counts(RUNS_GROUP, 10))).get("default")).toBeUndefined();
+  });
+
+  test("takes the runs with it that its steps wait for: each of them has a slot", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    const sub = { type: "subworkflow", workflow: "inner" };
+    await plant.apply(flow, { id: "inner", steps: { ask: { type: "approval" } } });
+    await plant.apply(flow, { id: "outer", steps: { one: sub, each: { ...sub, for_each: "[1, 2, 3]" } } });
+    const id = await plant.started(flow, "outer");
+    await plant.pass(1_000);
+    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(5);
+    await removeDefinition(plant, flow, "outer");
+    plant.crash("c1");
+    const { flow: second } = await plant.control("c2"); // It has never seen the definition.
+    await plant.run(pauseRun(second, { org: "default", runId: id, by: "bob", why: "a word about it" }));
+    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DefinitionGone" } });
+    await plant.pass(10_000);
+    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    const jobs = [...plant.bench.net.store.rows(JOBS)].map(({ value }) => value.state);
+    expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
   test("10,000 items of which none can be made end the step in bounded commits", async () => {
@@ -52,3 +64,11 @@ describe("a run whose definition is gone", () => {
     expect(commits).toBeGreaterThan(20);
   });
 });
+
+/** As a hand would: nobody deletes what a run is made of. */
+async function removeDefinition(plant: RunPlant, flow: Flow, workflowId: string): Promise<void> {
+  const { store, clock } = flow.world;
+  const key = versionKey("default", workflowId, 1);
+  const puts = [put(WORKFLOW_VERSIONS, key, await plant.run(store.load(WORKFLOW_VERSIONS, key)), null)];
+  await plant.run(store.commit({ org: "default", atMs: clock.now(), puts, guards: [], sends: [], watch: [] }));
+}
