@@ -19,15 +19,18 @@ export function decide(flow: Flow, job: Job, decision: Decision): Job | Promise<
 
 export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
+/** One that nobody else knows. */
+export const secretKey = ({ world }: Flow, key: string): string => `${key}.${world.random.id()}`;
+
 /** An input that is not there yet is left as it is: the approval finds out that the job has changed. */
 async function seal(flow: Flow, job: Job): Promise<Job> {
   const { input } = job;
   if (input.kind === "inline") return job;
   if (input.sha256 !== undefined && input.ptr !== inputKey(job.id)) return job; // Sealed before.
-  const { blobs, random } = flow.world;
+  const { blobs } = flow.world;
   const bytes = await blobs.get(input.ptr);
   if (bytes === null) return job;
-  const ptr = `${inputKey(job.id)}.${random.id()}`;
+  const ptr = secretKey(flow, inputKey(job.id));
   await blobs.put(ptr, bytes, job.deadlineMs + flow.settings.current.retention.jobsMs);
   return { ...job, input: { kind: "pointer", ptr, bytes: bytes.length, sha256: sha256Of(bytes) } };
 }

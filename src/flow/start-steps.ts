@@ -5,7 +5,7 @@ import { inputKey } from "../wire/pointer.ts";
 import { stepJob } from "../workflow/step-job.ts";
 import type { Start } from "../workflow/todo.ts";
 import { policyRequestOf } from "./check-safety.ts";
-import { decide } from "./decide.ts";
+import { decide, secretKey, sha256Of } from "./decide.ts";
 import { type Flow, given } from "./flow.ts";
 import { storeValue, type TooLarge, tooLargeText } from "./payloads.ts";
 
@@ -17,10 +17,19 @@ export function makeStepJob(flow: Flow, run: Run, start: Start): Job | Promise<J
   const { retention, job: limits } = flow.settings.current;
   const input = storeValue(flow, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, flow.world.clock.now() + limits.deadlineMs) + retention.runsMs;
-    return { ptr: fencedKey(run, inputKey(stepJobId(run.id, start.stepId, start.index))), untilMs };
+    const key = inputKey(stepJobId(run.id, start.stepId, start.index));
+    return { ptr: start.kind === "approval" ? secretKey(flow, key) : fencedKey(run, key), untilMs };
   });
-  if (input instanceof Promise) return input.then((stored) => withInput(flow, run, start, stored));
-  return withInput(flow, run, start, input);
+  if (!(input instanceof Promise)) return withInput(flow, run, start, input);
+  return input.then((stored) =>
+    withInput(flow, run, start, start.kind === "approval" ? sealed(stored, start) : stored),
+  );
+}
+
+/** What people are asked about is sealed when it is written, as any job's is before they are asked (see `decide.ts`). */
+function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarge {
+  if (stored.kind !== "pointer") return stored;
+  return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
 }
 
 function withInput(flow: Flow, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {

@@ -5,6 +5,7 @@ import type { Flow } from "../../src/flow/flow.ts";
 import { timeline } from "../../src/flow/read-run.ts";
 import { removeRun } from "../../src/flow/remove-run.ts";
 import { rerun } from "../../src/flow/rerun.ts";
+import { retryLetter } from "../../src/flow/revive.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
 import { JOBS } from "../../src/model/job.ts";
 import { LINES_MAX, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, type TimelineLine } from "../../src/model/run.ts";
@@ -37,6 +38,33 @@ describe("large values", () => {
     expect(readValue(plant, run.output)).toEqual({ text: LARGE, sizes: [LARGE.length, LARGE.length] });
     // The record itself stays small.
     expect(JSON.stringify(run).length).toBeLessThan(20_000);
+  });
+
+  test("people approve what is kept elsewhere with their first word, and again in a second life", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    const ask = { type: "approval", input: "${input}", timeout_sec: 60 };
+    await plant.apply(flow, { id: "ask", steps: { first: ask, second: ask } });
+    const id = await plant.started(flow, "ask", { input: { text: LARGE } });
+    const say = (step: string) => plant.run(approve(flow, { org: "default", jobId: `${id}:${step}@1`, by: "bob" }));
+    expect(await say("first")).toEqual({ kind: "approved", state: "SUCCEEDED" });
+    await plant.pass(70_000);
+    expect(plant.states(id)).toEqual({ first: "SUCCEEDED", second: "TIMEOUT" });
+    await plant.run(retryLetter(flow, { org: "default", id: `${id}:second@1`, by: "bob" }));
+    expect(await say("second")).toEqual({ kind: "approved", state: "SUCCEEDED" });
+    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+  });
+
+  test("what people were asked about and somebody has changed since is approved by nobody (L34)", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
+    const id = await plant.started(flow, "ask", { input: { text: LARGE } });
+    const { input } = await plant.job(`${id}:ask@1`);
+    const ptr = input.kind === "pointer" ? input.ptr : "";
+    await plant.run(flow.world.blobs.put(ptr, new TextEncoder().encode(`"${"y".repeat(300_000)}"`), 8e15));
+    const answer = await plant.run(approve(flow, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
+    expect(answer).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
   });
 
   test("many outputs that are small alone do not make the record large together", async () => {
