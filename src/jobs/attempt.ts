@@ -34,7 +34,7 @@ export function noteProgress(
   news: { workerId: string; percent: number | null; message: string | null; extendMs: number | null },
   given: Given,
 ): Job | null {
-  if (job.state !== "DISPATCHED" && job.state !== "RUNNING") return null;
+  if ((job.state !== "DISPATCHED" && job.state !== "RUNNING") || !isForWorkers(job)) return null;
   const { nowMs, settings } = given;
   const { percent, message, workerId } = news;
   const dueMs = attemptDueMs(job, nowMs, news.extendMs ?? settings.dispatch.deadlineMs, job.dispatchedMs ?? nowMs);
@@ -81,7 +81,7 @@ export function resume(job: Job, given: Given): Job {
 export function applyResult(job: Job, result: JobResult, output: Payload | null, given: Given): Job | null {
   // Nobody can have done what was never sent. (Who waits for a verdict may have been sent before, under a lease that has
   // ended or in an earlier life.)
-  if (isFinal(job.state) || job.attempt === 0) return null;
+  if (isFinal(job.state) || job.attempt === 0 || !isForWorkers(job)) return null;
   if (result.status === "succeeded") {
     const done = end(job, "SUCCEEDED", given);
     done.output = output;
@@ -126,6 +126,9 @@ export function passTime(job: Job, given: Given): Job | null {
   const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
   return retryOrEnd(job, "lost", error, "unclassified", undefined, given);
 }
+
+/** A step that waits for people, for the clock or for another run was sent to nobody, whatever anybody says. */
+const isForWorkers = ({ step }: Job): boolean => step === undefined || step.kind === "worker";
 
 /** With a worker, as far as we know. */
 const isOut = (state: JobState): boolean => state === "DISPATCHED" || state === "RUNNING";

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
-import { applyResult, dispatchJob, giveBack, passTime, resume, waitForRule } from "../../src/jobs/attempt.ts";
+import {
+  applyResult,
+  dispatchJob,
+  giveBack,
+  noteProgress,
+  passTime,
+  resume,
+  waitForRule,
+} from "../../src/jobs/attempt.ts";
 import { decideSafety, newJob, reviveJob, waitForSafety } from "../../src/jobs/life.ts";
 import type { Given } from "../../src/jobs/moves.ts";
 import { checkSubmission, type Submission } from "../../src/jobs/submission.ts";
@@ -84,6 +92,16 @@ describe("results", () => {
     expect(done).toMatchObject({ state: "SUCCEEDED", output: { value: 1 }, workerId: "w" });
     expect(applyResult(done as Job, succeeded, null, at(4))).toBeNull();
     expect(applyResult(done as Job, { ...failed, status: "failed_fatal" }, null, at(4))).toBeNull();
+  });
+
+  test.each(["approval", "delay", "subworkflow"] as const)("of a step that is no work say nothing: %s", (kind) => {
+    const job: Job = { ...moveJob(dispatched(), "RUNNING", 3), step: { runId: "r", stepId: "s", kind } };
+    const fatal = { ...failed, status: "failed_fatal" as const };
+    for (const forged of [succeeded, failed, fatal]) expect(applyResult(job, forged, null, at(4))).toBeNull();
+    const news = { workerId: "w", percent: 1, message: null, extendMs: null };
+    expect(noteProgress(job, news, at(4))).toBeNull();
+    const work: Job = { ...job, step: { runId: "r", stepId: "s", kind: "worker" } };
+    expect(applyResult(work, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
   });
 
   test("a success of an earlier attempt counts, a failure of one does not", () => {
