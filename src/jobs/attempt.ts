@@ -99,10 +99,11 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
     return Object.assign(end(named, "FAILED", given), { error: { ...error, retryNever: true }, history });
   }
   const retryClass = result.retryClass ?? "unclassified";
-  return retryOrEnd(named, OUTCOME_OF[retryClass] ?? "failed", error, retryClass, result.retryAfterMs, given);
+  const outcome = (result.isWaiting && OUTCOME_OF[retryClass]) || "failed";
+  return retryOrEnd(named, outcome, error, retryClass, result.retryAfterMs, given);
 }
 
-/** What was waited for is no failure of the work. */
+/** What was waited for is no failure of the work. A worker that has tried it has failed, whatever class it names. */
 const OUTCOME_OF: Readonly<Partial<Record<RetryClass, JobEvent>>> = {
   no_worker: "no_worker",
   store_unavailable: "unavailable",
@@ -148,7 +149,7 @@ export function retryOrEnd(
   const facts = { error, ...counted, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
   const spent = facts.patience[retryClass];
   const isOver = spent && isSpent(budgetOf(job, retryClass, given), spent, given.nowMs, job.deadlineMs);
-  if (isOver || (isFailure && isBeyondRule(job, failures))) {
+  if (isOver || (isFailure && failures > retriesMaxOf(job))) {
     const history = remember(job, line(job, outcome, error.message, given.nowMs));
     return Object.assign(end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", given), { error, ...counted, history });
   }
@@ -157,13 +158,17 @@ export function retryOrEnd(
   return Object.assign(isBegun ? moveJob(job, "RETRYING", given.nowMs) : { ...job }, facts);
 }
 
-/** A step may say how often it is tried. */
+/** A step that says how often it is tried says so for what states no class; other classes end when theirs does, too. */
 function budgetOf({ step }: Job, retryClass: RetryClass, { settings }: Given): Budget {
   if (retryClass === "unclassified" && step?.retry) return { kind: "count", max: step.retry.retriesMax + 1 };
   return settings.retry[retryClass].budget;
 }
 
-/** A rule may allow fewer retries than the budget of the class does: in this life, and what was only waited for is none. */
-function isBeyondRule(job: Job, failures: number): boolean {
-  return failures > (job.safety?.constraints?.budgets?.maxRetries ?? Number.POSITIVE_INFINITY);
+/**
+ * A step says how often it is tried again, and a rule may allow fewer retries than the budget of the class does: in this
+ * life, and what was only waited for is none.
+ */
+function retriesMaxOf({ step, safety }: Job): number {
+  const ofRule = safety?.constraints?.budgets?.maxRetries ?? Number.POSITIVE_INFINITY;
+  return Math.min(ofRule, step?.retry?.retriesMax ?? Number.POSITIVE_INFINITY);
 }

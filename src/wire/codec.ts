@@ -128,6 +128,7 @@ const NAMED = {
     "retry_after_ms",
     "retry_class",
     "error",
+    "is_waiting",
   ],
   Heartbeat: [
     "worker_id",

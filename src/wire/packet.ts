@@ -99,6 +99,8 @@ export interface JobResult {
   /** Ours: the retry intent of the error that ended the attempt. */
   readonly retryAfterMs?: number;
   readonly retryClass?: RetryClass;
+  /** Ours: the work was not tried, or its result not put away, for want of something of ours. Nothing that a handler says. */
+  readonly isWaiting?: boolean;
   /** Ours: the error with its chain of causes. */
   readonly error?: WireError;
   readonly unknown?: Uint8Array;

@@ -117,6 +117,7 @@ const JOB_RESULT = [
   int64("retry_after_ms", OURS_FROM + 2),
   text("retry_class", OURS_FROM + 3),
   json("error", OURS_FROM + 4),
+  bool("is_waiting", OURS_FROM + 5),
 ];
 
 const HEARTBEAT = [

@@ -18,6 +18,8 @@ export class Workbench {
   readonly #running: Running;
   readonly #waiting: { readonly packet: Packet; readonly tiredMs: number }[] = [];
   #cancelLook: Cancel = () => {};
+  /** Errors of our own making: a handler may name the same class, and has failed all the same. */
+  readonly #waits = new WeakSet<Error>();
   #active = 0;
   #idle: (() => void)[] = [];
 
@@ -75,9 +77,10 @@ export class Workbench {
   /** Not begun and not a failure: the job waits for a worker again, which uses up no attempt of its budget. */
   #handBack(packet: Packet): void {
     const delayMs = nextDelay(HAND_BACK_POLICY, 1, () => this.#world.random.next());
-    this.#begin(packet, async () =>
-      failureOf(retryAfter(new Error("all places of the worker are taken"), delayMs, "no_worker")),
-    );
+    this.#begin(packet, async () => ({
+      ...failureOf(retryAfter(new Error("all places of the worker are taken"), delayMs, "no_worker")),
+      isWaiting: true,
+    }));
   }
 
   #begin(packet: Packet, attempt: () => Promise<Outcome | null>): void {
@@ -145,10 +148,15 @@ export class Workbench {
         const delayMs = nextDelay(PERSIST_POLICY, tries, () => random.next());
         // Waiting for a store is not a failure of the work: it has a class, and a budget, of its own.
         if (tries >= PERSIST_TRIES_MAX || clock.now() + delayMs >= untilMs)
-          throw retryAfter(error, delayMs, "store_unavailable");
+          throw this.#noteWait(retryAfter(error, delayMs, "store_unavailable"));
         await new Promise<void>((resolve) => clock.after(delayMs, resolve));
       }
     }
+  }
+
+  #noteWait(error: Error): Error {
+    this.#waits.add(error);
+    return error;
   }
 
   async #attempt(packet: Packet): Promise<Outcome | null> {
@@ -178,7 +186,8 @@ export class Workbench {
       if (isSurelyWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
       return await this.#storeOutput(request, JSON.stringify(output ?? null));
     } catch (error) {
-      return deadline.isEnded ? null : failureOf(error);
+      if (deadline.isEnded) return null;
+      return this.#waits.has(error as Error) ? { ...failureOf(error), isWaiting: true } : failureOf(error);
     } finally {
       this.#running.end(attempt);
     }

@@ -146,6 +146,33 @@ describe("results", () => {
     expect(letter?.history.length).toBe(8);
   });
 
+  test.each(["rule", "step"])(
+    "a worker that tried and failed has used a retry, whatever class it names: %s",
+    (which) => {
+      const constraints = { budgets: { maxRetries: 2 } };
+      const few = { ...allow, effect: "allow_with_constraints", constraints } as const;
+      const retry = { retriesMax: 2, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
+      const step = { runId: "r", stepId: "s", kind: "worker", retry } as const;
+      let now = 10;
+      const answer = (job: Job, news: Partial<JobResult>): Job => {
+        const next = applyResult(job, { ...failed, retryAfterMs: 100, ...news }, null, at(now)) as Job;
+        now = next.dueMs;
+        return next.state === "RETRYING" ? dispatchJob(resume(next, at(now)), at(now)) : next;
+      };
+      let job: Job = which === "rule" ? { ...dispatched(), safety: few } : { ...dispatched(), step };
+      // Sent back untried, and put off by a store of ours: neither uses any.
+      for (let waits = 0; waits < 10; waits++) {
+        job = answer(job, { retryClass: waits < 5 ? "no_worker" : "store_unavailable", isWaiting: true });
+      }
+      job = answer(job, { retryClass: "store_unavailable" });
+      job = answer(job, { retryClass: "no_worker" });
+      expect(job).toMatchObject({ state: "DISPATCHED", failures: 2 });
+      job = answer(job, { retryClass: "lock_busy" });
+      expect(job).toMatchObject({ state: "FAILED", attempt: 13 });
+      expect(letterOf(job)).toMatchObject({ reason: "budget" });
+    },
+  );
+
   test("a rule's own number of retries ends a job before its budget does, and counts anew in another life", () => {
     const constraints = { budgets: { maxRetries: 1 } };
     const few = { ...allow, effect: "allow_with_constraints", constraints } as const;

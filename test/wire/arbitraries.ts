@@ -116,6 +116,7 @@ const result = fc.record(
     output: json(),
     retryAfterMs: fc.nat(),
     retryClass: fc.constantFrom("lock_busy" as const, "no_worker" as const),
+    isWaiting: fc.constant(true),
   },
   { requiredKeys: ["kind", "jobId", "status", "workerId"] },
 );
