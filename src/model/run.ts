@@ -69,8 +69,8 @@ export interface Run {
   readonly actorId?: string;
   readonly traceparent?: string;
   readonly priority?: "interactive" | "batch" | "critical";
-  /** What an ENDING run will be, and why. */
-  readonly endsAs?: { readonly state: RunEnd; readonly error: WireError | null };
+  /** What an ENDING run will be, and why; the timeline's line that says so. */
+  readonly endsAs?: { readonly state: RunEnd; readonly error: WireError | null; readonly line?: number };
   /** The step's job of another run that waits for this one. */
   readonly parent?: { readonly runId: string; readonly jobId: string; readonly depth: number };
   /** False until the parent has been told of the end. */

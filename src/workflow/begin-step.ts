@@ -16,24 +16,8 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
     fail(draft, step, input.name, input.problem, cause);
     return;
   }
-  const done = doneAtOnce(draft, step, input.value, null);
-  if (done) {
-    const line = draft.note("step_started", { stepId: step.id, cause });
-    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
-    if (done.kind === "bad") {
-      fail(draft, step, "ExpressionFailed", done.problem, line);
-      return;
-    }
-    const { arm, value } = done;
-    const problem = outputFault(step, value);
-    if (problem) {
-      settleStep(draft, step, "FAILED", { error: problem });
-      return;
-    }
-    if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
-    const output = draft.keep(value, outputKey(draft, step));
-    if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
-    else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+  if (isAtOnce(step)) {
+    doAtOnce(draft, step, input.value, cause);
     return;
   }
   if (step.act.type === "parallel") {
@@ -50,6 +34,26 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
   const line = draft.note("step_started", { stepId: step.id, jobId, cause });
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   draft.starts.push(start);
+}
+
+function doAtOnce(draft: Draft, step: PlanStep, input: unknown, cause: number | undefined): void {
+  const line = draft.note("step_started", { stepId: step.id, cause });
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+  const done = doneAtOnce(draft, step, input, null);
+  if (done.kind === "bad") {
+    fail(draft, step, "ExpressionFailed", done.problem, line);
+    return;
+  }
+  const { arm, value } = done;
+  const problem = outputFault(step, value);
+  if (problem) {
+    settleStep(draft, step, "FAILED", { error: problem });
+    return;
+  }
+  if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
+  const output = draft.keep(value, outputKey(draft, step));
+  if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
+  else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
 }
 
 export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
@@ -90,8 +94,12 @@ type Done =
   | { readonly kind: "done"; readonly value: unknown; readonly arm?: string }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** What a step that needs no time comes to; null for one that does. */
-export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done | null {
+/** Steps that need no time. */
+export const isAtOnce = ({ act: { type } }: PlanStep): boolean =>
+  type === "transform" || type === "notify" || type === "condition" || type === "switch";
+
+/** What a step that needs no time comes to. It has begun. */
+export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done {
   const { act } = step;
   switch (act.type) {
     case "transform":
@@ -102,7 +110,8 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       const text = asText(message.value);
       draft.told.push({ stepId: step.id, level: act.level, message: text.slice(0, TOLD_LENGTH_MAX) });
       if (!child || child.index < CHILDREN_TOLD) {
-        draft.note("notified", { stepId: step.id, why: text, index: child?.index });
+        const cause = draft.step(step.id)?.line;
+        draft.note("notified", { stepId: step.id, why: text, index: child?.index, cause });
       }
       return { kind: "done", value: { message: text } };
     }
@@ -124,7 +133,7 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
     case "delay":
     case "parallel":
     case "subworkflow":
-      return null;
+      return { kind: "bad", problem: "takes time" };
     default:
       return act satisfies never;
   }

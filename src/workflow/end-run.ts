@@ -16,7 +16,7 @@ export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cau
   const { run } = draft;
   if (isRunFinal(run.state) || run.state === "ENDING") return;
   const from = draft.note("run_ending", { who, why: error?.message, cause });
-  draft.set({ state: "ENDING", endsAs: { state, error } });
+  draft.set({ state: "ENDING", endsAs: { state, error, line: from } });
   for (const id of draft.plan.order) {
     const step = draft.plan.steps.get(id);
     if (step) cancelStep(draft, step, `the run ends as ${state}`, from);
@@ -46,8 +46,14 @@ export function concludeRun(draft: Draft): void {
 }
 
 function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
-  draft.note(runEventOf[state], { why: error?.message });
+  const cause = draft.run.endsAs?.line ?? lastLine(draft);
+  draft.note(runEventOf[state], { why: error?.message, cause });
   draft.end(state, error);
+}
+
+/** Of the step that was settled last; where there is none, that the run began. */
+function lastLine(draft: Draft): number {
+  return Math.max(0, ...draft.plan.order.map((id) => draft.step(id)?.line ?? 0));
 }
 
 /** As the definition says; else what the last steps have put out. Children of a `for_each` keep theirs to themselves. */

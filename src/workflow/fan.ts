@@ -1,7 +1,7 @@
 import type { Job } from "../model/job.ts";
 import { type Fan, stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { doneAtOnce, fail, inputOf, outputFault, outputKey, startOf } from "./begin-step.ts";
+import { doneAtOnce, fail, inputOf, isAtOnce, outputFault, outputKey, startOf } from "./begin-step.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
 import { cancelStep, settleStep } from "./settle-step.ts";
@@ -37,7 +37,7 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
     return;
   }
   const line = draft.note("step_started", { stepId: step.id, why: `${list.length} items`, cause });
-  if (step.act.type === "transform" || step.act.type === "notify") {
+  if (isAtOnce(step)) {
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
     doAll(draft, step, list);
     return;
@@ -59,8 +59,8 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
       return;
     }
     const done = doneAtOnce(draft, step, input.value, child);
-    if (done?.kind !== "done") {
-      fail(draft, step, "ExpressionFailed", `item ${index}: ${done?.problem ?? "takes time"}`, undefined);
+    if (done.kind === "bad") {
+      fail(draft, step, "ExpressionFailed", `item ${index}: ${done.problem}`, undefined);
       return;
     }
     const problem = outputFault(step, done.value);
@@ -168,7 +168,8 @@ function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: 
 function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   if (fan.open > 0) return;
   const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);
-  if (fan.endsAs === "CANCELLED") cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended");
+  if (fan.endsAs === "CANCELLED")
+    cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended", draft.run.endsAs?.line);
   else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
   else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children", count: fan.count } });
 }

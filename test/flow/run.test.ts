@@ -40,7 +40,7 @@ describe("the way of a run", () => {
       ["step_succeeded", "b", 3],
       ["step_started", "c", 4],
       ["step_succeeded", "c", 5],
-      ["run_succeeded", undefined, undefined],
+      ["run_succeeded", undefined, 6],
     ]);
   });
 
