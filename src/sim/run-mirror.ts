@@ -63,9 +63,11 @@ export class RunMirror {
     ended.set(step.runId, all);
   }
 
-  #seeRun(before: Run | null, after: Run, ended: readonly Ended[], revived: Job | null, made: number): void {
+  #seeRun(before: Run | null, after: Run, all: readonly Ended[], revived: Job | null, made: number): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
+    const refused = refusedIn(workflow, after, this.#jobs.get(after.id) ?? new Map());
+    const ended = [...all, ...refused];
     if (before !== null && isRunFinal(before.state) && revived === null) return;
     const from = before === null ? this.#begin(workflow, after) : this.#states.get(after.id);
     if (from === undefined) return;
@@ -74,7 +76,7 @@ export class RunMirror {
     const [first] = possible;
     // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
     const isStopping = after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan?.endsAs);
-    const isUnderWay = isStopping || made >= MADE_MAX;
+    const isUnderWay = isStopping || made + refused.length >= MADE_MAX;
     const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = isUnderWay
       ? first
@@ -152,10 +154,20 @@ function madeIn(change: Change, before: readonly (Versioned<unknown> | null)[], 
   return change.puts.filter(({ table, value }, index) => isMade(table, value as Job | null, index)).length;
 }
 
+/** Delays that were never begun, because the run ends before they would: when that is, the rules do not say. */
+function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): readonly Ended[] {
+  return workflow.steps.flatMap(({ id }) => {
+    const { error, fan } = steps[id] ?? {};
+    if ((error ?? fan?.error)?.name !== "DelayTooLong") return [];
+    const names = fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
+    return names.filter((job) => !jobs.has(job)).map((job) => ({ job, end: "fail" as const, isNew: true }));
+  });
+}
+
 interface Ended {
   readonly job: string;
   readonly end: RefEnd;
-  /** Made by the commit that ends it: the policy denied it at once. */
+  /** Made by the commit that ends it (the policy denied it at once), or never made. */
   readonly isNew: boolean;
 }
 

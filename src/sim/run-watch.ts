@@ -139,8 +139,10 @@ export class RunWatch {
     const left = before.step?.subRunId;
     const isStopped = before.step?.isSubRunLeft && !after.step?.isSubRunLeft;
     if (left === undefined || (left === after.step?.subRunId && !isStopped)) return;
-    const state = this.#net.store.load(RUNS, left)?.value.state ?? "CANCELLED";
-    if (!isRunFinal(state) && state !== "ENDING") this.#add("run_left", left, `is ${state}, and ${after.id} left it`);
+    const { state = "CANCELLED", lines = [] } = this.#net.store.load(RUNS, left)?.value ?? {};
+    // Somebody has taken it up again since, by itself.
+    if (isRunFinal(state) || state === "ENDING" || lines.some(({ event }) => event === "run_rejoined")) return;
+    this.#add("run_left", left, `is ${state}, and ${after.id} left it`);
   }
 
   /** A step's job comes with its run, once, and after everything that it hangs on. */

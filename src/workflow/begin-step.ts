@@ -1,6 +1,7 @@
 import { stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
 import { type Draft, fault, tooLarge } from "./draft.ts";
+import { WORKFLOW_LIMITS } from "./limits.ts";
 import type { Act, Evaluated, PlanStep, Template } from "./plan.ts";
 import { settleStep } from "./settle-step.ts";
 import { timeOf } from "./time-text.ts";
@@ -27,7 +28,7 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
   }
   const start = startOf(draft, step, input.value, null);
   if ("problem" in start) {
-    fail(draft, step, "ExpressionFailed", start.problem, cause);
+    fail(draft, step, start.name ?? "ExpressionFailed", start.problem, cause);
     return;
   }
   const jobId = stepJobId(draft.run.id, step.id, null);
@@ -139,13 +140,14 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
   }
 }
 
+/** Why there is no job for it; `ExpressionFailed` where it has no name of its own. */
+interface Refused {
+  readonly problem: string;
+  readonly name?: string;
+}
+
 /** The job for a step that takes time, or for one child of it. */
-export function startOf(
-  draft: Draft,
-  step: PlanStep,
-  input: unknown,
-  child: Child,
-): Start | { readonly problem: string } {
+export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Child): Start | Refused {
   const { act, meta, retry, timeoutMs } = step;
   const index = child?.index ?? null;
   const stepId = step.id;
@@ -168,9 +170,7 @@ export function startOf(
     }
     case "delay": {
       const until = untilOf(draft, step, act, child);
-      return until.kind === "bad"
-        ? { problem: until.problem }
-        : { ...common, kind: "delay", topic: TOPICS.delay, untilMs: until.value };
+      return until.kind === "bad" ? until : { ...common, kind: "delay", topic: TOPICS.delay, untilMs: until.value };
     }
     case "subworkflow": {
       const { workflowId, version } = act;
@@ -201,24 +201,29 @@ function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay"
   const rendered = template.render(draft.scope(step, template.refs, child));
   if (rendered.kind === "bad") return rendered;
   const { value } = rendered;
-  if (act.forSec) {
-    const sec = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
-    if (typeof sec !== "number" || !(sec >= 0 && sec <= DELAY_SEC_MAX)) {
-      return { kind: "bad", problem: `\`delay_sec\` must be from 0 to ${DELAY_SEC_MAX}, is ${asText(value)}` };
-    }
-    return { kind: "ok", value: Math.ceil(draft.nowMs + sec * 1_000) };
+  const untilMs = act.forSec ? afterSec(draft, value) : timeOf(value);
+  if (untilMs === null || untilMs > draft.nowMs + UNTIL_MS_MAX) {
+    const what = act.forSec
+      ? `\`delay_sec\` must be from 0 to ${WORKFLOW_LIMITS.timeoutSec}`
+      : "`delay_until` must be a time such as `2030-01-01T00:00:00Z`, at most a year ahead";
+    return { kind: "bad", problem: `${what}, is ${asText(value)}` };
   }
-  const atMs = timeOf(value);
-  if (atMs === null || atMs > draft.nowMs + DELAY_SEC_MAX * 1_000) {
-    return {
-      kind: "bad",
-      problem: `\`delay_until\` must be a time such as \`2030-01-01T00:00:00Z\`, at most a year ahead, is ${asText(value)}`,
-    };
+  const { deadlineMs } = draft.run;
+  if (untilMs > draft.nowMs && untilMs >= deadlineMs) {
+    const [end, deadline] = [untilMs, deadlineMs].map((ms) => new Date(ms).toISOString());
+    const problem = `the delay would end at ${end}, and the run ends at ${deadline}: give it more time (\`timeout_sec\`)`;
+    return { kind: "bad", name: "DelayTooLong", problem };
   }
-  return { kind: "ok", value: Math.max(atMs, draft.nowMs) };
+  return { kind: "ok", value: Math.max(untilMs, draft.nowMs) };
 }
 
-type Until = { readonly kind: "ok"; readonly value: number } | { readonly kind: "bad"; readonly problem: string };
+function afterSec(draft: Draft, value: unknown): number | null {
+  const sec = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  if (typeof sec !== "number" || !(sec >= 0 && sec <= WORKFLOW_LIMITS.timeoutSec)) return null;
+  return Math.ceil(draft.nowMs + sec * 1_000);
+}
+
+type Until = { readonly kind: "ok"; readonly value: number } | ({ readonly kind: "bad" } & Refused);
 
 function renderText(
   draft: Draft,
@@ -240,5 +245,5 @@ const asText = (value: unknown): string => (typeof value === "string" ? value : 
 const TOLD_LENGTH_MAX = 10_000;
 /** Of a list, the timeline has the first ones. */
 const CHILDREN_TOLD = 10;
-const DELAY_SEC_MAX = 366 * 24 * 3_600;
+const UNTIL_MS_MAX = 366 * 24 * 3_600_000;
 const REASON_LENGTH_MAX = 1_000;

@@ -116,8 +116,9 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   const input = inputOf(draft, step, child);
   const start = input.kind === "bad" ? null : startOf(draft, step, input.value, child);
   if (input.kind === "bad" || start === null || "problem" in start) {
-    const problem = input.kind === "bad" ? input.problem : start && "problem" in start ? start.problem : "";
-    const error = fault(input.kind === "bad" ? input.name : "ExpressionFailed", `item ${index}: ${problem}`);
+    const { problem = "", name = "ExpressionFailed" } =
+      input.kind === "bad" ? input : start && "problem" in start ? start : {};
+    const error = fault(name, `item ${index}: ${problem}`);
     draft.unmade += 1;
     countEnd(draft, step, each, { ...spawned, open: spawned.open + 1 }, index, error);
     return;

@@ -50,6 +50,56 @@ describe("a delay", () => {
     expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed" } });
   });
 
+  test.each([
+    ["as written", { delay_sec: 86_400 }],
+    ["in seconds", { delay_sec: "${input.seconds}" }],
+    ["until a time", { delay_until: "${input.until}" }],
+  ])("that would end after its run fails at once, and says so: %s", async (_, delay) => {
+    const { plant, flow } = await open();
+    const steps = { wait: { type: "delay", ...delay, on_error: "continue" }, after: { type: "notify", message: "on" } };
+    await plant.apply(flow, { id: "d", timeout_sec: 86_400, steps });
+    const until = new Date(flow.world.clock.now() + 86_500_000).toISOString();
+    const id = await plant.started(flow, "d", { input: { seconds: 86_400, until } });
+    const message = expect.stringMatching(/^the delay would end at .*Z, and the run ends at .*Z: give it more time/);
+    expect(plant.runOf(id)).toMatchObject({
+      steps: { wait: { state: "FAILED", error: { name: "DelayTooLong", message } } },
+    });
+    expect(plant.states(id).after).toBe("SUCCEEDED");
+  });
+
+  test("of an item that would end after its run fails that item", async () => {
+    const { plant, flow } = await open();
+    const wait = { type: "delay", delay_sec: "${item}", for_each: "[1, 100]", failure: { tolerate: 1 } };
+    await plant.apply(flow, { id: "d", timeout_sec: 60, steps: { wait } });
+    const id = await plant.started(flow, "d");
+    await plant.pass(5_000);
+    const fan = { succeeded: 1, failed: 1, error: { name: "DelayTooLong" } };
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { wait: { fan } } });
+  });
+
+  test("takes as many seconds from an expression as from a definition, and no more", async () => {
+    const { plant, flow } = await open({ run: { ...defaultSettings().run, deadlineMs: 40 * 86_400_000 } });
+    await plant.apply(flow, { id: "d", steps: { wait: { type: "delay", delay_sec: "${input}" } } });
+    const most = await plant.started(flow, "d", { input: 30 * 86_400 });
+    expect(plant.states(most)).toEqual({ wait: "RUNNING" });
+    const more = await plant.started(flow, "d", { input: 30 * 86_400 + 1 });
+    const error = { name: "ExpressionFailed", message: "`delay_sec` must be from 0 to 2592000, is 2592001" };
+    expect(plant.runOf(more)).toMatchObject({ state: "FAILED", error });
+  });
+
+  test("until a time to come ends at that time, and not before", async () => {
+    const { plant, flow } = await open();
+    await plant.apply(flow, { id: "d", steps: { wait: { type: "delay", delay_until: "${input}" } } });
+    const untilMs = flow.world.clock.now() + 3_600_500;
+    const id = await plant.started(flow, "d", { input: new Date(untilMs).toISOString() });
+    await plant.pass(3_600_000);
+    expect(plant.states(id)).toEqual({ wait: "RUNNING" });
+    await plant.pass(5_000);
+    const output = { value: { until: new Date(untilMs).toISOString() } };
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { wait: { output } } });
+    expect(plant.runOf(id).steps.wait?.endedMs).toBeGreaterThanOrEqual(untilMs);
+  });
+
   test("until a time that has passed goes on at once, and of `2.5` seconds after as many", async () => {
     const { plant, flow } = await open();
     const past = { type: "delay", delay_until: "${input.past}" };
