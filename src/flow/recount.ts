@@ -1,5 +1,6 @@
 import { JOBS, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../model/job.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../model/run.ts";
+import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../model/workflow.ts";
 import type { Flow } from "./flow.ts";
 
 /**
@@ -10,10 +11,13 @@ import type { Flow } from "./flow.ts";
  *    said aloud.
  * 2. A recount is one atomic step of the store: it is exact while runs start and end.
  * 3. Once a minute in each process, and bounded: of more orgs than that, each gets its turn.
+ * 4. An org without a slot is in no group of counters: this process remembers it, or finds it by its workflows. So a counter
+ *    that was lost while nobody was there is found as well.
  */
 export class SlotRecounts {
-  /** Those looked at longest ago come first. An org without a slot is in no group of counters: it has to be remembered. */
+  /** Those looked at longest ago come first. */
   readonly #seen = new Set<string>();
+  #cursor: string | undefined;
   #lastMs: number | null = null;
 
   /** Does nothing when it is not time yet. */
@@ -21,8 +25,17 @@ export class SlotRecounts {
     const nowMs = flow.world.clock.now();
     // A clock that was set back must not stop it for long.
     if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
+    await this.#look(flow);
     await recountSlots(flow, this.#seen);
     this.#lastMs = nowMs;
+  }
+
+  /** Some further workflows each time, and from the beginning after the last. */
+  async #look(flow: Flow): Promise<void> {
+    const query = { index: ALL_WORKFLOWS, limit: HEADS_MAX, cursor: this.#cursor };
+    const { items, cursor } = await flow.world.store.list(WORKFLOW_HEADS, query);
+    for (const { value } of items) this.#seen.add(value.org);
+    this.#cursor = cursor ?? undefined;
   }
 }
 
@@ -58,4 +71,5 @@ async function recountOrg(flow: Flow, org: string): Promise<void> {
 
 const EVERY_MS = 60_000;
 const ORGS_MAX = 100;
+const HEADS_MAX = 200;
 const SEEN_MAX = 10_000;

@@ -45,7 +45,10 @@ export interface WorkflowHead {
 export const WORKFLOW_HEADS: Table<WorkflowHead> = {
   name: "workflow",
   placement: ({ org, createdMs, deletedMs, dueMs }): Placement => ({
-    lists: deletedMs === undefined ? [{ name: workflowsOf(org), score: createdMs }] : [],
+    lists:
+      deletedMs === undefined
+        ? [{ name: workflowsOf(org), score: createdMs }, everywhere(createdMs)]
+        : [everywhere(createdMs)],
     queue: null,
     counters: [],
     dueMs: dueMs ?? null,
@@ -55,4 +58,7 @@ export const WORKFLOW_HEADS: Table<WorkflowHead> = {
 export const headKey = (org: string, id: string): string => `${org}/${id}`;
 export const versionKey = (org: string, id: string, version: number): string => `${org}/${id}@${version}`;
 export const workflowsOf = (org: string): string => `workflows/${org}`;
+/** The heads of all tenants, also of workflows that were deleted while runs name them: who has a run is among them. */
+export const ALL_WORKFLOWS = "workflows_of_all";
+const everywhere = (score: number) => ({ name: ALL_WORKFLOWS, score });
 export const versionsOf = (org: string, id: string): string => `workflow_versions/${org}/${id}`;

@@ -4,6 +4,7 @@ import { recountSlots } from "../../src/flow/recount.ts";
 import { Sweeper } from "../../src/flow/sweep.ts";
 import { RUNS, RUNS_GROUP, type Run, runsOpenOf } from "../../src/model/run.ts";
 import type { Table } from "../../src/model/table.ts";
+import { WORKFLOW_HEADS } from "../../src/model/workflow.ts";
 import { put } from "../../src/ports/store.ts";
 import { around } from "../../src/sim/decorators.ts";
 import { Plant } from "./plant.ts";
@@ -76,6 +77,23 @@ describe("the sweeper's part of it", () => {
     expect(await repairs()).toBe(true);
   });
 
+  test("finds an org whose counter was lost while nobody was there, by its workflows", async () => {
+    const bench = openSlots();
+    const orgs = Array.from({ length: 250 }, (_, index) => `org-${index}`);
+    for (const [index, org] of orgs.entries()) {
+      bench.has(org, `w${index}`);
+      bench.add(org, ["RUNNING"]);
+      bench.leak(org, -1);
+    }
+    expect(bench.slots()).toEqual({});
+    const sweeper = new Sweeper(bench.flow);
+    for (let minute = 0; minute < 5; minute++) {
+      await bench.plant.run(sweeper.sweep());
+      await bench.plant.pass(60_000);
+    }
+    expect(bench.slots()).toEqual(Object.fromEntries(orgs.map((org) => [org, 1])));
+  });
+
   test("a store that fails it leaves it to the next sweep, which does not wait for a minute", async () => {
     const bench = openSlots();
     bench.leak("acme", 1);
@@ -120,6 +138,9 @@ function openSlots() {
     add: (org: string, states: readonly Run["state"][]) => {
       for (const state of states)
         write(RUNS, null, { org, state, workflowId: "w", createdMs: 1, dueMs: FAR_MS } as Run);
+    },
+    has: (org: string, id: string) => {
+      write(WORKFLOW_HEADS, null, { id, org, version: 1, hash: "", name: null, createdMs: made, updatedMs: 1 });
     },
     /** Counts without a run, as a bug or a hand would. */
     leak: (org: string, slots: number) => {
