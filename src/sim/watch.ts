@@ -59,8 +59,10 @@ function isParked(net: SimNet, { subject, id }: Delivery): boolean {
 /** A success ends its job, whatever else has become of it: whoever has acknowledged one has seen to that. */
 function seeResult(net: SimNet, violations: Violations, { id, content }: Delivery): void {
   if (content.kind !== "packet" || content.packet.body.kind !== "job_result") return;
-  const { jobId, status } = content.packet.body;
+  const { jobId, status, attempt = 1 } = content.packet.body;
   const job = net.store.load(JOBS, jobId)?.value;
+  // One that came when the job was over, and that was given another life before the acknowledgement was heard.
+  if (job?.history.some((line) => line.event === "revived" && attempt <= line.attempt)) return;
   if (status === "succeeded" && job && !isFinal(job.state)) {
     violations.add("swallowed", id, `a success was acknowledged, and its job ${jobId} is still ${job.state}`);
   }
