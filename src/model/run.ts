@@ -122,6 +122,8 @@ export interface Fan {
   readonly endsAs?: "FAILED" | "CANCELLED" | "TIMEOUT";
   /** Of the child that failed first. */
   readonly error?: WireError;
+  /** When all of it has to be done; absent: in the run's own time. */
+  readonly dueMs?: number;
 }
 
 /** One line of a run's timeline: what happened, to what, who did it and why, and which line caused it. */

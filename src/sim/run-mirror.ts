@@ -1,6 +1,6 @@
 import { MADE_MAX } from "../flow/decide-run.ts";
 import { isFinal, JOBS, type Job, type JobState, REVIVABLE } from "../model/job.ts";
-import { isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../model/run.ts";
+import { type Fan, isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../model/run.ts";
 import type { Change, Versioned } from "../ports/store.ts";
 import type { RunPlan, SimWorkflow } from "./run-plan.ts";
 import {
@@ -8,6 +8,7 @@ import {
   beginRef,
   dependenciesOf,
   endedRef,
+  expiredRef,
   openJobsOf,
   pausedRef,
   type RefChild,
@@ -75,7 +76,8 @@ export class RunMirror {
     const possible = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
     const [first] = possible;
     // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
-    const isStopping = after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan?.endsAs);
+    const isStopping =
+      after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan && isGivenUp(fan, after));
     const isUnderWay = isStopping || made + refused.length >= MADE_MAX;
     const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = isUnderWay
@@ -186,12 +188,28 @@ function outcomes(
   all: readonly Ended[],
 ): readonly RefState[] {
   const ended = all.filter(({ isNew }) => !isNew);
-  const act = actOf(workflow, before, after);
+  const act = withExpired(workflow, after, actOf(workflow, before, after));
   if (act === null) return [afterEnds(workflow, state, ended)];
   return [afterEnds(workflow, act(state), ended), act(afterEnds(workflow, state, ended))];
 }
 
-function actOf(workflow: SimWorkflow, before: Run | null, after: Run): ((state: RefState) => RefState) | null {
+/** Lists whose time was up: when that is, the rules do not say. */
+function withExpired(workflow: SimWorkflow, { steps }: Run, act: Act | null): Act | null {
+  const late = Object.keys(steps).filter((id) => {
+    const { state, fan } = steps[id] ?? {};
+    return fan?.dueMs !== undefined && (state === "TIMEOUT" || fan.endsAs === "TIMEOUT");
+  });
+  if (late.length === 0) return act;
+  return (state) => late.reduce((from, id) => expiredRef(workflow, from, id), act === null ? state : act(state));
+}
+
+/** Its children are being stopped, or no further ones are made because its time is up. */
+const isGivenUp = ({ endsAs, dueMs = Number.POSITIVE_INFINITY }: Fan, { updatedMs }: Run): boolean =>
+  endsAs !== undefined || updatedMs >= dueMs;
+
+type Act = (state: RefState) => RefState;
+
+function actOf(workflow: SimWorkflow, before: Run | null, after: Run): Act | null {
   const end = after.endsAs?.state ?? after.state;
   if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endedRef(workflow, state, end);
   const wasPaused = before?.state === "PAUSED";

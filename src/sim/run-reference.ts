@@ -96,6 +96,16 @@ export function endedRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED
   return next;
 }
 
+/** A list that is not done when its time is up. */
+export function expiredRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
+  if (state.end !== null || state.steps.get(stepId) !== "RUNNING") return state;
+  const next = thaw(state);
+  cancel(next, stepId);
+  next.steps.set(stepId, "TIMEOUT");
+  if (endsRun(workflow, next, stepId)) stop(workflow, next, "FAILED");
+  return settle(workflow, next);
+}
+
 /** The jobs that are out at this moment: those, and no others. */
 export function openJobsOf(state: RefState, workflow: RefWorkflow): readonly string[] {
   return workflow.steps.flatMap(({ id, act }) => {

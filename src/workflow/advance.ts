@@ -4,7 +4,7 @@ import type { WireError } from "../retry/contract.ts";
 import { beginStep, fail, outputFault, outputKey } from "./begin-step.ts";
 import { Draft, fault, type Limits, tooLarge } from "./draft.ts";
 import { concludeRun, endRun } from "./end-run.ts";
-import { beginFan, endChild, spawn, stopChildren } from "./fan.ts";
+import { beginFan, endChild, expireFan, spawn, stopChildren } from "./fan.ts";
 import { stepStateOf } from "./outcomes.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { readinessOf } from "./ready.ts";
@@ -69,7 +69,7 @@ export function advance(plan: Plan, run: Run, events: readonly RunEvent[], value
 }
 
 function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
-  return kind === "cancel" || (kind === "time" && nowMs >= run.deadlineMs);
+  return kind === "cancel" || (kind === "time" && nowMs >= run.dueMs);
 }
 
 function settleRun(draft: Draft): void {
@@ -84,7 +84,8 @@ function childrenToStop(draft: Draft): readonly Stop[] {
   for (const stepId of draft.plan.order) {
     const step = draft.step(stepId);
     if (!step?.fan || step.state !== "RUNNING" || step.fan.endsAs === undefined || step.fan.open === 0) continue;
-    stops.push({ kind: "children", stepId, why: step.why ?? step.fan.error?.message ?? "the run ends" });
+    const late = step.fan.endsAs === "TIMEOUT" ? `step \`${stepId}\` has run out of time` : undefined;
+    stops.push({ kind: "children", stepId, why: step.why ?? late ?? step.fan.error?.message ?? "the run ends" });
     draft.hasMore = true;
   }
   return stops;
@@ -101,7 +102,10 @@ function take(draft: Draft, event: RunEvent): void {
       return;
     }
     case "time":
-      if (draft.nowMs < draft.run.deadlineMs) return;
+      if (draft.nowMs < draft.run.deadlineMs) {
+        for (const step of draft.plan.steps.values()) if (step.forEach) expireFan(draft, step, step.forEach);
+        return;
+      }
       endRun(draft, "TIMEOUT", fault("DeadlineExceeded", "the run did not end in time"));
       return;
     case "cancel":

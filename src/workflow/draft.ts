@@ -219,7 +219,19 @@ export class Draft {
     const leftMs = this.nowMs + LEFT_MS;
     if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
     // A deadline that has passed is not put off by results that come after it: it stays due until it was looked at.
-    return this.hasMore ? Math.min(deadlineMs, leftMs) : deadlineMs;
+    const dueMs = Math.min(deadlineMs, this.#fanDueMs());
+    return this.hasMore ? Math.min(dueMs, leftMs) : dueMs;
+  }
+
+  /** When the first of the lists that are still at work has to be done. */
+  #fanDueMs(): number {
+    let firstMs = Number.POSITIVE_INFINITY;
+    for (const id in this.#steps) {
+      const { state, fan } = this.#steps[id] ?? {};
+      if (state === "RUNNING" && fan?.dueMs !== undefined && fan.endsAs === undefined)
+        firstMs = Math.min(firstMs, fan.dueMs);
+    }
+    return firstMs;
   }
 }
 

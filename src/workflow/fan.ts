@@ -43,7 +43,8 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
     return;
   }
   const fan = { items: payload, count: list.length, spawned: 0, open: 0, succeeded: 0, failed: 0, cancelled: 0 };
-  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan });
+  const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan: { ...fan, ...due } });
   spawn(draft, step, each);
 }
 
@@ -99,7 +100,8 @@ export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
       judge(draft, step, each, fan);
       return;
     }
-    if (fan.open >= each.parallelMax || draft.run.state !== "RUNNING") return;
+    // Its time has come, and somebody comes for it: a child that is made now would have none.
+    if (fan.open >= each.parallelMax || draft.run.state !== "RUNNING" || isLate(draft, fan)) return;
     if (draft.starts.length + draft.unmade >= draft.limits.startsMax) {
       draft.hasMore = true;
       return;
@@ -124,8 +126,20 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
     return;
   }
   setFan(draft, step, { ...spawned, open: spawned.open + 1 });
-  draft.starts.push(start);
+  // What is left of the list's time is all that a child has.
+  draft.starts.push(fan.dueMs === undefined ? start : { ...start, timeoutMs: fan.dueMs - draft.nowMs });
 }
+
+/** Time has passed: a list that is not done by now is given up, whatever its children would come to. */
+export function expireFan(draft: Draft, step: PlanStep, each: ForEach): void {
+  const fan = draft.step(step.id)?.fan;
+  if (!fan || draft.stateOf(step.id) !== "RUNNING" || fan.endsAs !== undefined || !isLate(draft, fan)) return;
+  const expired: Fan = { ...fan, endsAs: "TIMEOUT" };
+  setFan(draft, step, expired);
+  judge(draft, step, each, expired);
+}
+
+const isLate = ({ nowMs }: Draft, { dueMs }: Fan): boolean => dueMs !== undefined && nowMs >= dueMs;
 
 /** A child has ended; `problem` says what is wrong with an output that its job was content with. */
 export function endChild(draft: Draft, step: PlanStep, each: ForEach, job: Job, problem: WireError | null): void {
@@ -133,7 +147,9 @@ export function endChild(draft: Draft, step: PlanStep, each: ForEach, job: Job, 
   if (!fan || draft.stateOf(step.id) !== "RUNNING") return;
   const index = job.step?.index ?? 0;
   const error = problem ?? (job.state === "SUCCEEDED" ? null : (job.error ?? fault("StepFailed", job.state)));
-  countEnd(draft, step, each, fan, index, error);
+  // Children have no more time than their list: one that ran out of it says so of both.
+  const isExpired = job.state === "TIMEOUT" && isLate(draft, fan) && fan.endsAs === undefined;
+  countEnd(draft, step, each, isExpired ? { ...fan, endsAs: "TIMEOUT" } : fan, index, error);
 }
 
 /** Children that were stopped because nobody waits for them any more. */
@@ -169,10 +185,15 @@ function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: 
 function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   if (fan.open > 0) return;
   const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);
-  if (fan.endsAs === "CANCELLED")
-    cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended", draft.run.endsAs?.line);
+  const cause = draft.run.endsAs?.line;
+  if (fan.endsAs === "CANCELLED") cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended", cause);
+  else if (fan.endsAs === "TIMEOUT") settleStep(draft, step, "TIMEOUT", { error: lateFault(fan) });
   else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
   else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children", count: fan.count } });
+}
+
+function lateFault({ count, succeeded }: Fan): WireError {
+  return fault("DeadlineExceeded", `${succeeded} of ${count} items were done in time`);
 }
 
 function setFan(draft: Draft, step: PlanStep, fan: Fan): void {

@@ -30,7 +30,7 @@ export function rejoin(
   // It would end in the very commit that gives the job another life.
   const isEnding = run.state === "ENDING" || (!isOver && moment.nowMs >= run.deadlineMs);
   if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
-  const restored = restore(step, before, ref.index);
+  const restored = restore(step, before, ref.index, moment.nowMs);
   if (typeof restored === "string") return objection(restored);
   const around = aroundOf(plan, run, step);
   if (typeof around === "string") return objection(around);
@@ -73,7 +73,7 @@ export function rejoin(
   };
 }
 
-function restore(step: PlanStep, before: StepRun, index: number | undefined): StepRun | string {
+function restore(step: PlanStep, before: StepRun, index: number | undefined, nowMs: number): StepRun | string {
   const { error: _, endedMs: __, output: ___, why: ____, ...kept } = before;
   if (index === undefined) {
     if (!isStepFailure(before.state)) return `step \`${step.id}\` is ${before.state}`;
@@ -87,7 +87,9 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined): St
   const { error: _error, ...counts } = fan;
   const failed = fan.failed - 1;
   const first = failed > 0 && fan.error ? { error: fan.error } : {};
-  return { ...kept, state: "RUNNING", fan: { ...counts, ...first, failed, open: fan.open + 1 } };
+  // As much time as the first time, like the child itself.
+  const due = step.timeoutMs === null ? {} : { dueMs: nowMs + step.timeoutMs };
+  return { ...kept, state: "RUNNING", fan: { ...counts, ...first, ...due, failed, open: fan.open + 1 } };
 }
 
 /**
