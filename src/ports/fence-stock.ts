@@ -5,7 +5,7 @@
  *    wait for a later block: until then its lock is acquired.
  * 2. The next block is drawn while half of the last is left. Without one there is none to give; drawing that failed is
  *    tried again with the next wish.
- * 3. It is kept for so many orgs: one that has not been asked for longest begins anew.
+ * 3. It is kept for so many orgs: beyond these the one that was met first begins anew.
  */
 export class FenceStock {
   readonly #draw: Draw;
