@@ -25,6 +25,8 @@ export function locksContract(name: string, open: () => Promise<LocksSubject>): 
           if (needs === "cut" && subject.cut === undefined) {
             skip(context, `${name}: ${title}: nothing lies between these locks and their process`);
           }
+          const { noMoments } = subject.capabilities;
+          if (needs === "moments" && noMoments !== undefined) skip(context, `${name}: ${title}: ${noMoments}`);
           keys += 1;
           await body(new LocksKit(subject, `cordum:wf:run:lock:contract-${keys}`));
         },
@@ -33,6 +35,7 @@ export function locksContract(name: string, open: () => Promise<LocksSubject>): 
     holdCases(test);
     lossCases(test);
     waitCases(test);
+    momentCases(test);
     listCases(test);
   });
 }
@@ -166,6 +169,62 @@ function lossCases(test: LocksCase): void {
       await expect(kit.run(lost.acquired)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     },
     "cut",
+  );
+}
+
+function momentCases(test: LocksCase): void {
+  test(
+    "fences for a moment are each given once and grow, in each of two processes (L14)",
+    async (kit) => {
+      const [here, there] = await kit.two();
+      const given = [here, there].map((locks) => ({ locks, fences: [] as number[] }));
+      for (let round = 0; round < 40; round += 1) {
+        for (const { locks, fences } of given) {
+          for (let asked = 0; asked < 100; asked += 1) {
+            const fence = locks.moment(kit.key, "default", fences.at(-1) ?? 0);
+            if (fence !== null) fences.push(fence);
+          }
+        }
+        // What is drawn meanwhile travels with this.
+        await kit.run(Promise.all([here.list(1), there.list(1)]));
+      }
+      for (const { fences } of given) {
+        expect(fences.length).toBeGreaterThan(2_048);
+        expect(fences).toEqual([...fences].sort((a, b) => a - b));
+      }
+      const all = given.flatMap(({ fences }) => fences);
+      expect(new Set(all).size).toBe(all.length);
+    },
+    "moments",
+  );
+
+  test(
+    "a fence for a moment is larger than that of an acquisition before it was drawn, and none is given twice (L14)",
+    async (kit) => {
+      const [here, there] = await kit.two();
+      const acquire = async (): Promise<number> => {
+        const lease = await kit.hold(there, "a");
+        await kit.release(lease);
+        return lease.fence;
+      };
+      const before = await acquire();
+      const moment = (above: number): number | null => here.moment(kit.key, "default", above);
+      expect(moment(0)).toBeNull();
+      let first: number | null = null;
+      while (first === null) {
+        await kit.run(here.list(1));
+        first = moment(before);
+      }
+      expect(first).toBeGreaterThan(before);
+      const after = await acquire();
+      // Drawn before that acquisition: it is not for a record that was written since.
+      expect(moment(after)).toBeNull();
+      const next = moment(first);
+      expect(next).toBeGreaterThan(first);
+      expect(next).toBeLessThan(after);
+      expect(here.moment(kit.key, "another org", 0)).toBeNull();
+    },
+    "moments",
   );
 }
 

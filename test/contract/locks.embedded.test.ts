@@ -10,7 +10,7 @@ locksContract("embedded", async () => {
     open: async () => locks,
     run: (promise) => clock.run(promise),
     pass: (ms) => clock.pass(ms),
-    capabilities: { betweenProcesses: false },
+    capabilities: { betweenProcesses: false, noMoments: "a lock is acquired here without asking anybody" },
     close: () => bench.close(),
   };
 });

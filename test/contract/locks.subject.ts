@@ -10,11 +10,12 @@ export interface LocksSubject {
   pass(ms: number): Promise<void>;
   /** From now on nothing gets through between that process and the locks' backend; absent where nothing is between. */
   cut?(locks: Locks): Promise<void>;
-  readonly capabilities: { readonly betweenProcesses: boolean };
+  /** `noMoments`: why no fence is given for the moment of a commit. */
+  readonly capabilities: { readonly betweenProcesses: boolean; readonly noMoments?: string };
   close(): Promise<void>;
 }
 
-export type LocksCase = (title: string, body: (kit: LocksKit) => Promise<void>, needs?: "cut") => void;
+export type LocksCase = (title: string, body: (kit: LocksKit) => Promise<void>, needs?: "cut" | "moments") => void;
 
 /** Long enough for a renewal to come in time on a busy machine, short enough to wait for where time is real. */
 export const TTL_MS = 1_500;

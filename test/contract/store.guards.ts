@@ -1,13 +1,15 @@
 import { expect } from "vitest";
 import type { Guard } from "../../src/ports/store.ts";
 import { put } from "../../src/ports/store.ts";
-import { changeOf, counter, DOCS, NOTES, names, type StoreCase } from "./store.subject.ts";
+import { leaseOf } from "./locks.subject.ts";
+import { changeOf, counter, DOCS, type Neighbour, NOTES, names, type StoreCase } from "./store.subject.ts";
 
 /** Counters, guards, fences, and the order in which they are checked. */
 export function guardCases(test: StoreCase): void {
   counterCases(test);
   absentCases(test);
   fenceCases(test);
+  freeCases(test);
   orderCases(test);
 }
 
@@ -15,6 +17,7 @@ const SLOT = counter("org-1");
 const atMost = (max: number, of = SLOT): Guard => ({ kind: "counter", counter: of, max });
 const absent = (id: string, table = "doc"): Guard => ({ kind: "absent", table, id });
 const fence = (id: string, value: number, table = "doc"): Guard => ({ kind: "fence", table, id, fence: value });
+const free = (lock: string): Guard => ({ kind: "free", lock });
 const slotted = (text: string) => ({ text, counters: [SLOT] });
 
 function counterCases(test: StoreCase): void {
@@ -181,6 +184,75 @@ function fenceCases(test: StoreCase): void {
     const answers = await kit.commitTogether(fences.map((value) => changeOf([], { guards: [fence("a", value)] })));
     expect(answers[5]!.kind).toBe("committed");
     expect(await kit.commit([], { guards: [fence("a", 8)] })).toMatchObject({ kind: "refused" });
+  });
+}
+
+function freeCases(test: StoreCase): void {
+  const KEYS = ["cordum:wf:run:lock:r-1", "a lock of no run"];
+  const request = { key: "", org: "default", ttlMs: 60_000, waitMs: 0, owner: "neighbour" };
+  const testBeside = (
+    title: string,
+    body: (...of: [...Parameters<Parameters<StoreCase>[1]>, Neighbour]) => Promise<void>,
+  ) =>
+    test(title, async (kit) => {
+      const { neighbour } = kit.subject;
+      if (!neighbour) return kit.skip("its locks give no moments: they are acquired without asking anybody");
+      await body(kit, await kit.run(neighbour()));
+    });
+
+  testBeside("`free` refuses while somebody holds that very lock, and writes nothing", async (kit, { locks }) => {
+    for (const key of KEYS) {
+      const write = () => kit.set(key, { text: "" }, { guards: [free(key), fence(key, 7)] });
+      const lease = leaseOf(await kit.run(locks.acquire({ ...request, key })));
+      expect(await write()).toEqual({ kind: "refused", guard: free(key), value: 0 });
+      expect(await kit.load(key)).toBeNull();
+      expect(await kit.commit([], { guards: [fence(key, 6)] })).toMatchObject({ kind: "committed" });
+      expect(await kit.commit([], { guards: [free(`${key}-other`)] })).toMatchObject({ kind: "committed" });
+      await kit.run(lease.release());
+      expect(await write()).toMatchObject({ kind: "committed" });
+      // Having had it for a moment leaves nothing behind.
+      const next = leaseOf(await kit.run(locks.acquire({ ...request, key })));
+      expect(await kit.run(next.release())).toBe(true);
+    }
+  });
+
+  testBeside(
+    "`free` refuses while somebody waits: the lock goes to those who stand in line",
+    async (kit, { locks }) => {
+      const [key = ""] = KEYS;
+      const guards = [free(key)];
+      const lease = leaseOf(await kit.run(locks.acquire({ ...request, key })));
+      const waiting = locks.acquire({ ...request, key, waitMs: 60_000 });
+      while ((await kit.run(locks.list(1)))[0]?.waiters !== 1) await kit.commit([], { guards });
+      // Asked for in one tick with the release: whichever comes first, somebody has the lock or waits for it.
+      const [released, answer] = await kit.run(
+        Promise.all([lease.release(), kit.store.commit(changeOf([], { guards }))]),
+      );
+      expect([released, answer.kind]).toEqual([true, "refused"]);
+      const next = leaseOf(await kit.run(waiting));
+      expect(await kit.commit([], { guards })).toMatchObject({ kind: "refused" });
+      await kit.run(next.release());
+      expect(await kit.commit([], { guards })).toMatchObject({ kind: "committed" });
+    },
+  );
+
+  testBeside("`free` accepts once the time of a dead holder is over", async (kit, { locks, die }) => {
+    const [key = ""] = KEYS;
+    const guards = [free(key)];
+    await kit.run(locks.acquire({ ...request, key, ttlMs: 600 }));
+    await die();
+    let refused = 0;
+    while ((await kit.commit([], { guards })).kind === "refused") refused += 1;
+    expect(refused).toBeGreaterThan(0);
+  });
+
+  testBeside("`free` comes after versions and fences: what is old is told first", async (kit, { locks }) => {
+    const [key = ""] = KEYS;
+    await kit.set("a", { text: "first" }, { guards: [fence("a", 9)] });
+    await kit.run(locks.acquire({ ...request, key }));
+    const guards = [free(key), fence("a", 8)];
+    expect(await kit.commit([put(DOCS, "a", null, { text: "again" })], { guards })).toMatchObject({ kind: "stale" });
+    expect(await kit.set("a", { text: "again" }, { guards })).toMatchObject({ kind: "refused", guard: guards[1] });
   });
 }
 

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { FAIL_OPEN_TOTAL } from "../../src/flow/check-safety.ts";
+import { cryptoRandom } from "../../src/worlds/crypto-random.ts";
 import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
+import { RedisLocks } from "../../src/worlds/redis-locks.ts";
 import { RedisStore } from "../../src/worlds/redis-store.ts";
+import { wallClock } from "../../src/worlds/wall-clock.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { type StoreSubject, storeContract } from "./store.contract.ts";
@@ -30,6 +33,22 @@ it("keeps everything behind `cordum:`, and the count of bypasses under the name 
   await connection.close();
 });
 
+it("a lock that nobody holds is not free while somebody waits for it", async () => {
+  const connection = await connectRedis(server.url, { log: QUIET, prefix: "test-waiter:" });
+  const { client, pipe, prefix } = connection;
+  const store = new RedisStore(pipe, prefix);
+  const lock = "cordum:wf:run:lock:r-1";
+  const commit = () =>
+    store.commit({ org: "acme", atMs: 1, puts: [], guards: [{ kind: "free", lock }], sends: [], watch: [] });
+  // The holder's time is over, and the waiter has not asked again yet.
+  const queue = `${prefix}lock:queue:${prefix}wf:run:lock:r-1`;
+  await client.zadd(queue, 1, "token");
+  expect(await commit()).toMatchObject({ kind: "refused" });
+  await client.del(queue);
+  expect(await commit()).toMatchObject({ kind: "committed" });
+  await connection.close();
+});
+
 /** Each subject has keys of its own on the one server; reopening it is kill -9 and a new start of that server. */
 async function openSubject(): Promise<StoreSubject> {
   subjects += 1;
@@ -39,6 +58,7 @@ async function openSubject(): Promise<StoreSubject> {
     return { store: new RedisStore(connection.pipe, prefix), connection };
   };
   let opened = await open();
+  const neighbours: RedisConnection[] = [];
   return {
     store: opened.store,
     run: (promise) => promise,
@@ -48,6 +68,16 @@ async function openSubject(): Promise<StoreSubject> {
       opened = await open();
       return opened.store;
     },
-    close: () => opened.connection.close(),
+    neighbour: async () => {
+      const connection = await connectRedis(server.url, { log: QUIET, prefix });
+      neighbours.push(connection);
+      return {
+        locks: await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock)),
+        die: () => connection.close(),
+      };
+    },
+    close: async () => {
+      for (const connection of [opened.connection, ...neighbours]) await connection.close();
+    },
   };
 }

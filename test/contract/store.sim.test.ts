@@ -8,6 +8,10 @@ storeContract("simulated", async () => {
     run: bench.run,
     // The records live in the server, not in the process that wrote them.
     reopen: async () => bench.enter("process-1").world.store,
+    neighbour: async () => {
+      const { process, world } = bench.enter("neighbour");
+      return { locks: world.locks, die: async () => process.crash() };
+    },
     close: async () => undefined,
   };
 });

@@ -1,5 +1,6 @@
 import type { CounterName, Entry, Table } from "../../src/model/table.ts";
 import type { Message } from "../../src/ports/bus.ts";
+import type { Locks } from "../../src/ports/locks.ts";
 import type { Change, Committed, Guard, ListQuery, Put, Store, Total, Versioned } from "../../src/ports/store.ts";
 import { put } from "../../src/ports/store.ts";
 
@@ -10,7 +11,15 @@ export interface StoreSubject {
   run<T>(promise: Promise<T>): Promise<T>;
   /** The same data after the store was closed and opened again; absent where that cannot be done. */
   reopen?(): Promise<Store>;
+  /** Another process, with the locks that the guard `free` is about; absent where locks give no moments. */
+  neighbour?(): Promise<Neighbour>;
   close(): Promise<void>;
+}
+
+export interface Neighbour {
+  readonly locks: Locks;
+  /** From now on nobody hears of it; what it held is held until its time is over. */
+  die(): Promise<void>;
 }
 
 export type StoreCase = (title: string, body: (kit: StoreKit) => Promise<void>) => void;

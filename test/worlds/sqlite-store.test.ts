@@ -98,6 +98,13 @@ describe("the embedded store", () => {
     expect(left.map(({ id }) => id)).toEqual([...ids.slice(0, 5), "young"]);
   });
 
+  it("refuses the guard `free`: it does not know the locks, and what is not known to be free is not", async () => {
+    const { kit } = await openKit();
+    const guards = [{ kind: "free", lock: "cordum:wf:run:lock:r-1" }] as const;
+    expect(await kit.set("a", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[0], value: 0 });
+    expect(await kit.load("a")).toBeNull();
+  });
+
   it("a score that is not an integer in range is refused, and so is a record put twice", async () => {
     const { kit } = await openKit();
     for (const score of [-1, 1.5, Number.NaN, 2 ** 53]) {
