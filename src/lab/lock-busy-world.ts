@@ -57,7 +57,7 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   await moveTo(net, stage);
   const { timeline } = net;
   const violations = new Violations(timeline);
-  const watch = new LockWatch(violations);
+  const watch = new LockWatch(violations, net.store);
   const probe = new Probe(stage.contenders, () => timeline.nowMs);
   const flows: Flow[] = [];
   const processes: Process[] = [];

@@ -1,18 +1,24 @@
+import { runLockKey } from "../flow/with-run.ts";
+import { RUNS, type Run } from "../model/run.ts";
 import type { Lease, Locks } from "../ports/locks.ts";
+import type { Change } from "../ports/store.ts";
 import type { World } from "../world.ts";
+import type { MemoryStore } from "./memory-store.ts";
 import type { Process } from "./process.ts";
 import type { Violations } from "./violations.ts";
 
 /**
  * Looks at locks as their holders see them: whoever holds a lease that it has not been told to have lost is alone.
  * A holder that is dead or paused cannot be told, so it does not count; that is what fences are for.
+ * Nor is the lock another's while a run is written by somebody who has it for the moment of the commit.
  */
 export class LockWatch {
   readonly #violations: Violations;
   readonly #held = new Map<string, Set<Held>>();
 
-  constructor(violations: Violations) {
+  constructor(violations: Violations, store: MemoryStore) {
     this.#violations = violations;
+    store.tap((change) => this.#lookAt(change));
   }
 
   around(world: World, process: Process): World {
@@ -31,12 +37,7 @@ export class LockWatch {
   #note(lease: Lease, process: Process): Lease {
     const held = this.#held.get(lease.key) ?? new Set();
     this.#held.set(lease.key, held);
-    for (const other of lease.signal.aborted ? [] : held) {
-      if (!other.process.isAlive || other.lease.signal.aborted) held.delete(other);
-      else if (!other.process.isPaused) {
-        this.#violations.add("two_holders", lease.key, `${process.name} and ${other.process.name} at the same time`);
-      }
-    }
+    if (!lease.signal.aborted) this.#shareNothing(lease.key, process.name);
     const own: Held = { lease, process };
     held.add(own);
     const { key, token, fence, waitedMs, attempts, signal } = lease;
@@ -50,6 +51,25 @@ export class LockWatch {
         return lease.release();
       },
     };
+  }
+
+  /** Whoever wrote it stands on the run; the lock that the guard names may be another one. */
+  #lookAt({ guards, puts }: Change): void {
+    if (!guards.some(({ kind }) => kind === "free")) return;
+    for (const { table, id, value } of puts) {
+      const run = table === RUNS.name ? (value as Run | null) : null;
+      if (run?.lock) this.#shareNothing(runLockKey(id), run.lock.holder);
+    }
+  }
+
+  #shareNothing(key: string, name: string): void {
+    const held = this.#held.get(key) ?? new Set();
+    for (const other of held) {
+      if (!other.process.isAlive || other.lease.signal.aborted) held.delete(other);
+      else if (!other.process.isPaused) {
+        this.#violations.add("two_holders", key, `${name} and ${other.process.name} at the same time`);
+      }
+    }
   }
 }
 

@@ -52,6 +52,17 @@ export const RUN_PLANTS: readonly PlantedBug[] = [
     ),
   },
   {
+    name: "lock-not-asked-for",
+    about: "who has a run's lock for a moment looks whether another one is free",
+    caughtBy: ["two_holders"],
+    world: withCommit((change, commit) =>
+      commit({
+        ...change,
+        guards: change.guards.map((guard) => (guard.kind === "free" ? { kind: "free", lock: "another" } : guard)),
+      }),
+    ),
+  },
+  {
     name: "ended-run-lives-on",
     about: "a run that has told its parent is written as running again",
     caughtBy: ["run_end"],

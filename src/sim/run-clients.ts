@@ -3,6 +3,8 @@ import type { Flow } from "../flow/flow.ts";
 import { rerun } from "../flow/rerun.ts";
 import { retryLetter } from "../flow/revive.ts";
 import { plainWish, type RunWish, startRun } from "../flow/start-run.ts";
+import { withLock } from "../flow/with-lock.ts";
+import { runLockKey } from "../flow/with-run.ts";
 import { applyWorkflow, deleteWorkflow } from "../flow/workflows.ts";
 import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { JOBS } from "../model/job.ts";
@@ -16,8 +18,8 @@ import type { Violations } from "./violations.ts";
 import type { SimNet } from "./world.ts";
 
 /**
- * Those who want runs: they apply workflows, start runs with their keys until they are told, cancel, pause and resume
- * them, run them again, and try their dead letters again. They are outside, as all clients are.
+ * Those who want runs: they apply workflows, start runs with their keys until they are told, cancel, pause, resume and
+ * hold them, run them again, and try their dead letters again. They are outside, as all clients are.
  */
 export class RunClients {
   readonly #net: SimNet;
@@ -123,6 +125,9 @@ export class RunClients {
     if (order.pauseAfterMs !== null) {
       timeline.post(order.pauseAfterMs, () => this.#once((flow) => pauseRun(flow, { ...wish, why: "wait" })));
     }
+    if (order.heldAfterMs !== null) {
+      timeline.post(order.heldAfterMs, () => this.#once((flow) => holdRun(flow, org, runId, order.heldMs)));
+    }
   }
 
   #lookLater(): void {
@@ -208,6 +213,13 @@ export class RunClients {
   #refused(id: string, problems: readonly string[]): void {
     this.#violations.add("run_outcome", id, `refused: ${problems.join("; ")}`);
   }
+}
+
+/** Nobody else may write to the run meanwhile, whoever has had it for itself until now. */
+function holdRun(flow: Flow, org: string, runId: string, forMs: number): Promise<void> {
+  const { ttlMs, gatewayWaitMs: waitMs } = flow.settings.current.runLock;
+  const think = (): Promise<void> => new Promise((resolve) => flow.world.clock.after(forMs, resolve));
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway" }, think);
 }
 
 function wishOf(order: RunOrder): RunWish {

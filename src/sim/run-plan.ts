@@ -46,6 +46,9 @@ export interface RunOrder {
   readonly pauseAfterMs: number | null;
   /** How long it stays paused. */
   readonly pauseMs: number;
+  /** Somebody takes its lock, thinks for so long, and writes nothing: as who finds that there is nothing to be done. */
+  readonly heldAfterMs: number | null;
+  readonly heldMs: number;
   /** Somebody runs it again, from the step of this number, once it has ended. */
   readonly rerunFrom: number | null;
   /** Somebody tries its dead letters again. */
@@ -64,6 +67,7 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
     // The keys of one org are those of the others, too.
     keys.set(org, (keys.get(org) ?? 0) + 1);
     const hasKey = random.chance(0.8);
+    const hold = random.fork(`hold ${number}`);
     return {
       number,
       atMs: isBurst ? burstMs + random.between(0, 300) : random.between(0, safetyMs * 0.9),
@@ -76,6 +80,8 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
       cancelAfterMs: random.chance(0.1) ? random.logarithmic(50, 20_000) : null,
       pauseAfterMs: random.chance(0.15) ? random.logarithmic(50, 5_000) : null,
       pauseMs: random.logarithmic(100, 15_000),
+      heldAfterMs: hold.chance(0.5) ? hold.logarithmic(50, 10_000) : null,
+      heldMs: hold.logarithmic(50, 3_000),
       rerunFrom: random.chance(0.2) ? random.below(6) : null,
       isRetried: random.chance(0.5),
     };

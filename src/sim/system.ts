@@ -53,7 +53,7 @@ export interface SystemOptions {
 
 export function buildSystem(options: SystemOptions): System {
   const { net, plan } = options;
-  const locks = new LockWatch(options.violations);
+  const locks = new LockWatch(options.violations, net.store);
   const claims = new ClaimWatch(options.violations);
   const look = (world: World, process: Process): World => claims.around(locks.around(world, process));
   const plainErrors = new Map<string, number>();
