@@ -3,7 +3,8 @@
  *
  * 1. The names are those of `METRICS`, each with its labels and no others. A label that is not in the table is left
  *    out, one that is missing is empty: counting never makes the work fail.
- * 2. Figures are of this process since its start.
+ * 2. Figures are of this process since its start. Those of locks are of the run lock alone, as their names say: what
+ *    admission and jobs wait for is on the page, under paths of their own.
  */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import { type HistogramMetric, type Labels, METRICS, type MetricSpec, type Metrics } from "../ports/metrics.ts";
@@ -35,6 +36,7 @@ export function promMetrics(): PromMetrics {
   const families: Family[] = [];
   const percentiles = new Map<MetricName, RecordableHistogram>();
   const tenants = new Tenants();
+  const busyRetries = new Counter(BUSY_RETRIES, { ...METRICS[BUSY_RETRIES], labels: [] }, (_, value) => value);
   const bound = (label: string, value: string) => (label === "tenant" ? tenants.label(value) : value);
   for (const [name, spec] of Object.entries(METRICS) as [MetricName, MetricSpec][]) {
     families.push(
@@ -51,9 +53,10 @@ export function promMetrics(): PromMetrics {
   return {
     contentType: CONTENT_TYPE,
     text: async () => pageOf(families),
-    figures: () => figuresOf(counters, percentiles),
+    figures: () => figuresOf(busyRetries, counters, percentiles),
     add(name, labels = NO_LABELS, amount = 1) {
       counters.get(name)?.add(labels, amount);
+      if (name === BUSY_RETRIES && isOfRunLock(labels)) busyRetries.add(NO_LABELS, amount);
     },
     set(name, value, labels = NO_LABELS) {
       gauges.get(name)?.set(labels, value);
@@ -61,12 +64,13 @@ export function promMetrics(): PromMetrics {
     observe(name, value, labels = NO_LABELS) {
       histograms.get(name)?.observe(labels, value);
       // No number is no time: the histograms of percentiles would throw.
-      if (Number.isFinite(value)) percentiles.get(name)?.record(microsOf(value));
+      if (Number.isFinite(value) && isOfRunLock(labels)) percentiles.get(name)?.record(microsOf(value));
     },
   };
 }
 
 function figuresOf(
+  busyRetries: Counter,
   counters: ReadonlyMap<MetricName, Counter>,
   percentiles: ReadonlyMap<MetricName, RecordableHistogram>,
 ): Figures {
@@ -75,7 +79,7 @@ function figuresOf(
     return histogram === undefined || histogram.count === 0 ? null : histogram.percentile(percentile) / 1_000;
   };
   return {
-    lock_busy_retry_count: counters.get("cordum_lock_busy_retries_total")?.total() ?? 0,
+    lock_busy_retry_count: busyRetries.total(),
     lock_busy_retry_delay_ms: {
       p50: ms("cordum_lock_busy_retry_delay_seconds", 50),
       p95: ms("cordum_lock_busy_retry_delay_seconds", 95),
@@ -86,6 +90,9 @@ function figuresOf(
     input_fail_open_total: counters.get("cordum_scheduler_input_fail_open_total")?.total() ?? 0,
   };
 }
+
+/** Or of no lock at all. */
+const isOfRunLock = ({ path }: Labels): boolean => path === undefined || path === "engine" || path === "gateway";
 
 /** Clients name tenants: those beyond a number share one label. */
 class Tenants {
@@ -121,6 +128,7 @@ const WITH_PERCENTILES = [
   "cordum_job_result_latency_seconds",
 ] as const satisfies readonly HistogramMetric[];
 
+const BUSY_RETRIES = "cordum_lock_busy_retries_total";
 const NO_LABELS: Labels = {};
 const TENANTS_MAX = 100;
 /** An hour. */

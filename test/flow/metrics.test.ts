@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
+import { startControl } from "../../src/control.ts";
 import { admit } from "../../src/flow/admit.ts";
 import { RetryArrivals } from "../../src/flow/arrivals.ts";
 import type { Flow } from "../../src/flow/flow.ts";
+import { admissionLockOf } from "../../src/flow/gate.ts";
 import { Sweeper } from "../../src/flow/sweep.ts";
 import { withLock } from "../../src/flow/with-lock.ts";
 import { checkSubmission } from "../../src/jobs/submission.ts";
@@ -9,7 +12,10 @@ import type { Labels, Metrics } from "../../src/ports/metrics.ts";
 import { retryDelay } from "../../src/retry/contract.ts";
 import { parsePolicy } from "../../src/retry/policies.ts";
 import { around } from "../../src/sim/decorators.ts";
+import { promMetrics } from "../../src/worlds/prom-metrics.ts";
+import { leaseOf } from "../contract/locks.subject.ts";
 import { Plant } from "./plant.ts";
+import { RunPlant } from "./run-plant.ts";
 
 /** Figures by name and labels, as they were left. */
 function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string, number> } {
@@ -23,6 +29,45 @@ function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string,
   };
   return { flow: { ...flow, world: { ...flow.world, metrics } }, seen };
 }
+
+test("the founding figures are of the run lock: polls at the gate and waits for a job's lock are none of it", async () => {
+  const { admission } = defaultSettings();
+  const plant = new RunPlant({ admission: { ...admission, strategy: "polled" } });
+  const metrics = promMetrics();
+  const plain = plant.flow("c1");
+  const flow: Flow = { ...plain, world: { ...plain.world, metrics } };
+  await plant.run(startControl(flow));
+  await plant.worker("w1", ["demo.x"], async () => 1);
+  await plant.apply(flow, { id: "one", steps: { a: { topic: "demo.x" } } });
+  const ask = { org: "default", ttlMs: 30_000, owner: "b" };
+  const holdForOneSecond = async (key: string) => {
+    const lease = leaseOf(await plant.run(plant.flow("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
+    plant.bench.net.timeline.post(1_000, () => void lease.release());
+  };
+  await holdForOneSecond(admissionLockOf("default"));
+  const id = await plant.started(flow, "one");
+  await holdForOneSecond("of a job");
+  const work = (waitMs: number) =>
+    plant.run(withLock(flow, { key: "of a job", path: "job", waitMs, ...ask }, async () => "done"));
+  await expect(work(0)).rejects.toThrow("busy");
+  expect(await work(2_000)).toBe("done");
+  await plant.pass(5_000);
+  expect(plant.runOf(id).state).toBe("SUCCEEDED");
+  const page = await metrics.text();
+  for (const path of ["admission", "job"]) {
+    expect(page).toMatch(new RegExp(`lock_busy_retries_total.path="${path}".* [1-9]`));
+    expect(page).toMatch(new RegExp(`run_lock_wait_seconds_bucket.le="0.5",path="${path}". 0`));
+  }
+  const { lock_busy_retry_count, lock_busy_retry_delay_ms, run_lock_wait_ms_p99 } = metrics.figures();
+  expect({ lock_busy_retry_count, lock_busy_retry_delay_ms }).toEqual({
+    lock_busy_retry_count: 0,
+    lock_busy_retry_delay_ms: { p50: null, p95: null },
+  });
+  // The engine had its lock at once.
+  expect(run_lock_wait_ms_p99).toBeLessThan(100);
+  metrics.add("cordum_lock_busy_retries_total", { path: "gateway", policy: "fixed" });
+  expect(metrics.figures().lock_busy_retry_count).toBe(1);
+});
 
 describe("L19: contention can be seen", () => {
   const wish = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };

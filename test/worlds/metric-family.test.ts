@@ -164,7 +164,7 @@ describe("series are bounded in number", () => {
   test("figures count what is in `other`, too", () => {
     const metrics = promMetrics();
     for (let at = 0; at < all; at += 1)
-      metrics.add("cordum_lock_busy_retries_total", { path: `p${at}`, policy: "x" }, 2);
+      metrics.add("cordum_lock_busy_retries_total", { path: "engine", policy: `p${at}` }, 2);
     expect(metrics.figures().lock_busy_retry_count).toBe(2 * all);
   });
 
