@@ -5,6 +5,7 @@ import { followSafety } from "./flow/follow-safety.ts";
 import { followWorkers } from "./flow/heartbeat.ts";
 import { schedule } from "./flow/schedule.ts";
 import { Sweeper } from "./flow/sweep.ts";
+import type { Patience } from "./retry/budget.ts";
 import type { Packet } from "./wire/packet.ts";
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "./wire/subjects.ts";
 
@@ -41,7 +42,7 @@ const SCHEDULE: Station = { name: "schedule", about: accountIn, handle: schedule
 const FINISH: Station = { name: "finish", about: accountIn, handle: finishOne };
 
 /** Whatever becomes of the result: the worker is no longer busy with it. */
-function finishOne(flow: Flow, packet: Packet, attempt: number): Promise<void> {
+function finishOne(flow: Flow, packet: Packet, patience: Patience): Promise<void> {
   if (packet.body.kind === "job_result") flow.roster.answered(packet.body.jobId);
-  return finish(flow, packet, attempt);
+  return finish(flow, packet, patience);
 }

@@ -5,8 +5,8 @@ import { DEAD_LETTERS } from "../model/dead-letter.ts";
 import { JOBS } from "../model/job.ts";
 import { SPENDINGS, type Spending } from "../model/parked.ts";
 import type { Content, Delivery, Handler, Settlement } from "../ports/bus.ts";
-import { put } from "../ports/store.ts";
-import { DEADLINE_MS_DEFAULT } from "../retry/budget.ts";
+import { put, type Versioned } from "../ports/store.ts";
+import { DEADLINE_MS_DEFAULT, type Patience } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { toWire, type WireError } from "../retry/contract.ts";
 import { isStoreAway, judgeFailure } from "../retry/failure.ts";
@@ -40,8 +40,8 @@ export interface Station {
   readonly name: string;
   /** The record that the message is about: its failures share one account. */
   about(packet: Packet): string;
-  /** `attempt`: the how manieth time this message comes, from 1. */
-  handle(flow: Flow, packet: Packet, attempt: number): Promise<void>;
+  /** `patience`: what its account says of the times that it came before. */
+  handle(flow: Flow, packet: Packet, patience: Patience): Promise<void>;
 }
 
 /** The account of a packet that is about a job; empty for one that is about nothing but itself. */
@@ -54,14 +54,16 @@ export function deliver(flow: Flow, station: Station): Handler {
     const { metrics } = flow.world;
     const { content } = delivery;
     let failure: Failure | null = null;
+    let account: Account | null = null;
     if (content.kind === "packet") {
       try {
-        await station.handle(flow, content.packet, delivery.attempt);
-        if (delivery.attempt > 1 || delivery.id !== originalId(delivery.id)) {
-          await closeAccount(flow, station.about(content.packet) || originalId(delivery.id));
+        if (comesAgain(delivery)) {
+          account = await flow.world.store.load(SPENDINGS, accountId(station, delivery, content.packet));
         }
+        await station.handle(flow, content.packet, account?.value.patience ?? {});
+        if (account) await closeAccount(flow, account);
       } catch (error) {
-        failure = await failed(flow, station, delivery, content.packet, error);
+        failure = await failed(flow, station, delivery, content.packet, account, error);
       }
     } else {
       failure = unread(delivery, content);
@@ -72,6 +74,13 @@ export function deliver(flow: Flow, station: Station): Handler {
     return settlement;
   };
 }
+
+type Account = Versioned<Spending>;
+
+const accountId = ({ about }: Station, { id }: Delivery, packet: Packet): string => about(packet) || originalId(id);
+
+/** One that comes for the first time has no account: healthy messages cost no load. */
+const comesAgain = ({ id, attempt }: Delivery): boolean => attempt > 1 || id !== originalId(id);
 
 interface Failure {
   readonly outcome: Outcome;
@@ -92,22 +101,29 @@ function unread({ attempt }: Delivery, content: Exclude<Delivery["content"], { k
 
 async function failed(
   flow: Flow,
-  { name, about }: Station,
+  station: Station,
   delivery: Delivery,
   packet: Packet,
+  account: Account | null,
   error: unknown,
 ): Promise<Failure> {
   const wire = toWire(error);
-  flow.world.log.write("warn", "delivery_failed", { station: name, message: delivery.id, error: wire.message });
-  return { outcome: await judge(flow, about(packet), delivery, error), error: wire };
+  flow.world.log.write("warn", "delivery_failed", { station: station.name, message: delivery.id, error: wire.message });
+  const id = accountId(station, delivery, packet);
+  return { outcome: await judge(flow, id, account, delivery, error), error: wire };
 }
 
-async function judge(flow: Flow, about: string, delivery: Delivery, error: unknown): Promise<Outcome> {
+async function judge(
+  flow: Flow,
+  id: string,
+  known: Account | null,
+  delivery: Delivery,
+  error: unknown,
+): Promise<Outcome> {
   if (isStoreAway(error)) return uncounted(flow, delivery, "store_unavailable");
   try {
     const { settings, nowMs, random } = given(flow);
-    const id = about || originalId(delivery.id);
-    const account = await flow.world.store.load(SPENDINGS, id);
+    const account = known ?? (await flow.world.store.load(SPENDINGS, id));
     const before = account?.value.patience ?? {};
     const { outcome, patience } = judgeFailure(error, {
       settings: settings.retry,
@@ -129,10 +145,10 @@ async function judge(flow: Flow, about: string, delivery: Delivery, error: unkno
 }
 
 /** What was waited for has come: the next wait is counted from its own beginning. */
-async function closeAccount(flow: Flow, id: string): Promise<void> {
+async function closeAccount(flow: Flow, account: Account): Promise<void> {
+  const { id } = account;
   try {
-    const account = await flow.world.store.load(SPENDINGS, id);
-    if (account) await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, null)] });
+    await apply(flow, { org: DEFAULT_ORG, puts: [put(SPENDINGS, id, account, null)] });
   } catch (error) {
     flow.world.log.write("debug", "account_left_to_expire", { id, error: String(error) });
   }

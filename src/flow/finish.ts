@@ -2,6 +2,7 @@ import { applyResult } from "../jobs/attempt.ts";
 import { DEAD_LETTERS, letterOf } from "../model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../model/job.ts";
 import { type Guard, type Put, put, type Versioned } from "../ports/store.ts";
+import type { Patience, Spent } from "../retry/budget.ts";
 import type { JobResult, Packet } from "../wire/packet.ts";
 import { leaveSubRun } from "../workflow/step-job.ts";
 import { apply, untilFresh } from "./apply.ts";
@@ -15,14 +16,15 @@ import { type RunPath, tellRun } from "./with-run.ts";
  * Station 7: a result. The job ends or waits for its next attempt, in one commit with its dead letter; a run goes on with
  * it (stations `with-run`, `advance-run`).
  */
-export function finish(flow: Flow, packet: Packet, attempt = 1): Promise<void> {
+export function finish(flow: Flow, packet: Packet, patience: Patience = {}): Promise<void> {
   const result = resultIn(packet);
+  const busy = patience.lock_busy ?? null;
   return untilFresh(`job \`${result.jobId}\``, () => {
     const recalled = flow.desk.recallSent(result.jobId);
-    if (recalled) return settleResult(flow, recalled, result, attempt, "stale");
+    if (recalled) return settleResult(flow, recalled, result, busy, "stale");
     return flow.world.store.load(JOBS, result.jobId).then((found) => {
       // Removed after its retention, or never ours: nothing can follow from it.
-      return found ? settleResult(flow, found, result, attempt, undefined) : undefined;
+      return found ? settleResult(flow, found, result, busy, undefined) : undefined;
     });
   });
 }
@@ -35,7 +37,7 @@ function settleResult(
   flow: Flow,
   found: Versioned<Job>,
   result: JobResult,
-  attempt: number,
+  busy: Spent | null,
   otherwise: "stale" | undefined,
 ): Promise<"stale" | undefined> | "stale" | undefined {
   const next = applyResult(found.value, result, outputOf(result), given(flow));
@@ -44,7 +46,7 @@ function settleResult(
     const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
     flow.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
   }
-  return settle(flow, found, next, [], { attempt }).then((isWritten) => (isWritten ? undefined : "stale"));
+  return settle(flow, found, next, [], { busy }).then((isWritten) => (isWritten ? undefined : "stale"));
 }
 
 /**
@@ -56,18 +58,18 @@ export function settle(
   found: Versioned<Job>,
   next: Job,
   besides: readonly Put[] = [],
-  { guards = [], path = "engine", attempt = 1 }: SettleOptions = {},
+  { guards = [], path = "engine", busy = null }: SettleOptions = {},
 ): Promise<boolean> {
   if (!next.step || !isFinal(next.state)) return settleAlone(flow, found, next, besides, guards);
   const key = { org: next.org, runId: next.step.runId, path };
-  return tellRun(flow, key, { kind: "job", found, next, besides, guards, attempt }).then(({ kind }) => kind === "done");
+  return tellRun(flow, key, { kind: "job", found, next, besides, guards, busy }).then(({ kind }) => kind === "done");
 }
 
 export interface SettleOptions {
   readonly guards?: readonly Guard[];
   readonly path?: RunPath;
-  /** How often this has been tried, from 1: where the run's lock is busy, the delay before the next try follows from it. */
-  readonly attempt?: number;
+  /** How often the run's lock was busy before, by the account of the message: the next delay and the figures follow from it. */
+  readonly busy?: Spent | null;
 }
 
 /** A job that is of no run, does not end, or has outlived its run. */

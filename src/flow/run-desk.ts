@@ -26,6 +26,10 @@ export class RunDesk {
     return true;
   }
 
+  waiting(key: string): readonly Waiting[] {
+    return this.#waiting.get(key) ?? [];
+  }
+
   take(key: string, limit: number): readonly Waiting[] {
     return this.#waiting.get(key)?.splice(0, limit) ?? [];
   }

@@ -1,14 +1,15 @@
 import type { Job } from "../model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../model/run.ts";
 import type { Guard, Put, Versioned } from "../ports/store.ts";
+import type { Spent } from "../retry/budget.ts";
 import { intentOf, retryAfter } from "../retry/contract.ts";
 import { nextDelay } from "../retry/policies.ts";
 import type { RunEvent } from "../workflow/advance.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { Flow } from "./flow.ts";
 import { letOthersPass } from "./pace.ts";
-import type { Answered } from "./run-desk.ts";
-import { noteBusyRetry, noteTaken, withLock } from "./with-lock.ts";
+import type { Answered, Waiting } from "./run-desk.ts";
+import { noteBusyRetry, noteFirstRetry, noteTaken, takenSince, withLock } from "./with-lock.ts";
 
 /**
  * The run lock: whatever changes a run comes through here.
@@ -33,7 +34,8 @@ export type News =
       readonly next: Job;
       readonly besides: readonly Put[];
       readonly guards: readonly Guard[];
-      readonly attempt: number;
+      /** How often it found the run's lock busy before, and since when; null: not yet, or nobody counted. */
+      readonly busy: Spent | null;
     }
   | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
 
@@ -58,7 +60,10 @@ export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> 
   });
   // Once, though an answer may be given twice: first to one of a batch, then to the batch as a whole.
   const end = (): void => pace.end(key.runId, world.clock.now());
-  void told.then(end, end);
+  void told.then(({ kind }) => {
+    end();
+    if (kind === "done" && news.kind === "job" && news.busy?.count === 1) noteFirstRetry(flow, key.path);
+  }, end);
   return told;
 }
 
@@ -94,8 +99,8 @@ function ownDelay(flow: Flow, path: RunPath, error: unknown, news: News, at: num
   const intent = intentOf(error);
   if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
   const { policy } = flow.settings.current.retry.lock_busy;
-  const delayMs =
-    news.kind === "job" ? nextDelay(policy, news.attempt, () => flow.world.random.next()) : intent.delayMs;
+  const tries = 1 + (news.kind === "job" ? (news.busy?.count ?? 0) : 0);
+  const delayMs = news.kind === "job" ? nextDelay(policy, tries, () => flow.world.random.next()) : intent.delayMs;
   if (at > 0) noteBusyRetry(flow, path, policy, delayMs);
   return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
@@ -113,14 +118,15 @@ async function inAMoment(flow: Flow, { org, runId, path }: RunKey, queue: string
   if (fence === null) return "locked";
   const fromMs = world.clock.now();
   const batch = runs.take(queue, BATCH_MAX);
+  const taken = takenSince({ waitedMs: 0, attempts: 1 }, accountsOf(batch), fromMs);
   let hasMore: boolean | "locked" = false;
   try {
-    hasMore = await advanceRun(flow, runId, batch, { key, fence, waitedMs: 0, attempts: 1, isMoment: true });
+    hasMore = await advanceRun(flow, runId, batch, { key, fence, ...taken, isMoment: true });
   } catch (error) {
     for (const { reject } of batch) reject(error);
   }
   if (hasMore === "locked") runs.giveBack(queue, batch);
-  else noteTaken(flow, key, path, 0, 1);
+  else noteTaken(flow, { key, path, accounts: accountsFor(flow, path, queue) }, taken);
   pace.spend(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
   return hasMore === true ? !flow.desk.isClosed : hasMore;
 }
@@ -129,7 +135,10 @@ function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn
   const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = flow.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = lookAt(flow, runId);
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path, poll }, async (lease) => {
+  const accounts = accountsFor(flow, path, queue);
+  const wish = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, accounts };
+  return withLock(flow, wish, async (lease, taken) => {
+    const { key, fence } = lease;
     if (present !== null) await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
     const { pace, world } = flow;
@@ -143,7 +152,7 @@ function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn
       const fromMs = clock.now();
       const batch = flow.runs.take(queue, pace.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
       try {
-        hasMore = (await advanceRun(flow, runId, batch, lease)) === true;
+        hasMore = (await advanceRun(flow, runId, batch, { key, fence, ...taken })) === true;
       } catch (error) {
         // Whatever goes wrong with a batch goes wrong for each in it.
         for (const { reject } of batch) reject(error);
@@ -171,6 +180,15 @@ function lookAt(flow: Flow, runId: string): ((isOld: boolean) => Promise<void>) 
     if (found && recalled) flow.runs.noteRecalled(found.version === recalled.version);
     if (found && !isRunFinal(found.value.state)) flow.runs.rememberRun(found);
   };
+}
+
+/** Results that come by the bus have an account each; whoever asks over HTTP has none. */
+function accountsFor({ runs }: Flow, path: RunPath, queue: string): (() => readonly Spent[]) | null {
+  return path === "engine" ? () => accountsOf(runs.waiting(queue)) : null;
+}
+
+function accountsOf(waiting: readonly Waiting[]): readonly Spent[] {
+  return waiting.flatMap(({ news }) => (news.kind === "job" && news.busy ? [news.busy] : []));
 }
 
 /** The children that are out: their results are on their way. */

@@ -107,9 +107,13 @@ export const METRICS = {
   cordum_run_lock_wait_seconds: {
     type: "histogram",
     labels: ["path"],
-    help: "Time from asking for a lock to holding it.",
+    help: "Time from asking for a lock to holding it; for a result that was turned away, since then.",
   },
-  cordum_lock_attempts: { type: "histogram", labels: ["path"], help: "Attempts per lock acquisition." },
+  cordum_lock_attempts: {
+    type: "histogram",
+    labels: ["path"],
+    help: "Attempts per lock acquisition, those that were turned away included.",
+  },
   cordum_job_result_latency_seconds: {
     type: "histogram",
     labels: [],

@@ -75,8 +75,8 @@ describe("the holder has died", () => {
     const found = plant.bench.net.store.load(JOBS, jobId);
     if (!found) throw new Error("no job");
     const next = { ...found.value, state: "SUCCEEDED" } as const;
-    const tries = (attempt: number) => Array.from({ length: 20 }, () => settle(flow, found, next, [], { attempt }));
-    const answers = await plant.run(Promise.allSettled(tries(1)));
+    const tries = Array.from({ length: 20 }, () => settle(flow, found, next));
+    const answers = await plant.run(Promise.allSettled(tries));
     const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
     expect(new Set(delays).size).toBeGreaterThan(10);
     // Each of them comes back, and each is counted.
@@ -168,10 +168,13 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
   expect(state).toBe("SUCCEEDED");
   expect(lock).toMatchObject({ holder: "c1", fence: plant.bench.net.store.fenceOf(RUNS.name, id) });
   expect(lock?.fence).toBeGreaterThan(held.lease.fence);
+  // The try that was turned away counts.
+  expect(lock?.attempts).toBe(2);
+  expect(lock?.waitedMs).toBeGreaterThanOrEqual(350);
   expect(seen.get("cordum_lock_busy_retries_total engine bounded")).toEqual([1]);
   expect(seen.get("cordum_lock_first_retry_success_total engine")).toEqual([1]);
-  expect(seen.get("cordum_run_lock_wait_seconds engine")).toHaveLength(1);
-  expect(seen.get("cordum_lock_attempts engine")).toEqual([1]);
+  expect(seen.get("cordum_run_lock_wait_seconds engine")).toEqual([(lock?.waitedMs ?? 0) / 1_000]);
+  expect(seen.get("cordum_lock_attempts engine")).toEqual([2]);
   const [delayS = 0] = seen.get("cordum_lock_busy_retry_delay_seconds engine bounded") ?? [];
   expect(delayS).toBeGreaterThanOrEqual(0.35);
   expect(delayS).toBeLessThanOrEqual(0.65);

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { pauseRun } from "../../src/flow/control-run.ts";
+import { settle } from "../../src/flow/finish.ts";
 import { runLockKey } from "../../src/flow/with-run.ts";
+import { JOBS } from "../../src/model/job.ts";
 import { RUNS, type Run } from "../../src/model/run.ts";
 import type { Lease } from "../../src/ports/locks.ts";
 import type { Settings } from "../../src/settings.ts";
@@ -80,6 +82,17 @@ describe("a process that is alone with its runs", () => {
     expect(writes.slice(2).map(({ isMoment, answer }) => [isMoment, answer])).toEqual(
       Array(3).fill([false, "committed"]),
     );
+  });
+
+  test("has waited since a result was first turned away, also where that comes through in a moment", async () => {
+    const { plant, flow, id, writes } = await atTheGate();
+    const found = plant.bench.net.store.load(JOBS, `${id}:b@1`);
+    if (!found) throw new Error("no job");
+    const busy = { count: 3, sinceMs: flow.world.clock.now() - 4_000, lastDelayMs: 500 };
+    await plant.run(settle(flow, found, { ...found.value, state: "SUCCEEDED" }, [], { busy }));
+    expect(writes).toMatchObject([
+      { isMoment: true, answer: "committed", run: { lock: { waitedMs: 4_000, attempts: 4 } } },
+    ]);
   });
 
   test("acquires the lock of a run with children out: many results share it", async () => {
