@@ -2,10 +2,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { deliver } from "../../src/flow/deliver.ts";
 import type { Flow } from "../../src/flow/flow.ts";
+import { comebackId } from "../../src/flow/park.ts";
 import { withLock } from "../../src/flow/with-lock.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
-import { PARKED_GROUP } from "../../src/model/parked.ts";
+import { PARKED_GROUP, SPENDINGS } from "../../src/model/parked.ts";
 import type { Content, Settlement } from "../../src/ports/bus.ts";
+import type { Patience } from "../../src/retry/budget.ts";
 import { permanent, retryAfter } from "../../src/retry/contract.ts";
 import { fromBase64 } from "../../src/wire/base64.ts";
 import { decodePacket } from "../../src/wire/codec.ts";
@@ -165,6 +167,28 @@ describe("what becomes of a delivery", () => {
       expect(settlement).toEqual({ kind: "nakDelay", delayMs: 500 });
     }
     expect((await once(plant, flow, () => Promise.reject("x"), 46)).kind).not.toBe("term");
+  });
+
+  test("a station is told how often the message came in vain, whichever process it came to; then the account is closed", async () => {
+    const plant = new Plant();
+    const told: Patience[] = [];
+    const come = (name: string, id: string, attempt: number, fails: boolean) => {
+      const handle = async (_flow: Flow, _packet: Packet, patience: Patience) => {
+        told.push(patience);
+        if (fails) throw retryAfter("busy", 100, "lock_busy");
+      };
+      const handler = deliver(plant.flow(name), { name: "test", about: () => "", handle });
+      return plant.run(handler({ id, subject: RESULT, attempt, content: { kind: "packet", packet } }));
+    };
+    await come("a", "m1", 1, true);
+    await come("b", "m1", 2, true);
+    // Parked and back: the broker counts from the beginning, the account does not.
+    await come("c", comebackId("m1", 5), 1, false);
+    expect(told.map(({ lock_busy }) => lock_busy?.count)).toEqual([undefined, 1, 2]);
+    expect(new Set(told.slice(1).map(({ lock_busy }) => lock_busy?.sinceMs)).size).toBe(1);
+    expect(plant.bench.net.store.load(SPENDINGS, "m1")).toBeNull();
+    await come("a", "m1", 3, false);
+    expect(told.at(-1)).toEqual({});
   });
 
   test("nothing is ended when its dead letter cannot be written", async () => {
