@@ -39,6 +39,8 @@ export interface RunParts {
   readonly output: unknown;
   /** By the step's id. */
   readonly outputs: ReadonlyMap<string, Shown>;
+  /** By the step's id. */
+  readonly jobs: ReadonlyMap<string, Job>;
   /** Of the definition, by the steps' ids, in its order; empty when that cannot be read any more. */
   readonly written: ReadonlyMap<string, WrittenStep>;
 }
@@ -48,11 +50,11 @@ export interface WrittenStep {
   readonly dependsOn: readonly string[];
 }
 
-export function runDetail(run: Run, { input, output, outputs, written }: RunParts): View {
+export function runDetail(run: Run, { input, output, outputs, jobs, written }: RunParts): View {
   const ids = new Set([...written.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
-    return [id, stepView(step, written.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
+    return [id, stepView(step, written.get(id) ?? null, jobs.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
   });
   const lock = run.lock === null ? null : lockView(run.lock);
   return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };
@@ -130,19 +132,23 @@ function runFields(run: Run): View {
     trace_id: run.traceId,
     submitted_by: run.submittedBy ?? null,
     actor_id: run.actorId ?? null,
+    priority: run.priority ?? null,
     ends_as: endsAs?.state ?? null,
     parent: parent ? { run_id: parent.runId, job_id: parent.jobId, depth: parent.depth } : null,
     rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep } : null,
   };
 }
 
-function stepView(step: StepRun, written: WrittenStep | null, output: Shown): View {
+function stepView(step: StepRun, written: WrittenStep | null, job: Job | null, output: Shown): View {
   const { state, jobId, startedMs, endedMs, error, why, arm, fan } = step;
   return {
     state,
     type: written?.type ?? null,
     depends_on: written?.dependsOn ?? null,
     job_id: jobId ?? null,
+    attempt: job?.attempt ?? null,
+    worker_id: job?.workerId ?? null,
+    sub_run_id: job?.step?.subRunId ?? null,
     started_at: startedMs === undefined ? null : iso(startedMs),
     ended_at: endedMs === undefined ? null : iso(endedMs),
     output: output.value,

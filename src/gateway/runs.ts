@@ -4,11 +4,12 @@
  */
 import { Type } from "typebox";
 import { explainRun } from "../flow/explain-run.ts";
+import type { Flow } from "../flow/flow.ts";
 import { children, loadRun, timeline } from "../flow/read-run.ts";
 import { removeRun } from "../flow/remove-run.ts";
 import { planOf } from "../flow/workflows.ts";
 import { EVERY_ORG } from "../model/api-key.ts";
-import { childrenOf } from "../model/job.ts";
+import { childrenOf, JOBS, type Job } from "../model/job.ts";
 import { suggestion } from "../model/nearest.ts";
 import { redact } from "../model/redact.ts";
 import { RUN_STATES, RUNS, type Run, type RunState, runsOf, runsOfWorkflow, timelineOf } from "../model/run.ts";
@@ -124,16 +125,28 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Answer
   const { flow } = gateway;
   const { blobs } = flow.world;
   const run = await runOf(gateway, request);
-  const [input, output, outputs, plan] = await Promise.all([
+  const [input, output, outputs, jobs, plan] = await Promise.all([
     payloadValue(blobs, run.input),
     payloadValue(blobs, run.output),
     outputsOf(flow, run),
+    jobsOf(flow, run),
     planOf(flow, run.org, run.workflowId, run.version),
   ]);
   const { paths } = flow.settings.current.redaction;
   const steps = [...(plan?.steps.values() ?? [])];
   const written = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
-  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, written }));
+  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, jobs, written }));
+}
+
+/** The jobs of the steps, by the steps' ids; those of a list's items are asked for with their list. */
+async function jobsOf(flow: Flow, { steps }: Run): Promise<ReadonlyMap<string, Job>> {
+  const found = await Promise.all(
+    Object.entries(steps).map(async ([id, { jobId }]) => {
+      const job = jobId === undefined ? null : await flow.world.store.load(JOBS, jobId);
+      return job ? [[id, job.value] as const] : [];
+    }),
+  );
+  return new Map(found.flat());
 }
 
 async function deleteRun({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {

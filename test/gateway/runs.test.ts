@@ -16,7 +16,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
   await echoes(gateway, ["demo.price", "demo.pack"]);
   await applied(gateway, ORDER);
   const input = { items: ["a", "b", "c"], password: "hunter2hunter2" };
-  const body = { input, labels: { team: "blue" }, actor_id: "ann" };
+  const body = { input, labels: { team: "blue" }, actor_id: "ann", priority: "critical" };
   const answer = await gateway.call("POST", "/api/v1/workflows/order/runs", { body });
   expect(answer.statusCode, answer.body).toBe(200);
   const { run_id: runId } = answer.json<{ run_id: string }>();
@@ -31,6 +31,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
     input: { items: ["a", "b", "c"], password: "[redacted]" },
     labels: { team: "blue" },
     actor_id: "ann",
+    priority: "critical",
     submitted_by: "local",
     error: null,
     parent: null,
@@ -44,6 +45,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
   expect(Object.keys(steps)).toEqual(["price", "pack"]);
   expect(steps).toMatchObject({ price: { depends_on: [] }, pack: { depends_on: ["price"] } });
   expect(steps.price).toMatchObject({ state: "SUCCEEDED", type: "worker", job_id: `${runId}:price@1`, why: null });
+  expect(steps.price).toMatchObject({ attempt: 1, worker_id: expect.any(String), sub_run_id: null });
   expect(steps.price?.output).toEqual({ got: { items: ["a", "b", "c"], password: "[redacted]" } });
   expect(steps.pack).toMatchObject({
     state: "SUCCEEDED",
@@ -170,7 +172,22 @@ test("who comes after sub-workflows that wait for a slot is told so, with what i
   );
 });
 
-test("ten starts at a limit of two: two runs, and eight that are told when to come back", async () => {
+test("a step that is a run names it", async () => {
+  gateway = await openTestGateway();
+  await applied(gateway, OPEN);
+  await applied(gateway, { id: "above", steps: { sub: { type: "subworkflow", workflow: OPEN.id } } });
+  const { run_id: runId } = (await gateway.call("POST", "/api/v1/workflows/above/runs", { body: {} })).json<Json>();
+  const shown = async () => ((await get(`/api/v1/workflow-runs/${runId}`)).steps as Record<string, Json>).sub;
+  await expect.poll(async () => (await shown())?.sub_run_id).toEqual(expect.any(String));
+  const sub = await shown();
+  expect(sub).toMatchObject({ state: "RUNNING", attempt: 1, worker_id: null });
+  expect(await get(`/api/v1/workflow-runs/${sub?.sub_run_id}`)).toMatchObject({
+    parent: { run_id: runId },
+    priority: "batch",
+  });
+});
+
+test("L26: ten starts at a limit of two: two runs, and eight that are told when to come back", async () => {
   gateway = await openTestGateway({ settings: settingsFrom({ "limits.max_concurrent_runs": 2 }) });
   await applied(gateway, OPEN);
   const starts = Array.from({ length: 10 }, () => gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} }));
@@ -191,7 +208,7 @@ test("ten starts at a limit of two: two runs, and eight that are told when to co
   expect(own.runs).toEqual({ open: 2, limit: 2 });
 });
 
-test("the founding gate that stays busy is 503", async () => {
+test("L26: the founding gate that stays busy is 503", async () => {
   const settings = { "admission.strategy": "polled", "admission.polled.max_wait_ms": 1 };
   gateway = await openTestGateway({ settings: settingsFrom(settings) });
   await applied(gateway, OPEN);
