@@ -94,7 +94,7 @@ describe("cancel", () => {
     expect(heard.at(-1)).toBe(`${working} alice not needed`);
   });
 
-  test("is told to the workers of a job that runs out of time as well", async () => {
+  test("L39: is told to the workers of a job that runs out of time as well", async () => {
     const { dispatch, job } = defaultSettings();
     const plant = new Plant({ job: { ...job, deadlineMs: 30_000 }, dispatch: { ...dispatch, deadlineMs: 60_000 } });
     const { flow } = await plant.control("c1");

@@ -152,6 +152,21 @@ describe("a step that is tried again after its death has as much time as the fir
     expect(plant.runOf(id)).toMatchObject({ state: "FAILED", steps: { a: { state: "TIMEOUT" } } });
   });
 
+  test("L43: an approval that a process which died has asked for ends at its time, and not before", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "t", steps: { ask: { type: "approval", timeout_sec: 60 } } });
+    const id = await plant.started(flow, "t");
+    plant.crash("c1");
+    await plant.control("c2");
+    await plant.pass(59_000);
+    expect(plant.states(id)).toEqual({ ask: "RUNNING" });
+    await plant.pass(5_000);
+    expect(plant.states(id)).toEqual({ ask: "TIMEOUT" });
+    const { startedMs = 0, endedMs = 0 } = plant.runOf(id).steps.ask ?? {};
+    expect(endedMs - startedMs).toBeGreaterThanOrEqual(60_000);
+  });
+
   test("an approval step without a time of its own: all the time that people have", async () => {
     const opened = await open({ approval: { ...defaultSettings().approval, expiresMs: 25 * 3_600_000 } });
     const { plant, flow } = opened;

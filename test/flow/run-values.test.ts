@@ -69,3 +69,17 @@ async function manyOutputs(readers: Record<string, object>) {
   await plant.pass(1_000);
   return { plant, id, loadedMax: () => most };
 }
+
+test("outputs with paths under one parent stand beside each other", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  const value = (input: unknown, facts: object) => ({ type: "transform", input, ...facts });
+  const steps = {
+    id: value(7, { output_path: "o.id" }),
+    total: value(12, { output_path: "o.total", depends_on: ["id"] }),
+    all: value("${context}", { depends_on: ["total"] }),
+  };
+  await plant.apply(flow, { id: "paths", steps });
+  const id = await plant.started(flow, "paths");
+  expect(plant.runOf(id).output).toMatchObject({ value: { all: { o: { id: 7, total: 12 } } } });
+});

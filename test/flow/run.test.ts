@@ -119,7 +119,7 @@ describe("the way of a run", () => {
     expect(plant.runOf(other)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
   });
 
-  test("a delay ends at its time, not before, also when the process that made it has died", async () => {
+  test("L43: a delay ends at its time, not before, also when the process that made it has died", async () => {
     const plant = new RunPlant();
     const { flow } = await plant.control("c1");
     await plant.apply(flow, { id: "wait", steps: { wait: { type: "delay", delay_sec: 30 } } });
