@@ -32,7 +32,7 @@ export function rejoinRun(
   const { org, id: jobId, step: ref } = revived;
   const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = flow.settings.current.runLock;
   const runId = ref?.runId ?? "";
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll }, async (lease) => {
+  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll }, async (lease, taken) => {
     const before = await flow.world.store.load(RUNS, runId);
     if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run is gone" };
     const plan = await planOf(flow, org, before.value.workflowId, before.value.version);
@@ -40,8 +40,7 @@ export function rejoinRun(
     const { nowMs, settings } = given(flow);
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
     if (rejoined.kind === "objection") return { kind: "run_went_on", jobId, why: rejoined.why };
-    const { fence: number, waitedMs, attempts } = lease;
-    const lock = { holder: flow.world.name, fence: number, waitedMs, attempts };
+    const lock = { holder: flow.world.name, fence: lease.fence, ...taken };
     const decided = await decideRun(flow, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const end = endOf(decided.run);
     if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end at once: ${end}` };
