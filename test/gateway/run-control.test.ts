@@ -1,3 +1,4 @@
+import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { settingsFrom } from "../../src/config.ts";
 import { applied, echoes, type Json, OPEN, ORDER, runIs, runUntil, SIGNED, started } from "./flows.ts";
@@ -117,6 +118,28 @@ describe("while somebody else holds the lock of a run", () => {
     await runIs(gateway, runId, "FAILED");
   });
 
+  test("L17: a client that hangs up while it waits takes nothing back: the run is cancelled, and its lock let go", async () => {
+    await gateway.close();
+    gateway = await openTestGateway({ settings: settingsFrom({ "run_lock.gateway_wait_ms": 60_000 }) });
+    await applied(gateway, OPEN);
+    const runId = await started(gateway, "open");
+    const lease = await hold(runId);
+    const { hostname: host, port } = new URL(await gateway.server.listen("127.0.0.1", 0));
+    const hungUp = new Promise((resolve) => {
+      gateway.app.server.once("connection", (peer: Socket) => peer.once("close", resolve));
+    });
+    const socket = connect({ host, port: Number(port) });
+    socket.write(`POST /api/v1/workflow-runs/${runId}/cancel HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`);
+    const locks = async () => (await get("/api/v1/locks")).items as readonly Json[];
+    await until(async () => (await locks())[0]?.waiters === 1);
+    socket.destroy();
+    await hungUp;
+    expect(await locks()).toMatchObject([{ holder: "test", waiters: 1 }]);
+    await lease.release();
+    await runIs(gateway, runId, "CANCELLED");
+    await until(async () => (await locks()).length === 0);
+  });
+
   test("a worker over HTTP is told to send its result again, and keeps its lease", async () => {
     await applied(gateway, OPEN);
     const runId = await started(gateway, "open");
@@ -141,3 +164,8 @@ describe("while somebody else holds the lock of a run", () => {
     expect(await runIs(gateway, runId, "SUCCEEDED")).toMatchObject({ output: { work: 7 } });
   });
 });
+
+/** Looks again with every turn of the event loop. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
+}
