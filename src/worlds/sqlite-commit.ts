@@ -97,12 +97,21 @@ export class Commits implements Participant {
     return { kind: "committed", seen: change.watch.map((counter) => this.#counters.value(counter)) };
   }
 
-  /** As memory has it, behind what `older` finds in the tables where memory has only what came since. */
+  /** As memory has it; where that is only what came since, behind what `older` finds in the tables. */
   load(table: string, id: string, older: () => RecordRow | null): RecordRow | null {
-    const aside = this.#rowsAside.get(table, id);
-    const beneath = () => (aside === undefined ? older() : recordOf(aside, older));
-    const row = this.#rows.get(table, id);
-    return row === undefined ? beneath() : recordOf(row, beneath);
+    const layers = [this.#rows.get(table, id), this.#rowsAside.get(table, id)].filter((row) => row !== undefined);
+    const version = layers[0]?.version;
+    if (version === undefined) return older();
+    const inTables = layers.every(({ text }) => text !== null && isMore(text)) ? older() : null;
+    let more = "";
+    for (const row of layers) {
+      if (row.text === null) return null;
+      if (!isMore(row.text)) return { id, version, value: row.text + more };
+      // The tables may have been told already, and memory not yet that they were.
+      if (inTables?.version === row.version) break;
+      more = row.text + more;
+    }
+    return { id, version, value: `${inTables?.value}${more}` };
   }
 
   sent(messageIds: readonly string[]): void {
@@ -262,11 +271,6 @@ export class Commits implements Participant {
     const row = this.#fences.get(table, id) ?? this.#fencesAside.get(table, id);
     return row === undefined ? this.#knownFences.of(table, id) : row.fence;
   }
-}
-
-function recordOf({ id, version, text }: Row, older: () => RecordRow | null): RecordRow | null {
-  if (text === null) return null;
-  return { id, version, value: isMore(text) ? `${older()?.value}${text}` : text };
 }
 
 type Refused = Extract<PreparedCommitted, { kind: "refused" }>;

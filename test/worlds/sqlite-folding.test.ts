@@ -65,6 +65,28 @@ async function openKit(unfoldedMax = 2) {
 }
 
 describe("while the tables are being written beside", () => {
+  it("what was changed since is read once, also when it is in the tables and nobody has said so yet", async () => {
+    const { kit } = await openKit(1);
+    folder.held.open();
+    const change = async (text: string) => {
+      const before = await kit.load("a");
+      const { lists = [], ...rest } = before?.value ?? doc("", "new");
+      await kit.commit([put(DOCS, "a", before, { ...rest, text, lists: [...lists, at(text, 1)] })]);
+    };
+    const seen = async () => (await kit.load("a"))?.value.lists?.map(({ name }) => name);
+    await change("1");
+    await folder.written.passed;
+    await turns();
+    folder.isMute = true;
+    await change("2");
+    await turns();
+    expect(folder.sheets).toHaveLength(2);
+    expect(await seen()).toEqual(["new", "1", "2"]);
+    await change("3");
+    await change("4");
+    expect(await seen()).toEqual(["new", "1", "2", "3", "4"]);
+  });
+
   it("commits go on, and what is on its way is seen: records, versions, counters, fences", async () => {
     const { kit, store, db } = await openKit();
     const fence = { kind: "fence", table: "doc", id: "a", fence: 7 } as const;
