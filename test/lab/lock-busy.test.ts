@@ -52,7 +52,8 @@ describe("what comes out", () => {
   });
 
   test("a broker that gives back nothing while it is handed more takes from chance what that has spread", async () => {
-    const stage = await stageOf(60);
+    // So many that it shows with any seed.
+    const stage = await stageOf(120);
     const row = "bounded:500ms:0.1";
     const [plain, late] = [await history(stage, row), await history(stage, row, { nakLookMs: 10 })];
     expect(figure(late, "drain_ms")).toBeGreaterThan(1.1 * figure(plain, "drain_ms"));
