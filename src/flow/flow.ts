@@ -13,6 +13,7 @@ import { Pools } from "./pools.ts";
 import { Roster } from "./roster.ts";
 import { RunDesk } from "./run-desk.ts";
 import { SafetyDesk } from "./safety-desk.ts";
+import { StartLine } from "./start-line.ts";
 
 /** What every station of one process works with: the outside, the settings in force, and what the process remembers. */
 export interface Flow {
@@ -36,6 +37,8 @@ export interface Flow {
   readonly runs: RunDesk;
   /** Who lets whom pass. */
   readonly pace: Pace;
+  /** Who wants a run, where many do at once. */
+  readonly starts: StartLine;
 }
 
 export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
@@ -55,6 +58,7 @@ export function openFlow(world: World, settings: LiveSettings, kernel: LiveKerne
     plans: new Plans(),
     runs: new RunDesk(),
     pace: new Pace(world.locks.isShared),
+    starts: new StartLine(),
   };
 }
 

@@ -18,7 +18,8 @@ import { planOf, versionToRun } from "./workflows.ts";
  * 1. A key that was used before gives the run that it made, while it is being made too, and before any gate is asked
  *    (L21); with another body it conflicts. Keys are the tenant's own (L22).
  * 2. `atomic`: key, slot, run and first steps are one commit (L23, L24). `polled`: the same behind the founding lock.
- * 3. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
+ * 3. A crowd that asks at once is let through as there may be runs (see `start-line.ts`).
+ * 4. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
  *    wait for a slot, since those come first.
  */
 export interface RunWish {
@@ -125,13 +126,16 @@ export async function admit(
         return created satisfies never;
     }
   };
-  if (flow.settings.current.admission.strategy === "atomic") return make();
+  const limit = runLimitOf(flow.settings.current, org);
+  // Somebody with the same key may have been let in while this one waited.
+  const refused = async (full: Full): Promise<StartOutcome> => (key && (await replayOf(flow, org, key))) ?? full;
+  if (flow.settings.current.admission.strategy === "atomic") {
+    const passed = await flow.starts.pass(org, limit, make);
+    return passed.kind === "told" ? refused(passed.full) : passed;
+  }
   const gated = await throughGate(flow, org, async (): Promise<StartOutcome> => {
-    const limit = runLimitOf(flow.settings.current, org);
     const current = (await flow.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
-    if (current < limit) return make();
-    // Somebody with the same key may have been let in while this one waited.
-    return (key && (await replayOf(flow, org, key))) ?? { kind: "full", current, limit };
+    return current < limit ? make() : refused({ kind: "full", current, limit });
   });
   return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
 }

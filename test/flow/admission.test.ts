@@ -18,6 +18,18 @@ const ATOMIC = "atomic";
 const FIXED = "polled fixed:10ms";
 const JITTERED = "polled bounded:10ms:0.5";
 
+test("a crowd before two slots: a few are decided on, the others are told what those were told", async () => {
+  const { plant, flows } = await openGates(ATOMIC, 1);
+  let decided = 0;
+  plant.bench.net.onCommit = (_, { puts }) => {
+    decided += puts.filter(({ table, expect }) => table === RUNS.name && expect === 0).length;
+  };
+  const outcomes = await startMany(plant, flows, 100);
+  expect(tally(outcomes)).toEqual({ started: 2, full: 98 });
+  // Each asks for its workflow first, and so they come one after the other.
+  expect(decided).toBeLessThanOrEqual(25);
+});
+
 describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => {
   test.each([10, 100])("%i starts at once in four processes: exactly 2, and the others are told why", async (count) => {
     const { plant, flows } = await openGates(strategy, 4);
