@@ -37,8 +37,10 @@ test("on NATS and Redis, processes race for two slots: nobody else gets in, and 
       expect(row.live.other_alone_ms.p50).toBeGreaterThan(0);
     }
     const [atomic, ...polled] = results;
-    // One ask each, and nobody waits for a lock.
-    expect(atomic?.live).toMatchObject({ asks: 30, status: { "503": 0 }, other_503: 0 });
+    // One ask each at most, since a crowd of one process shares what some of it were told; and nobody waits for a lock.
+    expect(atomic?.live).toMatchObject({ status: { "503": 0 }, other_503: 0 });
+    expect(atomic?.live.asks).toBeGreaterThanOrEqual(2);
+    expect(atomic?.live.asks).toBeLessThanOrEqual(30);
     for (const row of polled) expect(row.live.asks).toBeGreaterThan(30);
     expect([...onlooker.keys].filter((key) => !/^cordum-lab-\w+-\d:/.test(key))).toEqual(["cordum:theirs"]);
     expect(await onlooker.left()).toEqual({ keys: ["cordum:theirs"], streams: ["CORDUM_SYS"] });
