@@ -73,7 +73,8 @@ export class RunMirror {
     const from = before === null ? this.#begin(workflow, after) : this.#states.get(after.id);
     if (from === undefined) return;
     const ready = revived ? rejoined(workflow, from, revived) : from;
-    const possible = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
+    const sure = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
+    const possible = refused.length === 0 ? sure : [...sure, ...sure.map((state) => refusedFirst(state, refused))];
     const [first] = possible;
     // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
     const isStopping =
@@ -164,6 +165,16 @@ function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<stri
     const names = fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
     return names.filter((job) => !jobs.has(job)).map((job) => ({ job, end: "fail" as const, isNew: true }));
   });
+}
+
+/** What could not begin has failed by the time that another branch, done at once, makes its parallel step stop the rest. */
+function refusedFirst(state: RefState, refused: readonly Ended[]): RefState {
+  const steps = new Map(state.steps);
+  for (const { job } of refused) {
+    const [id = ""] = job.split(".");
+    if (steps.get(id) === "CANCELLED") steps.set(id, "FAILED");
+  }
+  return { ...state, steps };
 }
 
 interface Ended {
