@@ -25,8 +25,7 @@ export function jsonOf(value: unknown, what: string): string {
 export const isMore = (text: string): boolean => text.charCodeAt(0) === LINE_BREAK;
 
 export function valueIn(text: string): unknown {
-  const end = text.indexOf("\n");
-  if (end < 0) return JSON.parse(text);
+  if (!text.includes("\n")) return JSON.parse(text);
   const [whole = "", ...patches] = text.split("\n");
   let value: unknown = JSON.parse(whole);
   for (const patch of patches) value = patched(value, JSON.parse(patch) as Patch);

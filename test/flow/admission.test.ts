@@ -30,6 +30,20 @@ test("a crowd before two slots: a few are decided on, the others are told what t
   expect(decided).toBeLessThanOrEqual(25);
 });
 
+test("L21: in a crowd that is refused, who comes with the key of one that was let in gets its run", async () => {
+  const { plant, flows } = await openGates(ATOMIC, 1);
+  const [flow] = flows as [Flow];
+  const start = (idempotencyKey: string | null) =>
+    startRun(flow, { ...WISH, workflowId: "ask", idempotencyKey }, "test");
+  // Two of the keys get in, whichever they are. The others with these keys wait in line meanwhile.
+  const keys = Array.from({ length: 80 }, (_, at) => "abcd"[at % 4] ?? null);
+  const outcomes = await plant.run(Promise.all(keys.map(start)));
+  const tallies = ["a", "b", "c", "d"].map((key) => tally(outcomes.filter((_, at) => keys[at] === key)));
+  const isIn = ({ started = 0 }: Record<string, number>) => started > 0;
+  expect(tallies.filter(isIn)).toEqual(Array(2).fill({ started: 1, replayed: 19 }));
+  expect(tallies.filter((one) => !isIn(one))).toEqual(Array(2).fill({ full: 20 }));
+});
+
 describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => {
   test.each([10, 100])("%i starts at once in four processes: exactly 2, and the others are told why", async (count) => {
     const { plant, flows } = await openGates(strategy, 4);
