@@ -96,6 +96,7 @@ export function noteOf(step: Json, wait: Json | null): string | null {
   if (step.error) return step.error.message;
   if (step.why) return step.why;
   if (step.arm) return `→ ${step.arm}`;
+  if (step.arms) return `→ ${step.arms.join(", ") || "nothing"}`;
   // How a list comes along is told by its counts.
   return step.state === "RUNNING" && wait !== null && !step.children ? wait.reason : null;
 }

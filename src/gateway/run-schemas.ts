@@ -140,6 +140,9 @@ const STEP = Type.Object({
   error: orNull(Type.Unknown()),
   why: orNull(Type.String({ description: "Why it was skipped or cancelled." })),
   arm: orNull(Type.String({ description: "What a `condition` or `switch` chose." })),
+  arms: Type.Optional(
+    Type.Array(Type.String(), { description: "What it chose with `for_each`, for any of the items." }),
+  ),
   children: Type.Optional(FAN),
 });
 

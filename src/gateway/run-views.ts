@@ -140,7 +140,7 @@ function runFields(run: Run): View {
 }
 
 function stepView(step: StepRun, written: WrittenStep | null, job: Job | null, output: Shown): View {
-  const { state, jobId, startedMs, endedMs, error, why, arm, fan } = step;
+  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan } = step;
   return {
     state,
     type: written?.type ?? null,
@@ -156,6 +156,7 @@ function stepView(step: StepRun, written: WrittenStep | null, job: Job | null, o
     error: error === undefined ? null : redact(error),
     why: why === undefined ? null : redactText(why),
     arm: arm ?? null,
+    ...(arms === undefined ? {} : { arms }),
     ...(fan === undefined ? {} : { children: fanView(fan) }),
   };
 }

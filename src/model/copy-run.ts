@@ -46,6 +46,7 @@ export function copyStep(step: StepRun): Writable<StepRun> {
   if (step.error !== undefined) copy.error = step.error;
   if (step.why !== undefined) copy.why = step.why;
   if (step.arm !== undefined) copy.arm = step.arm;
+  if (step.arms !== undefined) copy.arms = step.arms;
   if (step.fan !== undefined) copy.fan = step.fan;
   return copy;
 }

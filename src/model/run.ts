@@ -99,6 +99,8 @@ export interface StepRun {
   readonly why?: string;
   /** Which arm a `condition` or `switch` chose. */
   readonly arm?: string;
+  /** Of one that was asked for each item: every arm that an item chose, in the order in which they first did. */
+  readonly arms?: readonly string[];
   readonly fan?: Fan;
   /** The timeline's line that last told of it. */
   readonly line?: number;

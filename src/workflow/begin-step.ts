@@ -117,13 +117,13 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       return { kind: "done", value: { message: text } };
     }
     case "condition": {
-      const answer = act.question.evaluate(draft.scope(step, act.question.refs));
+      const answer = act.question.evaluate(draft.scope(step, act.question.refs, child));
       if (answer.kind === "bad") return { kind: "bad", problem: `\`condition\`: ${answer.problem}` };
       if (typeof answer.value !== "boolean") return { kind: "bad", problem: "`condition` is neither true nor false" };
       return { kind: "done", value: answer.value, arm: answer.value ? "then" : "else" };
     }
     case "switch": {
-      const value = act.value.evaluate(draft.scope(step, act.value.refs));
+      const value = act.value.evaluate(draft.scope(step, act.value.refs, child));
       if (value.kind === "bad") return { kind: "bad", problem: `\`switch\`: ${value.problem}` };
       const text = asText(value.value);
       const arm = act.cases.includes(text) ? text : "default";

@@ -73,11 +73,14 @@ export class Expressions {
       if (wanted === "list" && !Array.isArray(value)) throw new Error("is not a list");
       return value;
     };
+    let steps = 0;
     const evaluate = (scope: Scope): Evaluated => {
       this.reset();
-      return attempt(() => evaluatePart(scope, new Room()));
+      const evaluated = attempt(() => evaluatePart(scope, new Room()));
+      steps = this.steps;
+      return evaluated;
     };
-    return { refs, evaluate, evaluatePart };
+    return { refs, evaluate, evaluatePart, stepsOfLast: () => steps };
   }
 
   #run(run: ParseResult, scope: Scope): unknown {

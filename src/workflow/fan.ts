@@ -50,6 +50,7 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
 
 function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
   const outputs: unknown[] = [];
+  const arms = new Set<string>();
   let bytes = 0;
   let steps = 0;
   for (const [index, item] of list.entries()) {
@@ -70,6 +71,7 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
       return;
     }
     outputs.push(done.value);
+    if (done.arm !== undefined) arms.add(done.arm);
     // Each of them may take a while, and everybody else waits for all of them.
     steps += stepsOfLast(step);
     if (steps > STEPS_MAX) {
@@ -81,14 +83,22 @@ function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
     if (bytes > draft.limits.blobBytesMax) break;
   }
   const output = draft.keep(outputs, outputKey(draft, step));
-  if (output) settleStep(draft, step, "SUCCEEDED", { output });
-  else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+  if (!output) {
+    settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+    return;
+  }
+  if (arms.size > 0)
+    draft.note("arm_chosen", { stepId: step.id, why: [...arms].join(", "), cause: draft.step(step.id)?.line });
+  settleStep(draft, step, "SUCCEEDED", { output, arms: isChoice(step) ? [...arms] : undefined });
 }
+
+const isChoice = ({ act: { type } }: PlanStep): boolean => type === "condition" || type === "switch";
 
 /** What the expressions of one item took. */
 function stepsOfLast({ input, act }: PlanStep): number {
-  const message = act.type === "notify" ? act.message : null;
-  return (input?.stepsOfLast?.() ?? 0) + (message?.stepsOfLast?.() ?? 0);
+  const asked = act.type === "condition" ? act.question : act.type === "switch" ? act.value : null;
+  const own = act.type === "notify" ? act.message : asked;
+  return (input?.stepsOfLast?.() ?? 0) + (own?.stepsOfLast?.() ?? 0);
 }
 
 /** Makes the next children while there is room, and ends the step when the last one has ended. */

@@ -32,7 +32,7 @@ export interface PlanStep {
   readonly branchOf: string | null;
   /** The steps whose `on_error` names this one: it runs only if one of them failed. */
   readonly handles: readonly string[];
-  /** The arms that must have been chosen, one for each `condition` or `switch` step that names it. */
+  /** For each `condition` or `switch` step that names it: the arms of which one must have been chosen. */
   readonly arms: readonly { readonly stepId: string; readonly arms: readonly string[] }[];
   /** Skipped when this is false. Null on a `condition` step, whose `condition` is its question. */
   readonly condition: Expression | null;
@@ -100,13 +100,15 @@ export interface Refs {
 export interface Expression {
   readonly refs: Refs;
   evaluate(scope: Scope): Evaluated;
+  /** How long the last evaluation took, in steps (see `expression/meter.ts`). */
+  stepsOfLast?(): number;
 }
 
 /** JSON with `${…}` in its texts; a text that is one `${…}` alone keeps the type of what it says. */
 export interface Template {
   readonly refs: Refs;
   render(scope: Scope): Evaluated;
-  /** How long the last rendering took, in steps (see `expression/meter.ts`). */
+  /** As of an expression. */
   stepsOfLast?(): number;
 }
 

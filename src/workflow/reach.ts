@@ -38,7 +38,9 @@ function needsOf(node: Node, nodes: ReadonlyMap<string, Node>, known: ReadonlyMa
   for (const { stepId, arms } of node.arms) {
     const before = known.get(stepId);
     if (!before) return { kind: "never", why: null };
-    all.push(before, new Map([[stepId, { hasFailed: false, arms }]]));
+    // Of one that is asked for each item, several arms may run.
+    const isRepeated = (nodes.get(stepId)?.draft.rest.forEach ?? null) !== null;
+    all.push(before, new Map([[stepId, { hasFailed: false, ...(isRepeated ? {} : { arms }) }]]));
   }
   if (node.handles.length > 0) {
     const failing = node.handles.flatMap((id) => {

@@ -86,7 +86,7 @@ function readWorker(fields: Fields): Act | null {
 function readCondition(fields: Fields, values: StepValues, links: Link[]): Act | null {
   for (const arm of ["then", "else"]) readSteps(fields, arm, { kind: "arm", arm }, links);
   if (!fields.has("condition")) return missing(fields, "condition", "the question that it asks");
-  const question = values.expression("condition", "boolean");
+  const question = values.question("condition", "boolean");
   return question === null ? null : { type: "condition", question };
 }
 
@@ -104,7 +104,7 @@ function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | nu
   }
   readSteps(fields, "default", { kind: "arm", arm: "default" }, links);
   if (!fields.has("switch")) return missing(fields, "switch", "the expression whose value chooses the case");
-  const value = values.expression("switch", "any");
+  const value = values.question("switch", "any");
   return value === null ? null : { type: "switch", value, cases: names };
 }
 

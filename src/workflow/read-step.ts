@@ -26,7 +26,7 @@ export function readStep(
   const type = fields.has("type") ? fields.choice("type", ACT_TYPES) : "worker";
   if (type === undefined) return null;
   fields.only(keysOf(type), (key) => misplaced(key, type));
-  const hasItem = fields.has("for_each") && CAN_REPEAT.has(type);
+  const hasItem = fields.has("for_each") && type !== "parallel";
   const values = new StepValues(fields, expressions, hasItem);
   const links: Link[] = [];
   readSteps(fields, "depends_on", { kind: "depends_on" }, links);
@@ -35,7 +35,7 @@ export function readStep(
   const act = readAct(type, fields, values, links);
   const rest = {
     condition: type === "condition" ? null : values.expression("condition", "boolean"),
-    forEach: hasItem ? readForEach(fields, values) : withoutItems(fields, type),
+    forEach: hasItem ? readForEach(fields, values) : withoutItems(fields),
     timeoutMs: fields.seconds("timeout_sec", WORKFLOW_LIMITS.timeoutSec) ?? null,
     outputPath: readOutputPath(fields),
     inputSchema: values.schema("input_schema"),
@@ -69,16 +69,14 @@ const INPUT = ["input", "input_schema"];
 const KEYS: Readonly<Record<ActType, readonly string[]>> = {
   worker: [...INPUT, ...REPEATED, ...JOB, "retry"],
   approval: [...INPUT, ...REPEATED, ...JOB],
-  condition: [],
-  switch: [],
+  condition: REPEATED,
+  switch: REPEATED,
   delay: [...REPEATED, ...JOB],
   notify: REPEATED,
   transform: [...INPUT, ...REPEATED],
   parallel: [],
   subworkflow: [...INPUT, ...REPEATED, ...JOB, "retry"],
 };
-
-const CAN_REPEAT: ReadonlySet<ActType> = new Set(ACT_TYPES.filter((type) => KEYS[type].includes("for_each")));
 
 function keysOf(type: ActType): readonly string[] {
   return [...EVERY_STEP, ...KEYS_OF_ACT[type], ...KEYS[type]];
@@ -115,9 +113,9 @@ function readFailure(fields: Fields, failure: unknown): Pick<ForEach, "mode" | "
   return { mode: "fail_fast", failuresMax: 0 };
 }
 
-function withoutItems(fields: Fields, type: ActType): null {
+function withoutItems(fields: Fields): null {
   for (const key of ["max_parallel", "failure"]) {
-    if (fields.has(key) && CAN_REPEAT.has(type)) fields.problem(key, "goes with `for_each`, which this step has not");
+    if (fields.has(key)) fields.problem(key, "goes with `for_each`, which this step has not");
   }
   return null;
 }

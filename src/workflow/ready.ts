@@ -22,12 +22,18 @@ export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) =>
   const blocking = step.dependsOn.find((id) => isBlocking(plan, step, id, state(id)));
   if (blocking !== undefined) return skip(`step \`${blocking}\` failed`);
   for (const { stepId, arms } of step.arms) {
-    const { state: chooser, arm } = stateOf(stepId) ?? {};
-    if (chooser === "SUCCEEDED" && arm !== undefined && arms.includes(arm)) continue;
-    return skip(arm === undefined ? `step \`${stepId}\` chose nothing` : `step \`${stepId}\` chose \`${arm}\``);
+    const chosen = chosenBy(stateOf(stepId));
+    if (chosen.some((arm) => arms.includes(arm))) continue;
+    return skip(`step \`${stepId}\` chose ${chosen.map((arm) => `\`${arm}\``).join(", ") || "nothing"}`);
   }
   const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => wasLeftOut(state(id)));
   return isLeftOut ? skip("everything before it was skipped") : GO;
+}
+
+/** The arm, or, of one that was asked for each item, all that an item chose. */
+function chosenBy(step: StepRun | undefined): readonly string[] {
+  if (step?.state !== "SUCCEEDED") return [];
+  return step.arms ?? (step.arm === undefined ? [] : [step.arm]);
 }
 
 function isBlocking(plan: Plan, step: PlanStep, id: string, state: StepState): boolean {

@@ -12,7 +12,7 @@ export function settleStep(
   draft: Draft,
   step: PlanStep,
   state: Exclude<StepState, "PENDING" | "RUNNING">,
-  { output, error, why, arm, who, cause }: Settled = {},
+  { output, error, why, arm, arms, who, cause }: Settled = {},
 ): void {
   const before = draft.step(step.id);
   const line = draft.note(stepEventOf[state], {
@@ -31,6 +31,7 @@ export function settleStep(
   if (error !== undefined) next.error = error;
   if (why !== undefined) next.why = why;
   if (arm !== undefined) next.arm = arm;
+  if (arms !== undefined) next.arms = arms;
   draft.setStep(step.id, next);
   if (isStepFailure(state)) failed(draft, step, error ?? fault("StepFailed", `step \`${step.id}\` failed`));
 }
@@ -41,6 +42,7 @@ interface Settled {
   readonly error?: WireError | undefined;
   readonly why?: string | undefined;
   readonly arm?: string | undefined;
+  readonly arms?: readonly string[] | undefined;
   readonly who?: string | undefined;
   readonly cause?: number | undefined;
 }

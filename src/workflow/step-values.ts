@@ -20,6 +20,15 @@ export class StepValues {
 
   /** With or without `${…}` round it. Null when it is not there, or is wrong: then that was said. */
   expression(key: string, wanted: Wanted): Expression | null {
+    return this.#expression(key, wanted, false);
+  }
+
+  /** One that is asked for each item, where there are items. */
+  question(key: string, wanted: Wanted): Expression | null {
+    return this.#expression(key, wanted, this.#hasItem);
+  }
+
+  #expression(key: string, wanted: Wanted, hasItem: boolean): Expression | null {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
     // In YAML `condition: true` is no text.
@@ -29,7 +38,7 @@ export class StepValues {
       this.#fields.problem(key, `must be an expression, such as \`${example}\`${isOf(value)}`);
       return null;
     }
-    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, false, wanted);
+    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, wanted);
     if (compiled.kind === "bad") {
       this.#fields.problem(key, compiled.problem);
       return null;

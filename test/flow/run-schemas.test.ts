@@ -20,6 +20,7 @@ describe("what a step puts out fits its schema, whatever type the step is of", (
     transform: { type: "transform", input: "${input}" },
     "transform for each": { type: "transform", for_each: "[1, input]", input: "${item}" },
     switch: { type: "switch", switch: "input", cases: { x: [] } },
+    "switch for each": { type: "switch", switch: "item", for_each: "[input]", cases: { x: [] } },
     condition: { type: "condition", condition: "input == 'x'" },
     notify: { type: "notify", message: "${input}" },
   };

@@ -57,6 +57,7 @@ const STEP: Required<StepRun> = {
   error: { name: "E", message: "m" },
   why: "w",
   arm: "then",
+  arms: ["then"],
   fan: { items: { kind: "inline", value: [] }, count: 1, spawned: 1, open: 1, succeeded: 0, failed: 0, cancelled: 0 },
   line: 3,
 };

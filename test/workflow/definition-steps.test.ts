@@ -37,9 +37,19 @@ describe("what a step says is checked", () => {
       "steps.a.topic: goes with the type `worker`, and this step's is `delay`",
     ],
     [
-      "for_each on a condition",
-      { a: { type: "condition", condition: "true", for_each: "[1]" } },
-      "steps.a.for_each: a step of the type `condition` cannot be repeated; give `for_each` to the steps that it leads to",
+      "the list of a condition",
+      { a: { type: "condition", condition: "item", for_each: "1 + 1" } },
+      "steps.a.for_each: is of the type `int`; it must be a list",
+    ],
+    [
+      "item in the question of a condition that is asked once",
+      { a: { type: "condition", condition: "item > 1" } },
+      "steps.a.condition: cannot be read at column 1: unknown variable: item; only what a step with `for_each` does for each item can read it",
+    ],
+    [
+      "item where a switch asks whether it runs at all",
+      { a: { type: "switch", switch: "item", cases: { x: [] }, condition: "item > 1", for_each: "[1]" } },
+      "steps.a.condition: cannot be read at column 1: unknown variable: item; only what a step with `for_each` does for each item can read it",
     ],
     [
       "max_parallel alone",

@@ -80,6 +80,24 @@ describe("a definition", () => {
     });
   });
 
+  test("a question can be asked for each item; then a step can need both of its arms", () => {
+    const ask = {
+      type: "condition",
+      condition: "item > index",
+      for_each: "input",
+      max_parallel: 2,
+      failure: "wait_all",
+    };
+    const always = { type: "condition", condition: "true", [THEN]: ["both"] };
+    const plan = planOf({
+      ask: { ...ask, [THEN]: ["yes"], else: ["no"] },
+      ...{ yes: always, no: always, both: W },
+      which: { type: "switch", switch: "item", cases: { a: [] }, for_each: "input" },
+    });
+    expect(plan.steps.get("ask")?.forEach).toMatchObject({ parallelMax: 2, mode: "wait_all" });
+    expect(plan.steps.get("which")?.forEach).toMatchObject({ parallelMax: 64 });
+  });
+
   test("knows who comes before and after whom", () => {
     const plan = planOf({
       last: { ...W, depends_on: ["all"], input: "$" + "{steps.one.output}" },

@@ -5,6 +5,8 @@ import { compileWorkflow } from "../../src/workflow/compile.ts";
 /** Links lead forward, so that nothing waits for itself. */
 interface Step {
   readonly isQuestion: boolean;
+  /** It is asked for each item of a list. */
+  readonly isEach: boolean;
   readonly dependsOn: readonly number[];
   readonly yes: readonly number[];
   readonly no: readonly number[];
@@ -23,6 +25,7 @@ function stepAt(at: number): fc.Arbitrary<Step> {
   });
   return fc.record({
     isQuestion: fc.boolean(),
+    isEach: fc.boolean(),
     dependsOn: before,
     yes: after,
     no: after,
@@ -35,8 +38,9 @@ const id = (at: number) => `s${at}`;
 const THEN = "then";
 
 function documentOf(all: readonly Step[]) {
-  const entries = all.map(({ isQuestion, dependsOn, yes, no, handler, goesOn }, at) => {
-    const arms = { type: "condition", condition: "true", [THEN]: yes.map(id), else: no.map(id) };
+  const entries = all.map(({ isQuestion, isEach, dependsOn, yes, no, handler, goesOn }, at) => {
+    const each = isEach ? { for_each: "[1, 2]" } : {};
+    const arms = { type: "condition", condition: "true", [THEN]: yes.map(id), else: no.map(id), ...each };
     const onError = handler === null ? (goesOn ? "continue" : "fail") : id(handler);
     return [id(at), { ...(isQuestion ? arms : { topic: "x" }), depends_on: dependsOn.map(id), on_error: onError }];
   });
@@ -44,8 +48,9 @@ function documentOf(all: readonly Step[]) {
 }
 
 /** What becomes of a step that runs. */
-type Fate = "fails" | "yes" | "no";
+type Fate = "fails" | "yes" | "no" | "both";
 const FATES: readonly Fate[] = ["fails", "yes", "no"];
+const fateOf = ({ isEach }: Step, fate: Fate): Fate => (isEach && fate === "no" ? "both" : fate);
 
 /** Which steps run, given what becomes of each: the rules one after the other. */
 function play(all: readonly Step[], fates: readonly Fate[]): ReadonlySet<number> {
@@ -65,8 +70,10 @@ function play(all: readonly Step[], fates: readonly Fate[]): ReadonlySet<number>
     };
     if ([...before].some(isStopped)) continue;
     const isChosen = (other: number) => {
-      const fate = fates[other];
-      return ran.has(other) && fate !== "fails" && all[other]?.[fate ?? "no"].includes(at) === true;
+      const { yes = [], no = [] } = all[other] ?? {};
+      const none: readonly number[] = [];
+      const chosen = { fails: none, yes, no, both: [...yes, ...no] }[fates[other] ?? "no"];
+      return ran.has(other) && chosen.includes(at);
     };
     if (!questions.every(isChosen)) continue;
     if (before.size > 0 && ![...before].some((other) => ran.has(other))) continue;
@@ -86,7 +93,9 @@ test("a step that is said never to run never does, whatever happens", () => {
       if (never.length === 0) return;
       named += 1;
       for (let number = 0; number < FATES.length ** COUNT; number += 1) {
-        const fates = all.map((_, at) => FATES[Math.floor(number / FATES.length ** at) % FATES.length] ?? "no");
+        const fates = all.map((step, at) =>
+          fateOf(step, FATES[Math.floor(number / FATES.length ** at) % FATES.length] ?? "no"),
+        );
         const ran = play(all, fates);
         for (const at of never) expect(ran.has(at)).toBe(false);
       }

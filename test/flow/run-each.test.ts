@@ -1,0 +1,113 @@
+import { describe, expect, test } from "vitest";
+import { rerun } from "../../src/flow/rerun.ts";
+import { RunPlant } from "./run-plant.ts";
+
+async function open() {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  const broken = new Set<unknown>();
+  const worked: unknown[] = [];
+  await plant.worker("w1", ["demo.echo"], async ({ input }) => {
+    worked.push(input);
+    if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
+    return input;
+  });
+  return { plant, flow, broken, worked };
+}
+
+const echo = (input: unknown, facts: object = {}) => ({
+  topic: "demo.echo",
+  retry: { max_retries: 0 },
+  input,
+  ...facts,
+});
+const THEN = "then";
+
+describe("a condition for each item", () => {
+  const steps = {
+    large: {
+      type: "condition",
+      condition: "item > 10 + index",
+      for_each: "${input}",
+      [THEN]: ["big"],
+      else: ["little"],
+    },
+    big: echo("big"),
+    little: echo("little"),
+    after: { type: "transform", depends_on: ["big", "little"], input: "${steps.large.output}" },
+  };
+
+  test.each([
+    { input: [1, 20, 12, 30], answers: [false, true, false, true], arms: ["else", "then"], ran: ["big", "little"] },
+    { input: [20, 30], answers: [true, true], arms: ["then"], ran: ["big"] },
+    { input: [1], answers: [false], arms: ["else"], ran: ["little"] },
+    { input: [], answers: [], arms: [], ran: [] },
+  ])("runs each arm that an item chose, once: $input", async ({ input, answers, arms, ran }) => {
+    const { plant, flow, worked } = await open();
+    await plant.apply(flow, { id: "w", steps });
+    const id = await plant.started(flow, "w", { input });
+    await plant.pass(5_000);
+    const { state, steps: became, lines } = plant.runOf(id);
+    expect(state).toBe("SUCCEEDED");
+    expect([...worked].sort()).toEqual(ran);
+    expect(became.large).toMatchObject({ state: "SUCCEEDED", arms, output: { value: answers } });
+    const told = lines.filter(({ event }) => event === "arm_chosen").map(({ why }) => why);
+    expect(told).toEqual(arms.length === 0 ? [] : [arms.join(", ")]);
+    for (const arm of ["big", "little"]) {
+      const why = `step \`large\` chose ${arms.map((name) => `\`${name}\``).join(", ") || "nothing"}`;
+      expect(became[arm]).toMatchObject(ran.includes(arm) ? { state: "SUCCEEDED" } : { state: "SKIPPED", why });
+    }
+    expect(became.after?.state).toBe(ran.length === 0 ? "SKIPPED" : "SUCCEEDED");
+  });
+
+  test("that cannot be asked of one of them fails, and names it", async () => {
+    const { plant, flow } = await open();
+    await plant.apply(flow, { id: "w", steps });
+    const id = await plant.started(flow, "w", { input: [1, { a: 1 }] });
+    const message = expect.stringContaining("item 1: `condition`: ");
+    expect(plant.runOf(id).steps.large).toMatchObject({
+      state: "FAILED",
+      error: { name: "ExpressionFailed", message },
+    });
+  });
+
+  test("must not take long altogether", async () => {
+    const { plant, flow } = await open();
+    const condition = "size(input.filter(x, input.exists(y, y == x + 1000))) == item";
+    await plant.apply(flow, { id: "w", steps: { a: { type: "condition", condition, for_each: "${input}" } } });
+    const id = await plant.started(flow, "w", { input: Array.from({ length: 150 }, (_, at) => at) });
+    const message = expect.stringContaining("took too long by item");
+    expect(plant.runOf(id).steps.a).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
+  });
+});
+
+test("a switch for each item runs each case that an item has, and its default for those that have none", async () => {
+  const { plant, flow, worked } = await open();
+  const cases = { eu: ["here"], us: ["there"], jp: ["far"] };
+  const by = { type: "switch", switch: "item.to", for_each: "${input}", cases, default: ["ask"] };
+  const steps = { by, here: echo("here"), there: echo("there"), far: echo("far"), ask: echo("ask") };
+  await plant.apply(flow, { id: "w", steps });
+  const id = await plant.started(flow, "w", { input: [{ to: "us" }, { to: "eu" }, { to: 7 }, { to: "us" }] });
+  await plant.pass(5_000);
+  const output = { value: ["us", "eu", "default", "us"] };
+  expect(plant.runOf(id).steps.by).toMatchObject({ arms: ["us", "eu", "default"], output });
+  expect([...worked].sort()).toEqual(["ask", "here", "there"]);
+  expect(plant.states(id)).toMatchObject({ far: "SKIPPED" });
+});
+
+test("a rerun keeps what a question that was asked for each item chose", async () => {
+  const { plant, flow, broken, worked } = await open();
+  broken.add("here");
+  const by = { type: "switch", switch: "item", for_each: "['eu', 'us']", cases: { eu: ["here"], us: ["there"] } };
+  await plant.apply(flow, { id: "w", steps: { by, here: echo("here"), there: echo("there") } });
+  const id = await plant.started(flow, "w");
+  await plant.pass(5_000);
+  broken.clear();
+  worked.length = 0;
+  const wish = { org: "default", runId: id, fromStep: "here", by: "bob", idempotencyKey: null };
+  const outcome = await plant.run(rerun(flow, wish));
+  if (outcome.kind !== "started") throw new Error(outcome.kind);
+  await plant.pass(5_000);
+  expect(plant.runOf(outcome.runId)).toMatchObject({ state: "SUCCEEDED", steps: { by: { arms: ["eu", "us"] } } });
+  expect(worked).toContain("here");
+});
