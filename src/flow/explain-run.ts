@@ -81,7 +81,9 @@ async function stepWait(flow: Flow, plan: Plan, run: Run, stepId: string, isForA
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
   if (step.fan) return { ...line, ...(await fanWait(flow, run, stepId, step.fan, isForAll)) };
-  if (step.jobId === undefined) return { ...line, reason: "it waits for its branches", unblocks: "they end" };
+  if (step.jobId === undefined) {
+    return { ...line, untilMs: step.dueMs ?? null, reason: "it waits for its branches", unblocks: "they end" };
+  }
   return { ...line, ...(await jobWait(flow, run, step.jobId, isForAll)) };
 }
 

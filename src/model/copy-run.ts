@@ -48,5 +48,6 @@ export function copyStep(step: StepRun): Writable<StepRun> {
   if (step.arm !== undefined) copy.arm = step.arm;
   if (step.arms !== undefined) copy.arms = step.arms;
   if (step.fan !== undefined) copy.fan = step.fan;
+  if (step.dueMs !== undefined) copy.dueMs = step.dueMs;
   return copy;
 }

@@ -102,6 +102,8 @@ export interface StepRun {
   /** Of one that was asked for each item: every arm that an item chose, in the order in which they first did. */
   readonly arms?: readonly string[];
   readonly fan?: Fan;
+  /** When a `parallel` step has to be done; absent: in the run's own time. */
+  readonly dueMs?: number;
   /** The timeline's line that last told of it. */
   readonly line?: number;
 }

@@ -1,14 +1,15 @@
 import type { Job, Payload } from "../model/job.ts";
-import { isRunFinal, isStepFailure, isStepSettled, type Run, type TimelineLine } from "../model/run.ts";
+import { isRunFinal, isStepSettled, type Run, type TimelineLine } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { beginStep, fail, outputFault, outputKey } from "./begin-step.ts";
-import { Draft, fault, type Limits, tooLarge } from "./draft.ts";
+import { beginStep, fail, outputFault } from "./begin-step.ts";
+import { Draft, fault, type Limits } from "./draft.ts";
 import { concludeRun, endRun } from "./end-run.ts";
 import { beginFan, endChild, expireFan, spawn, stopChildren } from "./fan.ts";
 import { stepStateOf } from "./outcomes.ts";
+import { expireParallel, judgeParallel } from "./parallel.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { readinessOf } from "./ready.ts";
-import { cancelStep, settleStep } from "./settle-step.ts";
+import { settleStep } from "./settle-step.ts";
 import type { Blob, Start, Stop, Told } from "./todo.ts";
 import type { Values } from "./values.ts";
 
@@ -103,7 +104,7 @@ function take(draft: Draft, event: RunEvent): void {
     }
     case "time":
       if (draft.nowMs < draft.run.deadlineMs) {
-        for (const step of draft.plan.steps.values()) if (step.forEach) expireFan(draft, step, step.forEach);
+        expireAll(draft);
         return;
       }
       endRun(draft, "TIMEOUT", fault("DeadlineExceeded", "the run did not end in time"));
@@ -123,6 +124,14 @@ function take(draft: Draft, event: RunEvent): void {
       return;
     default:
       event satisfies never;
+  }
+}
+
+/** What has a time of its own, and has not ended in it. */
+function expireAll(draft: Draft): void {
+  for (const step of draft.plan.steps.values()) {
+    if (step.forEach) expireFan(draft, step, step.forEach);
+    else if (step.act.type === "parallel") expireParallel(draft, step, step.act);
   }
 }
 
@@ -213,27 +222,4 @@ function causeIn(draft: Draft, step: PlanStep): number | undefined {
   const before = step.branchOf === null ? step.dependsOn : [step.branchOf];
   const lines = before.map((id) => draft.step(id)?.line ?? 0);
   return lines.length === 0 ? 0 : Math.max(...lines);
-}
-
-function judgeParallel(draft: Draft, step: PlanStep, act: Extract<PlanStep["act"], { type: "parallel" }>): void {
-  const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
-  const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
-  const left = act.branches.length - ended.length;
-  if (succeeded.length >= act.need) {
-    const outputs = draft.outputsOf(succeeded);
-    const problem = outputs && outputFault(step, outputs);
-    const output = problem ? null : outputs && draft.keep(outputs, outputKey(draft, step));
-    if (problem) settleStep(draft, step, "FAILED", { error: problem });
-    else if (output) settleStep(draft, step, "SUCCEEDED", { output });
-    else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
-  } else if (succeeded.length + left < act.need) {
-    const first = ended.find((id) => isStepFailure(draft.stateOf(id)));
-    const message = `${succeeded.length} of ${act.branches.length} branches succeeded, ${act.need} are needed`;
-    const error = (first === undefined ? undefined : draft.step(first)?.error) ?? fault("NotEnoughBranches", message);
-    settleStep(draft, step, "FAILED", { error });
-  } else return;
-  for (const id of act.branches) {
-    const branch = draft.plan.steps.get(id);
-    if (branch) cancelStep(draft, branch, `step \`${step.id}\` has ended`, draft.step(step.id)?.line);
-  }
 }

@@ -23,7 +23,8 @@ export function beginStep(draft: Draft, step: PlanStep, cause: number | undefine
   }
   if (step.act.type === "parallel") {
     const line = draft.note("step_started", { stepId: step.id, cause });
-    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+    const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
+    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, ...due });
     return;
   }
   const start = startOf(draft, step, input.value, null);

@@ -219,17 +219,16 @@ export class Draft {
     const leftMs = this.nowMs + LEFT_MS;
     if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
     // A deadline that has passed is not put off by results that come after it: it stays due until it was looked at.
-    const dueMs = Math.min(deadlineMs, this.#fanDueMs());
+    const dueMs = Math.min(deadlineMs, this.#stepsDueMs());
     return this.hasMore ? Math.min(dueMs, leftMs) : dueMs;
   }
 
-  /** When the first of the lists that are still at work has to be done. */
-  #fanDueMs(): number {
+  /** When the first of the steps that are still at work, and whose time no job keeps, has to be done. */
+  #stepsDueMs(): number {
     let firstMs = Number.POSITIVE_INFINITY;
     for (const id in this.#steps) {
-      const { state, fan } = this.#steps[id] ?? {};
-      if (state === "RUNNING" && fan?.dueMs !== undefined && fan.endsAs === undefined)
-        firstMs = Math.min(firstMs, fan.dueMs);
+      const { state, fan, dueMs = fan?.dueMs } = this.#steps[id] ?? {};
+      if (state === "RUNNING" && dueMs !== undefined && fan?.endsAs === undefined) firstMs = Math.min(firstMs, dueMs);
     }
     return firstMs;
   }

@@ -58,10 +58,11 @@ const EVERY_STEP = [
   "on_error",
   "output_path",
   "output_schema",
+  "timeout_sec",
 ];
 const REPEATED = ["for_each", "max_parallel", "failure"];
 const JOB = [
-  ...["timeout_sec", "labels", "risk_tags", "requires", "capability"],
+  ...["labels", "risk_tags", "requires", "capability"],
   ...["priority", "actor_id", "actor_type", "pack_id"],
 ];
 const INPUT = ["input", "input_schema"];

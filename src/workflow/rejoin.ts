@@ -32,7 +32,7 @@ export function rejoin(
   if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
   const restored = restore(step, before, ref.index, moment.nowMs);
   if (typeof restored === "string") return objection(restored);
-  const around = aroundOf(plan, run, step);
+  const around = aroundOf(plan, run, step, moment.nowMs);
   if (typeof around === "string") return objection(around);
   const after = new Set([...stepsAfter(plan, ref.stepId)].filter((id) => !around.has(id)));
   const cause = plan.order.find((id) => !after.has(id) && !around.has(id) && endedRun(plan, run, id));
@@ -87,22 +87,29 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined, now
   const { error: _error, ...counts } = fan;
   const failed = fan.failed - 1;
   const first = failed > 0 && fan.error ? { error: fan.error } : {};
-  // As much time as the first time, like the child itself.
-  const due = step.timeoutMs === null ? {} : { dueMs: nowMs + step.timeoutMs };
-  return { ...kept, state: "RUNNING", fan: { ...counts, ...first, ...due, failed, open: fan.open + 1 } };
+  return {
+    ...kept,
+    state: "RUNNING",
+    fan: { ...counts, ...first, ...dueOf(step, nowMs), failed, open: fan.open + 1 },
+  };
 }
+
+/** As much time as the first time, like the job itself. */
+const dueOf = ({ timeoutMs }: PlanStep, nowMs: number) => (timeoutMs === null ? {} : { dueMs: nowMs + timeoutMs });
 
 /**
  * What a branch takes back with it: its `parallel` step waits again, and the other branches are as they were; those that never
  * began may begin (null). In words, why that cannot be. Nothing for a step that is no branch.
  */
-function aroundOf(plan: Plan, run: Run, step: PlanStep): ReadonlyMap<string, StepRun | null> | string {
+function aroundOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): ReadonlyMap<string, StepRun | null> | string {
   const parallel = plan.steps.get(step.branchOf ?? "");
   const before = run.steps[parallel?.id ?? ""];
   if (parallel?.act.type !== "parallel" || !before) return new Map();
   const { error: _, endedMs: __, ...kept } = before;
   if (before.state !== "RUNNING" && !isStepFailure(before.state)) return `step \`${parallel.id}\` is ${before.state}`;
-  const around = new Map<string, StepRun | null>([[parallel.id, { ...kept, state: "RUNNING" }]]);
+  const around = new Map<string, StepRun | null>([
+    [parallel.id, { ...kept, state: "RUNNING", ...dueOf(parallel, nowMs) }],
+  ]);
   for (const id of parallel.act.branches.filter((other) => other !== step.id)) {
     const branch = run.steps[id] ?? null;
     if (branch?.state === "CANCELLED" && hasHappened(branch))

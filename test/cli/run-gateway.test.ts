@@ -102,6 +102,23 @@ describe("against a gateway", () => {
     expect(bad).toMatchObject({ exitCode: 1, out: "" });
     expect(bad.talk).toMatch(/FAILED after .*this never works.*\nnext: cordum run timeline \S+\n$/);
   });
+
+  test("a question that is asked for each item shows every arm that one of them chose", async () => {
+    const ask = (list: string) => `{type: condition, condition: item > 1, for_each: "${list}"}`;
+    await run(
+      "workflow",
+      "apply",
+      file("ask.yaml", `id: ask\nsteps:\n  some: ${ask("[1, 2]")}\n  none: ${ask("[]")}\n`),
+    );
+    const id = (await run("run", "start", "ask")).out.trim();
+    const { out } = await run("run", "get", id);
+    expect(out).toMatch(/some +SUCCEEDED.* → else, then\n/);
+    expect(out).toMatch(/none +SUCCEEDED.* → nothing\n/);
+    expect((await json("run", "get", id)).steps).toMatchObject({
+      some: { arm: null, arms: ["else", "then"], output: [false, true] },
+      none: { arm: null, arms: [], output: [] },
+    });
+  });
 });
 
 describe("cordum up --workflows", () => {

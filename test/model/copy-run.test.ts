@@ -59,6 +59,7 @@ const STEP: Required<StepRun> = {
   arm: "then",
   arms: ["then"],
   fan: { items: { kind: "inline", value: [] }, count: 1, spawned: 1, open: 1, succeeded: 0, failed: 0, cancelled: 0 },
+  dueMs: 4,
   line: 3,
 };
 
