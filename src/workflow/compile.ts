@@ -14,6 +14,7 @@ import { isInherited, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.t
 import type { Plan, PlanStep } from "./plan.ts";
 import { type Path, type Problem, Problems, problemText } from "./problems.ts";
 import { readStep } from "./read-step.ts";
+import { handOnLists, repeatedBy } from "./repeated.ts";
 import { checkRules } from "./rules.ts";
 import { StepValues } from "./step-values.ts";
 
@@ -58,11 +59,13 @@ function readDocument(document: unknown, problems: Problems): Plan | null {
   };
   const source = readSteps(fields);
   const known = Object.keys(source);
+  const around = repeatedBy(source);
   const drafts = known.flatMap((stepId) => {
-    const draft = readStep(stepId, source[stepId], ["steps", stepId], problems, expressions);
+    const path = ["steps", stepId];
+    const draft = readStep(stepId, source[stepId], path, problems, expressions, around.get(stepId) ?? null);
     return draft === null ? [] : [draft];
   });
-  const graph = graphOf(drafts, known, problems);
+  const graph = graphOf(handOnLists(drafts, around), known, problems);
   checkRules(graph, known, values.reads, problems);
   return { ...head, order: graph.order, steps: stepsOf(graph) };
 }

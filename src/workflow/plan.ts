@@ -36,6 +36,7 @@ export interface PlanStep {
   readonly arms: readonly { readonly stepId: string; readonly arms: readonly string[] }[];
   /** Skipped when this is false. Null on a `condition` step, whose `condition` is its question. */
   readonly condition: Expression | null;
+  /** Its own, or that of the `parallel` step that it is a branch of, which has none itself then. */
   readonly forEach: ForEach | null;
   readonly onError: OnError;
   readonly timeoutMs: number | null;

@@ -10,13 +10,14 @@ import { ACT_TYPES, KEYS_OF_ACT, readAct, readSteps } from "./read-act.ts";
 import { readMeta } from "./read-meta.ts";
 import { StepValues } from "./step-values.ts";
 
-/** Null after a problem that leaves nothing to be read. */
+/** Null after a problem that leaves nothing to be read. `around`: the step that repeats it (see `repeated.ts`). */
 export function readStep(
   id: string,
   source: unknown,
   path: Path,
   problems: Problems,
   expressions: Expressions,
+  around: string | null,
 ): StepDraft | null {
   if (!isObject(source)) {
     problems.add(path, `must be a mapping, such as \`{topic: demo.echo}\`${isOf(source)}`);
@@ -26,7 +27,7 @@ export function readStep(
   const type = fields.has("type") ? fields.choice("type", ACT_TYPES) : "worker";
   if (type === undefined) return null;
   fields.only(keysOf(type), (key) => misplaced(key, type));
-  const hasItem = fields.has("for_each") && type !== "parallel";
+  const hasItem = fields.has("for_each") || around !== null;
   const values = new StepValues(fields, expressions, hasItem);
   const links: Link[] = [];
   readSteps(fields, "depends_on", { kind: "depends_on" }, links);
@@ -35,7 +36,7 @@ export function readStep(
   const act = readAct(type, fields, values, links);
   const rest = {
     condition: type === "condition" ? null : values.expression("condition", "boolean"),
-    forEach: hasItem ? readForEach(fields, values) : withoutItems(fields),
+    forEach: around === null ? readForEach(fields, values) : withoutList(fields, around),
     timeoutMs: fields.seconds("timeout_sec", WORKFLOW_LIMITS.timeoutSec) ?? null,
     outputPath: readOutputPath(fields),
     inputSchema: values.schema("input_schema"),
@@ -49,6 +50,7 @@ export function readStep(
   return { id, path, act: act ?? { type: "transform" }, links, reads: values.reads, onError, rest };
 }
 
+const REPEATED = ["for_each", "max_parallel", "failure"];
 const EVERY_STEP = [
   "type",
   "name",
@@ -59,8 +61,8 @@ const EVERY_STEP = [
   "output_path",
   "output_schema",
   "timeout_sec",
+  ...REPEATED,
 ];
-const REPEATED = ["for_each", "max_parallel", "failure"];
 const JOB = [
   ...["labels", "risk_tags", "requires", "capability"],
   ...["priority", "actor_id", "actor_type", "pack_id"],
@@ -68,15 +70,15 @@ const JOB = [
 const INPUT = ["input", "input_schema"];
 
 const KEYS: Readonly<Record<ActType, readonly string[]>> = {
-  worker: [...INPUT, ...REPEATED, ...JOB, "retry"],
-  approval: [...INPUT, ...REPEATED, ...JOB],
-  condition: REPEATED,
-  switch: REPEATED,
-  delay: [...REPEATED, ...JOB],
-  notify: REPEATED,
-  transform: [...INPUT, ...REPEATED],
+  worker: [...INPUT, ...JOB, "retry"],
+  approval: [...INPUT, ...JOB],
+  condition: [],
+  switch: [],
+  delay: JOB,
+  notify: [],
+  transform: INPUT,
   parallel: [],
-  subworkflow: [...INPUT, ...REPEATED, ...JOB, "retry"],
+  subworkflow: [...INPUT, ...JOB, "retry"],
 };
 
 function keysOf(type: ActType): readonly string[] {
@@ -85,9 +87,6 @@ function keysOf(type: ActType): readonly string[] {
 
 /** A key that is right elsewhere was meant for another type. */
 function misplaced(key: string, type: ActType): string | null {
-  if (REPEATED.includes(key)) {
-    return `a step of the type \`${type}\` cannot be repeated; give \`for_each\` to the steps that it leads to`;
-  }
   const types = ACT_TYPES.filter((other) => keysOf(other).includes(key));
   if (types.length === 0) return null;
   const named = types.map((other) => `\`${other}\``).join(", ");
@@ -95,6 +94,12 @@ function misplaced(key: string, type: ActType): string | null {
 }
 
 function readForEach(fields: Fields, values: StepValues): ForEach | null {
+  if (!fields.has("for_each")) {
+    for (const key of REPEATED) {
+      if (fields.has(key)) fields.problem(key, "goes with `for_each`, which this step has not");
+    }
+    return null;
+  }
   const items = values.expression("for_each", "list");
   const parallelMax = fields.whole("max_parallel", 1, WORKFLOW_LIMITS.items) ?? WORKFLOW_LIMITS.parallelDefault;
   const failure = fields.get("failure") ?? "fail_fast";
@@ -114,9 +119,11 @@ function readFailure(fields: Fields, failure: unknown): Pick<ForEach, "mode" | "
   return { mode: "fail_fast", failuresMax: 0 };
 }
 
-function withoutItems(fields: Fields): null {
-  for (const key of ["max_parallel", "failure"]) {
-    if (fields.has(key)) fields.problem(key, "goes with `for_each`, which this step has not");
+/** Its list is that of the step around it. */
+function withoutList(fields: Fields, around: string): null {
+  for (const key of REPEATED.filter((one) => fields.has(one))) {
+    const why = key === "for_each" ? "a branch has no second list of its own" : "what that says holds for its branches";
+    fields.problem(key, `\`${around}\` has a \`for_each\`, and ${why}; leave it out, or make it a subworkflow`);
   }
   return null;
 }

@@ -111,3 +111,83 @@ test("a rerun keeps what a question that was asked for each item chose", async (
   expect(plant.runOf(outcome.runId)).toMatchObject({ state: "SUCCEEDED", steps: { by: { arms: ["eu", "us"] } } });
   expect(worked).toContain("here");
 });
+
+describe("a `parallel` step for each item", () => {
+  const list = { for_each: "${input}", max_parallel: 2 };
+  const branches = {
+    one: echo({ one: "${item}", at: "${index}" }),
+    two: { type: "transform", input: "${item * 2}" },
+  };
+
+  test("does each of its branches for each of them", async () => {
+    const { plant, flow, worked } = await open();
+    const steps = { all: { type: "parallel", branches: ["one", "two"], ...list }, ...branches };
+    await plant.apply(flow, { id: "w", steps, output: "${steps.all.output}" });
+    const id = await plant.started(flow, "w", { input: [5, 6, 7] });
+    await plant.pass(5_000);
+    const one = [5, 6, 7].map((item, at) => ({ one: item, at }));
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { one, two: [10, 12, 14] } } });
+    expect(plant.runOf(id).steps.one?.fan).toMatchObject({ count: 3, succeeded: 3 });
+    expect(worked).toHaveLength(3);
+    const none = await plant.started(flow, "w", { input: [] });
+    await plant.pass(5_000);
+    expect(plant.runOf(none)).toMatchObject({ state: "SUCCEEDED", output: { value: { one: [], two: [] } } });
+  });
+
+  test("no more of a branch at once than `max_parallel`, and none after one has failed", async () => {
+    const { plant, flow } = await open();
+    const all = { type: "parallel", branches: ["ask", "two"], join: "any", ...list, on_error: "continue" };
+    await plant.apply(flow, {
+      id: "w",
+      steps: { all: { ...all, join: "all" }, ask: { type: "approval" }, two: branches.two },
+    });
+    const id = await plant.started(flow, "w", { input: [1, 2, "three"] });
+    await plant.pass(2_000);
+    // "three" cannot be doubled: that branch has failed, and the other is stopped with it.
+    expect(plant.states(id)).toEqual({ all: "FAILED", ask: "CANCELLED", two: "FAILED" });
+    expect(plant.runOf(id).steps.ask?.fan).toMatchObject({ count: 3, spawned: 2, cancelled: 2 });
+  });
+
+  test("`any`: one that has done its list is enough, and the rest of the others is stopped", async () => {
+    const { plant, flow } = await open();
+    const all = { type: "parallel", branches: ["one", "ask", "bad"], join: "any", ...list, failure: "wait_all" };
+    const bad = echo("${item.nothing}");
+    await plant.apply(flow, { id: "w", steps: { all, one: branches.one, ask: { type: "approval" }, bad } });
+    const id = await plant.started(flow, "w", { input: [1, 2, 3, 4] });
+    await plant.pass(10_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { all: { one: { length: 4 } } } } });
+    expect(plant.states(id)).toEqual({ all: "SUCCEEDED", one: "SUCCEEDED", ask: "CANCELLED", bad: "FAILED" });
+    expect(plant.runOf(id).steps.ask?.fan).toMatchObject({ open: 0, cancelled: 2, spawned: 2 });
+  });
+
+  test("reads for its branches what it may read itself, whatever they come after", async () => {
+    const { plant, flow } = await open();
+    const first = echo([3, 4], { output_path: "made.list" });
+    const all = { type: "parallel", branches: "two", depends_on: ["first"], for_each: "${context.made.list}" };
+    await plant.apply(flow, { id: "w", steps: { first, all, two: branches.two } });
+    const id = await plant.started(flow, "w");
+    await plant.pass(5_000);
+    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { all: { two: [6, 8] } } } });
+  });
+
+  test("whose list is none fails, and says so of it", async () => {
+    const { plant, flow } = await open();
+    const all = { type: "parallel", branches: ["one", "two"], ...list };
+    await plant.apply(flow, { id: "w", steps: { all, ...branches } });
+    const id = await plant.started(flow, "w", { input: 7 });
+    await plant.pass(5_000);
+    const error = { name: "ExpressionFailed", message: expect.stringContaining("`for_each`") };
+    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", steps: { all: { state: "FAILED", error } } });
+  });
+
+  test("has one time for all of it", async () => {
+    const { plant, flow } = await open();
+    const all = { type: "parallel", branches: ["one", "ask"], timeout_sec: 20, ...list };
+    await plant.apply(flow, { id: "w", steps: { all, one: branches.one, ask: { type: "approval" } } });
+    const id = await plant.started(flow, "w", { input: [1, 2, 3] });
+    await plant.pass(19_000);
+    expect(plant.states(id)).toEqual({ all: "RUNNING", one: "SUCCEEDED", ask: "RUNNING" });
+    await plant.pass(3_000);
+    expect(plant.states(id)).toEqual({ all: "TIMEOUT", one: "SUCCEEDED", ask: "CANCELLED" });
+  });
+});

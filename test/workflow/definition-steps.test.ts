@@ -52,6 +52,31 @@ describe("what a step says is checked", () => {
       "steps.a.condition: cannot be read at column 1: unknown variable: item; only what a step with `for_each` does for each item can read it",
     ],
     [
+      "item in the condition of a branch, which is asked once",
+      {
+        a: { type: "parallel", branches: "b", for_each: "[1]" },
+        b: { ...W, condition: "item > 1" },
+      },
+      "steps.b.condition: cannot be read at column 1: unknown variable: item; only what a step with `for_each` does for each item can read it",
+    ],
+    [
+      "item in a branch of a parallel step without a list",
+      { a: { type: "parallel", branches: ["b"] }, b: { ...W, input: IN("item") } },
+      `steps.b.input: \`${IN("item")}\` cannot be read at column 1: unknown variable: item; only what a step with \`for_each\` does for each item can read it`,
+    ],
+    [
+      "a parallel step with a list and without branches",
+      {
+        a: { type: "parallel", for_each: "[1]", branches: ["a", 7, "nowhere"] },
+        b: { type: "parallel", for_each: "[1]" },
+      },
+      "steps.a.branches[1]: must be the id of a step, is 7",
+      "steps.b: has no `branches`: the steps that it starts",
+      "steps.a.branches[2]: there is no step `nowhere`",
+      "steps.a: `a` waits for itself; a step must not wait for itself",
+      "steps.a.branches[0]: `a` is of the type `parallel`, which cannot be a branch; make it a subworkflow",
+    ],
+    [
       "max_parallel alone",
       { a: { ...W, max_parallel: 2 } },
       "steps.a.max_parallel: goes with `for_each`, which this step has not",

@@ -98,6 +98,24 @@ describe("a definition", () => {
     expect(plan.steps.get("which")?.forEach).toMatchObject({ parallelMax: 64 });
   });
 
+  test("the list of a parallel step is that of each of its branches", () => {
+    const list = { for_each: "input.items", max_parallel: 3, failure: { tolerate: 2 } };
+    const plan = planOf({
+      all: { type: "parallel", branches: ["one", "two"], join: "any", timeout_sec: 5, ...list },
+      one: W,
+      two: { type: "transform", input: "$" + "{item + index}", timeout_sec: 1 },
+    });
+    expect(plan.steps.get("all")).toMatchObject({ forEach: null, timeoutMs: 5_000, act: { need: 1 } });
+    const forEach = { parallelMax: 3, mode: "wait_all", failuresMax: 2 };
+    expect(plan.steps.get("one")).toMatchObject({ forEach, timeoutMs: null });
+    expect(plan.steps.get("two")).toMatchObject({ forEach, timeoutMs: 1_000 });
+    const run = { id: "r", workflow_id: "w", tenant: "t" };
+    const items = plan.steps.get("two")?.forEach?.items;
+    expect(items?.evaluate({ input: { items: [7] }, run })).toEqual({ kind: "ok", value: [7] });
+    // Without `input`, as in any other list.
+    expect(plan.steps.get("one")?.input?.render({ item: 7, index: 0, run })).toEqual({ kind: "ok", value: 7 });
+  });
+
   test("knows who comes before and after whom", () => {
     const plan = planOf({
       last: { ...W, depends_on: ["all"], input: "$" + "{steps.one.output}" },
@@ -150,6 +168,26 @@ describe("a definition as text", () => {
       "w.yaml:6:18: steps.store.depends_on[0]: there is no step `fetc`; did you mean `fetch`?",
       "w.yaml:7:20: steps.store.input.a[1]: `$" +
         "{steps.fetch.outputs}` reads `outputs` of the step `fetch`; did you mean `output`?",
+    ]);
+  });
+
+  test("what is wrong with the list of a parallel step is said once, where it is written", () => {
+    const text = [
+      "id: w",
+      "steps:",
+      "  all: {type: parallel, branches: [one, two], for_each: steps.last.output, max_parallel: 0}",
+      "  one: {topic: demo.echo}",
+      "  two:",
+      "    topic: demo.echo",
+      "    for_each: input",
+      "    max_parallel: 2",
+      "  last: {topic: demo.echo}",
+    ].join("\n");
+    expect(problems(text)).toEqual([
+      "w.yaml:3:57: steps.all.for_each: reads `steps.last`, which is not before this step; add it to `depends_on`",
+      "w.yaml:3:90: steps.all.max_parallel: must be a whole number from 1 to 10000, is 0",
+      "w.yaml:7:15: steps.two.for_each: `all` has a `for_each`, and a branch has no second list of its own; leave it out, or make it a subworkflow",
+      "w.yaml:8:19: steps.two.max_parallel: `all` has a `for_each`, and what that says holds for its branches; leave it out, or make it a subworkflow",
     ]);
   });
 
