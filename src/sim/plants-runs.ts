@@ -1,5 +1,5 @@
 import { JOBS, type Job } from "../model/job.ts";
-import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../model/run.ts";
+import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type StepRun } from "../model/run.ts";
 import { type Change, type Put, put } from "../ports/store.ts";
 import { withCommit, withPuts, withStore } from "./decorators.ts";
 import type { PlantedBug } from "./plants.ts";
@@ -99,6 +99,18 @@ export const RUN_PLANTS: readonly PlantedBug[] = [
     })),
   },
   {
+    name: "parallel-cut-short",
+    about: "the time of a parallel step is up as soon as it has begun",
+    caughtBy: ["timer"],
+    world: withPuts((one) => withTimes(one, ({ startedMs = 0 }) => startedMs)),
+  },
+  {
+    name: "parallel-never-late",
+    about: "nobody looks at a run when the time of one of its parallel steps is up",
+    caughtBy: ["timer"],
+    world: withPuts((one) => withTimes(one, () => null)),
+  },
+  {
     name: "failure-forgotten",
     about: "a step whose job has failed counts as done",
     caughtBy: ["run_outcome"],
@@ -163,6 +175,23 @@ export const RUN_PLANTS: readonly PlantedBug[] = [
     })),
   },
 ];
+
+/** Another time for the `parallel` steps that have one; null: none. */
+function withTimes(one: Put, timeOf: (step: StepRun) => number | null): Put {
+  const run = one.value as Run | null;
+  if (one.table !== RUNS.name || run === null || isRunFinal(run.state)) return one;
+  const times: number[] = [];
+  const steps = Object.entries(run.steps).map(([id, step]) => {
+    if (step.dueMs === undefined || step.state !== "RUNNING") return [id, step] as const;
+    const { dueMs: _, ...rest } = step;
+    const dueMs = timeOf(step);
+    times.push(dueMs ?? run.deadlineMs);
+    return [id, dueMs === null ? rest : { ...rest, dueMs }] as const;
+  });
+  if (times.length === 0) return one;
+  const value: Run = { ...run, steps: Object.fromEntries(steps), dueMs: Math.min(...times) };
+  return { ...one, value, to: RUNS.placement(value) };
+}
 
 const isNoSlot = (guard: Change["guards"][number]): boolean =>
   guard.kind !== "counter" || guard.counter.group !== RUNS_GROUP;

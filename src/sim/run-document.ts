@@ -1,22 +1,25 @@
 import type { SimStep, SimWorkflow } from "./run-plan.ts";
+import { listOf } from "./run-reference.ts";
 
 /** A drawn workflow as somebody would have written it. */
-export function documentOf({ id, timeoutSec, steps }: SimWorkflow): Record<string, unknown> {
+export function documentOf(workflow: SimWorkflow): Record<string, unknown> {
+  const { id, timeoutSec, steps } = workflow;
   return {
     id,
     ...(timeoutSec !== null && { timeout_sec: timeoutSec }),
-    steps: Object.fromEntries(steps.map((step) => [step.id, stepOf(step)])),
+    steps: Object.fromEntries(steps.map((step) => [step.id, stepOf(step, listOf(workflow, step) !== null)])),
   };
 }
 
-function stepOf(step: SimStep): Record<string, unknown> {
-  const { fan } = step;
+function stepOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
+  const { fan, chosen } = step;
   return {
-    ...typeOf(step),
+    ...typeOf(step, hasItem),
     ...(step.dependsOn.length > 0 && { depends_on: step.dependsOn }),
     ...(step.onError !== "fail" && { on_error: step.onError }),
     ...(step.when !== null && { condition: questionOf(step.when) }),
-    ...(step.timeoutSec !== null && step.act === "job" && { timeout_sec: step.timeoutSec }),
+    ...(step.timeoutSec !== null && { timeout_sec: step.timeoutSec }),
+    ...(typeof chosen === "object" && { for_each: JSON.stringify(chosen.map(itemOf)) }),
     ...(fan && {
       for_each: `[${Array.from({ length: fan.count }, (_, index) => index).join(", ")}]`,
       max_parallel: fan.parallelMax,
@@ -25,10 +28,10 @@ function stepOf(step: SimStep): Record<string, unknown> {
   };
 }
 
-function typeOf(step: SimStep): Record<string, unknown> {
+function typeOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
   switch (step.kind) {
     case "worker":
-      return { type: "worker", topic: step.topic, input: inputOf(step), ...retryOf(step) };
+      return { type: "worker", topic: step.topic, input: inputOf(step, hasItem), ...retryOf(step) };
     case "approval":
       return { type: "approval", reason: `may \`${step.id}\` go on?` };
     case "delay":
@@ -49,8 +52,8 @@ function typeOf(step: SimStep): Record<string, unknown> {
 }
 
 /** Every worker sees whose input it has got. */
-function inputOf({ id, fan }: SimStep): Record<string, unknown> {
-  return { number: "${input.number}", step: id, text: "${input.text}", ...(fan && { index: "${index}" }) };
+function inputOf({ id }: SimStep, hasItem: boolean): Record<string, unknown> {
+  return { number: "${input.number}", step: id, text: "${input.text}", ...(hasItem && { index: "${index}" }) };
 }
 
 function retryOf({ retriesMax }: SimStep): Record<string, unknown> {
@@ -61,17 +64,20 @@ function retryOf({ retriesMax }: SimStep): Record<string, unknown> {
 function choiceOf({ arms, chosen }: SimStep): Record<string, unknown> {
   if ("then" in arms) {
     const answer = chosen === "fault" ? "fault" : chosen === "then";
-    return { type: "condition", condition: questionOf(answer), ...filled(arms) };
+    const question = typeof chosen === "object" ? "item == 'then'" : questionOf(answer);
+    return { type: "condition", condition: question, ...filled(arms) };
   }
   const { default: otherwise = [], ...cases } = arms;
   return {
     type: "switch",
-    switch: chosen === "fault" ? "input.nothing.there" : `'${chosen === "default" ? "green" : chosen}'`,
+    switch: typeof chosen === "object" ? "item" : chosen === "fault" ? "input.nothing.there" : `'${itemOf(chosen)}'`,
     cases: filled(cases),
     ...(otherwise.length > 0 && { default: otherwise }),
   };
 }
 
+/** What leads to an arm: to `default`, anything that is no case. */
+const itemOf = (arm: string): string => (arm === "default" ? "green" : arm);
 const questionOf = (answer: boolean | "fault"): string => (answer === "fault" ? "input.nothing.there" : `${answer}`);
 
 function filled(arms: Readonly<Record<string, readonly string[]>>): Record<string, readonly string[]> {

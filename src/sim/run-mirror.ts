@@ -204,11 +204,11 @@ function outcomes(
   return [afterEnds(workflow, act(state), ended), act(afterEnds(workflow, state, ended))];
 }
 
-/** Lists whose time was up: when that is, the rules do not say. */
+/** Lists and `parallel` steps whose time was up: when that is, the rules do not say. */
 function withExpired(workflow: SimWorkflow, { steps }: Run, act: Act | null): Act | null {
   const late = Object.keys(steps).filter((id) => {
-    const { state, fan } = steps[id] ?? {};
-    return fan?.dueMs !== undefined && (state === "TIMEOUT" || fan.endsAs === "TIMEOUT");
+    const { state, fan, dueMs = fan?.dueMs } = steps[id] ?? {};
+    return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
   if (late.length === 0) return act;
   return (state) => late.reduce((from, id) => expiredRef(workflow, from, id), act === null ? state : act(state));

@@ -91,8 +91,9 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
 
 /** Drawn again until it is one that can be applied: some hang together in ways that nobody may write. */
 function drawWorkflow(random: SeededRandom, id: string, leafId: string | null): SimWorkflow {
+  const lists = random.fork(`lists of ${id}`);
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    const workflow = drawSteps(random, id, leafId);
+    const workflow = drawSteps(random, lists, id, leafId);
     const compiled = compileWorkflow(documentOf(workflow));
     if (compiled.kind === "ok") return inOrder(workflow, compiled.plan.order);
   }
@@ -106,7 +107,7 @@ const inOrder = (workflow: SimWorkflow, order: readonly string[]): SimWorkflow =
 
 type Draft = { -readonly [K in keyof SimStep]: SimStep[K] } & { isBranch: boolean };
 
-function drawSteps(random: SeededRandom, id: string, leafId: string | null): SimWorkflow {
+function drawSteps(random: SeededRandom, lists: SeededRandom, id: string, leafId: string | null): SimWorkflow {
   const steps: Draft[] = [];
   const size = leafId === null ? 1 + random.below(2) : 1 + random.below(6);
   while (steps.length < size) {
@@ -122,12 +123,28 @@ function drawSteps(random: SeededRandom, id: string, leafId: string | null): Sim
     step.need = 1 + random.below(branches.length);
     steps.push(...branches);
   }
-  // What is no case of its own is the default.
   for (const step of steps) {
-    if ("default" in step.arms && step.chosen !== "fault" && step.arms[step.chosen]?.length === 0)
-      step.chosen = "default";
+    if (step.kind === "choice") choose(lists, step);
+    if (step.kind === "parallel") repeat(lists, step, steps);
   }
   return { id, timeoutSec: random.chance(0.3) ? 4 + random.below(40) : null, steps };
+}
+
+/** Some are asked for each item of a list. What is no case of its own is the default. */
+function choose(random: SeededRandom, step: Draft): void {
+  const { arms } = step;
+  const isEach = random.chance(0.5);
+  const chosen = isEach ? Array.from({ length: random.below(5) }, () => random.pick(Object.keys(arms))) : step.chosen;
+  const caseOf = (arm: string): string => ("default" in arms && arms[arm]?.length === 0 ? "default" : arm);
+  step.chosen = typeof chosen === "object" ? chosen.map(caseOf) : caseOf(chosen);
+}
+
+/** Some have a list, which is that of their branches then, and some have a time. */
+function repeat(random: SeededRandom, step: Draft, steps: readonly Draft[]): void {
+  step.timeoutSec = random.chance(0.4) ? 2 + random.below(20) : null;
+  if (!random.chance(0.4)) return;
+  step.fan = drawFan(random, "parallel");
+  for (const branch of steps) if (step.branches.includes(branch.id)) branch.fan = null;
 }
 
 /** What an earlier step is to this one. */
@@ -189,7 +206,10 @@ function drawArms(random: SeededRandom): Record<string, readonly string[]> {
 function drawFan(random: SeededRandom, kind: SimStep["kind"]): RefFan {
   const isFailFast = random.chance(0.5);
   return {
-    count: kind === "subworkflow" ? random.below(4) : Math.round(random.logarithmic(1, 30)) - random.below(2),
+    count:
+      kind === "subworkflow" || kind === "parallel"
+        ? random.below(4)
+        : Math.round(random.logarithmic(1, 30)) - random.below(2),
     parallelMax: random.pick([1, 2, 4, 8, 256]),
     isFailFast,
     failuresMax: isFailFast ? 0 : random.below(3),

@@ -20,11 +20,12 @@ export interface RefStep {
   readonly onError: string;
   /** Whether its `condition` holds; null: it has none. */
   readonly when: boolean | "fault" | null;
-  /** `choice`: who is in which arm, and which arm is chosen. */
+  /** `choice`: who is in which arm, and which arm is chosen; a list: by each item, since it is asked for each. */
   readonly arms: Readonly<Record<string, readonly string[]>>;
-  readonly chosen: string | "fault";
+  readonly chosen: string | "fault" | readonly string[];
   readonly branches: readonly string[];
   readonly need: number;
+  /** `job`: it is done for each item; `parallel`: each of its branches is. */
   readonly fan: RefFan | null;
 }
 
@@ -96,12 +97,14 @@ export function endedRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED
   return next;
 }
 
-/** A list that is not done when its time is up. */
+/** A list or a `parallel` step that is not done when its time is up. */
 export function expiredRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
   if (state.end !== null || state.steps.get(stepId) !== "RUNNING") return state;
   const next = thaw(state);
   cancel(next, stepId);
   next.steps.set(stepId, "TIMEOUT");
+  const { branches = [] } = workflow.steps.find(({ id }) => id === stepId) ?? {};
+  for (const branch of branches) if (!isSettled(next, branch)) cancel(next, branch);
   if (endsRun(workflow, next, stepId)) stop(workflow, next, "FAILED");
   return settle(workflow, next);
 }
@@ -147,7 +150,8 @@ function settle(workflow: RefWorkflow, from: RefState): RefState {
     for (const step of workflow.steps) {
       if (state.end !== null) return state;
       if (!state.steps.has(step.id) && !state.isPaused) look(workflow, state, step);
-      if (state.steps.get(step.id) === "RUNNING" && step.fan) followFan(state, step, step.fan);
+      const fan = listOf(workflow, step);
+      if (state.steps.get(step.id) === "RUNNING" && fan) followFan(state, step, fan);
       if (state.steps.get(step.id) === "RUNNING" && step.act === "parallel") followBranches(state, step);
       if (endsRun(workflow, state, step.id)) stop(workflow, state, "FAILED");
     }
@@ -163,13 +167,13 @@ function look(workflow: RefWorkflow, state: Thawed, step: RefStep): void {
   if (parallel) {
     const around = state.steps.get(parallel.id);
     if (around === undefined) return;
-    if (around === "RUNNING") begin(state, step);
+    if (around === "RUNNING") begin(workflow, state, step);
     else state.steps.set(step.id, "SKIPPED");
     return;
   }
   const dependencies = dependenciesOf(workflow, step);
   if (!dependencies.every((id) => isSettled(state, id))) return;
-  if (isWanted(workflow, state, step, dependencies)) begin(state, step);
+  if (isWanted(workflow, state, step, dependencies)) begin(workflow, state, step);
   else state.steps.set(step.id, "SKIPPED");
 }
 
@@ -184,20 +188,27 @@ function isWanted(workflow: RefWorkflow, state: Thawed, step: RefStep, dependenc
   for (const choice of workflow.steps) {
     const own = Object.keys(choice.arms).filter((arm) => choice.arms[arm]?.includes(step.id));
     if (own.length === 0) continue;
-    if (state.steps.get(choice.id) !== "SUCCEEDED" || !own.includes(choice.chosen)) return false;
+    const isChosen = [choice.chosen].flat().some((arm) => own.includes(arm));
+    if (state.steps.get(choice.id) !== "SUCCEEDED" || !isChosen) return false;
   }
   const didRun = dependencies.some((id) => !["SKIPPED", "CANCELLED"].includes(state.steps.get(id) ?? ""));
   return dependencies.length === 0 || didRun;
 }
 
-function begin(state: Thawed, step: RefStep): void {
+/** The list that a step is done for: its own, or that of the `parallel` step that it is a branch of. */
+export function listOf({ steps }: RefWorkflow, { id, act, fan }: RefStep): RefFan | null {
+  if (act !== "job") return null;
+  return steps.find(({ branches }) => branches.includes(id))?.fan ?? fan;
+}
+
+function begin(workflow: RefWorkflow, state: Thawed, step: RefStep): void {
   if (step.when === false) state.steps.set(step.id, "SKIPPED");
   else if (step.when === "fault") state.steps.set(step.id, "FAILED");
   else if (step.act === "instant") state.steps.set(step.id, "SUCCEEDED");
   else if (step.act === "choice") state.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
   else {
     state.steps.set(step.id, "RUNNING");
-    if (step.fan) state.children.set(step.id, []);
+    if (listOf(workflow, step)) state.children.set(step.id, []);
   }
 }
 

@@ -57,6 +57,22 @@ export class RunWatch {
     }
     if (before && isRunFinal(before.state) && !isRejoined) this.#checkEnded(before, after);
     else this.#checkMoves(before, after, isRejoined);
+    this.#checkTimes(before, after);
+  }
+
+  /** Lists and `parallel` steps that have a time: it is not cut short, and somebody comes when it is up. */
+  #checkTimes(before: Run | null, after: Run): void {
+    const isAtWork = after.state === "RUNNING" || after.state === "PAUSED";
+    for (const drawn of this.#plan.runs.workflows.find(({ id }) => id === after.workflowId)?.steps ?? []) {
+      const { state, startedMs = 0, fan, dueMs = fan?.dueMs ?? Number.NaN } = after.steps[drawn.id] ?? {};
+      if (drawn.timeoutSec === null || (drawn.act !== "parallel" && !fan)) continue;
+      const id = `${after.id} ${drawn.id}`;
+      if (state === "RUNNING" && isAtWork && fan?.endsAs === undefined && !(after.dueMs <= dueMs))
+        this.#add("timer", id, `is due at ${dueMs}, and its run at ${after.dueMs}`);
+      if (state !== "TIMEOUT" || before?.steps[drawn.id]?.state === "TIMEOUT") continue;
+      const earlyMs = startedMs + drawn.timeoutSec * 1_000 - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      if (earlyMs > 1) this.#add("timer", id, `was late ${Math.round(earlyMs)} ms before its time was up`);
+    }
   }
 
   /** Counted from the records alone, at every commit. */

@@ -50,7 +50,8 @@ export const CHECKERS = {
   step_order: "a step's job is made once, with its run, and after everything that it hangs on is settled",
   run_end: "a run ends once and never changes after that, but for a step's dead letter that is tried again",
   slots: "no more runs of a tenant are open than its limit, and the counter says how many",
-  timer: "a delay ends once and not before its time",
+  timer:
+    "a delay ends once and not before its time; nor is the time of a list or a parallel step cut short or forgotten",
   run_moves: "a run and its steps make only the moves of their tables",
   run_outcome: "steps and runs end as the rules say, given how their jobs ended",
   run_left:

@@ -14,7 +14,7 @@ describe("the engine and the plain reading of the rules agree", () => {
   it.each([
     { about: "all 64 graphs of 4 steps, done, failed or failed and carried on", cases: plainCases, count: 5_184 },
     { about: "arms, handlers, joins and conditions among 3 steps", cases: mixedCases, count: 14_376 },
-    { about: "children, faults, refusals and timeouts among 2 and 3 steps", cases: rareCases, count: 1_313 },
+    { about: "lists, faults, refusals and timeouts among 2 and 3 steps", cases: rareCases, count: 3_339 },
   ])("in $count cases and more orders: $about", ({ cases, count }) => {
     const found = compare(cases(), advance);
     expect(found.problems).toEqual([]);
@@ -37,6 +37,13 @@ describe("an engine that is wrong is found out", () => {
     { about: "takes both arms", cases: someCases, engine: withSteps((step) => ({ ...step, arms: [] })) },
     { about: "is content with one branch less", cases: someCases, engine: withSteps(oneBranchLess) },
     { about: "opens more children than it may", cases: rareCases, engine: withSteps(widerFan) },
+    { about: "asks once what is to be asked for each item", cases: rareCases, engine: withSteps(askedOnce) },
+    { about: "does a branch once that has a list", cases: rareCases, engine: withSteps(branchOnce) },
+    {
+      about: "has no time for its parallel steps",
+      cases: someCases,
+      engine: withSteps((step) => ({ ...step, timeoutMs: null })),
+    },
     { about: "takes only the first of several ends", cases: plainCases, engine: takesOnlyFirst },
     { about: "makes a job a second time", cases: plainCases, engine: startsAgain },
   ])("that $about", ({ cases, engine }) => {
@@ -122,6 +129,9 @@ function oneBranchLess(step: PlanStep): PlanStep {
 function widerFan(step: PlanStep): PlanStep {
   return step.forEach ? { ...step, forEach: { ...step.forEach, parallelMax: 1_000 } } : step;
 }
+
+const askedOnce = (step: PlanStep): PlanStep => (step.act.type === "condition" ? { ...step, forEach: null } : step);
+const branchOnce = (step: PlanStep): PlanStep => (step.branchOf === null ? step : { ...step, forEach: null });
 
 function forgetsSkips(...all: Parameters<Engine>): ReturnType<Engine> {
   const advanced = advance(...all);

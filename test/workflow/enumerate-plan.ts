@@ -1,5 +1,5 @@
 import { dependenciesOf, type RefStep, type RefWorkflow } from "../../src/sim/run-reference.ts";
-import type { Act, Expression, OnError, Plan, PlanStep, Refs } from "../../src/workflow/plan.ts";
+import type { Act, Expression, ForEach, OnError, Plan, PlanStep, Refs } from "../../src/workflow/plan.ts";
 
 /** A plan made by hand: what the compiler makes of the same workflow must lead to the same runs. */
 export function planByHand(workflow: RefWorkflow): Plan {
@@ -15,7 +15,6 @@ export function planByHand(workflow: RefWorkflow): Plan {
 }
 
 function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
-  const { fan } = step;
   const around = workflow.steps.find(({ branches }) => branches.includes(step.id));
   return {
     id: step.id,
@@ -30,19 +29,33 @@ function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
       return own.length === 0 ? [] : [{ stepId: id, arms: own }];
     }),
     condition: step.when === null ? null : saying(step.when),
-    forEach: fan && {
-      items: saying(Array.from({ length: fan.count }, (_, index) => index)),
-      parallelMax: fan.parallelMax,
-      mode: fan.isFailFast ? "fail_fast" : "wait_all",
-      failuresMax: fan.failuresMax,
-    },
+    forEach: forEachOf(step, around),
     onError: onErrorOf(step.onError),
-    ...{ timeoutMs: null, outputPath: null, inputSchema: null, outputSchema: null, input: null, retry: null },
+    timeoutMs: step.act === "parallel" ? PARALLEL_MS : null,
+    ...{ outputPath: null, inputSchema: null, outputSchema: null, input: null, retry: null },
     meta: {
       ...{ priority: null, labels: {}, riskTags: [], requires: [] },
       ...{ capability: null, actorId: null, actorType: null, packId: null },
     },
   };
+}
+
+/** What a `parallel` step has; nobody is late who does not wait for it. */
+export const PARALLEL_MS = 60_000;
+
+function forEachOf({ act, chosen, fan: own }: RefStep, around: RefStep | undefined): ForEach | null {
+  if (typeof chosen === "object") {
+    return { items: saying(chosen), parallelMax: 64, mode: "fail_fast", failuresMax: 0 };
+  }
+  const fan = act === "parallel" ? null : (around?.fan ?? own);
+  return (
+    fan && {
+      items: saying(Array.from({ length: fan.count }, (_, index) => index)),
+      parallelMax: fan.parallelMax,
+      mode: fan.isFailFast ? "fail_fast" : "wait_all",
+      failuresMax: fan.failuresMax,
+    }
+  );
 }
 
 function actOf({ act, chosen, branches, need }: RefStep): Act {
@@ -52,6 +65,7 @@ function actOf({ act, chosen, branches, need }: RefStep): Act {
     case "instant":
       return { type: "transform" };
     case "choice":
+      if (typeof chosen === "object") return { type: "condition", question: askedOfEach(chosen) };
       return { type: "condition", question: saying(chosen === "fault" ? "fault" : chosen === "then") };
     case "parallel":
       return { type: "parallel", branches, need };
@@ -73,3 +87,8 @@ function saying(value: unknown): Expression {
     evaluate: () => (value === "fault" ? { kind: "bad", problem: "no such thing" } : { kind: "ok", value }),
   };
 }
+
+const askedOfEach = (chosen: readonly string[]): Expression => ({
+  refs: NOTHING,
+  evaluate: ({ index = 0 }) => ({ kind: "ok", value: chosen[index] === "then" }),
+});

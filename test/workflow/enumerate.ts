@@ -87,17 +87,27 @@ export function caseOf(relations: readonly Relation[], moods: readonly Mood[], i
   const before = (index: number, relation: Relation): readonly string[] => seek(index, relation, 1);
   const steps: RefStep[] = [];
   const ends = new Map<string, RefEnd>();
-  for (const [index, mood] of moods.entries()) {
+  for (const [index, own] of moods.entries()) {
+    const around = moods[ids.indexOf(before(index, "branch")[0] ?? "")];
+    const mood = around?.fan ? ofList(own, around.fan, related(index, "branch")) : own;
+    if (mood === null) return null;
     const step = stepOf(ids[index] ?? "", mood, before(index, "dep"), (relation) => related(index, relation), isThen);
     const isBranch = before(index, "branch").length > 0;
     const isSpoilt = isBranch && (step?.onError !== "fail" || isBranchOfMore(index, before, related));
     if (step === null || isSpoilt) return null;
-    steps.push(step);
+    // The list is said of the `parallel` step.
+    steps.push(around?.fan ? { ...step, fan: null } : step);
     if (!mood.fan) ends.set(step.id, mood.end);
     for (const [child, end] of mood.fan?.ends.entries() ?? []) ends.set(`${step.id}.${child}`, end);
   }
   const name = `${relations.join(",")} ${moods.map((mood) => mood.name).join(",")}`;
   return { name, workflow: { steps }, ends };
+}
+
+/** A branch of a `parallel` step with a list: all its children end as it would, or else as the list says. */
+function ofList(mood: Mood, list: NonNullable<Mood["fan"]>, branches: readonly string[]): Mood | null {
+  if (mood.fan || branches.length > 0) return null;
+  return { ...mood, fan: { ...list, ends: list.ends.map((end) => (mood.end === "ok" ? end : mood.end)) } };
 }
 
 function stepOf(
@@ -113,7 +123,7 @@ function stepOf(
   const handler = handlers?.[0];
   if ((handlers?.length ?? 0) > 1 || (isChoice && isParallel)) return null;
   // What a choice says is its own mood: its job has none.
-  if ((isChoice || isParallel) && (mood.isInstant || mood.fan)) return null;
+  if ((isChoice || isParallel) && mood.isInstant) return null;
   if (isChoice && (mood.when !== undefined || !["ok", "fail"].includes(mood.end))) return null;
   if (isParallel && mood.end !== "ok") return null;
   if (handler !== undefined && mood.onError === "continue") return null;
@@ -124,13 +134,18 @@ function stepOf(
     onError: handler ?? mood.onError,
     when: mood.when ?? null,
     arms: isChoice ? bothArms(then ?? [], otherwise ?? []) : {},
-    chosen: mood.end === "fail" ? "fault" : isThen ? "then" : "else",
+    chosen: mood.fan && isChoice ? chosenBy(mood.fan.ends, isThen) : mood.end === "fail" ? "fault" : armOf(isThen),
     branches: branches ?? [],
     // `then` for choices, `all` for joins: the two questions of a case are asked together.
     need: isThen ? (branches?.length ?? 0) : 1,
-    fan: mood.fan ?? null,
+    fan: isChoice ? null : (mood.fan ?? null),
   };
 }
+
+const armOf = (isThen: boolean): string => (isThen ? "then" : "else");
+/** What children would come to, items choose by. */
+const chosenBy = (ends: readonly RefEnd[], isThen: boolean): readonly string[] =>
+  ends.map((end) => armOf((end === "ok") === isThen));
 
 const bothArms = (...ids: readonly (readonly string[])[]): RefStep["arms"] =>
   Object.fromEntries(["then", "else"].map((arm, index) => [arm, ids[index] ?? []]));
@@ -158,6 +173,7 @@ function documentOfStep(step: RefStep): Record<string, unknown> {
     ...(dependsOn.length > 0 && { depends_on: dependsOn }),
     ...(onError !== "fail" && { on_error: onError }),
     ...(step.act !== "choice" && step.when !== null && { condition: questionOf(step.when) }),
+    ...(typeof step.chosen === "object" && { for_each: JSON.stringify(step.chosen) }),
     ...(each && {
       for_each: `[${Array.from({ length: each.count }, (_, index) => index).join(", ")}]`,
       max_parallel: each.parallelMax,
@@ -174,7 +190,8 @@ function typeOf({ act, arms, chosen, branches, need }: RefStep): Record<string, 
       return { type: "transform", input: { at: "once" } };
     case "choice": {
       const answer = chosen === "fault" ? "fault" : chosen === "then";
-      return { type: "condition", condition: questionOf(answer), ...withoutEmpty(arms) };
+      const question = typeof chosen === "object" ? "item == 'then'" : questionOf(answer);
+      return { type: "condition", condition: question, ...withoutEmpty(arms) };
     }
     case "parallel":
       return { type: "parallel", branches, join: "n_of_m", n: need };

@@ -4,6 +4,7 @@ import {
   afterEnds,
   beginRef,
   endedRef,
+  expiredRef,
   openJobsOf,
   pausedRef,
   type RefEnd,
@@ -15,10 +16,11 @@ import { openRun, type RunOrder } from "../../src/workflow/open-run.ts";
 import type { Plan } from "../../src/workflow/plan.ts";
 import { Values } from "../../src/workflow/values.ts";
 import type { Case } from "./enumerate.ts";
+import { PARALLEL_MS } from "./enumerate-plan.ts";
 
 /**
  * Walks the engine and the reference side by side through a case, over every order in which its jobs can end; and now and
- * then through a pause, through ends that come together, and through a cancellation, alone or together with them. After each of them both must say the
+ * then through a pause, through ends that come together, through a time that is up, and through a cancellation, alone or together with them. After each of them both must say the
  * same of every step, of every child, of the jobs that are out, and of the run.
  */
 export function walk(case_: Case, plan: Plan, engine: Engine): Walked {
@@ -67,6 +69,7 @@ class Walker {
     const state = beginRef(workflow);
     if (!this.#compare(life, state, "begin")) return;
     this.#inEveryOrder(life, state, "begin");
+    this.#late(life, state);
     const open = openJobsOf(state, workflow);
     if (open.length === 0) return;
     this.#together(life, state, open);
@@ -75,6 +78,19 @@ class Walker {
     const cancelled = this.#advance(life, [CANCEL]);
     this.#compare(cancelled, endedRef(workflow, state, "CANCELLED"), "begin; cancel");
     this.#atLast(life, state, open);
+  }
+
+  /** The time of the `parallel` steps that are at it is up: no sooner, and then at once. */
+  #late(life: Life, state: RefState): void {
+    const { workflow } = this.#case;
+    const ids = workflow.steps.filter(({ act }) => act === "parallel").map(({ id }) => id);
+    if (!ids.some((id) => state.steps.get(id) === "RUNNING")) return;
+    const soon = this.#advance(life, [{ kind: "time" }], { ...MOMENT, nowMs: LATE_MS - 1 });
+    this.#compare(soon, state, "begin; soon");
+    if (soon.run.dueMs !== LATE_MS) this.problem ??= `${this.#case.name}: looked at again at ${soon.run.dueMs}`;
+    const late = this.#advance(soon, [{ kind: "time" }], { ...MOMENT, nowMs: LATE_MS });
+    const after = ids.reduce((from, id) => expiredRef(workflow, from, id), state);
+    if (this.#compare(late, after, "begin; late")) this.#first(late, after, "begin; late");
   }
 
   /** What jobs came to counts, though the run is cancelled, or out of time, in the same breath. */
@@ -251,6 +267,7 @@ const MOMENT = {
   nowMs: 1_000,
   limits: { inlineBytesMax: 1_000_000, blobBytesMax: 1_000_000, startsMax: 256, keptMs: 1_000 },
 };
+const LATE_MS = MOMENT.nowMs + PARALLEL_MS;
 const TURNS_MAX = 20;
 /** Of one case: children of two steps can end in thousands of orders. */
 const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 15;
