@@ -74,7 +74,14 @@ export class RunMirror {
     if (from === undefined) return;
     const ready = revived ? rejoined(workflow, from, revived) : from;
     const sure = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
-    const possible = refused.length === 0 ? sure : [...sure, ...sure.map((state) => refusedFirst(state, refused))];
+    const possible =
+      refused.length === 0
+        ? sure
+        : [
+            ...sure,
+            ...sure.map((state) => refusedFirst(state, refused)),
+            ...outcomes(refusing(workflow, refused), ready, before, after, all).map((s) => denied(workflow, s, all)),
+          ];
     const [first] = possible;
     // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
     const isStopping =
@@ -165,6 +172,12 @@ function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<stri
     const names = fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
     return names.filter((job) => !jobs.has(job)).map((job) => ({ job, end: "fail" as const, isNew: true }));
   });
+}
+
+/** The same workflow, in which what could not begin fails as it does: nothing that comes later is looked at before. */
+function refusing(workflow: SimWorkflow, refused: readonly Ended[]): SimWorkflow {
+  const isRefused = (id: string): boolean => refused.some(({ job }) => job === id);
+  return { ...workflow, steps: workflow.steps.map((step) => (isRefused(step.id) ? { ...step, when: "fault" } : step)) };
 }
 
 /** What could not begin has failed by the time that another branch, done at once, makes its parallel step stop the rest. */

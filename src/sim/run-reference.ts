@@ -149,10 +149,12 @@ function settle(workflow: RefWorkflow, from: RefState): RefState {
     before = fingerprint(state);
     for (const step of workflow.steps) {
       if (state.end !== null) return state;
-      if (!state.steps.has(step.id) && !state.isPaused) look(workflow, state, step);
+      const isNew = !state.steps.has(step.id);
+      if (isNew && !state.isPaused) look(workflow, state, step);
       const fan = listOf(workflow, step);
       if (state.steps.get(step.id) === "RUNNING" && fan) followFan(state, step, fan);
-      if (state.steps.get(step.id) === "RUNNING" && step.act === "parallel") followBranches(state, step);
+      // What its branches come to is seen once each of them was looked at; a rerun may have kept some.
+      if (!isNew && state.steps.get(step.id) === "RUNNING" && step.act === "parallel") followBranches(state, step);
       if (endsRun(workflow, state, step.id)) stop(workflow, state, "FAILED");
     }
   }
