@@ -74,7 +74,7 @@ export const FLOW_SETTINGS = [
     name: "sweep.batch_max",
     type: count("records", 1, 10_000),
     default: 1_000,
-    help: "Items claimed in one step; a sweep goes on until nothing is due.",
+    help: "Items claimed in one step; a sweep goes on until nothing is due. Of those that are due soon, at most 100.",
   },
   {
     name: "sweep.outbox_age_ms",

@@ -16,7 +16,8 @@ import { wake } from "./wake.ts";
  *
  * 1. Each part goes on until nothing is left, in bounded batches.
  * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
- *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.)
+ *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.) They are
+ *    claimed a few at a time: what is due while a thousand are read would be late, and all of it together.
  * 3. A record that takes its time (a kernel that hangs) does not hold up the next sweep; how many are at work is bounded.
  * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
  */
@@ -102,17 +103,20 @@ export class Sweeper {
   async #due(): Promise<void> {
     const { clock, store } = this.#flow.world;
     const { horizonMs, leaseMs, batchMax } = this.#flow.settings.current.sweep;
+    let limit = Math.min(AHEAD_MAX, batchMax);
     for (;;) {
       if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
       const nowMs = clock.now();
-      const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit: batchMax });
+      const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit });
       if (this.#stopped) return;
       for (const item of items) {
         if (item.dueMs > nowMs) this.#arm(item);
         else this.#wake(item);
       }
       if (this.#waking.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
-      if (items.length < batchMax) return;
+      if (items.length < limit) return;
+      const isLate = items.every((item) => item.dueMs <= nowMs);
+      limit = isLate ? batchMax : Math.min(AHEAD_MAX, batchMax);
     }
   }
 
@@ -153,4 +157,6 @@ export class Sweeper {
 
 /** The share of the time between two sweeps that is up to chance. */
 const SPREAD = 0.25;
+/** Claimed in one step of those whose time is still to come: about a millisecond's work. */
+const AHEAD_MAX = 100;
 const TIMERS_MAX = 100_000;

@@ -16,11 +16,8 @@ const base64 = toBase64(
   encodePacket({ traceId: "t", senderId: "s", createdAtMs: 1, body: { kind: "alert", level: "info", message: "m" } }),
 );
 
-test("a sweep goes on until nothing is due: 20,000 timers of one instant, not one batch a second", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("c1");
-  const nowMs = flow.world.clock.now();
-  for (let index = 0; index < 20_000; index++) {
+function parkMany(plant: Plant, count: number, dueMs: (index: number) => number): void {
+  for (let index = 0; index < count; index++) {
     const parked = {
       subject: RESULT,
       messageId: `m${index}`,
@@ -28,23 +25,53 @@ test("a sweep goes on until nothing is due: 20,000 timers of one instant, not on
       retryClass: "unclassified",
       reason: "",
       parkedMs: 0,
-      dueMs: nowMs,
+      dueMs: dueMs(index),
     } as const;
     plant.bench.net.store.commit({
       org: "o",
-      atMs: nowMs,
+      atMs: 0,
       puts: [put(PARKED, `p${index}`, null, parked)],
       guards: [],
       sends: [],
       watch: [],
     });
   }
+}
+
+test("a sweep goes on until nothing is due: 20,000 timers of one instant, not one batch a second", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const nowMs = flow.world.clock.now();
+  parkMany(plant, 20_000, () => nowMs);
   const sweeper = new Sweeper(flow);
   await plant.run(sweeper.sweep().then(() => sweeper.settled()));
   expect((await plant.run(flow.world.store.counts(PARKED_GROUP, 9))).get("unclassified") ?? 0).toBe(0);
   // One sweep, in virtual seconds: twenty batches, each a few round trips.
   expect(flow.world.clock.now() - nowMs).toBeLessThan(5_000);
 }, 120_000);
+
+test("what is due soon is claimed a few at a time, what is late in whole batches", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("c1");
+  const nowMs = flow.world.clock.now();
+  const { horizonMs } = flow.settings.current.sweep;
+  parkMany(plant, 3_000, (index) => (index < 2_000 ? nowMs : nowMs + horizonMs / 2 + (index % 50)));
+  const claimed: { readonly late: number; readonly ahead: number }[] = [];
+  const due = async (query: Parameters<typeof flow.world.store.due>[0]) => {
+    const items = await flow.world.store.due(query);
+    const late = items.filter(({ dueMs }) => dueMs <= query.nowMs).length;
+    claimed.push({ late, ahead: items.length - late });
+    return items;
+  };
+  const sweeper = new Sweeper({ ...flow, world: { ...flow.world, store: around(flow.world.store, { due }) } });
+  await plant.run(sweeper.sweep());
+  expect(claimed.reduce((sum, { ahead }) => sum + ahead, 0)).toBe(1_000);
+  expect(claimed.filter(({ late }) => late > 0).length).toBeLessThan(5);
+  // The one that finds out that the rest is ahead is still a large one.
+  expect(claimed.filter(({ late, ahead }) => late === 0 && ahead > 100)).toEqual([]);
+  await plant.pass(horizonMs);
+  expect((await plant.run(flow.world.store.counts(PARKED_GROUP, 9))).get("unclassified") ?? 0).toBe(0);
+});
 
 test("L20: health is progress: a sweep that fails does not count as one", async () => {
   const plant = new Plant();
