@@ -24,23 +24,27 @@ import { wakeWorkflowHead } from "./workflows.ts";
 
 /** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
 export async function wake(flow: Flow, due: Due): Promise<void> {
-  const waker = WAKERS[due.table];
+  const waker = WAKERS.get(due.table);
   if (!waker) throw new Error(`nothing wakes records of \`${due.table}\`: add it to the table in wake.ts`);
   try {
-    await waker(flow, due);
+    await waker.wake(flow, due);
   } catch (error) {
     // A lock was busy: the time that has come is not forgotten because of that (L18).
     const delayMs = retryDelay(error);
     if (delayMs === undefined) throw error;
-    again(flow, due, delayMs);
+    later(flow, due, delayMs, async () => {
+      const now = await waker.load(flow, due.id);
+      // Who had the lock may have done what the time had come for.
+      if (now?.dueMs === due.dueMs) await wake(flow, now);
+    });
   }
 }
 
-/** Wakes it once more in this process; if that dies, the sweeper does. */
-function again(flow: Flow, due: Due, delayMs: number): void {
+/** In this process; if that dies, the sweeper does it. */
+function later(flow: Flow, due: Due, delayMs: number, work: () => Promise<void>): void {
   const { clock, log } = flow.world;
   flow.desk.later(clock, delayMs, () => {
-    const woken = wake(flow, due).catch((error: unknown) => {
+    const woken = work().catch((error: unknown) => {
       log.write("warn", "wake_left_to_sweeper", { id: due.id, error: String(error) });
     });
     flow.desk.track(woken);
@@ -54,20 +58,44 @@ function again(flow: Flow, due: Due, delayMs: number): void {
 export function remind(flow: Flow, waiting: Versioned<Job>): void {
   const delayMs = waiting.value.dueMs - flow.world.clock.now();
   if (delayMs > flow.settings.current.sweep.everyMs) return;
-  again(flow, { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs }, Math.max(0, delayMs));
+  const due: Due = { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs };
+  later(flow, due, Math.max(0, delayMs), () => wake(flow, due));
 }
 
-const WAKERS: Readonly<Record<string, (flow: Flow, due: Due) => Promise<void>>> = {
-  [JOBS.name]: (flow, due) => wakeJob(flow, as(due)),
-  [PARKED.name]: (flow, due) => unpark(flow, as(due)),
-  [SPENDINGS.name]: (flow, due) => forget(flow, SPENDINGS, as(due)),
-  [RESERVATIONS.name]: (flow, due) => forget(flow, RESERVATIONS, as(due)),
-  [RUNS.name]: (flow, due) => wakeRun(flow, as(due)),
-  [RUN_RESERVATIONS.name]: (flow, due) => forget(flow, RUN_RESERVATIONS, as(due)),
-  [DEAD_LETTERS.name]: (flow, due) => forget(flow, DEAD_LETTERS, as(due)),
-  [FAIL_OPENS.name]: (flow, due) => wakeLease(flow, as(due)),
-  [WORKFLOW_HEADS.name]: (flow, due) => wakeWorkflowHead(flow, as(due)),
-};
+interface Waker {
+  wake(flow: Flow, due: Due): Promise<void>;
+  /** As it is now; null when it is gone, or waits for no time. */
+  load(flow: Flow, id: string): Promise<Due | null>;
+}
+
+function waker<T>(table: Table<T>, wake: (flow: Flow, found: Versioned<T>) => Promise<void>): [string, Waker] {
+  return [
+    table.name,
+    {
+      // The store gives back what was put under this table's name.
+      wake: (flow, { id, version, value }) => wake(flow, { id, version, value: value as T }),
+      async load(flow, id) {
+        const found = await flow.world.store.load(table, id);
+        const dueMs = found && table.placement(found.value).dueMs;
+        return found && dueMs !== null ? { ...found, table: table.name, dueMs } : null;
+      },
+    },
+  ];
+}
+
+const forgotten = <T>(table: Table<T>) => waker(table, (flow, found) => forget(flow, table, found));
+
+const WAKERS: ReadonlyMap<string, Waker> = new Map([
+  waker(JOBS, wakeJob),
+  waker(PARKED, unpark),
+  forgotten(SPENDINGS),
+  forgotten(RESERVATIONS),
+  waker(RUNS, wakeRun),
+  forgotten(RUN_RESERVATIONS),
+  forgotten(DEAD_LETTERS),
+  waker(FAIL_OPENS, wakeLease),
+  waker(WORKFLOW_HEADS, wakeWorkflowHead),
+]);
 
 /** A stale version below means that somebody else moved the job on; then its time is another one. */
 async function wakeJob(flow: Flow, found: Versioned<Job>): Promise<void> {
@@ -114,6 +142,3 @@ export async function removeJob(flow: Flow, found: Versioned<Job>): Promise<void
 async function forget<T>(flow: Flow, table: Table<T>, found: Versioned<T>): Promise<void> {
   await apply(flow, { org: "", puts: [put(table, found.id, found, null)] });
 }
-
-/** The store gives back what was put under this table's name. */
-const as = <T>(due: Due): Versioned<T> => ({ id: due.id, version: due.version, value: due.value as T });
