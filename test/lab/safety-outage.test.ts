@@ -32,7 +32,8 @@ test("the same seed gives the same document, another one another", async () => {
 describe("a burst that waited", () => {
   let herds: Outcome;
   beforeAll(async () => {
-    herds = await run({ policies: ["fixed:5s", CAPPED, FULL], load: "burst", mode: "closed" }, 3);
+    // The peak of 200 arrivals is up to chance itself: one seed has it anywhere from 0.8 to 1.5 times what is expected.
+    herds = await run({ policies: ["fixed:5s", CAPPED, FULL], load: "burst", mode: "closed" }, 10);
   });
 
   test.each(["off", "on"])("breaker %s: full jitter comes as chance would, the others as a wave", (breaker) => {
