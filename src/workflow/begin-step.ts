@@ -69,7 +69,12 @@ export function outputFault({ outputSchema }: PlanStep, output: unknown): WireEr
   return fault("OutputInvalid", `the output does not fit its schema: ${problems.join("; ")}`);
 }
 
-type Child = { readonly item: unknown; readonly index: number } | null;
+export interface Item {
+  readonly item: unknown;
+  readonly index: number;
+}
+
+type Child = Item | null;
 
 type Rendered =
   | { readonly kind: "ok"; readonly value: unknown }

@@ -1,8 +1,9 @@
 import type { Job } from "../model/job.ts";
 import { type Fan, stepJobId } from "../model/run.ts";
 import type { WireError } from "../retry/contract.ts";
-import { doneAtOnce, fail, inputOf, isAtOnce, outputFault, outputKey, startOf } from "./begin-step.ts";
-import { bytesOf, type Draft, fault, tooLarge } from "./draft.ts";
+import { fail, inputOf, isAtOnce, startOf } from "./begin-step.ts";
+import { type Draft, fault, tooLarge } from "./draft.ts";
+import { doAll, FAILURES_TOLD } from "./fan-at-once.ts";
 import type { ForEach, PlanStep } from "./plan.ts";
 import { cancelStep, settleStep } from "./settle-step.ts";
 
@@ -39,66 +40,13 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
   const line = draft.note("step_started", { stepId: step.id, why: `${list.length} items`, cause });
   if (isAtOnce(step)) {
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
-    doAll(draft, step, list);
+    doAll(draft, step, each, list);
     return;
   }
   const fan = { items: payload, count: list.length, spawned: 0, open: 0, succeeded: 0, failed: 0, cancelled: 0 };
   const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan: { ...fan, ...due } });
   spawn(draft, step, each);
-}
-
-function doAll(draft: Draft, step: PlanStep, list: readonly unknown[]): void {
-  const outputs: unknown[] = [];
-  const arms = new Set<string>();
-  let bytes = 0;
-  let steps = 0;
-  for (const [index, item] of list.entries()) {
-    const child = { item, index };
-    const input = inputOf(draft, step, child);
-    if (input.kind === "bad") {
-      fail(draft, step, input.name, `item ${index}: ${input.problem}`, undefined);
-      return;
-    }
-    const done = doneAtOnce(draft, step, input.value, child);
-    if (done.kind === "bad") {
-      fail(draft, step, "ExpressionFailed", `item ${index}: ${done.problem}`, undefined);
-      return;
-    }
-    const problem = outputFault(step, done.value);
-    if (problem) {
-      fail(draft, step, problem.name ?? "OutputInvalid", `item ${index}: ${problem.message}`, undefined);
-      return;
-    }
-    outputs.push(done.value);
-    if (done.arm !== undefined) arms.add(done.arm);
-    // Each of them may take a while, and everybody else waits for all of them.
-    steps += stepsOfLast(step);
-    if (steps > STEPS_MAX) {
-      fail(draft, step, "ExpressionFailed", `took too long by item ${index}: let workers do it`, undefined);
-      return;
-    }
-    // Each of them may be large: what cannot be kept is not heaped up first.
-    bytes += bytesOf(JSON.stringify(done.value ?? null));
-    if (bytes > draft.limits.blobBytesMax) break;
-  }
-  const output = draft.keep(outputs, outputKey(draft, step));
-  if (!output) {
-    settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
-    return;
-  }
-  if (arms.size > 0)
-    draft.note("arm_chosen", { stepId: step.id, why: [...arms].join(", "), cause: draft.step(step.id)?.line });
-  settleStep(draft, step, "SUCCEEDED", { output, arms: isChoice(step) ? [...arms] : undefined });
-}
-
-const isChoice = ({ act: { type } }: PlanStep): boolean => type === "condition" || type === "switch";
-
-/** What the expressions of one item took. */
-function stepsOfLast({ input, act }: PlanStep): number {
-  const asked = act.type === "condition" ? act.question : act.type === "switch" ? act.value : null;
-  const own = act.type === "notify" ? act.message : asked;
-  return (input?.stepsOfLast?.() ?? 0) + (own?.stepsOfLast?.() ?? 0);
 }
 
 /** Makes the next children while there is room, and ends the step when the last one has ended. */
@@ -212,7 +160,3 @@ function setFan(draft: Draft, step: PlanStep, fan: Fan): void {
 }
 
 export const ITEMS_MAX = 10_000;
-/** Of all expressions of a step that needs no time, for all its items: some tenths of a second. */
-const STEPS_MAX = 4_000_000;
-/** The timeline tells of so many failed children; the others are in the counts and on their jobs. */
-const FAILURES_TOLD = 10;

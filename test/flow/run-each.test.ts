@@ -23,6 +23,35 @@ const echo = (input: unknown, facts: object = {}) => ({
 });
 const THEN = "then";
 
+describe("an item that fails, of a step that takes no time", () => {
+  const [big, bad, little] = [{ x: 5 }, {}, { x: -5 }];
+  const steps = (failure: unknown) => ({
+    each: { type: "transform", for_each: "${input}", input: "${item.x}", failure, on_error: "continue" },
+    asked: { type: "condition", for_each: "${input}", condition: "item.x > 0", failure, on_error: "continue" },
+  });
+
+  test.each([
+    { failure: "fail_fast", input: [big, bad, little], state: "FAILED", told: 0 },
+    { failure: "wait_all", input: [big, bad, little], state: "FAILED", told: 1 },
+    { failure: { tolerate: 1 }, input: [big, bad, little], state: "SUCCEEDED", told: 1 },
+    { failure: { tolerate: 1 }, input: [bad, big, bad], state: "FAILED", told: 2 },
+  ])("is counted as `failure` says: $failure, $state", async ({ failure, input, state, told }) => {
+    const { plant, flow } = await open();
+    await plant.apply(flow, { id: "w", steps: steps(failure) });
+    const id = await plant.started(flow, "w", { input });
+    await plant.pass(5_000);
+    const { steps: became, lines } = plant.runOf(id);
+    expect([became.each?.state, became.asked?.state]).toEqual([state, state]);
+    expect(lines.filter(({ event, stepId }) => event === "child_failed" && stepId === "each")).toHaveLength(told);
+    if (state === "FAILED") {
+      expect(became.each?.error?.message).toMatch(/^item \d: /);
+    } else {
+      expect(became.each?.output).toMatchObject({ value: [5, null, -5] });
+      expect(became.asked).toMatchObject({ output: { value: [true, null, false] }, arms: ["then", "else"] });
+    }
+  });
+});
+
 describe("a condition for each item", () => {
   const steps = {
     large: {
