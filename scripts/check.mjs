@@ -26,6 +26,7 @@ const LEFT_OUT = [
   "test/sim/admission-trials.test.ts",
   "test/workflow/all-dags.test.ts",
   "test/flow/outage-burst.test.ts",
+  "test/flow/run-stops.test.ts",
   "test/contract/store.folding.test.ts",
 ].join(",");
 const SIM_SEEDS = "25";

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../src/config.ts";
 import { type ApproveOutcome, approve, reject } from "../../src/flow/approve.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { DEAD_LETTERS } from "../../src/model/dead-letter.ts";
@@ -9,7 +10,7 @@ import { idOf, Plant } from "./plant.ts";
 
 /** `ask.*` needs a human; everything else is allowed. `snapshot` can be changed while it runs. */
 class Office {
-  readonly plant = new Plant();
+  readonly plant = new Plant({ approval: { ...defaultSettings().approval, expiresMs: 3_600_000 } });
   readonly worked: string[] = [];
   snapshot = "s1";
   effect: Decision["effect"] = "require_approval";

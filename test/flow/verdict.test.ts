@@ -43,13 +43,14 @@ describe("an input that is too large for the job's record", () => {
 
 describe("another life", () => {
   test("does not bring what a human was to decide about past them, though the kernel is away and a lease open", async () => {
-    const plant = new Plant();
+    const { approval } = defaultSettings();
+    const plant = new Plant({ approval: { ...approval, expiresMs: 600_000 } });
     plant.kernel.decide = () => ask;
     const { flow } = await plant.control("c1", "remote");
     let worked = 0;
     await plant.worker("w1", ["t"], async () => worked++);
     const id = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(defaultSettings().approval.expiresMs + 10_000);
+    await plant.pass(600_000 + 10_000);
     expect(await plant.job(id)).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
 
     plant.kernel.health = "refuses";
