@@ -201,19 +201,39 @@ export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<vo
 
 /**
  * Asking another thread to wait for the disk takes about as long as a good disk takes, and what comes meanwhile would have
- * waited for it anyway. So a disk that was quick the last times is waited for here; a slow one is left to another thread.
+ * waited for it anyway. So a disk that is quick is waited for here, and a slow one is left to another thread.
+ *
+ * How quick it is can only be told here: what comes back from another thread waits until this one has time for it. So after a
+ * slow write a number of them is left to the other thread, and then one is tried here again; twice that number after
+ * each trial that was slow, too.
  */
-export function durableWriter(): WriteDurably {
-  let quickInARow = 0;
+export function durableWriter(disk: Disk = DISK): WriteDurably {
+  let [asideLeft, asideNext] = [0, ASIDE_MIN];
   return async (fd, bytes, at) => {
     writeWhole(fd, bytes, at);
-    const isQuick = quickInARow >= QUICK_MIN && bytes.length <= QUICK_BYTES_MAX;
-    const startMs = performance.now();
-    if (isQuick || bytes.length <= SMALL_BYTES) fdatasyncSync(fd);
-    else await syncAside(fd);
-    quickInARow = performance.now() - startMs <= QUICK_MS ? quickInARow + 1 : 0;
+    if (bytes.length > SMALL_BYTES && (asideLeft > 0 || bytes.length > QUICK_BYTES_MAX)) {
+      asideLeft = Math.max(0, asideLeft - 1);
+      await disk.syncAside(fd);
+      return;
+    }
+    const startMs = disk.nowMs();
+    disk.sync(fd);
+    if (disk.nowMs() - startMs <= QUICK_MS) {
+      asideNext = ASIDE_MIN;
+    } else {
+      asideLeft = asideNext;
+      asideNext = Math.min(2 * asideNext, ASIDE_MAX);
+    }
   };
 }
+
+export interface Disk {
+  sync(fd: number): void;
+  syncAside(fd: number): Promise<void>;
+  nowMs(): number;
+}
+
+const DISK: Disk = { sync: fdatasyncSync, syncAside, nowMs: () => performance.now() };
 
 function syncAside(fd: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -221,8 +241,9 @@ function syncAside(fd: number): Promise<void> {
   });
 }
 
-const QUICK_MIN = 16;
 const QUICK_MS = 1;
+const ASIDE_MIN = 16;
+const ASIDE_MAX = 4_096;
 const QUICK_BYTES_MAX = 256 * 1_024;
 
 function openWhole(file: string): number {

@@ -21,6 +21,44 @@ afterEach(() => directory.close());
 
 const fileOf = () => join(directory.dir, "a.journal");
 
+describe("who waits for the disk", () => {
+  const LARGE = Buffer.alloc(8_192);
+
+  /** Writes so often, each taking as long as `tookMs` says; "h" for each that was waited for here, "a" for one aside. */
+  async function written(times: number, tookMs: (write: number) => number): Promise<string> {
+    const fd = openSync(join(directory.dir, "disk"), "w+");
+    let [nowMs, ways] = [0, ""];
+    const write = durableWriter({
+      nowMs: () => nowMs,
+      sync: () => {
+        nowMs += tookMs(ways.length);
+        ways += "h";
+      },
+      syncAside: async () => {
+        nowMs += 100; // This thread had other things to do: that says nothing about the disk.
+        ways += "a";
+      },
+    });
+    for (let at = 0; at < times; at++) await write(fd, LARGE, 0);
+    closeSync(fd);
+    return ways;
+  }
+  const aside = (times: number) => "a".repeat(times);
+
+  it("this thread while it is quick, and again soon after it was slow for once", async () => {
+    expect(await written(40, () => 0.2)).toBe("h".repeat(40));
+    expect(await written(40, (write) => (write === 10 ? 30 : 0.2))).toBe(
+      `${"h".repeat(11)}${aside(16)}${"h".repeat(13)}`,
+    );
+  });
+
+  it("another one while it is slow, with a look now and then, ever more rarely", async () => {
+    expect(await written(117, () => 10)).toBe(`h${aside(16)}h${aside(32)}h${aside(64)}ha`);
+    const looks = [...(await written(100_000, () => 10))].filter((way) => way === "h").length;
+    expect(looks).toBeLessThan(40);
+  });
+});
+
 describe("the journal", () => {
   const opened: Journal[] = [];
   afterEach(async () => {
