@@ -72,7 +72,10 @@ export function startUp(
   const url = new Promise<string>((resolve, reject) => {
     child.stdout.on("data", (chunk) => {
       out += chunk;
-      if (out.endsWith("}\n")) resolve(JSON.parse(out).url);
+      if (!out.endsWith("}\n")) return;
+      const { url } = JSON.parse(out);
+      if (typeof url === "string") resolve(url);
+      else reject(new Error(`did not start: ${out}`));
     });
     closed.then((ran) => reject(new Error(`ended with ${ran.exitCode}: ${ran.talk}`)));
   });

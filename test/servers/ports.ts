@@ -8,10 +8,17 @@ import { createServer } from "node:net";
 const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
 
-/** A port that nobody listened on when asked. Whoever uses it must be ready to lose it and ask again. */
+const given = new Set<number>();
+
+/**
+ * A port that nobody listened on when asked, and that this process has not given away before. Whoever uses it must be ready
+ * to lose it and ask again.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN));
+    if (given.has(port)) continue;
+    given.add(port);
     if (await isFree(port)) return port;
   }
 }

@@ -75,18 +75,27 @@ const HURRY = {
 
 /** A process that can be started again where it was. */
 class Part {
-  readonly port: number;
-  readonly #start: () => UpProcess;
+  readonly #start: (port: number) => UpProcess;
+  #port: number | null = null;
   #running: UpProcess | null = null;
 
-  constructor(port: number, start: () => UpProcess) {
-    this.port = port;
+  constructor(start: (port: number) => UpProcess) {
     this.#start = start;
   }
 
-  start(): Promise<string> {
-    this.#running = this.#start();
-    return this.#running.url;
+  /** On its own port, ever again; the first time another one is taken where somebody else was faster. */
+  async start(): Promise<string> {
+    for (let tries = 1; ; tries++) {
+      const port: number = this.#port ?? (await freePort());
+      this.#running = this.#start(port);
+      try {
+        const url = await this.#running.url;
+        this.#port = port;
+        return url;
+      } catch (error) {
+        if (this.#port !== null || tries === START_TRIES_MAX || !String(error).includes("is taken")) throw error;
+      }
+    }
   }
 
   kill(signal: NodeJS.Signals): void {
@@ -108,11 +117,9 @@ export async function embeddedSetup(): Promise<Setup> {
   const dir = mkdtempSync(join(tmpdir(), "cordum-governed-"));
   const policy = policyFile(dir);
   const data = join(dir, "data");
-  const port = await freePort();
-  const argv = ["--demo", "--data", data, "--port", String(port), "--policy", policy];
-  const part = new Part(port, () => program.up(argv, HURRY));
-  await part.start();
-  const { root, keys } = await makeKeys(`http://127.0.0.1:${port}`);
+  const argv = ["--demo", "--data", data, "--policy", policy];
+  const part = new Part((port) => program.up([...argv, "--port", String(port)], HURRY));
+  const { root, keys } = await makeKeys(await part.start());
   const workers = new BenchWorkers();
   const transports = { http: http({ url: root.url, apiKey: keys.worker }) };
   await workers.start("http", transports.http);
@@ -139,6 +146,8 @@ export async function embeddedSetup(): Promise<Setup> {
     },
   };
 }
+
+const START_TRIES_MAX = 3;
 
 /** The kernel of the embedded setup is inside: for an outage there is another pair, with the kernel outside. */
 class AsideOutage {
@@ -176,14 +185,12 @@ export async function clusterSetup(): Promise<Setup> {
   ]);
   const dir = mkdtempSync(join(tmpdir(), "cordum-governed-"));
   const servers = ["--nats", nats.url, "--redis", redis.url];
-  const part = async (...argv: string[]) => {
-    const port = await freePort();
-    return new Part(port, () => program.up([...servers, "--port", String(port), ...argv], HURRY));
-  };
-  const kernel = await part("--role", "safety", "--policy", policyFile(dir));
+  const part = (...argv: string[]) =>
+    new Part((port) => program.up([...servers, "--port", String(port), ...argv], HURRY));
+  const kernel = part("--role", "safety", "--policy", policyFile(dir));
   const safety = ["--safety", await kernel.start()];
-  const gateways = await Promise.all([1, 2].map(() => part("--role", "gateway", ...safety)));
-  const controls = await Promise.all([1, 2, 3].map(() => part("--role", "control", ...safety)));
+  const gateways = [1, 2].map(() => part("--role", "gateway", ...safety));
+  const controls = [1, 2, 3].map(() => part("--role", "control", ...safety));
   const [one = "", two = ""] = await Promise.all([...gateways, ...controls].map((each) => each.start()));
   const { root, keys } = await makeKeys(one);
   const workers = new BenchWorkers();
