@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { simulate } from "../../src/sim/simulate.ts";
 
 /** `npm run check` makes them smaller. */
-const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 150 : 30, faults: "swarm" } as const;
+const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 100 : 30, faults: "swarm" } as const;
 
 describe("seeds", () => {
   it.each(Array.from({ length: 25 }, (_, index) => index + 1))("%i is clean in a swarm of faults", async (seed) => {

@@ -41,7 +41,8 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("kill -9 of the embedded process after each commit of a run: every step ends once, and all runs succeed", async () => {
+// At the same time: each of them mostly waits for what a dead process had taken.
+test.concurrent("kill -9 of the embedded process after each commit of a run: every step ends once, and all runs succeed", async () => {
   const port = await freePort();
   const door = new Api(`http://127.0.0.1:${port}`);
   const up = (env = {}) => program.up(["--data", dir, "--port", String(port), ...WORKFLOWS], { ...HURRY, ...env });
@@ -77,7 +78,7 @@ test("kill -9 of the embedded process after each commit of a run: every step end
   }
 }, 600_000);
 
-test("kill -9 of a control process on NATS and Redis: another one goes on with the run", async () => {
+test.concurrent("kill -9 of a control process on NATS and Redis: another one goes on with the run", async () => {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   const servers = ["--nats", nats.url, "--redis", redis.url];
   const up = (role: string) => program.up([...servers, "--role", role, "--port", "0", ...WORKFLOWS], HURRY);
