@@ -103,7 +103,8 @@ export class Sweeper {
   async #due(): Promise<void> {
     const { clock, store } = this.#flow.world;
     const { horizonMs, leaseMs, batchMax } = this.#flow.settings.current.sweep;
-    let limit = Math.min(AHEAD_MAX, batchMax);
+    const aheadMax = Math.min(AHEAD_MAX, batchMax);
+    let limit = aheadMax;
     for (;;) {
       if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
       const nowMs = clock.now();
@@ -115,8 +116,7 @@ export class Sweeper {
       }
       if (this.#waking.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
       if (items.length < limit) return;
-      const isLate = items.every((item) => item.dueMs <= nowMs);
-      limit = isLate ? batchMax : Math.min(AHEAD_MAX, batchMax);
+      limit = items.every(({ dueMs }) => dueMs <= nowMs) ? batchMax : aheadMax;
     }
   }
 

@@ -14,7 +14,7 @@ import { cancelStep, settleStep } from "./settle-step.ts";
  *    once than `max_parallel`, no more in one commit than `startsMax`.
  * 2. The run keeps counts, and a pointer to a list that is not small: what a child costs does not depend on how many there
  *    are (L45).
- * 3. What needs no time is done for all of them at once, and makes no children.
+ * 3. What needs no time is done for all of them at once, and makes no children (`fan-at-once.ts`).
  */
 export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: number | undefined): void {
   const items = each.items.evaluate(draft.scope(step, each.items.refs));
