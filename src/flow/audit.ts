@@ -1,30 +1,12 @@
-import {
-  AUDIT_HEADS,
-  AUDIT_PAGES,
-  AUDIT_PENDING,
-  AUDIT_PENDING_GROUP,
-  type AuditHead,
-  type AuditLine,
-  type AuditPage,
-  emptyHead,
-  extend,
-  type Fact,
-  type PendingAudit,
-  pageId,
-  pageOf,
-  pagesOf,
-  pendingAuditOf,
-  type StampedLine,
-} from "../model/audit.ts";
+import { AUDIT_PENDING, type AuditLine, type Fact, type StampedLine } from "../model/audit.ts";
 import type { Job } from "../model/job.ts";
 import { isSecretName, REDACTED, redactText } from "../model/redact.ts";
 import type { Run } from "../model/run.ts";
-import { type Put, put, type Versioned } from "../ports/store.ts";
+import { type Put, put } from "../ports/store.ts";
 import type { World } from "../world.ts";
 import { apply } from "./apply.ts";
 import { AuditBundle } from "./audit-bundle.ts";
 import type { Flow } from "./flow.ts";
-import { letOthersPass } from "./pace.ts";
 
 /**
  * Writing the audit log (see `model/audit.ts` for what it promises).
@@ -32,9 +14,8 @@ import { letOthersPass } from "./pace.ts";
  * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
  * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
  *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
- *    again by this process' sweeper: then a line may be there twice, but is not missing.
- * 3. `chainAudit` moves lines into the chain; any process may, and one at a time succeeds.
- * 4. Secrets are taken out before anything is written.
+ *    again by this process' sweeper: then a line may be there twice, but is not missing. `chain-audit.ts` takes it from there.
+ * 3. Secrets are taken out before anything is written.
  */
 export function audited(flow: Flow, line: AuditLine): Put {
   return flow.audit.put([flow.audit.stamp(line)], line.org);
@@ -51,7 +32,7 @@ export function auditedVerdicts(flow: Flow, jobs: readonly Job[]): readonly Put[
 
 export function noteAudit(flow: Flow, line: AuditLine): void {
   if (!flow.audit.gather(line)) return;
-  flow.desk.track(Promise.resolve().then(() => write(flow, flow.audit.takeGathered())));
+  flow.desk.track(Promise.resolve().then(() => writeAudit(flow, flow.audit.takeGathered())));
 }
 
 /** A verdict of the safety kernel. */
@@ -79,42 +60,6 @@ export function repeatedLine({ id, org, submittedBy }: Job, known: string): Audi
 /** The run whose first jobs were decided on was not made, and neither were they. */
 export function notStartedLine({ id, org, submittedBy }: Run, why: string): AuditLine {
   return { org, kind: "decision", who: submittedBy ?? "unknown", what: "not_started", facts: { run: id, why } };
-}
-
-/** Moves what waits into the chains of all orgs; how many lines were moved. */
-export async function chainAll(flow: Flow): Promise<number> {
-  await write(flow, flow.audit.takeUnwritten());
-  const waiting = await flow.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
-  const orgs = [...waiting.keys()];
-  let moved = 0;
-  for (let at = 0; at < orgs.length; at += ORGS_AT_ONCE) {
-    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(flow, org)));
-    moved += some.reduce((sum, count) => sum + count, 0);
-  }
-  return moved;
-}
-
-/** Moves what waits into the chain of one org. */
-export async function chainAudit(flow: Flow, org: string): Promise<number> {
-  const { clock } = flow.world;
-  let moved = 0;
-  for (let round = 0; round < ROUNDS_MAX; round++) {
-    const page = await flow.world.store.list(AUDIT_PENDING, {
-      index: pendingAuditOf(org),
-      limit: RECORDS_MAX,
-      order: "oldest",
-    });
-    if (page.items.length === 0) return moved;
-    const chosen = fitting(page.items);
-    await letOthersPass(flow, CHAINING);
-    const fromMs = clock.now();
-    const lines = await chain(flow, org, chosen);
-    flow.pace.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
-    if (lines === null) return moved; // Another process is at it.
-    moved += lines;
-    if (page.cursor === null && chosen.length === page.items.length) return moved;
-  }
-  return moved;
 }
 
 /** What one process is about to write. */
@@ -201,7 +146,7 @@ interface Noted {
 }
 
 /** Never throws. A stale version: it was written before, and the answer was lost. */
-async function write(flow: Flow, notes: readonly Noted[]): Promise<void> {
+export async function writeAudit(flow: Flow, notes: readonly Noted[]): Promise<void> {
   const { log } = flow.world;
   const writes = notes.map((noted) =>
     apply(flow, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
@@ -212,48 +157,7 @@ async function write(flow: Flow, notes: readonly Noted[]): Promise<void> {
   await Promise.all(writes);
 }
 
-/** The oldest records, as many as make a commit of bounded size; at least one. */
-function fitting(items: readonly Versioned<PendingAudit>[]): readonly Versioned<PendingAudit>[] {
-  let lines = 0;
-  const end = items.findIndex(({ value }) => {
-    lines += value.lines.length;
-    return lines > CHAINED_MAX;
-  });
-  return end < 0 ? items : items.slice(0, Math.max(1, end));
-}
-
-/** One commit: the head, the pages, and the records whose lines are in them now. Null if somebody else was faster. */
-async function chain(flow: Flow, org: string, items: readonly Versioned<PendingAudit>[]): Promise<number | null> {
-  const { store } = flow.world;
-  const before = await store.load(AUDIT_HEADS, org);
-  const head = before?.value ?? emptyHead(org);
-  const last = await store.load(AUDIT_PAGES, pageId(org, pageOf(head.count)));
-  const lines = items.flatMap(({ value }) => value.lines);
-  const { entries, head: after } = extend(head, lines);
-  const pages = pagesOf(org, last?.value ?? null, entries);
-  const committed = await apply(flow, {
-    org,
-    puts: [
-      put<AuditHead>(AUDIT_HEADS, org, before, after),
-      ...pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page)),
-      ...items.map((item) => put(AUDIT_PENDING, item.id, item, null)),
-    ],
-  });
-  return committed.kind === "committed" ? lines.length : null;
-}
-
-function sameOf(last: Versioned<AuditPage> | null, page: AuditPage): Versioned<AuditPage> | null {
-  return last?.value.number === page.number ? last : null;
-}
-
-/** Nobody waits for the chain: it lets everybody pass (see `pace.ts`). */
-const CHAINING = "audit";
-const ORGS_MAX = 10_000;
-const ORGS_AT_ONCE = 64;
-const ROUNDS_MAX = 1_000;
-/** Records in one commit (few enough that nobody else waits long for it), lines in one commit, lines in one record. */
-const RECORDS_MAX = 24;
-const CHAINED_MAX = 1_000;
+/** In one record. */
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;

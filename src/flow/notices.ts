@@ -49,9 +49,9 @@ export class Notices {
     this.#world = world;
   }
 
-  /** From now on other processes are told. */
+  /** From now on other processes are told, where there can be any. */
   start(): void {
-    this.#isTelling = true;
+    this.#isTelling = this.#world.locks.isShared;
   }
 
   async stop(): Promise<void> {

@@ -11,7 +11,7 @@ import {
   pageId,
   pageOf,
 } from "../model/audit.ts";
-import { chainAudit } from "./audit.ts";
+import { chainAudit } from "./chain-audit.ts";
 import type { Flow } from "./flow.ts";
 
 /** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */

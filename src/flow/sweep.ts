@@ -1,7 +1,7 @@
 import type { Cancel } from "../ports/clock.ts";
 import type { Due } from "../ports/store.ts";
 import { publishAll } from "./apply.ts";
-import { chainAll } from "./audit.ts";
+import { chainAll } from "./chain-audit.ts";
 import { backlogTopics, drain } from "./drain.ts";
 import type { Flow } from "./flow.ts";
 import { Gauges } from "./gauges.ts";

@@ -1,6 +1,7 @@
 import type { CounterName } from "../model/table.ts";
 import type { DueQuery, TakeQuery } from "../ports/store.ts";
 import type { Database } from "./sqlite.ts";
+import type { Batch } from "./sqlite-batch.ts";
 import { BlobRows } from "./sqlite-blob-rows.ts";
 import { type MessageRow, MessageRows } from "./sqlite-bus-rows.ts";
 import type { PreparedChange } from "./sqlite-change.ts";
@@ -45,6 +46,21 @@ export const IN_MEMORY: ReadonlySet<keyof Handlers> = new Set([
   "findMessages",
   "visibleMessages",
 ]);
+
+/**
+ * What is asked of whole tables, and can wait until another thread has brought them up to date. A take cannot: those who
+ * are to be sent wait for it.
+ */
+export const QUESTIONS: ReadonlySet<keyof Handlers> = new Set(["list", "due", "unsent"]);
+
+export function isQuestion({ changes, reads }: Batch): boolean {
+  return changes.length === 0 && reads.length > 0 && reads.every(([name]) => QUESTIONS.has(name));
+}
+
+/** Whether the tables may answer as they were a moment after it was asked: all but what is given to one and to nobody else. */
+export function isLenient({ riders, reads }: Batch): boolean {
+  return riders.length === 0 && reads.every(([name]) => name === "list");
+}
 
 function recordHandlers(records: Records, commits: Commits, claims: Claims, counters: Counters) {
   return {

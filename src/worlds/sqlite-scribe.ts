@@ -1,6 +1,6 @@
 import type { Database } from "./sqlite.ts";
 import { type Answers, type Batch, type Call, type Failure, failed, failureOf, sizeOf } from "./sqlite-batch.ts";
-import { type Handlers, IN_MEMORY } from "./sqlite-duties.ts";
+import { type Handlers, IN_MEMORY, isLenient, isQuestion } from "./sqlite-duties.ts";
 import type { Journal } from "./sqlite-journal.ts";
 import { type Participant, recoverAll } from "./sqlite-participant.ts";
 import { EPOCH, type Passage, Sheet, SheetWriter } from "./sqlite-sheet.ts";
@@ -19,6 +19,8 @@ import { EPOCH, type Passage, Sheet, SheetWriter } from "./sqlite-sheet.ts";
  * 5. A journal that fails is replaced by the tables until they have taken in everything.
  * 6. Where there is a folder, what has gathered is handed to it while batches go on. Who needs the tables meanwhile waits, and
  *    those behind with him: nobody else writes into the tables before the folder has. What it could not do is done here.
+ * 7. Who comes with nothing but questions lets the folder have a turn first, and the others go on. Then little is left to be
+ *    written here, and nothing at all for questions that need no more than what was there when they were asked.
  */
 export class Scribe {
   readonly #db: Database;
@@ -44,6 +46,11 @@ export class Scribe {
   }
 
   async run(batch: Batch): Promise<Answers> {
+    if (this.#isWorthATurn && isQuestion(batch)) {
+      await this.#foldBeside();
+      const answers = isLenient(batch) ? this.#askTables(batch) : null;
+      if (answers !== null) return answers;
+    }
     while (this.#mustWait(batch)) await this.#folded();
     let answers = this.#runAll(batch);
     while (answers === "wait") {
@@ -51,7 +58,7 @@ export class Scribe {
       answers = this.#runAll(batch);
     }
     const safe = this.#journal.safe();
-    this.#foldAside();
+    if (this.#fill >= 1) this.#foldAside();
     try {
       await safe;
     } catch (error) {
@@ -92,8 +99,30 @@ export class Scribe {
     this.#line -= 1;
   }
 
+  /** (7) Starting a thread for a handful of rows is not. */
+  get #isWorthATurn(): boolean {
+    return this.#folding !== null || (this.#folder !== null && this.#fill >= TURN_MIN);
+  }
+
+  /** Resolves when the tables have what was there when it was called, unless the folder failed. */
+  async #foldBeside(): Promise<void> {
+    await this.#folding; // It began before.
+    if (this.#fill > 0) this.#foldAside();
+    await this.#folding;
+  }
+
+  /** What the tables say as they are. Null when they have not what they should have, or a question fails. */
+  #askTables({ reads }: Batch): Answers | null {
+    if (this.#mustFold) return null;
+    try {
+      return { results: reads.map((call) => this.#call(call)), failures: null, trouble: null };
+    } catch {
+      return null;
+    }
+  }
+
   #foldAside(): void {
-    if (this.#folder === null || this.#folding !== null || this.#fill < 1 || this.#mustFold) return;
+    if (this.#folder === null || this.#folding !== null || this.#mustFold) return;
     const epoch = this.#journal.epoch + 1;
     this.#aside = this.#handOver(epoch);
     for (const participant of this.#participants) participant.setAside();
@@ -259,6 +288,8 @@ interface Transacted {
 
 /** How full those who wait for the folder may get, until batches wait too. */
 const FILL_MAX = 4;
+/** How full they must be for a question to wait for the folder. */
+const TURN_MIN = 1 / 24;
 
 const NO_ROOM: Failure = { stage: "commit", isPassing: true, text: "no room in the journal" };
 const NOTHING: Batch = { riders: [], changes: [], reads: [] };

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { Answers, Batch, Call, Failure } from "./sqlite-batch.ts";
-import type { Handlers } from "./sqlite-duties.ts";
+import { type Handlers, QUESTIONS } from "./sqlite-duties.ts";
 
 /**
  * The way to the one writer of a data directory: group commit.
@@ -10,7 +10,8 @@ import type { Handlers } from "./sqlite-duties.ts";
  * 2. A promise resolves only after its batch is on disk. If that fails, all of them reject.
  * 3. At most `UNDER_WAY_MAX` batches are under way, one on its way to the disk and one behind it: a slow disk makes larger
  *    batches, not a longer line.
- * 4. What rides along (`later`) costs no batch of its own while others come by, and waits `LATER_MS` at most.
+ * 4. Questions to the tables are batches of their own, one at a time: the scribe lets them wait, and nobody waits with them.
+ * 5. What rides along (`later`) costs no batch of its own while others come by, and waits `LATER_MS` at most.
  *    It is for facts that may be lost in a crash, because they are then found out again.
  */
 export class Writer {
@@ -19,6 +20,7 @@ export class Writer {
   readonly #log: Log;
   #changes: Waiting[] = [];
   #reads: Waiting[] = [];
+  #questions: Waiting[] = [];
   #riders: Call[] = [];
   #ridersDue = false;
   #ridersTimer: Cancel | null = null;
@@ -26,6 +28,7 @@ export class Writer {
   #underWay = 0;
   #onTurn: (() => void)[] = [];
   #lastAnswer: Promise<void> = Promise.resolve();
+  #asking: Promise<void> | null = null;
   /** The scribe is gone, and that was told. */
   #isCut = false;
   #closed: Promise<void> | null = null;
@@ -51,13 +54,13 @@ export class Writer {
   }
 
   read<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
-    return this.#call(this.#reads, [name, ...args], null);
+    return this.#call(QUESTIONS.has(name) ? this.#questions : this.#reads, [name, ...args], null);
   }
 
   /** A read that must see what was left to ride along. */
   readLatest<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): Promise<ReturnType<Handlers[N]>> {
     if (this.#riders.length > 0) this.#ridersDue = true;
-    return this.#call(this.#reads, [name, ...args], null);
+    return this.read(name, ...args);
   }
 
   later<N extends Name>(name: N, ...args: Parameters<Handlers[N]>): void {
@@ -81,8 +84,8 @@ export class Writer {
     do {
       this.#send();
       // Answers come in order: after the last there is none.
-      await this.#lastAnswer;
-    } while (this.#hasWaiting);
+      await Promise.all([this.#lastAnswer, this.#asking]);
+    } while (this.#hasWaiting || this.#questions.length > 0);
     this.#ridersTimer?.();
   }
 
@@ -109,7 +112,7 @@ export class Writer {
   }
 
   #arm(): void {
-    if (this.#armed || this.#underWay >= UNDER_WAY_MAX) return;
+    if (this.#armed || (this.#underWay >= UNDER_WAY_MAX && !this.#mayAsk)) return;
     this.#armed = true;
     setImmediate(this.#sendArmed);
   }
@@ -121,26 +124,47 @@ export class Writer {
   };
 
   #send(): void {
+    if (this.#underWay < UNDER_WAY_MAX) this.#sendBatch();
+    // After the others: whoever asks sees what was called before it in its tick.
+    if (this.#mayAsk) this.#ask();
+    if (this.#hasWaiting) this.#arm();
+  }
+
+  #sendBatch(): void {
     const changes = this.#takeChanges();
     const reads = this.#reads.splice(0, BATCH_MAX);
     const riders = this.#takeRiders(changes.length > 0);
     if (changes.length + reads.length + riders.length === 0) return;
     this.#underWay += 1;
-    this.#lastAnswer = this.#link.run({ riders, changes: changes.map(callOf), reads: reads.map(callOf) }).then(
+    this.#lastAnswer = this.#run(riders, changes, reads).then(() => this.#answered());
+  }
+
+  get #mayAsk(): boolean {
+    return this.#asking === null && this.#questions.length > 0;
+  }
+
+  #ask(): void {
+    const questions = this.#questions.splice(0, BATCH_MAX);
+    this.#asking = this.#run(this.#takeRiders(false), [], questions).then(() => {
+      this.#asking = null;
+      if (this.#mayAsk) this.#arm();
+    });
+  }
+
+  /** Resolves when all of them were answered, one way or the other. */
+  #run(riders: readonly Call[], changes: readonly Waiting[], reads: readonly Waiting[]): Promise<void> {
+    return this.#link.run({ riders, changes: changes.map(callOf), reads: reads.map(callOf) }).then(
       (answers) => {
         settle(answers, changes, reads);
         this.#hear(answers, riders);
-        this.#answered();
       },
       (error: unknown) => {
         for (const { reject } of changes) reject(error);
         for (const { reject } of reads) reject(error);
         if (!this.#isCut) this.#log.write("error", "store.scribe_lost", { error: String(error) });
         this.#isCut = true;
-        this.#answered();
       },
     );
-    if (this.#hasWaiting) this.#arm();
   }
 
   #answered(): void {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { apply } from "../../src/flow/apply.ts";
-import { audited, chainAll, chainAudit, noteAudit } from "../../src/flow/audit.ts";
+import { audited, noteAudit } from "../../src/flow/audit.ts";
+import { chainAll, chainAudit } from "../../src/flow/chain-audit.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { checkAudit } from "../../src/flow/read-audit.ts";
 import {
@@ -12,7 +13,7 @@ import {
   PAGE_ENTRIES,
   pageId,
 } from "../../src/model/audit.ts";
-import { put } from "../../src/ports/store.ts";
+import { type Change, put, type Store } from "../../src/ports/store.ts";
 import { around } from "../../src/sim/decorators.ts";
 import { idOf, Plant } from "./plant.ts";
 
@@ -99,6 +100,35 @@ test("more than a commit takes is moved in several; a chain goes over many pages
   const first = plant.bench.net.store.load(AUDIT_PAGES, pageId("acme", 0));
   expect(first?.value.entries).toHaveLength(PAGE_ENTRIES);
   expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 2_750, problem: null });
+});
+
+test("a thousand records are looked at a few times, and moved in portions that nobody waits long for", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 1_000; at++)
+    await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", `${at}`))] }));
+  const counts = { list: 0, load: 0, puts: [] as number[] };
+  const { store } = flow.world;
+  const counted = around(store, {
+    list: (...asked: Parameters<Store["list"]>) => {
+      counts.list++;
+      return store.list(...asked);
+    },
+    load: (...asked: Parameters<Store["load"]>) => {
+      counts.load++;
+      return store.load(...asked);
+    },
+    commit: (change: Change) => {
+      counts.puts.push(change.puts.length);
+      return store.commit(change);
+    },
+  });
+  expect(await plant.run(chainAudit({ ...flow, world: { ...flow.world, store: counted } }, "acme"))).toBe(1_000);
+  expect(counts.list).toBeLessThan(10);
+  expect(counts.load).toBe(2);
+  expect(Math.max(...counts.puts)).toBeLessThan(30);
+  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(Array.from({ length: 1_000 }, (_, at) => `${at}`));
+  expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 1_000, problem: null });
 });
 
 test("a check finds an entry that was changed in the store, and names it", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { chainAll } from "../../src/flow/audit.ts";
+import { chainAll } from "../../src/flow/chain-audit.ts";
 import { checkSafety, FAIL_OPEN_TOTAL } from "../../src/flow/check-safety.ts";
 import { closeFailOpen, leaseFor, listFailOpen, openAtStart, openFailOpen } from "../../src/flow/fail-open.ts";
 import { type Flow, openFlow } from "../../src/flow/flow.ts";

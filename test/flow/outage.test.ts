@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config.ts";
 import { admit } from "../../src/flow/admit.ts";
-import { chainAll } from "../../src/flow/audit.ts";
 import { askKernel, refusal } from "../../src/flow/breaker.ts";
+import { chainAll } from "../../src/flow/chain-audit.ts";
 import { policyRequestOf } from "../../src/flow/check-safety.ts";
 import type { Flow } from "../../src/flow/flow.ts";
 import { followSafety } from "../../src/flow/follow-safety.ts";

@@ -242,7 +242,7 @@ test("who made and revoked a key, who used one and who was refused stands in the
   gateway = await openTestGateway({
     change: ({ clock }) => ({ clock: { now: () => 0, after: clock.after.bind(clock) } }),
   });
-  const { chainAll } = await import("../../src/flow/audit.ts");
+  const { chainAll } = await import("../../src/flow/chain-audit.ts");
   const { AUDIT_PAGES, AUDIT_PENDING_GROUP, auditPagesOf } = await import("../../src/model/audit.ts");
   const root = await make(ROOT);
   const viewer = await make({ tenant: "acme", role: "viewer" }, root.key);

@@ -128,18 +128,53 @@ describe("while the tables are being written beside", () => {
     expect(await kit.counts()).toEqual({ new: 1, other: 2 });
   });
 
-  it("who asks the tables waits for them, those behind with him, and nobody overtakes", async () => {
+  it("who takes waits for the tables, those behind with him, and nobody overtakes", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     const order: string[] = [];
-    const listed = idsOf(kit, "new").then((ids) => order.push(`listed ${ids}`));
+    const taken = kit.take("q", 10).then((ids) => order.push(`taken ${ids}`));
     await turns();
     const changed = kit.set("c", doc("1", "new")).then(() => order.push("changed"));
     await turns();
     expect(order).toEqual([]);
     folder.held.open();
-    await Promise.all([listed, changed]);
-    expect(order).toEqual(["listed a,b", "changed"]);
+    await Promise.all([taken, changed]);
+    expect(order).toEqual(["taken a,b", "changed"]);
+  });
+
+  it("who asks for a list waits for the tables, nobody waits with him, and he sees all that was there", async () => {
+    const { kit, db } = await openKit();
+    await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
+    await kit.set("c", doc("1", "new"));
+    const listed = idsOf(kit, "new");
+    await turns();
+    await kit.set("a", doc("2", "busy"));
+    expect(await kit.load("a")).toMatchObject({ version: 2 });
+    folder.held.open();
+    expect(await listed).toEqual(["b", "c"]);
+    expect(folder.sheets).toHaveLength(2);
+    expect(numberOf(db, "select count(*) from records")).toBe(3);
+  });
+
+  it("what is due is asked for beside, too, and is given as it stands when it is given", async () => {
+    const { kit } = await openKit();
+    await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
+    const later = { ...doc("2", "busy"), dueMs: T0 + 60_000 };
+    const due = kit.due(T0);
+    await turns();
+    await kit.set("a", later);
+    await kit.set("c", doc("1", "new"));
+    const first = folder.held;
+    folder.held = gate();
+    first.open();
+    await folder.written.passed;
+    await turns();
+    // Its own turn has begun: what comes now is in no sheet, and counts all the same.
+    expect(folder.sheets).toHaveLength(2);
+    await kit.set("b", later);
+    folder.held.open();
+    expect(await due).toEqual(["c"]);
+    expect(await kit.due(T0 + 60_000, 10, T0)).toEqual(["a", "b"]);
   });
 
   it("what could not be written there is written here, before what came after it", async () => {

@@ -55,9 +55,9 @@ describe("the embedded store", () => {
     await Promise.all([add(2), add(3)]);
     fold();
     directory.commitErrors = [new Error("disk I/O error")];
-    const listed = store.list(DOCS, { index: "all", limit: 1 });
+    const taken = store.take(DOCS, { queue: "q", limit: 1, nowMs: T0, leaseMs: 1 });
     await expect(add(100)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
-    await expect(listed).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await expect(taken).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(await store.total("x")).toBe(5);
     await directory.crash();
     const again = await openKit();
@@ -70,9 +70,9 @@ describe("the embedded store", () => {
     await kit.set("a", { text: "1" });
     const before = await kit.load("a");
     directory.commitErrors = [new Error("disk I/O error")];
-    const listed = kit.store.list(DOCS, { index: "all", limit: 1 });
+    const taken = kit.store.take(DOCS, { queue: "q", limit: 1, nowMs: T0, leaseMs: 1 });
     await expect(kit.commit([put(DOCS, "a", before, { text: "2" })])).rejects.toThrow("disk");
-    await expect(listed).rejects.toThrow("disk");
+    await expect(taken).rejects.toThrow("disk");
     await expect(kit.set("a", { text: "2" })).resolves.toMatchObject({ kind: "committed" });
     await kit.set("a", null);
     expect(await kit.set("a", { text: "3" })).toMatchObject({ kind: "committed" });

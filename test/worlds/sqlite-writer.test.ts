@@ -63,7 +63,7 @@ describe("group commit", () => {
     const kit = new StoreKit({ store: opened.store, run: (promise) => promise, close: async () => {} });
     await kit.create({ old: { text: "old", queue: at("q", 1), dueMs: T0, counters: [counter("x")] } });
     const old = await kit.load("old");
-    directory.commitErrors = [new Error("disk I/O error")];
+    directory.commitErrors = [new Error("disk I/O error"), new Error("disk I/O error")];
     const calls = await Promise.allSettled([
       opened.store.commit(change("new", { counters: [counter("x")], lists: [at("all", 1)], queue: at("q", 2) })),
       opened.store.commit(changeOf([put(DOCS, "old", old, { text: "moved" })], { sends: [message("m")] })),
