@@ -204,11 +204,11 @@ export type WriteDurably = (fd: number, bytes: Buffer, at: number) => Promise<vo
  * waited for it anyway. So a disk that is quick is waited for here, and a slow one is left to another thread.
  *
  * How quick it is can only be told here: what comes back from another thread waits until this one has time for it. So after a
- * slow write a number of them is left to the other thread, and then one is tried here again; twice that number after
- * each trial that was slow, too.
+ * few slow writes in a row (one or two are no news: the tables were written at the same time) a number of them is left to the
+ * other thread, and then one is tried here again; twice that number after each trial that was slow, too.
  */
 export function durableWriter(disk: Disk = DISK): WriteDurably {
-  let [asideLeft, asideNext] = [0, ASIDE_MIN];
+  let [asideLeft, asideNext, slowInRow] = [0, ASIDE_MIN, 0];
   return async (fd, bytes, at) => {
     writeWhole(fd, bytes, at);
     if (bytes.length > SMALL_BYTES && (asideLeft > 0 || bytes.length > QUICK_BYTES_MAX)) {
@@ -218,9 +218,10 @@ export function durableWriter(disk: Disk = DISK): WriteDurably {
     }
     const startMs = disk.nowMs();
     disk.sync(fd);
-    if (disk.nowMs() - startMs <= QUICK_MS) {
+    slowInRow = disk.nowMs() - startMs <= QUICK_MS ? 0 : slowInRow + 1;
+    if (slowInRow === 0) {
       asideNext = ASIDE_MIN;
-    } else {
+    } else if (slowInRow >= SLOW_MIN) {
       asideLeft = asideNext;
       asideNext = Math.min(2 * asideNext, ASIDE_MAX);
     }
@@ -242,6 +243,8 @@ function syncAside(fd: number): Promise<void> {
 }
 
 const QUICK_MS = 1;
+/** In a row, before the disk is taken for slow. */
+const SLOW_MIN = 4;
 const ASIDE_MIN = 16;
 const ASIDE_MAX = 4_096;
 const QUICK_BYTES_MAX = 256 * 1_024;
