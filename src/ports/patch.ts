@@ -28,9 +28,11 @@ export function patchOf(before: unknown, after: unknown, depth = DEPTH): Patch |
     if (now === was || now === undefined) continue;
     const came = Array.isArray(was) && Array.isArray(now) ? cameBehind(was, now) : null;
     const within = came === null && depth > 0 ? patchOf(was, now, depth - 1) : null;
-    if (came !== null) patch.p = { ...patch.p, [key]: came };
-    else if (within !== null) patch.i = { ...patch.i, [key]: within };
-    else if (patch.s === undefined) patch.s = { [key]: now };
+    if (came !== null) {
+      if (came.length > 0) patch.p = { ...patch.p, [key]: came };
+    } else if (within !== null) {
+      if (!isNothing(within)) patch.i = { ...patch.i, [key]: within };
+    } else if (patch.s === undefined) patch.s = { [key]: now };
     else patch.s[key] = now;
   }
   for (const key in before) {
@@ -61,6 +63,11 @@ interface Growing {
 
 function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isNothing(patch: Patch): boolean {
+  for (const _ in patch) return false;
+  return true;
 }
 
 /** Objects answer to some names that they do not have, with functions: no document has any. */

@@ -50,6 +50,11 @@ describe("a patch", () => {
     expect(written(before, after)).toEqual(copied(after));
   });
 
+  test("does not name an object that is another one and says the same", () => {
+    const before = { state: "RUNNING", patience: {}, wait: { by: { name: "x" } }, tags: ["a"] };
+    expect(patchOf(before, { ...before, patience: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
+  });
+
   test("a list that has lost or changed something is written as a whole", () => {
     expect(patchOf({ list: [1, 2, 3] }, { list: [2, 3, 4] })).toEqual({ s: { list: [2, 3, 4] } });
     expect(patchOf({ list: [1, 2] }, { list: [1] })).toEqual({ s: { list: [1] } });

@@ -10,6 +10,14 @@ import { CHECKERS } from "../../src/sim/violations.ts";
 const OPTIONS = { runs: 120, faults: "swarm" } as const;
 const SEEDS_MAX = 30;
 
+/** Most of them are found by the same few seeds: what these show without any is looked at once. */
+const plain = new Map<number, ReturnType<typeof simulate>>();
+function withoutPlant(seed: number): ReturnType<typeof simulate> {
+  const known = plain.get(seed) ?? simulate({ ...OPTIONS, seed });
+  plain.set(seed, known);
+  return known;
+}
+
 describe("planted bugs", () => {
   it.each(PLANTS)("$name: $about", async (plant) => {
     const seen = new Set<string>();
@@ -17,7 +25,7 @@ describe("planted bugs", () => {
       const { violations } = await simulate({ ...OPTIONS, seed, plant });
       for (const { checker } of violations) seen.add(checker);
       if (!violations.some(({ checker }) => plant.caughtBy.includes(checker))) continue;
-      expect((await simulate({ ...OPTIONS, seed })).violations).toEqual([]);
+      expect((await withoutPlant(seed)).violations).toEqual([]);
       return;
     }
     expect.unreachable(
