@@ -49,9 +49,9 @@ export class Notices {
     this.#world = world;
   }
 
-  /** From now on other processes are told, where there can be any. */
+  /** From now on other processes are told. */
   start(): void {
-    this.#isTelling = this.#world.locks.isShared;
+    this.#isTelling = true;
   }
 
   async stop(): Promise<void> {

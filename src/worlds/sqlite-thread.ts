@@ -7,7 +7,7 @@ import type { Passage } from "./sqlite-sheet.ts";
 /**
  * A thread that writes sheets into the tables, over a connection of its own.
  *
- * 1. It is started when it is first needed, and again if it died. It does not keep the process alive.
+ * 1. It is started when it is first needed, and again if it died. It keeps the process alive only while somebody waits for it.
  * 2. Its program travels as text: it is small, and needs no file of its own beside whatever this ends up bundled in. So it
  *    may use nothing but what it is given.
  */
@@ -33,8 +33,10 @@ export class FoldingThread implements Folder {
       };
       thread.once("message", answered);
       thread.once("exit", gone);
+      thread.ref();
       thread.postMessage(passages);
     });
+    thread.unref();
     if (failure !== null) throw new Error(failure);
   }
 
@@ -44,6 +46,7 @@ export class FoldingThread implements Folder {
     this.#thread = null;
     await new Promise<void>((resolve) => {
       thread.once("exit", () => resolve());
+      thread.ref();
       thread.postMessage(null);
     });
   }

@@ -85,7 +85,7 @@ export class Writer {
       this.#send();
       // Answers come in order: after the last there is none.
       await Promise.all([this.#lastAnswer, this.#asking]);
-    } while (this.#hasWaiting || this.#questions.length > 0);
+    } while (this.#hasWaiting || this.#questions.length > 0 || this.#riders.length > 0);
     this.#ridersTimer?.();
   }
 

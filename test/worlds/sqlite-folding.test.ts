@@ -290,6 +290,20 @@ describe("the thread that folds", () => {
     expect(names.map(({ name }) => name)).toEqual(["c1", "c3", "c4", "c5"]);
   });
 
+  it("keeps the process alive while somebody waits for it, and no longer", async () => {
+    await directory.open();
+    const thread = new FoldingThread(join(directory.dir, DATA_FILE), PRAGMAS);
+    const ports = () => process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+    const before = ports();
+    const folded = thread.fold([]);
+    expect(ports()).toBe(before + 1);
+    await folded;
+    expect(ports()).toBe(before);
+    const closed = thread.close();
+    expect(ports()).toBe(before + 1);
+    await closed;
+  });
+
   it("that cannot open the tables is an error, not silence", async () => {
     const thread = new FoldingThread(join(directory.dir, "no", "such", "folder.db"), PRAGMAS);
     await expect(thread.fold([])).rejects.toThrow("gone");

@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { put } from "../../src/ports/store.ts";
+import { gate } from "../contract/bus.subject.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, names, StoreKit, T0 } from "../contract/store.subject.ts";
 import { numberOf, type Opened, TestDirectory } from "./directory.ts";
 
@@ -143,6 +144,24 @@ describe("group commit", () => {
     await expect(opened.writer.change("deleteBlob", "a")).rejects.toThrow("full");
     expect(numberOf(opened.db, "select count(*) from outbox")).toBe(1);
     await opened.writer.change("deleteBlob", "a");
+    expect(numberOf(opened.db, "select count(*) from outbox")).toBe(0);
+  });
+
+  it("closing also writes what rides along while all batches are under way", async () => {
+    await opened.store.commit(changeOf([], { sends: [message("m")] }));
+    const held = gate();
+    directory.answersHeld = held.passed;
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const commits = [];
+    for (const id of ["a", "b"]) {
+      commits.push(opened.store.commit(change(id)));
+      await turn();
+      await turn();
+    }
+    await opened.store.sent(["m"]);
+    const closed = opened.writer.close();
+    held.open();
+    await Promise.all([...commits, closed]);
     expect(numberOf(opened.db, "select count(*) from outbox")).toBe(0);
   });
 
