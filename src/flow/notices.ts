@@ -11,7 +11,8 @@ import type { World } from "../world.ts";
  * 1. Best effort: a notice may be lost, never invented. Who must not miss anything reads the store.
  * 2. Listeners of this process hear of a change at once. The others hear of it over the bus, in one packet a tick with
  *    all the changes of that tick; what does not fit is left out, and counted.
- * 3. A process that nobody started this in tells nobody; one in which nobody listens does not listen to the bus either.
+ * 3. A process that nobody started this in tells nobody, nor does one on a bus where surely nobody listens; one in which nobody
+ *    listens does not listen to the bus either.
  * 4. A listener that throws disturbs neither the others nor the work.
  * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
  */
@@ -89,22 +90,23 @@ export class Notices {
 
   /** Called with what was committed. */
   note(puts: readonly Put[]): void {
-    if (!this.#isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
+    const isTelling = this.#isTelling && this.#world.bus.mayHear(EVENTS);
+    if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
     for (const { table, value } of puts) {
       if (value === null) continue;
-      if (table === JOBS.name) this.#noteJob(value as Job);
-      else if (table === RUNS.name) this.#noteRun(value as Run);
+      if (table === JOBS.name) this.#noteJob(value as Job, isTelling);
+      else if (table === RUNS.name) this.#noteRun(value as Run, isTelling);
     }
   }
 
-  #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job): void {
+  #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, isTelling: boolean): void {
     if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs });
-    if (this.#isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], NOTICES_MAX);
+    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], NOTICES_MAX);
   }
 
-  #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run): void {
+  #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
     if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
-    if (this.#isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_NOTICES_MAX);
+    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_NOTICES_MAX);
   }
 
   #gather(gathered: Row[], row: Row, max: number): void {

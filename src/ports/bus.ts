@@ -31,6 +31,8 @@ export interface Bus {
   consume(subject: string, group: string, handler: Handler): Promise<Stop>;
 
   tell(subject: string, packet: Packet): void;
+  /** False when it is certain that nobody listens: then nobody has to think of something to tell. */
+  mayHear(subject: string): boolean;
   listen(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched>;

@@ -33,6 +33,10 @@ export class SimBus implements Bus {
     this.#fleeting.tell(this.#process, subject, packet);
   }
 
+  mayHear(): boolean {
+    return true;
+  }
+
   async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     await this.#connected();
     return this.#fleeting.add("listeners", this.#process, subject, handler);

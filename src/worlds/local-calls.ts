@@ -22,6 +22,10 @@ export class LocalCalls {
     for (const ear of this.#listeners.get(subject) ?? []) this.#callSoon(ear, packet);
   }
 
+  hasListeners(subject: string): boolean {
+    return this.#listeners.has(subject);
+  }
+
   async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     const ear: Ear = { subject, handler };
     const ears = this.#listeners.get(subject) ?? new Set();

@@ -128,6 +128,11 @@ export class NatsBus implements Bus {
     return this.#stoppable(member.stop);
   }
 
+  /** Who else is connected is not known here. */
+  mayHear(): boolean {
+    return true;
+  }
+
   tell(subject: string, packet: Packet): void {
     this.#work.tell(this.#prefix + subject, packet);
   }

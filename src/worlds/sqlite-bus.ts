@@ -70,6 +70,10 @@ export class SqliteBus implements Bus {
     this.#calls.tell(subject, packet);
   }
 
+  mayHear(subject: string): boolean {
+    return this.#calls.hasListeners(subject);
+  }
+
   listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     return this.#calls.listen(subject, handler);
   }

@@ -18,6 +18,7 @@ function tellCases(test: CaseMaker): void {
     await subject.run(subject.bus.listen(HEARTBEAT, a.hear));
     await subject.run(subject.bus.listen(HEARTBEAT, b.hear));
     await subject.run(other.listen(HEARTBEAT, elsewhere.hear));
+    expect([subject.bus.mayHear(HEARTBEAT), other.mayHear(HEARTBEAT)]).toEqual([true, true]);
     subject.bus.tell(HEARTBEAT, heartbeat("w-1"));
     subject.bus.tell(HEARTBEAT, heartbeat("w-2"));
     await subject.run(Promise.all([a.count(2), b.count(2), elsewhere.count(2)]));

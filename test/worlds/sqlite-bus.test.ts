@@ -330,4 +330,13 @@ describe("answers", () => {
     await bus.publish(submit("m"));
     expect(inbox.list()).toEqual(["m#1", "m#1"]);
   });
+
+  it("that nobody listens is known, and nobody has to think of something to tell", async () => {
+    const { bus } = await directory.open();
+    expect(bus.mayHear(SUBMIT)).toBe(false);
+    const stop = await bus.listen(SUBMIT, () => {});
+    expect(bus.mayHear(SUBMIT)).toBe(true);
+    await stop();
+    expect(bus.mayHear(SUBMIT)).toBe(false);
+  });
 });
