@@ -26,6 +26,8 @@ export class RunMirror {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, RefState>();
+  /** Runs whose state was not looked at when it was last written, because something was under way. */
+  readonly #guessed = new Set<string>();
   /** The states of all step jobs of a run, by `refJob`. */
   readonly #jobs = new Map<string, Map<string, Job>>();
 
@@ -93,6 +95,13 @@ export class RunMirror {
       : possible.find((state) => sayingOf(workflow, state) === sayingOfRun(after, workflow, open));
     if (agreed !== undefined) {
       this.#states.set(after.id, agreed);
+      if (isUnderWay) this.#guessed.add(after.id);
+      else this.#guessed.delete(after.id);
+      return;
+    }
+    // A job that lives again before that was done: what it was taken back into was never looked at.
+    if (revived !== null && this.#guessed.has(after.id)) {
+      this.#forget(after.id);
       return;
     }
     const hint = `${sayingOfRun(after, workflow, open)}; should be ${first ? sayingOf(workflow, first) : ""}`;
@@ -103,6 +112,7 @@ export class RunMirror {
   #forget(id: string): void {
     this.#states.delete(id);
     this.#jobs.delete(id);
+    this.#guessed.delete(id);
   }
 
   /** A rerun keeps what is neither the step from which it begins nor after it, if the run went on with what came of it. */
