@@ -15,7 +15,7 @@ const NEEDS_SERVERS = [
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
 
 /** The longest: begun last, one of them would keep one core busy alone at the end. */
-const BEGUN_FIRST = ["sim/plants", "sim/seeds", "cli/up", "cli/roles"].map((name) => `/test/${name}.test.ts`);
+const BEGUN_FIRST = ["sim/mutants", "sim/seeds", "cli/up/up", "cli/up/roles"].map((name) => `/test/${name}.test.ts`);
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -15,7 +15,7 @@ import { root, runAsMain, say } from "./run.mjs";
 const ENTRY_POINTS = {
   main: "src/main.ts",
   index: "src/index.ts",
-  worker: "src/worlds/worker-kit.ts",
+  worker: "src/worlds/worker-sdk.ts",
   sim: "src/sim/simulate.ts",
 };
 const dist = join(root, "dist");

@@ -4,30 +4,16 @@
 import { ensureInstalled } from "./install.mjs";
 import { Parts } from "./parts.mjs";
 
-const TESTS = [
-  "retry",
-  "model",
-  "jobs",
-  "docs",
-  "policy",
-  "wire",
-  "flow",
-  "config",
-  "tidy",
-  "contract",
-  "worlds",
-  "workflow",
-  "sim",
-];
+const TESTS = ["adapters", "config", "contract", "core", "docs", "engine", "ports", "protocol", "sim", "tidy"];
 // What takes its time is left to `npm test`: that each planted bug is caught, trials by the thousand, all small graphs, bursts,
 // the embedded store once more with its tables written all the time, the lab.
 const LEFT_OUT = [
-  "test/sim/plants.test.ts",
+  "test/sim/mutants.test.ts",
   "test/sim/admission-trials.test.ts",
-  "test/workflow/all-dags.test.ts",
-  "test/flow/outage-burst.test.ts",
-  "test/flow/run-stops.test.ts",
-  "test/contract/store.folding.test.ts",
+  "test/core/workflow/all-dags.test.ts",
+  "test/engine/safety/outage-burst.test.ts",
+  "test/engine/runs/run-stops.test.ts",
+  "test/contract/store/store.checkpoint.test.ts",
 ].join(",");
 const SIM_SEEDS = "25";
 

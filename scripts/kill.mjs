@@ -4,4 +4,4 @@
 
 import { runWithServers } from "./with-servers.mjs";
 
-await runWithServers("test/system/kill-main.ts", "the kill tests");
+await runWithServers("test/system/kill/kill-main.ts", "the kill tests");

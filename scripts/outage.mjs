@@ -5,4 +5,4 @@
 
 import { runWithServers } from "./with-servers.mjs";
 
-await runWithServers("test/system/outage-main.ts", "the outage tests");
+await runWithServers("test/system/outage/outage-main.ts", "the outage tests");

@@ -1,5 +1,5 @@
 /** The public API: how an error says when to try again, and how that is read. Workers are in `cordum/worker`. */
-export { isRetryClass, RETRY_CLASSES, type RetryClass } from "./retry/classes.ts";
+export { isRetryClass, RETRY_CLASSES, type RetryClass } from "./core/retry/classes.ts";
 export {
   fromWire,
   type Intent,
@@ -13,4 +13,4 @@ export {
   retryDelay,
   toWire,
   type WireError,
-} from "./retry/contract.ts";
+} from "./core/retry/intent.ts";

@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
-import { startControl } from "../../src/control.ts";
-import type { Flow } from "../../src/flow/flow.ts";
-import { intentOf } from "../../src/retry/contract.ts";
-import { applyAll, HELD, openFlowWith, start } from "./our-workflows.ts";
-import { openWorld, oursOnly } from "./our-world.ts";
+import { intentOf } from "../../src/core/retry/intent.ts";
+import { startControl } from "../../src/engine/control.ts";
+import type { Flow } from "../../src/engine/engine.ts";
+import { applyAll, HELD, openFlowWith, start } from "./ours/our-workflows.ts";
+import { openWorld, oursOnly } from "./ours/our-world.ts";
 import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "./task.ts";
 
 /**

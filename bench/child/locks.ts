@@ -1,7 +1,7 @@
 import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { openLockPeer } from "./lock-peers.ts";
 import { machineMs } from "./machine-clock.ts";
+import { openLockPeer } from "./peers/lock-peers.ts";
 import { GO_CHANNEL, type LockFigures, type LockTask } from "./task.ts";
 
 /**

@@ -1,14 +1,14 @@
 // A measuring process: is told one task by its parent, does it, answers, and ends.
 
 import { runAdmission } from "./admission.ts";
-import { runFan } from "./fan.ts";
-import { serveFanControl, serveFanWorkers } from "./fan-stations.ts";
 import { runLocks } from "./locks.ts";
-import { runLoop } from "./loop.ts";
+import { runFan } from "./ours/fan.ts";
+import { serveFanControl, serveFanWorkers } from "./ours/fan-handlers.ts";
+import { runLoop } from "./ours/loop.ts";
+import { serve } from "./ours/serve.ts";
 import { runParked } from "./parked.ts";
 import { runPolicy } from "./policy.ts";
 import { openRunSide } from "./run-sides.ts";
-import { serve } from "./serve.ts";
 import { openSide } from "./sides.ts";
 import type { FromChild, Task, ToChild } from "./task.ts";
 import { runTimers } from "./timers.ts";

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { retryAfter } from "../../src/retry/contract.ts";
+import { retryAfter } from "../../src/core/retry/intent.ts";
 import { peakToMean, percentile } from "../frame/figures.ts";
-import { Ledger } from "./ledger.ts";
-import { type Input, inputOf } from "./payload.ts";
+import { Ledger } from "./ours/ledger.ts";
+import { type Input, inputOf } from "./ours/payload.ts";
 import type { Events, OpenSide, Side } from "./side.ts";
 import type { ParkedFigures, ParkedTask } from "./task.ts";
 

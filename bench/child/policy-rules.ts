@@ -2,8 +2,8 @@
  * One policy for both sides. Of every ten rules eight are about a topic of a tenant, one about topics that end alike, one
  * has a condition. Each topic belongs to one rule, because Cedar has no first match: a `forbid` wins over any `permit`.
  */
-import type { PolicyRequest } from "../../src/policy/decision.ts";
-import type { PolicyDocument, Rule } from "../../src/policy/document.ts";
+import type { PolicyRequest } from "../../src/core/policy/decision.ts";
+import type { PolicyDocument, Rule } from "../../src/core/policy/document.ts";
 
 export function policyOf(rules: number): PolicyDocument {
   return { version: null, defaultDecision: "deny", rules: Array.from({ length: rules }, (_, index) => ruleOf(index)) };

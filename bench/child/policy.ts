@@ -1,9 +1,9 @@
 // How many checks a policy answers in a second: ours and Cedar's, in this process, on the same requests.
 
 import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
-import { compile } from "../../src/policy/compile.ts";
-import type { PolicyRequest } from "../../src/policy/decision.ts";
-import { evaluate } from "../../src/policy/evaluate.ts";
+import { compile } from "../../src/core/policy/compile.ts";
+import type { PolicyRequest } from "../../src/core/policy/decision.ts";
+import { evaluate } from "../../src/core/policy/evaluate.ts";
 import { cedarOf, policyOf, requestsOf } from "./policy-rules.ts";
 import type { PolicyFigures, PolicyTask } from "./task.ts";
 

@@ -1,6 +1,6 @@
-import { openBullmqRuns } from "./bullmq-runs.ts";
-import { openDbosRuns } from "./dbos.ts";
-import { openOurRuns } from "./our-runs.ts";
+import { openOurRuns } from "./ours/our-runs.ts";
+import { openBullmqRuns } from "./peers/bullmq-runs.ts";
+import { openDbosRuns } from "./peers/dbos.ts";
 import type { OpenSide } from "./side.ts";
 
 /** The systems that are compared by runs of three steps; always in one process. */

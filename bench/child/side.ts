@@ -1,4 +1,4 @@
-import type { Input } from "./payload.ts";
+import type { Input } from "./ours/payload.ts";
 import type { Role, SideSpec } from "./task.ts";
 
 /** One of the systems that are compared, as the measurement sees it. */

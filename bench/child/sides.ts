@@ -1,5 +1,5 @@
-import { openBullmq } from "./bullmq.ts";
-import { openOurs } from "./ours.ts";
+import { openOurs } from "./ours/ours.ts";
+import { openBullmq } from "./peers/bullmq.ts";
 import type { OpenSide } from "./side.ts";
 
 export const openSide: OpenSide = (spec, role, events) => {

@@ -1,7 +1,7 @@
-import { fillPending, firedNow, leastSweepUs } from "../../test/system/pending-timers.ts";
+import { fillPending, firedNow, leastSweepUs } from "../../test/system/runs/pending-timers.ts";
 import { CpuMeter } from "./cpu.ts";
-import { openWorld, oursOnly } from "./our-world.ts";
-import { untilRedisRests } from "./ours.ts";
+import { openWorld, oursOnly } from "./ours/our-world.ts";
+import { untilRedisRests } from "./ours/ours.ts";
 import type { TimersFigures, TimersTask } from "./task.ts";
 
 /** Sweeps past timers that are far from due: the process that sweeps has not written them. */

@@ -1,4 +1,4 @@
-import { defaultSettings } from "../../src/config.ts";
+import { defaultSettings } from "../../src/config/config.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
 import { onFreshGround, type System } from "../frame/servers.ts";

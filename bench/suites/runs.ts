@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
-import { DBOS_PACKAGE } from "../child/dbos.ts";
-import { STEPS } from "../child/payload.ts";
+import { STEPS } from "../child/ours/payload.ts";
+import { DBOS_PACKAGE } from "../child/peers/dbos.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { findPostgres } from "../frame/postgres.ts";
 import { Series } from "../frame/series.ts";

@@ -1,6 +1,6 @@
 /** What the program offers to those who add commands to it, and how the values of flags are read. */
 import { type Command, InvalidArgumentError } from "commander";
-import { parseDuration } from "../retry/duration.ts";
+import { parseDuration } from "../core/retry/duration.ts";
 import { type Client, openClient } from "./client.ts";
 import type { ExitCode } from "./exit.ts";
 import type { Io } from "./io.ts";

@@ -6,28 +6,28 @@
  * 2. Every error names the next command, and the exit code says what kind of error it was.
  */
 import { Argument, Command, CommanderError, Option } from "commander";
-import { printCompletion, SHELLS, type Shell } from "./completion.ts";
-import { runDoctor } from "./doctor.ts";
+import { printCompletion, SHELLS, type Shell } from "./commands/completion.ts";
+import { runDoctor } from "./commands/doctor.ts";
+import { explainConfig } from "./commands/explain.ts";
+import { addApproval, addJob } from "./commands/job-commands.ts";
+import { addAudit, addFailOpen, addKey, addKill } from "./commands/lever-commands.ts";
+import { addPolicy } from "./commands/policy-commands.ts";
+import { addDlq, addWorkers } from "./commands/queue-commands.ts";
+import type { SimCommandOptions } from "./commands/sim.ts";
+import { showStatus } from "./commands/status.ts";
+import { addWorkflow } from "./commands/workflow-commands.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
-import { explainConfig } from "./explain.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
-import { addApproval, addJob } from "./job-commands.ts";
 import { group, type Kit, leaf, newKit, whole } from "./kit.ts";
-import { addLab } from "./lab.ts";
-import { MEMBER } from "./lab-live-words.ts";
-import { addAudit, addFailOpen, addKey, addKill } from "./lever-commands.ts";
-import { loadConfig } from "./load-config.ts";
-import { addPolicy } from "./policy-commands.ts";
-import { addDlq, addWorkers } from "./queue-commands.ts";
-import { addRun } from "./run-commands.ts";
-import type { SimCommandOptions } from "./sim.ts";
-import { showStatus } from "./status.ts";
+import { addLab } from "./lab/lab.ts";
+import { MEMBER } from "./lab/lab-live-text.ts";
+import { addRun } from "./run/run-commands.ts";
 import { printable } from "./table.ts";
-import type { UpOptions } from "./up.ts";
-import { addWorkflow } from "./workflow-commands.ts";
+import { loadConfig } from "./up/load-config.ts";
+import type { UpOptions } from "./up/up.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
-  if (argv[0] === MEMBER) return (await import("./lab-live-member.ts")).runMember();
+  if (argv[0] === MEMBER) return (await import("./lab/lab-live-member.ts")).runMember();
   let exitCode: ExitCode = EXIT.fine;
   const kit = newKit(io, version, (code) => {
     exitCode = code;
@@ -90,7 +90,7 @@ function addUp(program: Command, { io, version, end }: Kit): void {
     .option("--demo", "start a demo worker, and show what to try")
     .action(async (options: UpOptions) => {
       // Loaded only now: servers and drivers would slow every other command down.
-      const { up } = await import("./up.ts");
+      const { up } = await import("./up/up.ts");
       end(await up(io, options, version));
     });
 }
@@ -120,7 +120,7 @@ function addBackup(program: Command, { io, end }: Kit): void {
     .option("--data <dir>", "the data directory (default: .cordum)")
     .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
     .action(async (into: string, options: { json?: boolean; data?: string; config?: string }) => {
-      const { backUp } = await import("./backup.ts");
+      const { backUp } = await import("./commands/backup.ts");
       const flags = [{ name: "data.dir", flag: "--data", value: options.data }] as const;
       end(await backUp(io, loadConfig(io, options.config, flags), into, options.json === true));
     });
@@ -134,7 +134,7 @@ function addSim(program: Command, { io, end }: Kit): void {
     .addOption(new Option("--faults <faults>", "which faults").choices(["none", "lite", "swarm"]))
     .option("--plant <name>", "plant a known bug, which the checkers must catch")
     .action(async (options: SimCommandOptions) => {
-      const { runSim } = await import("./sim.ts");
+      const { runSim } = await import("./commands/sim.ts");
       const line = new ProgressLine(io);
       const write = (text: string) => {
         line.clear();

@@ -1,9 +1,9 @@
 /** From the value of each setting to what the flow and the process around it read. */
-import { parseBudget } from "../retry/budget.ts";
-import { RETRY_CLASSES, type RetryClass } from "../retry/classes.ts";
-import { interval, parsePolicy } from "../retry/policies.ts";
-import type { RetrySettings } from "../retry/settings.ts";
-import type { Settings } from "../settings.ts";
+import { parseBudget } from "../core/retry/budget.ts";
+import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
+import { interval, parsePolicy } from "../core/retry/policies.ts";
+import type { RetrySettings } from "../core/retry/settings.ts";
+import type { Settings } from "../core/settings.ts";
 import { namesIn, type SectionValue, sectionSettings } from "./sections.ts";
 import type { Value } from "./setting.ts";
 import type { SettingName } from "./table.ts";

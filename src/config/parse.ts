@@ -5,10 +5,10 @@
  * 2. An unknown name is an error: a misspelt setting must not look as if it worked.
  */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from "yaml";
-import { suggestion } from "../model/nearest.ts";
-import { parseBudget } from "../retry/budget.ts";
-import { quote } from "../retry/duration.ts";
-import { parsePolicy } from "../retry/policies.ts";
+import { suggestion } from "../core/model/suggestion.ts";
+import { parseBudget } from "../core/retry/budget.ts";
+import { quote } from "../core/retry/duration.ts";
+import { parsePolicy } from "../core/retry/policies.ts";
 import { sectionInEnvironment, sectionNamed, suggestionInSection } from "./sections.ts";
 import type { Setting, Value } from "./setting.ts";
 import { environmentName, SETTING_NAMES, SETTINGS, settingNamed } from "./table.ts";

@@ -1,6 +1,6 @@
 /** Settings of workflow runs: how many, how they are admitted, how their lock is waited for, how long they are kept. */
-import { formatPolicy } from "../retry/policies.ts";
-import { DEFAULT_ADMISSION_POLL, FOUNDING_ADMISSION_POLL } from "../retry/settings.ts";
+import { formatPolicy } from "../core/retry/policies.ts";
+import { DEFAULT_ADMISSION_POLL, FOUNDING_ADMISSION_POLL } from "../core/retry/settings.ts";
 import { count, DAY_MS, MINUTE_MS, ms, type Setting } from "./setting.ts";
 
 export const RUN_SETTINGS = [

@@ -5,8 +5,8 @@
  * An environment variable can name ids of small letters, digits and `_` only: `CORDUM_ORGS_ACME_EU_WEIGHT` is
  * `orgs.acme_eu.weight`. Others are set in the file.
  */
-import { suggestion } from "../model/nearest.ts";
-import type { OrgSettings, PoolSettings, SenderSettings } from "../settings.ts";
+import { suggestion } from "../core/model/suggestion.ts";
+import type { OrgSettings, PoolSettings, SenderSettings } from "../core/settings.ts";
 import { count, type Origin, type Setting, type Value } from "./setting.ts";
 
 export const SECTIONS = [

@@ -6,11 +6,11 @@
  * 2. A name is API. Its environment variable follows from it, and no two names share one.
  * 3. Every default and every founding value lies within its range.
  */
-import { formatBudget } from "../retry/budget.ts";
-import { RETRY_CLASSES, type RetryClass } from "../retry/classes.ts";
-import { formatPolicy } from "../retry/policies.ts";
-import { DEFAULT_RETRY, FOUNDING_RETRY } from "../retry/settings.ts";
-import { FLOW_SETTINGS } from "./flow-settings.ts";
+import { formatBudget } from "../core/retry/budget.ts";
+import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
+import { formatPolicy } from "../core/retry/policies.ts";
+import { DEFAULT_RETRY, FOUNDING_RETRY } from "../core/retry/settings.ts";
+import { FLOW_SETTINGS } from "./engine-settings.ts";
 import { PROCESS_SETTINGS } from "./process-settings.ts";
 import { RUN_SETTINGS } from "./run-settings.ts";
 import type { Setting } from "./setting.ts";

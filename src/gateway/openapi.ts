@@ -1,5 +1,5 @@
 /** The OpenAPI document, made from the same table that requests are routed and checked by: it cannot say anything else. */
-import { ERRORS } from "../model/errors.ts";
+import { ERRORS } from "../core/model/errors.ts";
 import { ok, type Route } from "./route.ts";
 
 export type Document = Readonly<Record<string, unknown>>;

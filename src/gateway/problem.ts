@@ -7,11 +7,12 @@
  *    a job do not allow is a bug.
  * 3. A lock that stayed busy is told as such, with the delay that its policy chose: nothing was changed.
  */
-import { Contention } from "../flow/apply.ts";
-import { ERRORS, type ErrorCode } from "../model/errors.ts";
-import { IllegalMove } from "../model/move-job.ts";
-import { redact } from "../model/redact.ts";
-import { intentOf } from "../retry/contract.ts";
+
+import { ERRORS, type ErrorCode } from "../core/model/errors.ts";
+import { IllegalMove } from "../core/model/move-job.ts";
+import { redact } from "../core/model/redact.ts";
+import { intentOf } from "../core/retry/intent.ts";
+import { Contention } from "../engine/commit.ts";
 
 export class Problem extends Error {
   override readonly name = "Problem";

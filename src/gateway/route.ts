@@ -3,11 +3,11 @@
  * request to an answer. Validation and the OpenAPI document are both made from the schemas here.
  */
 import type { TSchema } from "typebox";
-import type { Flow } from "../flow/flow.ts";
-import type { Role } from "../model/api-key.ts";
-import type { ErrorCode } from "../model/errors.ts";
-import type { KeyRing } from "./access.ts";
-import type { Verdicts } from "./verdict.ts";
+import type { Role } from "../core/model/api-key.ts";
+import type { ErrorCode } from "../core/model/errors.ts";
+import type { Flow } from "../engine/engine.ts";
+import type { KeyRing } from "./auth/access.ts";
+import type { Verdicts } from "./routes/verdict.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";

@@ -8,10 +8,10 @@
  * 4. Rates and places are bounded for each caller and for each tenant: one with many keys leaves room for the others.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { EVERY_ORG } from "../model/api-key.ts";
-import { ERRORS } from "../model/errors.ts";
-import { ANYBODY, type Call, mayCall, tenantOf } from "./access.ts";
-import { Buckets, Places, type Rate } from "./limits.ts";
+import { EVERY_ORG } from "../core/model/api-key.ts";
+import { ERRORS } from "../core/model/errors.ts";
+import { ANYBODY, type Call, mayCall, tenantOf } from "./auth/access.ts";
+import { Buckets, Places, type Rate } from "./auth/limits.ts";
 import { Problem } from "./problem.ts";
 import type { Answer, Gateway, GatewayRequest, Principal, Reader, Route } from "./route.ts";
 import { openSocket, wantsSocket } from "./server-socket.ts";

@@ -9,7 +9,7 @@
 import { type TSchema, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { Settings } from "typebox/system";
-import { nearestName } from "../model/nearest.ts";
+import { nearestName } from "../core/model/suggestion.ts";
 import { Problem } from "./problem.ts";
 import type { GatewayRequest, Route } from "./route.ts";
 

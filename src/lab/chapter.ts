@@ -6,17 +6,17 @@
  *    is said to be so.
  * 3. Each part carries the command that repeats it.
  */
-import { ADMISSION } from "./admission.ts";
+import { ADMISSION } from "./admission/experiment.ts";
 import { type Verdict, verdictsOf } from "./chapter-verdicts.ts";
 import { type Ask, type Experiment, type Outcome, runExperiment } from "./experiment.ts";
-import { LOCK_BUSY } from "./lock-busy.ts";
-import { OCC } from "./occ.ts";
+import { LOCK_BUSY } from "./lock-busy/experiment.ts";
+import { OCC } from "./occ/experiment.ts";
 import type { Typed } from "./params.ts";
 import { drawPicture } from "./report/chart.ts";
 import { type Grid, gridsOf } from "./report/grid.ts";
 import { commandFor, type ReportFile } from "./report/page.ts";
 import { svgFile } from "./report/svg.ts";
-import { SAFETY_OUTAGE } from "./safety-outage.ts";
+import { SAFETY_OUTAGE } from "./safety-outage/experiment.ts";
 
 export interface Part {
   readonly one: Experiment;

@@ -9,10 +9,11 @@
  * To add it to an experiment: `live` in its spec. `conduct` runs in the command, `join` in each process; they exchange
  * questions, answers and news, which are plain JSON. Both are loaded only when they are used.
  */
+
+import type { Settings } from "../core/settings.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Safety } from "../ports/safety.ts";
-import type { Settings } from "../settings.ts";
-import type { World } from "../world.ts";
+import type { World } from "../ports/world.ts";
 import type { Figures, Row } from "./experiment.ts";
 import type { ParamTable, ParamValue, ValuesOf } from "./params.ts";
 import type { Column } from "./report/grid.ts";

@@ -2,7 +2,7 @@
  * The knobs of an experiment. Each has a default, a unit and limits; the flag, the help, the JSON document and the
  * report are made from this one description: `holdMs` is the flag `--hold-ms` and the member `hold_ms`.
  */
-import { parsePolicy } from "../retry/policies.ts";
+import { parsePolicy } from "../core/retry/policies.ts";
 
 export type Param =
   | NumberParam

@@ -1,5 +1,5 @@
-import type { Packet } from "../wire/packet.ts";
-import type { SignatureCode } from "../wire/signature.ts";
+import type { Packet } from "../protocol/packet.ts";
+import type { SignatureCode } from "../protocol/signature.ts";
 
 /**
  * Messages between processes: two promises, and a way to hand out work.

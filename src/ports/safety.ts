@@ -1,4 +1,4 @@
-import type { Decision, PolicyRequest } from "../policy/decision.ts";
+import type { Decision, PolicyRequest } from "../core/policy/decision.ts";
 
 /**
  * The safety kernel, as the flow asks it.

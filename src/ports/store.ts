@@ -1,4 +1,4 @@
-import type { CounterName, Placement, Table } from "../model/table.ts";
+import type { CounterName, Placement, Table } from "../core/model/table.ts";
 import type { Message } from "./bus.ts";
 
 /**

@@ -1,7 +1,7 @@
+import type { SimNet } from "./adapters/world.ts";
 import type { Chaos } from "./faults.ts";
 import type { Host, Peer, Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
-import type { SimNet } from "./world.ts";
 
 /**
  * Strikes hosts and the kernel by the seed until it is told to stop; then everything that is down comes back.

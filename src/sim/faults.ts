@@ -1,4 +1,4 @@
-import type { NetFaults } from "./net.ts";
+import type { NetFaults } from "./adapters/net.ts";
 import type { SeededRandom } from "./random.ts";
 
 /**

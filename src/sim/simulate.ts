@@ -1,26 +1,26 @@
-import { JOBS } from "../model/job.ts";
-import { RUNS } from "../model/run.ts";
-import type { Table } from "../model/table.ts";
-import { compile } from "../policy/compile.ts";
-import type { Decision, PolicyRequest } from "../policy/decision.ts";
-import { evaluate } from "../policy/evaluate.ts";
-import type { Settings } from "../settings.ts";
-import type { World } from "../world.ts";
+import { JOBS } from "../core/model/job.ts";
+import { RUNS } from "../core/model/run.ts";
+import type { Table } from "../core/model/table.ts";
+import { compile } from "../core/policy/compile.ts";
+import type { Decision, PolicyRequest } from "../core/policy/decision.ts";
+import { evaluate } from "../core/policy/evaluate.ts";
+import type { Settings } from "../core/settings.ts";
+import type { World } from "../ports/world.ts";
+import type { Kernel } from "./adapters/safety.ts";
+import { openNet, type SimNet } from "./adapters/world.ts";
 import { ChaosDriver } from "./chaos.ts";
-import { Clients } from "./clients.ts";
-import { checkEnd, checkRetention, type Ended, isQuiet } from "./end-checks.ts";
+import { checkEnd, checkRetention, type Ended, isQuiet } from "./checks/end-checks.ts";
+import { RunWatch } from "./checks/run-watch.ts";
+import { SafetyWatch } from "./checks/safety-watch.ts";
+import { type Violation, Violations } from "./checks/violations.ts";
+import { watch } from "./checks/watch.ts";
 import { CALM, type FaultProfile } from "./faults.ts";
-import { Operators } from "./operators.ts";
-import { drawPlan, type Plan, POLICIES } from "./plan.ts";
 import { SeededRandom } from "./random.ts";
-import { RunClients } from "./run-clients.ts";
-import { RunWatch } from "./run-watch.ts";
-import { SafetyWatch } from "./safety-watch.ts";
-import type { Kernel } from "./sim-safety.ts";
 import { buildSystem } from "./system.ts";
-import { type Violation, Violations } from "./violations.ts";
-import { watch } from "./watch.ts";
-import { openNet, type SimNet } from "./world.ts";
+import { Clients } from "./workload/clients.ts";
+import { Operators } from "./workload/operators.ts";
+import { drawPlan, type Plan, POLICIES } from "./workload/plan.ts";
+import { RunClients } from "./workload/run-clients.ts";
 
 /**
  * The shipped control plane in an invented world.

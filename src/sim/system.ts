@@ -1,21 +1,21 @@
-import { type Control, startControl } from "../control.ts";
-import { type Flow, openFlow } from "../flow/flow.ts";
+import { permanent, retryAfter } from "../core/retry/intent.ts";
+import type { LiveSettings } from "../core/settings.ts";
+import { type Control, startControl } from "../engine/control.ts";
+import { type Flow, openFlow } from "../engine/engine.ts";
 import type { Stop } from "../ports/bus.ts";
-import { permanent, retryAfter } from "../retry/contract.ts";
-import type { LiveSettings } from "../settings.ts";
-import { RESULT } from "../wire/subjects.ts";
+import type { World } from "../ports/world.ts";
+import { RESULT } from "../protocol/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
-import type { World } from "../world.ts";
-import { type Act, DENIED_TOPIC } from "./acts.ts";
-import { ClaimWatch } from "./claim-watch.ts";
-import { LockWatch } from "./lock-watch.ts";
-import type { ControlPlan, Plan, WorkerPlan } from "./plan.ts";
+import { type SimNet, simWorld } from "./adapters/world.ts";
+import { ClaimWatch } from "./checks/claim-watch.ts";
+import { LockWatch } from "./checks/lock-watch.ts";
+import type { SafetyWatch } from "./checks/safety-watch.ts";
+import { startTally, type TallyHooks } from "./checks/tally.ts";
+import type { Violations } from "./checks/violations.ts";
 import { Host, type Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
-import type { SafetyWatch } from "./safety-watch.ts";
-import { startTally, type TallyHooks } from "./tally.ts";
-import type { Violations } from "./violations.ts";
-import { type SimNet, simWorld } from "./world.ts";
+import { type Act, DENIED_TOPIC } from "./workload/acts.ts";
+import type { ControlPlan, Plan, WorkerPlan } from "./workload/plan.ts";
 
 /** The processes of the simulated system: the shipped control plane and the shipped worker, and how each is booted. */
 export interface System {

@@ -1,5 +1,5 @@
-import { intentOf, toWire } from "../retry/contract.ts";
-import type { JobResult } from "../wire/packet.ts";
+import { intentOf, toWire } from "../core/retry/intent.ts";
+import type { JobResult } from "../protocol/packet.ts";
 
 /** What a handler gets to work on, whichever way it came. */
 export interface WorkItem {

@@ -1,7 +1,7 @@
 import type { Stop } from "../ports/bus.ts";
 import type { Cancel } from "../ports/clock.ts";
-import type { PacketBody } from "../wire/packet.ts";
-import { HANDSHAKE, HEARTBEAT } from "../wire/subjects.ts";
+import type { PacketBody } from "../protocol/packet.ts";
+import { HANDSHAKE, HEARTBEAT } from "../protocol/subjects.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { Bus } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
-import type { JobProgress, JobRequest, Packet } from "../wire/packet.ts";
-import { PROGRESS } from "../wire/subjects.ts";
+import type { JobProgress, JobRequest, Packet } from "../protocol/packet.ts";
+import { PROGRESS } from "../protocol/subjects.ts";
 import { Deadline } from "./deadline.ts";
 import { runtimeMsMax } from "./item.ts";
 

@@ -1,9 +1,9 @@
 import type { Stop } from "../ports/bus.ts";
-import { CANCEL, directSubject, workSubject } from "../wire/subjects.ts";
-import type { World } from "../world.ts";
+import type { World } from "../ports/world.ts";
+import { CANCEL, directSubject, workSubject } from "../protocol/subjects.ts";
 import type { WorkItem } from "./item.ts";
 import { appear } from "./presence.ts";
-import { Workbench } from "./workbench.ts";
+import { Workbench } from "./worker-runtime.ts";
 
 /**
  * For those who do the work, on any bus.

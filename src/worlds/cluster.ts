@@ -1,17 +1,17 @@
+import { openNatsBus } from "../adapters/nats/bus.ts";
+import type { NatsServer } from "../adapters/nats/connection.ts";
+import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { wallClock } from "../adapters/node/wall-clock.ts";
+import type { PacketForm } from "../adapters/packet-form.ts";
+import { RedisBlobs } from "../adapters/redis/blobs.ts";
+import { connectRedis, type RedisServer } from "../adapters/redis/connection.ts";
+import { RedisLocks } from "../adapters/redis/locks.ts";
+import { RedisStore } from "../adapters/redis/store.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Safety } from "../ports/safety.ts";
-import type { World } from "../world.ts";
-import { cryptoRandom } from "./crypto-random.ts";
-import type { NatsServer } from "./nats.ts";
-import { openNatsBus } from "./nats-bus.ts";
-import type { PacketForm } from "./packet-form.ts";
-import { connectRedis, type RedisServer } from "./redis.ts";
-import { RedisBlobs } from "./redis-blobs.ts";
-import { RedisLocks } from "./redis-locks.ts";
-import { RedisStore } from "./redis-store.ts";
-import { wallClock } from "./wall-clock.ts";
+import type { World } from "../ports/world.ts";
 
 /** The world of production: JetStream carries what must not be lost between processes, Redis keeps the state. */
 export interface ClusterOptions {

@@ -1,21 +1,21 @@
 import { hostname } from "node:os";
+import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { wallClock } from "../adapters/node/wall-clock.ts";
+import { SqliteBlobs } from "../adapters/sqlite/blobs.ts";
+import { SqliteBus } from "../adapters/sqlite/bus/bus.ts";
+import { openHere } from "../adapters/sqlite/link.ts";
+import { EmbeddedLocks } from "../adapters/sqlite/locks.ts";
+import type { FencePlace } from "../adapters/sqlite/records.ts";
+import { Sequence } from "../adapters/sqlite/sequence.ts";
+import { SqliteStore } from "../adapters/sqlite/store.ts";
+import { type Link, Writer } from "../adapters/sqlite/writer.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { Safety } from "../ports/safety.ts";
-import type { World } from "../world.ts";
-import { cryptoRandom } from "./crypto-random.ts";
-import { EmbeddedLocks } from "./embedded-locks.ts";
-import { SqliteBlobs } from "./sqlite-blobs.ts";
-import { SqliteBus } from "./sqlite-bus.ts";
-import { openHere } from "./sqlite-link.ts";
-import type { FencePlace } from "./sqlite-records.ts";
-import { Sequence } from "./sqlite-sequence.ts";
-import { SqliteStore } from "./sqlite-store.ts";
-import { type Link, Writer } from "./sqlite-writer.ts";
-import { wallClock } from "./wall-clock.ts";
+import type { World } from "../ports/world.ts";
 
 export interface EmbeddedOptions {
   /** Made if it is not there. It belongs to this process until `close`. */

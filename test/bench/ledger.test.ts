@@ -1,7 +1,7 @@
 // The books of the benchmarks: a figure is worth nothing when what it counts was lost, doubled or out of order.
 
 import { describe, expect, it } from "vitest";
-import { Ledger } from "../../bench/child/ledger.ts";
+import { Ledger } from "../../bench/child/ours/ledger.ts";
 
 const WHOLE = { isWorkHere: true, isDrained: true };
 

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { placesIn } from "../../src/cli/completion.ts";
+import { placesIn } from "../../src/cli/commands/completion.ts";
 import { exitCodeForStatus } from "../../src/cli/exit.ts";
 import { newKit } from "../../src/cli/kit.ts";
 import { NEXT } from "../../src/cli/next.ts";
 import { buildProgram } from "../../src/cli/program.ts";
-import { ERRORS } from "../../src/model/errors.ts";
+import { ERRORS } from "../../src/core/model/errors.ts";
 import { type Answered, type FakeGateway, fakeTime, startFake } from "./fake.ts";
 import { cordum, ioFor } from "./run.ts";
 

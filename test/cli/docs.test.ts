@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { placesIn } from "../../src/cli/completion.ts";
-import { rangeOf, shown } from "../../src/cli/explain.ts";
+import { placesIn } from "../../src/cli/commands/completion.ts";
+import { rangeOf, shown } from "../../src/cli/commands/explain.ts";
 import { newKit } from "../../src/cli/kit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { SECTIONS } from "../../src/config/sections.ts";
 import type { Setting } from "../../src/config/setting.ts";
 import { SETTINGS } from "../../src/config/table.ts";
-import { ERRORS } from "../../src/model/errors.ts";
-import { readPolicy } from "../../src/policy/document.ts";
+import { ERRORS } from "../../src/core/model/errors.ts";
+import { readPolicy } from "../../src/core/policy/document.ts";
 import { ioFor } from "./run.ts";
 
 const FILE = new URL("../../docs/operations.md", import.meta.url);

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { placesIn } from "../../src/cli/completion.ts";
+import { placesIn } from "../../src/cli/commands/completion.ts";
 import { newKit } from "../../src/cli/kit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { openTestGateway, type TestGateway } from "../gateway/open.ts";

@@ -2,8 +2,8 @@
 // anew with `npx vitest run test/cli/golden.test.ts -u`; read the difference.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { startDemoWorker } from "../../src/cli/demo.ts";
-import { JOBS, type Job } from "../../src/model/job.ts";
+import { startDemoWorker } from "../../src/cli/up/demo.ts";
+import { JOBS, type Job } from "../../src/core/model/job.ts";
 import type { Stop } from "../../src/ports/bus.ts";
 import { put } from "../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../gateway/open.ts";

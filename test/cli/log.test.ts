@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { forTerminal, pinoLog } from "../../src/worlds/pino-log.ts";
+import { forTerminal, pinoLog } from "../../src/adapters/node/pino-log.ts";
 
 function capture() {
   const lines: string[] = [];

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { placesIn } from "../../src/cli/completion.ts";
+import { placesIn } from "../../src/cli/commands/completion.ts";
 import { newKit } from "../../src/cli/kit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ioFor } from "./run.ts";

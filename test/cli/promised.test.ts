@@ -1,11 +1,11 @@
 // The commands that operators were promised, by name and flag; scripts are written against them.
 
 import { expect, test } from "vitest";
-import { placesIn } from "../../src/cli/completion.ts";
+import { placesIn } from "../../src/cli/commands/completion.ts";
 import { EXIT, exitCodeForStatus } from "../../src/cli/exit.ts";
 import { newKit } from "../../src/cli/kit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
-import { ERRORS } from "../../src/model/errors.ts";
+import { ERRORS } from "../../src/core/model/errors.ts";
 import { ioFor } from "./run.ts";
 
 const PROMISED = `

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { defaultSettings, foundingSettings, LiveConfig, settingsFrom } from "../../src/config/config.ts";
 import { parseValue } from "../../src/config/parse.ts";
 import { environmentName, SETTING_NAMES, SETTINGS } from "../../src/config/table.ts";
-import { defaultSettings, foundingSettings, LiveConfig, settingsFrom } from "../../src/config.ts";
 import { good, problemsOf } from "./configured.ts";
 
 const file = (text: string) => ({ name: "cordum.yaml", text });

@@ -1,4 +1,4 @@
-import { type Config, configure, type Sources } from "../../src/config.ts";
+import { type Config, configure, type Sources } from "../../src/config/config.ts";
 
 /** What comes of these sources; throws what is wrong with them. */
 export function good(sources: Sources): Config {

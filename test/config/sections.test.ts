@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { explainConfig } from "../../src/cli/explain.ts";
-import { type Config, LiveConfig, type Sources } from "../../src/config.ts";
+import { explainConfig } from "../../src/cli/commands/explain.ts";
+import { type Config, LiveConfig, type Sources } from "../../src/config/config.ts";
 import { good, problemsOf } from "./configured.ts";
 
 const file = (text: string): Sources => ({ file: { name: "cordum.yaml", text } });

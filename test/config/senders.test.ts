@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LiveConfig, type Sources } from "../../src/config.ts";
+import { LiveConfig, type Sources } from "../../src/config/config.ts";
 import { good, problemsOf } from "./configured.ts";
 
 const file = (text: string): Sources => ({ file: { name: "cordum.yaml", text } });

@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Table } from "../../src/model/table.ts";
+import { CALLS_MAX } from "../../src/adapters/redis/batch.ts";
+import { connectRedis, type RedisConnection } from "../../src/adapters/redis/connection.ts";
+import { isUnavailable } from "../../src/adapters/redis/errors.ts";
+import { RedisStore } from "../../src/adapters/redis/store.ts";
+import type { Table } from "../../src/core/model/table.ts";
 import type { LogFields, LogLevel } from "../../src/ports/log.ts";
 import { NOWHERE, put } from "../../src/ports/store.ts";
-import { connectRedis, type RedisConnection } from "../../src/worlds/redis.ts";
-import { CALLS_MAX } from "../../src/worlds/redis-batch.ts";
-import { isUnavailable } from "../../src/worlds/redis-errors.ts";
-import { RedisStore } from "../../src/worlds/redis-store.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 

@@ -7,11 +7,11 @@ import type { LogLevel } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
 import type { Safety } from "../../src/ports/safety.ts";
 import { type EmbeddedWorld, openEmbedded } from "../../src/worlds/embedded.ts";
-import { openLocally } from "../worlds/directory.ts";
+import { openLocally } from "../adapters/sqlite/directory.ts";
 
 /**
  * An embedded world in a directory of its own, which can be closed and opened again. Only copies get to its scribe and
- * back, so that nothing can lean on a shared object; the shipped link is tested in `test/worlds/sqlite-link.test.ts`.
+ * back, so that nothing can lean on a shared object; the shipped link is tested in `test/adapters/sqlite/link.test.ts`.
  */
 export class EmbeddedBench {
   readonly dir = mkdtempSync(join(tmpdir(), "cordum-embedded-"));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { isFinal, JOB_MOVES, JOB_STATES, REVIVABLE } from "../../src/model/job.ts";
-import { isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/model/run.ts";
+import { isFinal, JOB_MOVES, JOB_STATES, REVIVABLE } from "../../src/core/model/job.ts";
+import { isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/core/model/run.ts";
 
 /** The diagrams are made from the tables of legal moves; `npx vitest run test/docs -u` writes it anew. */
 test("docs/states.md is what the tables of legal moves say", async () => {
@@ -13,7 +13,7 @@ test("docs/states.md is what the tables of legal moves say", async () => {
   const text = [
     "# The states of a job",
     "",
-    "Generated from `JOB_MOVES` in `src/model/job.ts` by `npx vitest run test/docs -u`; a test fails when the two differ.",
+    "Generated from `JOB_MOVES` in `src/core/model/job.ts` by `npx vitest run test/docs -u`; a test fails when the two differ.",
     "",
     "```mermaid",
     "stateDiagram-v2",
@@ -38,7 +38,7 @@ function runLines(): readonly string[] {
   return [
     "# The states of a run",
     "",
-    "Likewise from `RUN_MOVES` in `src/model/run.ts`. What each means, and the states of a step: [workflows.md](workflows.md).",
+    "Likewise from `RUN_MOVES` in `src/core/model/run.ts`. What each means, and the states of a step: [workflows.md](workflows.md).",
     "",
     "```mermaid",
     "stateDiagram-v2",

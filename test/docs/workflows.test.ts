@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { ACT_TYPES, KEYS_OF_ACT } from "../../src/workflow/read-act.ts";
-import { readWorkflow } from "../../src/workflow/read-workflow.ts";
+import { ACT_TYPES, KEYS_OF_ACT } from "../../src/core/workflow/definition/read-action.ts";
+import { readWorkflow } from "../../src/core/workflow/definition/read-workflow.ts";
 
 const text = readFileSync(new URL("../../docs/workflows.md", import.meta.url), "utf8");
 const blocks = [...text.matchAll(/```yaml\n(.*?)```/gs)].map(([, block = ""]) => block);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { promMetrics } from "../../src/adapters/node/prom-metrics.ts";
 import { METRICS, type MetricSpec } from "../../src/ports/metrics.ts";
-import { promMetrics } from "../../src/worlds/prom-metrics.ts";
 
 test("what is counted stands on the page with its labels; an unknown label is left out, a missing one is empty", async () => {
   const metrics = promMetrics();

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
-import { MAY } from "../../src/gateway/access.ts";
+import { MAY } from "../../src/gateway/auth/access.ts";
 import { documentRoute, openapiOf } from "../../src/gateway/openapi.ts";
 import { ROUTES } from "../../src/gateway/server.ts";
 

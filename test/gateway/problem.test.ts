@@ -1,8 +1,8 @@
 // What every problem says, whatever it is about: the table of errors, as clients see it.
 
 import { describe, expect, test } from "vitest";
+import { ERRORS, type ErrorCode } from "../../src/core/model/errors.ts";
 import { answerFor, Problem } from "../../src/gateway/problem.ts";
-import { ERRORS, type ErrorCode } from "../../src/model/errors.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];

@@ -1,10 +1,10 @@
 // What a key of one tenant gets to see of what tenants share: its own figures, and nothing of others or of the servers.
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultSettings } from "../../src/config.ts";
-import { deliver } from "../../src/flow/deliver.ts";
-import { DEAD_LETTERS, type DeadLetter } from "../../src/model/dead-letter.ts";
+import { defaultSettings } from "../../src/config/config.ts";
+import { DEAD_LETTERS, type DeadLetter } from "../../src/core/model/dead-letter.ts";
+import { deliver } from "../../src/engine/delivery/deliver-message.ts";
 import { put } from "../../src/ports/store.ts";
-import { SUBMIT } from "../../src/wire/subjects.ts";
+import { SUBMIT } from "../../src/protocol/subjects.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
 
 let gateway: TestGateway;

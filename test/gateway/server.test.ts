@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { isLoopback } from "../../src/model/loopback.ts";
-import { IllegalMove } from "../../src/model/move-job.ts";
+import { isLoopback } from "../../src/core/model/loopback.ts";
+import { IllegalMove } from "../../src/core/model/move-job.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
-import type { World } from "../../src/world.ts";
+import type { World } from "../../src/ports/world.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
 
 let gateway: TestGateway;

@@ -1,8 +1,8 @@
 // The script of the status page, run on a document that is just enough of one: what it makes of answers, and of refusals.
 
 import { expect, test } from "vitest";
-import { PAGE } from "../../src/gateway/status-page.ts";
-import { SCRIPT } from "../../src/gateway/status-page-script.ts";
+import { PAGE } from "../../src/gateway/status-page/status-page.ts";
+import { SCRIPT } from "../../src/gateway/status-page/status-page-script.ts";
 import { openTestGateway } from "./open.ts";
 
 class Element {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { settingsFrom } from "../../src/config.ts";
-import { ADMISSION } from "../../src/lab/admission.ts";
-import { runAdmission } from "../../src/lab/admission-world.ts";
+import { settingsFrom } from "../../src/config/config.ts";
+import { ADMISSION } from "../../src/lab/admission/experiment.ts";
+import { runAdmission } from "../../src/lab/admission/world.ts";
 import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
 
 const run = (typed: object): Promise<Outcome> =>

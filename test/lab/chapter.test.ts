@@ -5,8 +5,8 @@ import { SETTINGS } from "../../src/config/table.ts";
 import { askOf, CHAPTER_FILE, chapterFiles, PARTS, type Part, runPart, sectionOf } from "../../src/lab/chapter.ts";
 import { verdictsOf } from "../../src/lab/chapter-verdicts.ts";
 import type { Outcome } from "../../src/lab/experiment.ts";
-import { LOCK_BUSY } from "../../src/lab/lock-busy.ts";
-import { OCC } from "../../src/lab/occ.ts";
+import { LOCK_BUSY } from "../../src/lab/lock-busy/experiment.ts";
+import { OCC } from "../../src/lab/occ/experiment.ts";
 import { commandFor } from "../../src/lab/report/page.ts";
 import { readXml } from "./drawing.ts";
 

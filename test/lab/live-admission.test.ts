@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { ADMISSION } from "../../src/lab/admission.ts";
-import { conductAdmission, openMaxOf } from "../../src/lab/admission-live.ts";
-import type { AdmissionQuestion, RunSighting, Seen } from "../../src/lab/admission-member.ts";
+import { ADMISSION } from "../../src/lab/admission/experiment.ts";
+import { conductAdmission, openMaxOf } from "../../src/lab/admission/live.ts";
+import type { AdmissionQuestion, RunSighting, Seen } from "../../src/lab/admission/member.ts";
 import { runExperiment } from "../../src/lab/experiment.ts";
 import type { Crew, LiveSpec } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";

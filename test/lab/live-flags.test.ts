@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { readLiveWish } from "../../src/cli/lab-live-target.ts";
+import { readLiveWish } from "../../src/cli/lab/lab-live-target.ts";
 import { cordum } from "../cli/run.ts";
 
 const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" };

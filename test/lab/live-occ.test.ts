@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { runExperiment } from "../../src/lab/experiment.ts";
 import type { Crew, LiveSpec } from "../../src/lab/live.ts";
-import { OCC } from "../../src/lab/occ.ts";
-import { conductOcc } from "../../src/lab/occ-live.ts";
-import type { OccQuestion } from "../../src/lab/occ-member.ts";
+import { OCC } from "../../src/lab/occ/experiment.ts";
+import { conductOcc } from "../../src/lab/occ/live.ts";
+import type { OccQuestion } from "../../src/lab/occ/member.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 
 const live = OCC.live as LiveSpec<ParamTable>;

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { runExperiment } from "../../src/lab/experiment.ts";
 import type { Crew, LiveSpec } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
-import { SAFETY_OUTAGE } from "../../src/lab/safety-outage.ts";
-import { conductSafetyOutage, historyOf } from "../../src/lab/safety-outage-live.ts";
-import type { JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "../../src/lab/safety-outage-member.ts";
+import { SAFETY_OUTAGE } from "../../src/lab/safety-outage/experiment.ts";
+import { conductSafetyOutage, historyOf } from "../../src/lab/safety-outage/live.ts";
+import type { JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "../../src/lab/safety-outage/member.ts";
 
 const live = SAFETY_OUTAGE.live as LiveSpec<ParamTable>;
 const GIVEN = {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
+import { JOBS } from "../../src/core/model/job.ts";
+import { RUNS } from "../../src/core/model/run.ts";
 import { type Outcome, outcomeDocument, type Row } from "../../src/lab/experiment.ts";
 import type { LiveOutcome, LiveRow } from "../../src/lab/live.ts";
 import { errorPct, liveConclusions, liveFacts, middleOf } from "../../src/lab/live-compare.ts";
-import { LOCK_BUSY } from "../../src/lab/lock-busy.ts";
-import { conductLockBusy } from "../../src/lab/lock-busy-live.ts";
-import type { Sighting } from "../../src/lab/lock-busy-member.ts";
+import { LOCK_BUSY } from "../../src/lab/lock-busy/experiment.ts";
+import { conductLockBusy } from "../../src/lab/lock-busy/live.ts";
+import type { Sighting } from "../../src/lab/lock-busy/member.ts";
 import { reportFiles } from "../../src/lab/report/page.ts";
 import { tablesText } from "../../src/lab/report/text-table.ts";
-import { JOBS } from "../../src/model/job.ts";
-import { RUNS } from "../../src/model/run.ts";
 import { NOWHERE } from "../../src/ports/store.ts";
 
 const simulated = (policy: string, drainMs: number) => ({

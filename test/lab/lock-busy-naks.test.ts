@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { conductNaks, measureNakLook } from "../../src/lab/lock-busy-naks.ts";
+import { conductNaks, measureNakLook } from "../../src/lab/lock-busy/naks.ts";
 import { CALM } from "../../src/sim/faults.ts";
 import { openBench } from "../sim/harness.ts";
 

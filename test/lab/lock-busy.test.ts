@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { JOBS } from "../../src/core/model/job.ts";
+import { RUNS } from "../../src/core/model/run.ts";
 import { figureAt, outcomeDocument, type Row, runExperiment } from "../../src/lab/experiment.ts";
-import { LOCK_BUSY, type Variant } from "../../src/lab/lock-busy.ts";
-import { settingsOf } from "../../src/lab/lock-busy-rows.ts";
-import { type Stage, setStage } from "../../src/lab/lock-busy-stage.ts";
-import { type History, runRow } from "../../src/lab/lock-busy-world.ts";
-import { JOBS } from "../../src/model/job.ts";
-import { RUNS } from "../../src/model/run.ts";
-import { withLocks } from "../../src/sim/decorators.ts";
+import { LOCK_BUSY, type Variant } from "../../src/lab/lock-busy/experiment.ts";
+import { settingsOf } from "../../src/lab/lock-busy/rows.ts";
+import { type Stage, setStage } from "../../src/lab/lock-busy/stage.ts";
+import { type History, runRow } from "../../src/lab/lock-busy/world.ts";
+import { withLocks } from "../../src/sim/mutants/decorators.ts";
 
 const SEED = 7;
 const EVEN = { latencySpread: 0.2, stepMs: 0, nakLookMs: 0 };

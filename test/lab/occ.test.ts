@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
-import { OCC } from "../../src/lab/occ.ts";
-import { runOcc } from "../../src/lab/occ-model.ts";
-import { PUBLISHED } from "../../src/lab/occ-report.ts";
+import { OCC } from "../../src/lab/occ/experiment.ts";
+import { runOcc } from "../../src/lab/occ/model.ts";
+import { PUBLISHED } from "../../src/lab/occ/report.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
 const run = (typed: Parameters<typeof OCC.read>[0], seeds = 20, seed = 1): Promise<Outcome> =>

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Outcome, Summary } from "../../src/lab/experiment.ts";
 import { runExperiment } from "../../src/lab/experiment.ts";
 import { EXPERIMENTS } from "../../src/lab/experiments.ts";
-import { OCC } from "../../src/lab/occ.ts";
+import { OCC } from "../../src/lab/occ/experiment.ts";
 import { flagOf } from "../../src/lab/params.ts";
 import type { TableSpec } from "../../src/lab/report/grid.ts";
 import { plain, short, spoken } from "../../src/lab/report/numbers.ts";

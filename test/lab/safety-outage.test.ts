@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { settingsFrom } from "../../src/config.ts";
+import { settingsFrom } from "../../src/config/config.ts";
 import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
-import { SAFETY_OUTAGE } from "../../src/lab/safety-outage.ts";
-import { runOutage } from "../../src/lab/safety-outage-world.ts";
+import { SAFETY_OUTAGE } from "../../src/lab/safety-outage/experiment.ts";
+import { runOutage } from "../../src/lab/safety-outage/world.ts";
 
 const CAPPED = "capped_exponential:1s:30s:500ms";
 const FULL = "full:1s:30s";

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
 import { type Lease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
+import type { NetFaults } from "../../src/sim/adapters/net.ts";
 import { CALM } from "../../src/sim/faults.ts";
-import type { NetFaults } from "../../src/sim/net.ts";
 import { NOTES, note } from "./documents.ts";
 import { type Bench, openBench } from "./harness.ts";
 

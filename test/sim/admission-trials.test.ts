@@ -1,22 +1,22 @@
 import { expect, test } from "vitest";
-import { defaultSettings } from "../../src/config.ts";
-import { cancelRun } from "../../src/flow/control-run.ts";
-import { type Flow, openFlow } from "../../src/flow/flow.ts";
-import { Plans } from "../../src/flow/plans.ts";
-import { rerun } from "../../src/flow/rerun.ts";
-import { type StartOutcome, startRun } from "../../src/flow/start-run.ts";
-import { Sweeper } from "../../src/flow/sweep.ts";
-import { applyWorkflow } from "../../src/flow/workflows.ts";
-import { JOBS, SLOT_WAITS_GROUP } from "../../src/model/job.ts";
-import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/model/run.ts";
-import { builtInKernel } from "../../src/policy/kernel.ts";
+import { defaultSettings } from "../../src/config/config.ts";
+import { JOBS, SLOT_WAITS_GROUP } from "../../src/core/model/job.ts";
+import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/core/model/run.ts";
+import { builtInKernel } from "../../src/core/policy/kernel.ts";
+import { type Flow, openFlow } from "../../src/engine/engine.ts";
+import { rerun } from "../../src/engine/intake/rerun-run.ts";
+import { type StartOutcome, startRun } from "../../src/engine/intake/start-run.ts";
+import { Sweeper } from "../../src/engine/maintenance/sweeper.ts";
+import { cancelRun } from "../../src/engine/runs/control-run.ts";
+import { Plans } from "../../src/engine/runs/plan-cache.ts";
+import { applyWorkflow } from "../../src/engine/runs/workflows.ts";
 import type { Change, Committed } from "../../src/ports/store.ts";
-import { around } from "../../src/sim/decorators.ts";
+import type { World } from "../../src/ports/world.ts";
+import { simWorld } from "../../src/sim/adapters/world.ts";
+import { around } from "../../src/sim/mutants/decorators.ts";
 import type { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
-import { simWorld } from "../../src/sim/world.ts";
-import type { World } from "../../src/world.ts";
-import { WISH } from "../flow/run-plant.ts";
+import { WISH } from "../engine/run-harness.ts";
 import { type Bench, openBench } from "./harness.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { runSim, type SimCommandOptions } from "../../src/cli/sim.ts";
+import { runSim, type SimCommandOptions } from "../../src/cli/commands/sim.ts";
 
 async function run(options: SimCommandOptions): Promise<{ readonly code: number; readonly text: string }> {
   let text = "";

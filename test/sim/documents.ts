@@ -1,4 +1,4 @@
-import type { Table } from "../../src/model/table.ts";
+import type { Table } from "../../src/core/model/table.ts";
 import { type Change, NOWHERE } from "../../src/ports/store.ts";
 
 /** Plain records for tests of the simulated store. */

@@ -1,9 +1,9 @@
 import type { BusOptions } from "../../src/ports/bus.ts";
+import type { World } from "../../src/ports/world.ts";
+import { openNet, type SimNet, type SimNetOptions, simWorld } from "../../src/sim/adapters/world.ts";
 import { CALM } from "../../src/sim/faults.ts";
 import { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
-import { openNet, type SimNet, type SimNetOptions, simWorld } from "../../src/sim/world.ts";
-import type { World } from "../../src/world.ts";
 
 /** A small simulated system without faults, for tests that drive it by hand. */
 export interface Bench {

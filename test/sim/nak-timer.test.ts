@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { NakTimer } from "../../src/sim/nak-timer.ts";
+import { NakTimer } from "../../src/sim/adapters/nak-timer.ts";
 import { Timeline } from "../../src/sim/timeline.ts";
 
 const LOOK_MS = 10;

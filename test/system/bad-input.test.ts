@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { SUBMIT } from "../../src/wire/subjects.ts";
+import { SUBMIT } from "../../src/protocol/subjects.ts";
 import { cordum } from "../cli/run.ts";
+import { peerEncode } from "../protocol/peer.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";
-import { peerEncode } from "../wire/peer.ts";
 import { Api } from "./api.ts";
 import { Program } from "./program.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cordum, startUp, type UpProcess } from "../cli/run.ts";
-import { callKernel } from "../contract/safety.peer.ts";
+import { callKernel } from "../contract/safety/safety.peer.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 

@@ -5,18 +5,18 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AUDIT_PAGES, pageId } from "../../src/model/audit.ts";
+import { AUDIT_PAGES, pageId } from "../../src/core/model/audit.ts";
 import { put, type Store } from "../../src/ports/store.ts";
-import { counting } from "../../src/sim/quiet.ts";
+import { counting } from "../../src/sim/adapters/quiet.ts";
 import { openCluster } from "../../src/worlds/cluster.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
-import { http, nats as overNats, type Transport } from "../../src/worlds/worker-kit.ts";
+import { http, nats as overNats, type Transport } from "../../src/worlds/worker-sdk.ts";
 import type { UpProcess } from "../cli/run.ts";
 import { freePort } from "../servers/ports.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 import { Api } from "./api.ts";
-import { BenchWorkers } from "./bench-workers.ts";
 import { Program } from "./program.ts";
+import { BenchWorkers } from "./workers/worker-pool.ts";
 
 export interface Setup {
   /** Two ways in for the same caller, a key of everything; the same way twice where there is only one. */

@@ -1,49 +1,35 @@
-// Who may import whom. Imports point inward: `main, cli, lab → gateway → flow → jobs, retry, policy, workflow,
-// rollout → model`, and `worlds → ports ← flow`. A row is a folder of src/ or a file directly in it; the row lists what it may
-// import. `type x` means types only: they vanish at run time. `*` means anything.
+// Import rules. Imports point inward: `cli, gateway, lab → engine → core` and `adapters → ports ← engine`. A row is a folder
+// of src/ (of src/core/: each of its folders); it lists what its files may import. `type x` allows types only, `*` anything.
 
 import { type Source, targetOf, type Violation } from "./source.ts";
 
-const DECISIONS = ["model", "jobs", "retry", "policy", "workflow", "rollout"];
-const INNER = [...DECISIONS, "wire", "ports", "world", "config", "settings"];
+const DECISIONS = ["core/model", "core/jobs", "core/retry", "core/policy", "core/workflow", "core/rollout"];
+const INNER = [...DECISIONS, "core/settings", "protocol", "ports", "config"];
 
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
-  // What stands on a record is described where it is decided: as types only, so that nouns decide nothing.
-  model: ["model", "type retry", "type policy", "type wire"],
-  jobs: ["jobs", "model", "retry", "wire", "type policy", "type settings"],
-  retry: ["retry"],
-  // The metered expression language, which conditions of policies and workflows are written in.
-  expression: ["expression", "model"],
-  yaml: ["yaml"],
-  policy: ["policy", "expression", "yaml", "model", "retry"],
-  workflow: ["workflow", "expression", "yaml", "model", "retry", "jobs", "wire", "type settings"],
-  rollout: ["rollout", "model", "retry"],
-  wire: ["wire", "model", "retry", "type policy"],
-  ports: ["ports", "model", "retry", "wire", "policy"],
-  world: ["ports"],
-  settings: ["model", "retry"],
-  config: ["config", "settings", "model", "retry"],
-  flow: ["flow", "ports", "wire", ...DECISIONS, "world", "type config", "type settings"],
-  control: ["flow", ...INNER],
-  worker: ["worker", "ports", "model", "retry", "wire", "world"],
-  worlds: ["worlds", "worker", ...INNER],
-  sim: ["sim", "control", "flow", "worker", ...INNER],
-  gateway: [
-    "gateway",
-    "flow",
-    "ports",
-    "model",
-    "jobs",
-    "retry",
-    "policy",
-    "workflow",
-    "wire",
-    "config",
-    "settings",
-    "world",
+  "core/model": ["core/model", "type core/retry", "type core/policy", "type protocol"],
+  "core/jobs": ["core/jobs", "core/model", "core/retry", "protocol", "type core/policy", "type core/settings"],
+  "core/retry": ["core/retry"],
+  "core/expression": ["core/expression", "core/model"],
+  "core/yaml": ["core/yaml"],
+  "core/policy": ["core/policy", "core/expression", "core/yaml", "core/model", "core/retry"],
+  "core/workflow": [
+    ...["core/workflow", "core/expression", "core/yaml", "core/model", "core/retry", "core/jobs", "protocol"],
+    "type core/settings",
   ],
-  client: ["client", "model"],
-  lab: ["lab", "sim", "worlds", "gateway", "control", "flow", "worker", "client", ...INNER],
+  "core/rollout": ["core/rollout", "core/model", "core/retry"],
+  "core/settings": ["core/model", "core/retry"],
+  protocol: ["protocol", "core/model", "core/retry", "type core/policy"],
+  ports: ["ports", "core/model", "core/retry", "core/policy", "protocol"],
+  config: ["config", "core/settings", "core/model", "core/retry"],
+  engine: ["engine", "ports", "protocol", ...DECISIONS, "type config", "type core/settings"],
+  worker: ["worker", "ports", "protocol", "core/model", "core/retry"],
+  adapters: ["adapters", "worker", ...INNER],
+  worlds: ["worlds", "adapters", "worker", ...INNER],
+  sim: ["sim", "engine", "worker", ...INNER],
+  gateway: ["gateway", "engine", ...INNER],
+  client: ["client", "core/model"],
+  lab: ["lab", "sim", "worlds", "adapters", "gateway", "engine", "worker", "client", ...INNER],
   cli: ["*"],
   main: ["*"],
   index: ["*"],
@@ -51,26 +37,28 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
 
 /** Folder or file → the packages and `node:` modules it may import. A key that is a path covers what begins with it. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  "src/adapters/": ["*"],
   "src/worlds/": ["*"],
   "src/cli/": ["*"],
   "src/main.ts": ["*"],
   "src/gateway/server": ["*"],
   "src/gateway/": ["type fastify", "typebox"],
-  "src/wire/codec": ["*"],
+  "src/protocol/codec": ["*"],
   // Pure libraries: same input, same output, nothing of the outside.
-  "src/expression/": ["re2js", "@marcbachmann/cel-js"],
-  "src/yaml/": ["yaml"],
-  "src/policy/": ["yaml", "re2js", "@marcbachmann/cel-js"],
-  "src/workflow/": ["yaml", "re2js", "@marcbachmann/cel-js"],
+  "src/core/expression/": ["re2js", "@marcbachmann/cel-js"],
+  "src/core/yaml/": ["yaml"],
+  "src/core/policy/": ["yaml", "re2js", "@marcbachmann/cel-js"],
+  "src/core/workflow/": ["yaml", "re2js", "@marcbachmann/cel-js"],
   "src/config": ["yaml"],
 };
 
 /** Hashing at once is a pure function; whoever hashes may import these, anywhere. */
 const HASHING = { from: "node:crypto", names: ["createHash", "hash"] };
 
-/** The row that a file belongs to: `src/flow/admit.ts` → `flow`, `src/world.ts` → `world`. */
+/** The row of a file: `src/engine/intake/admit-job.ts` → `engine`, `src/core/jobs/attempt.ts` → `core/jobs`. */
 export function areaOf(path: string): string {
-  return path.split("/")[1]?.replace(/\.ts$/, "") ?? "";
+  const [, first = "", second = ""] = path.split("/");
+  return (first === "core" ? `core/${second}` : first).replace(/\.ts$/, "");
 }
 
 export function checkLayers(sources: readonly Source[]): Violation[] {
@@ -104,8 +92,8 @@ export function checkPackages(sources: readonly Source[]): Violation[] {
         from === HASHING.from && names.length > 0 && names.every((name) => HASHING.names.includes(name));
       if (targetOf(source, from) !== null || isHashing || allows(allowed, packageOf(from), isTypeOnly)) continue;
       const message =
-        `imports \`${from}\`: packages and \`node:\` modules belong in src/worlds/, src/cli/, src/main.ts, ` +
-        "src/gateway/server* and src/wire/codec*; put what you need behind a port, or pass it in";
+        `imports \`${from}\`: packages and \`node:\` modules belong in src/adapters/, src/worlds/, src/cli/, ` +
+        "src/main.ts, src/gateway/server* and src/protocol/codec*; put what you need behind a port, or pass it in";
       violations.push({ path: source.path, line, message });
     }
   }

@@ -22,7 +22,7 @@ export interface Import {
 }
 
 export interface Source {
-  /** From the project's root, with slashes: `src/flow/admit.ts`. */
+  /** From the project's root, with slashes: `src/engine/intake/admit-job.ts`. */
   readonly path: string;
   readonly text: string;
   readonly tree: Node;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { startHttpWorker } from "../../src/adapters/http/http-worker.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
-import { startHttpWorker } from "../../src/worlds/http-worker.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
 
 /** A gateway that gives out one job and answers as it is told; what was said to it is kept. */

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { defaultSettings } from "../../src/config.ts";
-import type { Flow } from "../../src/flow/flow.ts";
-import { JOBS } from "../../src/model/job.ts";
-import type { Heartbeat, PacketBody } from "../../src/wire/packet.ts";
-import { CANCEL, HANDSHAKE, HEARTBEAT } from "../../src/wire/subjects.ts";
+import { defaultSettings } from "../../src/config/config.ts";
+import { JOBS } from "../../src/core/model/job.ts";
+import type { Flow } from "../../src/engine/engine.ts";
+import type { Heartbeat, PacketBody } from "../../src/protocol/packet.ts";
+import { CANCEL, HANDSHAKE, HEARTBEAT } from "../../src/protocol/subjects.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
-import { idOf, Plant } from "../flow/plant.ts";
+import { idOf, Plant } from "../engine/harness.ts";
 
 const HOUR_MS = 3_600_000;
 const { deadlineMs } = defaultSettings().dispatch;

@@ -1,5 +1,5 @@
 /** What a retry policy does, for somebody who has never heard of one. */
-import { interval, parsePolicy } from "../../retry/policies.ts";
+import { interval, parsePolicy } from "../../core/retry/policies.ts";
 import { spoken } from "./numbers.ts";
 
 /** Empty for what is no policy. */

@@ -1,0 +1,74 @@
+// Workflows that are measured, and how they are applied and started: as the gateway does, without its HTTP.
+
+import { configure } from "../../../src/config/config.ts";
+import { isRunFinal, RUNS, type Run } from "../../../src/core/model/run.ts";
+import { type Flow, openFlow } from "../../../src/engine/engine.ts";
+import { plainWish, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
+import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
+import type { World } from "../../../src/ports/world.ts";
+import { STEP_TOPICS } from "./payload.ts";
+
+export const ORG = "default";
+export const CHILD_TOPIC = "bench.child";
+
+/** Three worker steps in a row, each with the run's input. */
+export const THREE = {
+  id: "three",
+  steps: Object.fromEntries(
+    STEP_TOPICS.map((topic, step) => [`s${step}`, { topic, ...(step > 0 && { depends_on: [`s${step - 1}`] }) }]),
+  ),
+};
+
+/** A child for each item of the run's input; as many at once as the default allows. */
+export const FAN = { id: "fan", steps: { each: { topic: CHILD_TOPIC, for_each: "input.items" } } };
+
+/** Stays open: nobody approves. */
+export const HELD = { id: "held", steps: { ask: { type: "approval", reason: "measured" } } };
+
+/** The default settings, but for these, written as in a configuration file. */
+export function openFlowWith(world: World, differing: Readonly<Record<string, unknown>>): Flow {
+  // JSON is YAML.
+  const configured = configure({ file: { name: "bench", text: JSON.stringify(differing) } });
+  if (configured.kind === "bad") throw new Error(configured.problems.join("; "));
+  return openFlow(world, { current: configured.config.settings });
+}
+
+export async function applyAll(flow: Flow, org: string, documents: readonly unknown[]): Promise<void> {
+  for (const document of documents) {
+    const applied = await applyWorkflow(flow, { org, by: "bench", document });
+    if (applied.kind !== "applied") throw new Error(applied.problems.join("; "));
+  }
+}
+
+export function start(flow: Flow, org: string, workflowId: string, input: unknown): Promise<StartOutcome> {
+  return startRun(flow, { ...plainWish(org, workflowId, null), input }, "/api/v1/workflows/runs");
+}
+
+/** The run's id. Throws when it was not started. */
+export async function mustStart(flow: Flow, workflowId: string, input: unknown): Promise<string> {
+  const outcome = await start(flow, ORG, workflowId, input);
+  if (outcome.kind !== "started") throw new Error(`a run was not started but ${JSON.stringify(outcome)}`);
+  return outcome.runId;
+}
+
+/** Calls back after every commit that ended a run: the store itself is watched, nothing else knows. */
+export function watchRunEnds({ store }: World, ended: (run: Run) => void): void {
+  const commit = store.commit.bind(store);
+  store.commit = (change) => {
+    const committing = commit(change);
+    const run = change.puts.find(({ table }) => table === RUNS.name)?.value as Run | null | undefined;
+    if (!run || !isRunFinal(run.state)) return committing;
+    return committing.then((committed) => {
+      if (committed.kind === "committed") ended(run);
+      return committed;
+    });
+  };
+}
+
+/** The control plane without its kernel: what it starts is committed and announced, and checked elsewhere. */
+export function withoutKernel(world: World): World {
+  return { ...world, safety: { local: null, check: (request) => world.safety.check(request) } };
+}
+
+/** Room for everything that is in flight. */
+export const MANY_RUNS = { limits: { max_concurrent_runs: 100_000 } };

@@ -1,0 +1,65 @@
+import { localSafety } from "../../../src/adapters/node/local-safety.ts";
+import { pinoLog } from "../../../src/adapters/node/pino-log.ts";
+import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
+import { defaultSettings } from "../../../src/config/config.ts";
+import { DEFAULT_POLICY } from "../../../src/core/policy/built-in.ts";
+import { compile } from "../../../src/core/policy/compile.ts";
+import type { Log } from "../../../src/ports/log.ts";
+import type { World } from "../../../src/ports/world.ts";
+import type { SideSpec } from "../task.ts";
+
+export type OurSpec = Extract<SideSpec, { kind: "cluster" | "embedded" }>;
+
+/** What only ours can do is asked of ours alone. */
+export function oursOnly(spec: SideSpec): OurSpec {
+  if (spec.kind === "cluster" || spec.kind === "embedded") return spec;
+  throw new Error(`this is measured of ours alone, not of ${spec.kind}`);
+}
+
+/**
+ * A world as `cordum up` opens it: real metrics, the default settings and the built-in policy. Warnings go to stderr
+ * while it is measured; what it says of the servers when it opens is known and stated with the figures.
+ */
+export async function openWorld(spec: OurSpec): Promise<OpenedWorld> {
+  const name = `bench-${process.pid}`;
+  const log = pinoLog({ level: "warn", name, target: process.stderr });
+  let isMeasuring = false;
+  const gated: Log = { write: (level, event, fields) => void (isMeasuring && log.write(level, event, fields)) };
+  const opened = await open(spec, name, gated);
+  isMeasuring = true;
+  return {
+    world: opened.world,
+    async close() {
+      isMeasuring = false;
+      await opened.close();
+    },
+  };
+}
+
+export interface OpenedWorld {
+  readonly world: World;
+  close(): Promise<void>;
+}
+
+async function open(spec: OurSpec, name: string, log: Log): Promise<OpenedWorld> {
+  const { bus } = defaultSettings();
+  const parts = {
+    name,
+    log,
+    metrics: promMetrics(),
+    safety: localSafety(compile(DEFAULT_POLICY)),
+    bus: { ackWaitMs: bus.ackWaitMs, deliverMax: bus.deliverMax, inFlightMax: bus.ackPendingMax },
+  };
+  switch (spec.kind) {
+    case "cluster": {
+      const { openCluster } = await import("../../../src/worlds/cluster.ts");
+      return openCluster({ ...parts, nats: spec.natsUrl, redis: spec.redisUrl });
+    }
+    case "embedded": {
+      const { openEmbedded } = await import("../../../src/worlds/embedded.ts");
+      return openEmbedded({ ...parts, dir: spec.dataDir });
+    }
+    default:
+      return spec satisfies never;
+  }
+}

@@ -1,0 +1,155 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { defaultSettings } from "../../../src/config/config.ts";
+import { decideSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
+import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
+import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
+import { startControl } from "../../../src/engine/control.ts";
+import { type Flow, given, openFlow } from "../../../src/engine/engine.ts";
+import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
+import { put } from "../../../src/ports/store.ts";
+import type { World } from "../../../src/ports/world.ts";
+import { startWorker } from "../../../src/worker/worker.ts";
+import type { Events, Side } from "../side.ts";
+import type { Role } from "../task.ts";
+import { type OurSpec, openWorld } from "./our-world.ts";
+import { type Input, TOPIC } from "./payload.ts";
+
+/**
+ * Ours, as `cordum up` joins it: a world, the control plane, a worker; the default settings.
+ *
+ * 1. A job has ended when the commit of its final state has resolved: the store itself is watched, nothing else knows.
+ * 2. A submitter alone has no safety kernel, so that it commits and announces only; it hears of the end by a message
+ *    that the control plane sends for each job, as BullMQ's event stream does.
+ */
+export async function openOurs(spec: OurSpec, role: Role, events: Events): Promise<Side> {
+  const opened = await openWorld(spec);
+  const world = role === "submitter" ? withoutKernel(opened.world) : opened.world;
+  const flow = openFlow(world, { current: defaultSettings() });
+  const stops: (() => Promise<void>)[] = [];
+  if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : announcing(world));
+  if (role === "submitter") stops.push(await hearEnds(world, events));
+  return {
+    submit: (input) => submit(flow, input),
+    async fill(count, next) {
+      await fill(flow, count, next);
+      if (spec.kind === "cluster") await untilRedisRests(spec.redisUrl);
+    },
+    async start() {
+      if (role === "all" || role === "control") {
+        const control = await startControl(flow);
+        stops.push(() => control.stop());
+      }
+      if (role === "all" || role === "worker") stops.push(await work(world, spec.concurrency, events));
+    },
+    async close() {
+      // The worker first, so that what it has begun can still be finished.
+      for (const stop of stops.toReversed()) await stop();
+      await opened.close();
+    },
+  };
+}
+
+async function submit(flow: Flow, input: Input): Promise<void> {
+  const admitted = await admit(flow, submissionOf(input));
+  if (admitted.kind !== "accepted") throw new Error(`a job was not accepted but ${admitted.kind}`);
+}
+
+function submissionOf(input: Input): Submission {
+  const checked = checkSubmission({ topic: TOPIC, input });
+  if (checked.kind === "ok") return checked.submission;
+  throw new Error(checked.problems.join("; "));
+}
+
+function work(world: World, concurrency: number, events: Events): Promise<() => Promise<void>> {
+  return startWorker(world, {
+    id: "bench",
+    topics: [TOPIC],
+    concurrency,
+    async handle({ input, attempt }) {
+      const { n } = input as Input;
+      events.worked(input as Input, attempt);
+      return { ok: true, n };
+    },
+  });
+}
+
+/** Calls back after every commit that ended or put off a job. */
+function watchEnds({ store }: World, events: Pick<Events, "ended" | "retrying">): void {
+  const commit = store.commit.bind(store);
+  // Without a function of its own that waits: what is measured is to be ours, not the measure's.
+  store.commit = (change) =>
+    commit(change).then((committed) => {
+      if (committed.kind === "committed") for (const { table, value } of change.puts) tell(table, value);
+      return committed;
+    });
+  const tell = (table: string, value: unknown): void => {
+    if (table !== JOBS.name || value === null) return;
+    const job = value as Job;
+    if (isFinal(job.state)) events.ended(numberOf(job));
+    else if (job.state === "RETRYING") events.retrying?.(numberOf(job), job.dueMs);
+  };
+}
+
+function numberOf(job: Job): number {
+  return job.input.kind === "inline" ? (job.input.value as Input).n : Number.NaN;
+}
+
+function announcing(world: World): Pick<Events, "ended"> {
+  const result = { kind: "job_result", status: "succeeded", workerId: "bench" } as const;
+  return {
+    ended(n) {
+      const packet = { traceId: "", senderId: world.name, createdAtMs: world.clock.now() };
+      world.bus.tell(ENDED, { ...packet, body: { ...result, jobId: String(n) } });
+    },
+  };
+}
+
+function hearEnds(world: World, events: Events): Promise<() => Promise<void>> {
+  return world.bus.listen(ENDED, ({ body }) => {
+    if (body.kind === "job_result") events.ended(Number(body.jobId));
+  });
+}
+
+function withoutKernel(world: World): World {
+  return { ...world, safety: { local: null, check: (request) => world.safety.check(request) } };
+}
+
+/** Straight into the backlog, many jobs a commit: what admission would have written, had nobody served the topic. */
+async function fill(flow: Flow, count: number, next: () => Input): Promise<void> {
+  for (let done = 0; done < count; ) {
+    const commits: Promise<unknown>[] = [];
+    for (let i = 0; i < FILL_COMMITS && done < count; i++) {
+      const jobs = Array.from({ length: Math.min(FILL_PUTS, count - done) }, () => waitingJob(flow, next()));
+      done += jobs.length;
+      const puts = jobs.map((job) => put(JOBS, job.id, null, job));
+      const org = jobs[0]?.org ?? "";
+      commits.push(
+        flow.world.store.commit({ org, atMs: flow.world.clock.now(), puts, guards: [], sends: [], watch: [] }),
+      );
+    }
+    await Promise.all(commits);
+  }
+}
+
+/** Redis rewrites its log when it has grown much; what that costs belongs to the filling. */
+export async function untilRedisRests(redisUrl: string): Promise<void> {
+  const redis = new Redis(redisUrl);
+  while (/aof_rewrite_(in_progress|scheduled):1/.test(await redis.info("persistence"))) await delay(REST_POLL_MS);
+  redis.disconnect();
+}
+
+function waitingJob(flow: Flow, input: Input): Job {
+  const moment = given(flow);
+  const jobId = flow.world.random.id();
+  const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, moment);
+  const local = flow.world.safety.local;
+  if (!local) throw new Error("the backlog is filled where the safety kernel is");
+  return decideSafety(job, local(policyRequestOf(job)), moment);
+}
+
+const ENDED = "bench.ended";
+const REST_POLL_MS = 100;
+const FILL_PUTS = 50;
+const FILL_COMMITS = 40;

@@ -1,0 +1,87 @@
+import { jsonCopy } from "../core/model/json.ts";
+import type { Dispatched, Stop } from "../ports/bus.ts";
+import type { Log } from "../ports/log.ts";
+import type { Packet } from "../protocol/packet.ts";
+
+/**
+ * The fleeting half of a bus within one process: whoever is there hears it, each server in turn gets the work.
+ * Nobody is called inside the caller's own stack, and one that throws disturbs nobody.
+ */
+export class LocalCalls {
+  readonly #log: Log;
+  readonly #listeners = new Map<string, Set<Ear>>();
+  readonly #servers = new Map<string, Ear[]>();
+  #turn = 0;
+  #calls: { readonly ear: Ear; readonly packet: Packet }[] = [];
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  tell(subject: string, packet: Packet): void {
+    for (const ear of this.#listeners.get(subject) ?? []) this.#callSoon(ear, packet);
+  }
+
+  hasListeners(subject: string): boolean {
+    return this.#listeners.has(subject);
+  }
+
+  async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    const ear: Ear = { subject, handler };
+    const ears = this.#listeners.get(subject) ?? new Set();
+    this.#listeners.set(subject, ears.add(ear));
+    return async () => {
+      ears.delete(ear);
+      if (ears.size === 0 && this.#listeners.get(subject) === ears) this.#listeners.delete(subject);
+    };
+  }
+
+  dispatch(subject: string, packet: Packet): Promise<Dispatched> {
+    const servers = this.#servers.get(subject);
+    if (!servers) return NOBODY;
+    this.#callSoon(servers[this.#turn++ % servers.length]!, copyOf(packet));
+    return SENT;
+  }
+
+  async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    const ear: Ear = { subject, handler };
+    this.#servers.set(subject, [...(this.#servers.get(subject) ?? []), ear]);
+    return async () => {
+      const left = (this.#servers.get(subject) ?? []).filter((other) => other !== ear);
+      if (left.length > 0) this.#servers.set(subject, left);
+      else this.#servers.delete(subject);
+    };
+  }
+
+  #callSoon(ear: Ear, packet: Packet): void {
+    this.#calls.push({ ear, packet });
+    if (this.#calls.length === 1) queueMicrotask(() => this.#callAll());
+  }
+
+  #callAll(): void {
+    const calls = this.#calls;
+    this.#calls = [];
+    for (const { ear, packet } of calls) {
+      try {
+        ear.handler(packet);
+      } catch (error) {
+        this.#log.write("error", "bus.listener_failed", { subject: ear.subject, error: String(error) });
+      }
+    }
+  }
+}
+
+interface Ear {
+  readonly subject: string;
+  readonly handler: (packet: Packet) => void;
+}
+
+/** What is sent is a copy, as on any other bus: a worker that changes its input must not change the sender's record. */
+function copyOf(packet: Packet): Packet {
+  const { body } = packet;
+  if (body.kind !== "job_request" || typeof body.input !== "object" || body.input === null) return packet;
+  return { ...packet, body: { ...body, input: jsonCopy(body.input) } };
+}
+
+const NOBODY = Promise.resolve("no_responders" as const);
+const SENT = Promise.resolve("sent" as const);

@@ -1,0 +1,61 @@
+import { pino } from "pino";
+import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
+import type { Log, LogFields, LogLevel } from "../../ports/log.ts";
+
+export interface LogTarget {
+  write(text: string): void;
+}
+
+/**
+ * Log lines as JSON, one per line: `{"level":"warn","time":…,"name":…,"event":…, …}`. Errors of others come with whatever
+ * they were given, so every field passes the redaction.
+ */
+export function pinoLog(options: { readonly level: LogLevel; readonly name: string; readonly target: LogTarget }): Log {
+  const logger = pino(
+    {
+      level: options.level,
+      base: { name: options.name },
+      messageKey: "event",
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    options.target,
+  );
+  return {
+    write(level: LogLevel, event: string, fields: LogFields = {}) {
+      if (logger.isLevelEnabled(level)) logger[level](withoutSecrets(fields), redactText(event));
+    },
+  };
+}
+
+function withoutSecrets(fields: LogFields): LogFields {
+  const clean: Record<string, LogFields[string]> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    const isSecret = isSecretName(name) && typeof value !== "boolean" && value !== null && value !== undefined;
+    clean[redactText(name)] = isSecret ? REDACTED : typeof value === "string" ? redactText(value) : value;
+  }
+  return clean;
+}
+
+/** The same lines for a person at a terminal: `19:58:01 warn  drain_left_to_sweeper topic=demo.echo`. */
+export function forTerminal(target: LogTarget, options: { readonly color: boolean }): LogTarget {
+  return {
+    write(text) {
+      for (const line of text.split("\n")) {
+        if (line !== "") target.write(`${plain(line, options.color)}\n`);
+      }
+    },
+  };
+}
+
+function plain(line: string, color: boolean): string {
+  const { level, time, name: _, event, ...fields } = JSON.parse(line) as Record<string, unknown>;
+  const facts = Object.entries(fields).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  const clock = new Date(Number(time)).toTimeString().slice(0, 8);
+  const word = String(level).padEnd(5);
+  const code = COLORS[String(level)];
+  return [clock, color && code ? `\u001b[${code}m${word}\u001b[0m` : word, event, ...facts].join(" ");
+}
+
+const COLORS: Readonly<Record<string, string>> = { debug: "2", warn: "33", error: "31" };

@@ -1,0 +1,20 @@
+import type { Clock } from "../../ports/clock.ts";
+
+/** The machine's own time. */
+export const wallClock: Clock = {
+  now: () => Date.now(),
+  after(delayMs, fn) {
+    const dueMs = performance.now() + delayMs;
+    let timer: NodeJS.Timeout;
+    // Timers fire up to a millisecond early and cannot be longer than 25 days: whoever wakes too soon sleeps again.
+    const sleep = () => {
+      const restMs = dueMs - performance.now();
+      if (restMs <= 0) fn();
+      else timer = setTimeout(sleep, Math.min(Math.ceil(restMs), TIMER_MS_MAX));
+    };
+    timer = setTimeout(sleep, Math.min(Math.max(0, Math.ceil(delayMs)), TIMER_MS_MAX));
+    return () => clearTimeout(timer);
+  },
+};
+
+const TIMER_MS_MAX = 2 ** 31 - 1;

@@ -1,0 +1,15 @@
+import { createHash } from "node:crypto";
+import { type Encoded, encodeArgs } from "./encode.ts";
+
+/** A Lua script, known to the server by its hash. Each one documents its KEYS, its ARGV and what it returns. */
+export interface Script {
+  /** The first argument of EVALSHA. */
+  readonly sha: Encoded;
+  /** The first argument of EVAL. */
+  readonly source: Encoded;
+}
+
+export function script(source: string): Script {
+  const text = source.trim();
+  return { sha: encodeArgs([createHash("sha1").update(text).digest("hex")]), source: encodeArgs([text]) };
+}

@@ -1,0 +1,247 @@
+import { script } from "../script.ts";
+
+/**
+ * Many changes at once, each all or nothing.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     change after change: the number of its arguments (itself included), then its operations. Checks come first,
+ *          in the order in which they are to be answered:
+ *            P rid expect next value due   put: `expect` is the version there (0: none; "": any), `next` the version
+ *                                          after it ("" if `expect` is), `value` the record ("" removes it; with "?" for
+ *                                          its version if `next` is ""), `due` its time ("" none, "=" as it was)
+ *            M rid expect next more due    the same, but `more` goes behind what is there
+ *            F rid fence                   no larger fence was seen
+ *            A rid                         no such record
+ *            L lock                        nobody holds this lock or waits for it
+ *            G group name delta max        counter + delta is at most max
+ *            C group name delta max        the same ("" for no limit), and moves the counter
+ *          then what else is to be written:
+ *            Z / z list member             into, out of a list
+ *            Q queue id score / q queue id into, out of a queue
+ *            O at id message / S id        into, out of the outbox
+ *            T name delta                  add to a total
+ *            w group name                  tell this counter
+ * returns  one answer for each change: 0 committed, an array for committed with counters to tell, 2n - 1 when the nth
+ *          put was stale, 2n when the nth guard refused, "2n value" when that one was on a counter with this value
+ *
+ * Changes are decided one after another on tables that lie over the data (`versions`, `fences`, `counters`), so that
+ * each sees those before it. Only when all are decided is anything written, each kind in as few commands as possible:
+ * that spares the server most of its calls, and nothing can fail between two halves of a change.
+ */
+export const COMMIT = script(`
+local P, A, call = KEYS[1], ARGV, redis.call
+local RECORD, FENCE, COUNTER = P .. 'r:', P .. 'f:', P .. 'c:'
+local FENCE_KEPT_MS = '604800000'
+
+local versions, records, behind, dues, fences = {}, {}, {}, {}, {}
+local counters, touched, lists, queues = {}, {}, {}, {}
+local outbox, outboxed, sent, totals = {}, 0, {}, {}
+
+local function version(rid)
+  local v = versions[rid]
+  if not v then
+    v = string.match(call('GETRANGE', RECORD .. rid, '-64', '-1'), '\\n(%d+) %S+ %S+$') or '0'
+    versions[rid] = v
+  end
+  return v
+end
+
+local function fence(rid)
+  local f = fences[rid]
+  if not f then f = call('GET', FENCE .. rid) or '0' end
+  return tonumber(f)
+end
+
+local function count(group, name)
+  local names = counters[group]
+  if not names then names = {} counters[group] = names end
+  local n = names[name]
+  if not n then n = tonumber(call('HGET', COUNTER .. group, name) or 0) names[name] = n end
+  return n
+end
+
+local function place(sets, set, member, where)
+  local members = sets[set]
+  if not members then members = {} sets[set] = members end
+  members[member] = where
+end
+
+local function refusal(i, stop)
+  local puts, guards = 0, 0
+  while i < stop do
+    local op = A[i]
+    if op == 'P' or op == 'M' then
+      puts = puts + 1
+      local expect = A[i + 2]
+      if expect ~= '' and version(A[i + 1]) ~= expect then return puts * 2 - 1 end
+      i = i + 6
+    elseif op == 'C' or op == 'G' then
+      local max = A[i + 4]
+      if max ~= '' then
+        guards = guards + 1
+        local n = count(A[i + 1], A[i + 2])
+        if n + A[i + 3] > tonumber(max) then return guards * 2 .. ' ' .. n end
+      end
+      i = i + 5
+    elseif op == 'F' then
+      guards = guards + 1
+      if fence(A[i + 1]) > tonumber(A[i + 2]) then return guards * 2 end
+      i = i + 3
+    elseif op == 'A' then
+      guards = guards + 1
+      if version(A[i + 1]) ~= '0' then return guards * 2 end
+      i = i + 2
+    elseif op == 'L' then
+      guards = guards + 1
+      local lock = P .. A[i + 1]
+      if call('EXISTS', lock, P .. 'lock:queue:' .. lock) > 0 then return guards * 2 end
+      i = i + 2
+    else
+      return 0
+    end
+  end
+  return 0
+end
+
+local function apply(i, stop)
+  local seen
+  while i < stop do
+    local op = A[i]
+    if op == 'P' then
+      local rid, following, value, due = A[i + 1], A[i + 3], A[i + 4], A[i + 5]
+      if value == '' then
+        following, value = '0', false
+      elseif following == '' then
+        following = version(rid) + 1 .. ''
+        value = string.gsub(value, '%?( %S+ %S+)$', following .. '%1')
+      end
+      versions[rid], records[rid], behind[rid] = following, value, nil
+      if due ~= '=' then dues[rid] = due end
+      i = i + 6
+    elseif op == 'M' then
+      local rid, more, due = A[i + 1], A[i + 4], A[i + 5]
+      versions[rid] = A[i + 3]
+      if records[rid] then records[rid] = records[rid] .. more else behind[rid] = (behind[rid] or '') .. more end
+      if due ~= '=' then dues[rid] = due end
+      i = i + 6
+    elseif op == 'Z' then place(lists, A[i + 1], A[i + 2], true) i = i + 3
+    elseif op == 'z' then place(lists, A[i + 1], A[i + 2], false) i = i + 3
+    elseif op == 'C' then
+      local group, name = A[i + 1], A[i + 2]
+      local n = count(group, name) + A[i + 3]
+      counters[group][name] = n
+      place(touched, group, name, true)
+      i = i + 5
+    elseif op == 'Q' then place(queues, A[i + 1], A[i + 2], A[i + 3]) i = i + 4
+    elseif op == 'q' then place(queues, A[i + 1], A[i + 2], false) i = i + 3
+    elseif op == 'O' then
+      outboxed = outboxed + 1
+      outbox[outboxed] = i
+      sent[A[i + 2]] = nil
+      i = i + 4
+    elseif op == 'S' then sent[A[i + 1]] = true i = i + 2
+    elseif op == 'T' then
+      totals[A[i + 1]] = (totals[A[i + 1]] or 0) + A[i + 2]
+      i = i + 3
+    elseif op == 'w' then
+      seen = seen or {}
+      seen[#seen + 1] = count(A[i + 1], A[i + 2])
+      i = i + 3
+    elseif op == 'F' then fences[A[i + 1]] = A[i + 2] i = i + 3
+    elseif op == 'G' then i = i + 5
+    elseif op == 'A' or op == 'L' then i = i + 2
+    else error('unknown operation ' .. op) end
+  end
+  return seen or 0
+end
+
+-- A command with many arguments, in pieces that fit on Lua's stack.
+local function many(command, key, args, n)
+  for from = 1, n, 4000 do
+    local to = math.min(from + 3999, n)
+    if key then call(command, key, unpack(args, from, to)) else call(command, unpack(args, from, to)) end
+  end
+end
+
+local function write()
+  local adds, a, rems, r = {}, 0, {}, 0
+  for rid, value in pairs(records) do
+    if value then adds[a + 1] = RECORD .. rid a = a + 2 adds[a] = value else r = r + 1 rems[r] = RECORD .. rid end
+  end
+  many('MSET', nil, adds, a)
+  many('DEL', nil, rems, r)
+  for rid, more in pairs(behind) do call('APPEND', RECORD .. rid, more) end
+  for rid, value in pairs(records) do
+    if not value then call('PEXPIRE', FENCE .. rid, FENCE_KEPT_MS) end
+  end
+  for rid, f in pairs(fences) do
+    if version(rid) == '0' then call('SET', FENCE .. rid, f, 'PX', FENCE_KEPT_MS) else call('SET', FENCE .. rid, f) end
+  end
+  for list, members in pairs(lists) do
+    adds, a, rems, r = {}, 0, {}, 0
+    for member, isIn in pairs(members) do
+      if isIn then adds[a + 1] = '0' a = a + 2 adds[a] = member else r = r + 1 rems[r] = member end
+    end
+    many('ZREM', P .. 'l:' .. list, rems, r)
+    many('ZADD', P .. 'l:' .. list, adds, a)
+  end
+  for queue, ids in pairs(queues) do
+    local all, n = {}, 0
+    adds, a, rems, r = {}, 0, {}, 0
+    for id, score in pairs(ids) do
+      n = n + 1
+      all[n] = id
+      if score then adds[a + 1] = score a = a + 2 adds[a] = id else r = r + 1 rems[r] = id end
+    end
+    many('ZREM', P .. 'q:' .. queue, rems, r)
+    many('ZADD', P .. 'q:' .. queue, adds, a)
+    many('ZREM', P .. 'k:' .. queue, all, n)
+  end
+  local all, n = {}, 0
+  adds, a, rems, r = {}, 0, {}, 0
+  for rid, due in pairs(dues) do
+    n = n + 1
+    all[n] = rid
+    if due ~= '' then adds[a + 1] = due a = a + 2 adds[a] = rid else r = r + 1 rems[r] = rid end
+  end
+  many('ZADD', P .. 'due', adds, a)
+  many('ZREM', P .. 'due', rems, r)
+  if n > 0 and call('EXISTS', P .. 'due:claims') == 1 then many('ZREM', P .. 'due:claims', all, n) end
+  for group, names in pairs(touched) do
+    adds, a, rems, r = {}, 0, {}, 0
+    for name in pairs(names) do
+      local now = counters[group][name]
+      if now ~= 0 then adds[a + 1] = name a = a + 2 adds[a] = now else r = r + 1 rems[r] = name end
+    end
+    many('HSET', COUNTER .. group, adds, a)
+    many('HDEL', COUNTER .. group, rems, r)
+  end
+  if outboxed > 0 then
+    -- Of messages of one millisecond, the one that was committed first comes first: fractions of it tell them apart.
+    local last = call('INCRBY', P .. 'outbox:seq', outboxed)
+    for nth = 1, outboxed do
+      local i = outbox[nth]
+      local at = string.format('%.11f', A[i + 1] + (last - outboxed + nth) % 2048 / 2048)
+      call('ZADD', P .. 'outbox:at', at, A[i + 2])
+      call('HSET', P .. 'outbox', A[i + 2], A[i + 3])
+    end
+  end
+  for name, delta in pairs(totals) do call('INCRBY', P .. name, delta) end
+  rems, r = {}, 0
+  for id in pairs(sent) do r = r + 1 rems[r] = id end
+  many('ZREM', P .. 'outbox:at', rems, r)
+  many('HDEL', P .. 'outbox', rems, r)
+end
+
+local answers, changes, at, last = {}, 0, 1, #A
+while at <= last do
+  local stop = at + A[at]
+  local answer = refusal(at + 1, stop)
+  if answer == 0 then answer = apply(at + 1, stop) end
+  changes = changes + 1
+  answers[changes] = answer
+  at = stop
+end
+write()
+return answers
+`);

@@ -1,0 +1,80 @@
+import { script } from "../script.ts";
+
+/**
+ * One page of a list with its records, at one moment.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     list ("table/name"), table, how many at most, "newest" or "oldest", the member to begin behind ("" for none)
+ * returns  member, record, member, record, …
+ *
+ * All members have the score 0 and begin with their own, padded: so they stand in the order of (score, id), and a page
+ * can begin behind any member, whether or not it is still there.
+ */
+export const LIST = script(`
+local P, call = KEYS[1], redis.call
+local list, record, behind = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/', ARGV[5]
+local members
+if ARGV[4] == 'oldest' then
+  local from = behind == '' and '-' or '(' .. behind
+  members = call('ZRANGE', list, from, '+', 'BYLEX', 'LIMIT', '0', ARGV[3])
+else
+  local from = behind == '' and '+' or '(' .. behind
+  members = call('ZRANGE', list, from, '-', 'BYLEX', 'REV', 'LIMIT', '0', ARGV[3])
+end
+local out, n = {}, 0
+for _, member in ipairs(members) do
+  local value = call('GET', record .. string.sub(member, string.find(member, ':', 1, true) + 1))
+  if value then
+    out[n + 1], out[n + 2] = member, value
+    n = n + 2
+  end
+end
+return out
+`);
+
+/**
+ * The oldest messages of the outbox.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     committed before this time, how many at most
+ * returns  message, message, …
+ */
+export const UNSENT = script(`
+local P = KEYS[1]
+local ids = redis.call('ZRANGE', P .. 'outbox:at', '-inf', '(' .. ARGV[1], 'BYSCORE', 'LIMIT', '0', ARGV[2])
+local out, n = {}, 0
+for _, id in ipairs(ids) do
+  local message = redis.call('HGET', P .. 'outbox', id)
+  if message then n = n + 1 out[n] = message end
+end
+return out
+`);
+
+/**
+ * The counters of a group; some of them, by chance, when there are more than asked for: so none is always left out.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     group, how many at most
+ * returns  name, value, name, value, …
+ */
+export const COUNTS = script(`
+return redis.call('HRANDFIELD', KEYS[1] .. 'c:' .. ARGV[1], ARGV[2], 'WITHVALUES')
+`);
+
+/**
+ * Sets a counter to the number of entries that some lists have together; at zero it is removed.
+ *
+ * KEYS[1]  the prefix of all keys
+ * ARGV     group, name, list ("table/name"), list, …
+ * returns  by how much it had been too high
+ */
+export const RECOUNT = script(`
+local P, call = KEYS[1], redis.call
+local counters, name, right = P .. 'c:' .. ARGV[1], ARGV[2], 0
+for at = 3, #ARGV do right = right + call('ZCARD', P .. 'l:' .. ARGV[at]) end
+local off = tonumber(call('HGET', counters, name) or 0) - right
+if off ~= 0 then
+  if right == 0 then call('HDEL', counters, name) else call('HSET', counters, name, right) end
+end
+return off
+`);

@@ -1,0 +1,127 @@
+import type { DueQuery, TakeQuery } from "../../ports/store.ts";
+import type { Place } from "./claim-queue.ts";
+import type { Claims } from "./claims.ts";
+import type { Commits } from "./commit.ts";
+import type { Database, Statement } from "./database.ts";
+
+/** The questions about records and the outbox. All but `load` need the tables to have everything. */
+export class Records {
+  readonly #claims: Claims;
+  readonly #commits: Commits;
+  readonly #sql: Statements;
+
+  constructor(db: Database, claims: Claims, commits: Commits) {
+    this.#claims = claims;
+    this.#commits = commits;
+    this.#sql = statementsOf(db);
+  }
+
+  load(table: string, id: string): RecordRow | null {
+    return this.#commits.load(table, id, () => (this.#sql.load.get(table, id) as RecordRow | undefined) ?? null);
+  }
+
+  /** The rows of a list behind a place, or from its beginning. */
+  list(table: string, name: string, isOldestFirst: boolean, after: ListPlace | null, limit: number): PlacedRow[] {
+    const { score, id } = after ?? (isOldestFirst ? BEFORE_ALL : AFTER_ALL);
+    const statement = isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest;
+    return statement.all(table, name, score, id, limit) as PlacedRow[];
+  }
+
+  take(table: string, query: TakeQuery): readonly RecordRow[] {
+    return this.#claims.takeQueued(table, query.queue, query, (from, limit) => {
+      const { score, id } = from ?? FROM_FIRST;
+      return this.#sql.queue.all(table, query.queue, score, id, limit) as (PlacedRow & Place)[];
+    });
+  }
+
+  due(query: DueQuery): readonly (PlacedRow & Place)[] {
+    return this.#claims.takeDue(query, (from, limit) => {
+      const { score, table, id } = from ?? FROM_FIRST;
+      return this.#sql.due.all(score, table, id, query.untilMs, limit) as (PlacedRow & Place)[];
+    });
+  }
+
+  unsent(untilMs: number, limit: number): UnsentRow[] {
+    return this.#sql.unsent.all(untilMs, limit) as UnsentRow[];
+  }
+
+  /**
+   * Forgets fences whose record is gone and that were last used at or before `untilMs`. Looks at some rows beginning
+   * after `from`, and says where to go on; null after the last.
+   */
+  forgetFences(untilMs: number, from: FencePlace | null, limit: number): FencePlace | null {
+    const rows = this.#sql.fences.all(from?.table ?? "", from?.id ?? "", limit) as FenceRow[];
+    for (const { tbl, id, at_ms } of rows) {
+      if (at_ms > untilMs || this.#commits.hasFence(tbl, id)) continue;
+      if (this.load(tbl, id) === null) this.#sql.forgetFence.run(tbl, id);
+    }
+    const last = rows.at(-1);
+    return last && rows.length === limit ? { table: last.tbl, id: last.id } : null;
+  }
+}
+
+export interface RecordRow {
+  readonly id: string;
+  readonly version: number;
+  /** See `record-text.ts`. */
+  readonly value: string;
+}
+
+export interface PlacedRow extends RecordRow {
+  readonly score: number;
+}
+
+export interface UnsentRow {
+  readonly id: string;
+  readonly subject: string;
+  readonly packet: string;
+}
+
+export interface ListPlace {
+  readonly score: number;
+  readonly id: string;
+}
+
+export interface FencePlace {
+  readonly table: string;
+  readonly id: string;
+}
+
+interface FenceRow {
+  readonly tbl: string;
+  readonly id: string;
+  readonly at_ms: number;
+}
+
+type Statements = ReturnType<typeof statementsOf>;
+
+/** `cross join` keeps the order that is written: the index leads, the record is looked up. */
+function statementsOf(db: Database) {
+  const list = (after: "<" | ">", order: "asc" | "desc"): Statement =>
+    db.prepare(
+      "select l.score, r.id, r.version, r.value from lists l cross join records r on r.tbl = l.tbl and r.id = l.id " +
+        `where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) ` +
+        `order by l.score ${order}, l.id ${order} limit ?`,
+    );
+  return {
+    load: db.prepare("select id, version, value from records where tbl = ? and id = ?"),
+    listNewest: list("<", "desc"),
+    listOldest: list(">", "asc"),
+    queue: db.prepare(
+      'select score, tbl as "table", id, version, value from records ' +
+        "where tbl = ? and queue = ? and (score, id) >= (?, ?) order by score, id limit ?",
+    ),
+    due: db.prepare(
+      'select due_ms as score, tbl as "table", id, version, value from records ' +
+        "where (due_ms, tbl, id) >= (?, ?, ?) and due_ms <= ? order by due_ms, tbl, id limit ?",
+    ),
+    unsent: db.prepare("select id, subject, packet from outbox where at_ms <= ? order by at_ms, seq limit ?"),
+    fences: db.prepare("select tbl, id, at_ms from fences where (tbl, id) > (?, ?) order by tbl, id limit ?"),
+    forgetFence: db.prepare("delete from fences where tbl = ? and id = ?"),
+  };
+}
+
+const SCORE_MAX = 2 ** 53 - 1;
+const BEFORE_ALL: ListPlace = { score: -1, id: "" };
+const AFTER_ALL: ListPlace = { score: SCORE_MAX, id: "" };
+const FROM_FIRST: Place = { score: -SCORE_MAX, table: "", id: "" };

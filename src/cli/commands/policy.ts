@@ -1,0 +1,252 @@
+/** `cordum policy …`: looking at policies, of the control plane or in files, and putting them in force. */
+
+import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
+import { compile, type Snapshot } from "../../core/policy/compile.ts";
+import type { PolicyRequest } from "../../core/policy/decision.ts";
+import { diff } from "../../core/policy/diff.ts";
+import { readPolicy } from "../../core/policy/document.ts";
+import { explain } from "../../core/policy/explain.ts";
+import { simulate } from "../../core/policy/simulate.ts";
+import { type Question, readQuestion } from "../../gateway/routes/policy-question.ts";
+import { diffView, explanationView, simulationView } from "../../gateway/views/policy-views.ts";
+import type { Client, Json } from "../client.ts";
+import { CliError, EXIT, type ExitCode } from "../exit.ts";
+import { type Io, printJson } from "../io.ts";
+import { textTable } from "../table.ts";
+import { readText, wrongPolicy } from "../up/load-policy.ts";
+
+export interface QuestionOptions {
+  readonly json?: boolean;
+  readonly policy?: string;
+  readonly tenant?: string;
+  readonly priority?: string;
+  readonly capability?: string;
+  readonly actor?: string;
+  readonly actorType?: string;
+  readonly pack?: string;
+  readonly label: Readonly<Record<string, string>>;
+  readonly riskTag: readonly string[];
+  readonly requires: readonly string[];
+  readonly mcp: Readonly<Record<string, string>>;
+}
+
+/** Reads a file as the control plane would; nothing else is needed for it. */
+export function checkPolicy(io: Io, file: string, json: boolean): ExitCode {
+  const snapshot = snapshotIn(file);
+  const { version, defaultDecision, rules } = snapshot.document;
+  const facts = { version, snapshot: snapshot.hash, rules: rules.length, default_decision: defaultDecision };
+  if (json) printJson(io, { ok: true, ...facts });
+  else io.out(`${file} is fine: ${rules.length} rules, else ${defaultDecision}; snapshot ${snapshot.hash}\n`);
+  return EXIT.fine;
+}
+
+export async function explainPolicy(
+  io: Io,
+  client: () => Client,
+  topic: string,
+  input: string | undefined,
+  options: QuestionOptions,
+): Promise<ExitCode> {
+  const question = questionFrom(topic, input === undefined ? undefined : readJson(io, input), options);
+  const answer: Json =
+    options.policy === undefined
+      ? await client().post("/policy/explain", question)
+      : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), () => true);
+  if (options.json) printJson(io, answer);
+  else io.out(explained(answer));
+  return EXIT.fine;
+}
+
+export async function simulatePolicy(
+  io: Io,
+  client: () => Client,
+  file: string,
+  options: { readonly json?: boolean; readonly policy?: string; readonly offline?: boolean },
+): Promise<ExitCode> {
+  const requests = questionsIn(io, file);
+  const { policy } = options;
+  let answer: Json;
+  if (!options.offline) {
+    const text = policy === undefined ? {} : { policy: readText(policy) };
+    answer = await client().post("/policy/simulate", { ...text, requests });
+  } else if (policy === undefined) {
+    throw new CliError(
+      EXIT.usage,
+      "without a control plane there is no policy: give one",
+      "cordum policy simulate --help",
+    );
+  } else {
+    const asked = requests.map((question) => requestFrom(question, "simulate"));
+    answer = simulationView(simulate(snapshotIn(policy), asked), null, () => true);
+  }
+  if (options.json) printJson(io, answer);
+  else io.out(simulated(answer, requests));
+  return EXIT.fine;
+}
+
+/** Two files, or one against the policy in force. */
+export async function diffPolicy(
+  io: Io,
+  client: () => Client,
+  files: readonly [string, string | undefined],
+  json: boolean,
+): Promise<ExitCode> {
+  const [file, other] = files;
+  const answer: Json =
+    other === undefined
+      ? await client().post("/policy/diff", { policy: readText(file) })
+      : diffView(diff(snapshotIn(file), snapshotIn(other)));
+  if (json) printJson(io, answer);
+  else io.out(differing(answer));
+  return EXIT.fine;
+}
+
+export async function publishPolicyFile(
+  io: Io,
+  client: Client,
+  file: string,
+  options: { readonly json?: boolean; readonly name?: string; readonly note?: string },
+): Promise<ExitCode> {
+  const { name = file, note } = options;
+  const body = { policy: readText(file), name, ...(note === undefined ? {} : { note }) };
+  return changed(io, await client.post("/policy/publish", body), options.json === true);
+}
+
+export async function rollbackPolicyTo(
+  io: Io,
+  client: Client,
+  to: string | undefined,
+  json: boolean,
+): Promise<ExitCode> {
+  return changed(io, await client.post("/policy/rollback", to === undefined ? {} : { to }), json);
+}
+
+export async function listPolicies(
+  io: Io,
+  client: Client,
+  options: { readonly json?: boolean; readonly limit?: string; readonly cursor?: string },
+): Promise<ExitCode> {
+  const page = await client.get("/policy/snapshots", { limit: options.limit, cursor: options.cursor });
+  if (options.json) {
+    printJson(io, page);
+    return EXIT.fine;
+  }
+  const rows = page.items.map((one: Json) => [
+    one.in_force ? "*" : "",
+    one.snapshot,
+    one.version ?? "–",
+    String(one.rules),
+    one.at,
+    one.by,
+    one.note ?? one.name,
+  ]);
+  io.out(textTable(["", "SNAPSHOT", "VERSION", "RULES", "PUBLISHED", "BY", "NOTE"], rows));
+  if (page.next_cursor !== null) io.say(`more: ${io.command} policy list --cursor ${page.next_cursor}\n`);
+  return EXIT.fine;
+}
+
+function snapshotIn(file: string): Snapshot {
+  const read = readPolicy({ name: file, text: readText(file) });
+  if (read.kind === "bad") throw wrongPolicy(file, read.problems, "so nothing was done");
+  return compile(read.document);
+}
+
+function questionFrom(topic: string, input: unknown, options: QuestionOptions): Question {
+  const given = {
+    tenant_id: options.tenant,
+    priority: options.priority,
+    capability: options.capability,
+    actor_id: options.actor,
+    actor_type: options.actorType,
+    pack_id: options.pack,
+    input,
+  };
+  return {
+    topic,
+    labels: { ...options.label },
+    risk_tags: [...options.riskTag],
+    requires: [...options.requires],
+    ...(Object.keys(options.mcp).length === 0 ? {} : { mcp: { ...options.mcp } }),
+    ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as object),
+  };
+}
+
+function requestFrom(question: Question, command: "explain" | "simulate"): PolicyRequest {
+  const read = readQuestion(question, DEFAULT_ORG);
+  if (read.kind === "ok") return read.request;
+  throw new CliError(EXIT.usage, read.problems.join("; "), `cordum policy ${command} --help`);
+}
+
+function readJson(io: Io, text: string): unknown {
+  try {
+    return JSON.parse(text === "-" ? io.readStdin() : text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CliError(EXIT.usage, `the input is no JSON: ${why}`, "cordum policy explain --help");
+  }
+}
+
+/** A JSON list, or one JSON object a line; `-` is stdin. */
+function questionsIn(io: Io, file: string): Question[] {
+  const text = file === "-" ? io.readStdin() : readText(file, "the requests");
+  try {
+    const whole = text.trim();
+    const lines = whole.split("\n").filter((line) => line.trim() !== "");
+    return whole.startsWith("[") ? JSON.parse(whole) : lines.map((line) => JSON.parse(line));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const message = `the requests in \`${file}\` must be a JSON list, or one JSON object a line: ${why}`;
+    throw new CliError(EXIT.usage, message, "cordum policy simulate --help");
+  }
+}
+
+function changed(io: Io, answer: Json, json: boolean): ExitCode {
+  if (json) printJson(io, answer);
+  else if (answer.changed)
+    io.out(`${answer.snapshot} is in force; before it ${answer.previous ?? "the built-in policy"}\n`);
+  else io.out(`${answer.snapshot} was in force already\n`);
+  return EXIT.fine;
+}
+
+function explained(answer: Json): string {
+  const rule = answer.rule_id === null ? "the policy's default" : `rule ${answer.rule_id}`;
+  const tried = answer.tried.flatMap(({ rule_id, mismatches }: Json) => [
+    `  not ${rule_id}:\n`,
+    ...mismatches.map(({ part, text }: Json) => `    ${part}: ${text}\n`),
+  ]);
+  const more = answer.omitted > 0 ? `  and ${answer.omitted} more rules\n` : "";
+  return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}`;
+}
+
+function simulated(answer: Json, requests: readonly Question[]): string {
+  const hasBefore = answer.changed !== undefined;
+  const rows = answer.decisions.map((one: Json, at: number) => [
+    requests[at]?.topic ?? "",
+    one.decision,
+    ...(hasBefore ? [one.in_force === one.decision ? "" : one.in_force] : []),
+    one.rule_id ?? "default",
+    one.reason,
+  ]);
+  const head = ["TOPIC", "DECISION", ...(hasBefore ? ["NOW"] : []), "RULE", "REASON"];
+  return textTable(head, rows) + (hasBefore ? `${answer.changed} of ${rows.length} would be decided otherwise\n` : "");
+}
+
+function differing({ version, default_decision: effect, rules }: Json): string {
+  const lines = [
+    ...(version === null ? [] : [`version: ${version.before ?? "–"} → ${version.after ?? "–"}`]),
+    ...(effect === null ? [] : [`default_decision: ${effect.before} → ${effect.after}`]),
+    ...rules.map((change: Json) => describeChange(change)),
+  ];
+  return lines.length === 0 ? "no difference\n" : lines.map((line) => `${line}\n`).join("");
+}
+
+function describeChange({ kind, rule_id: id, position, parts, from, to }: Json): string {
+  switch (kind) {
+    case "changed":
+      return `changed ${id}: ${parts.join(", ")}`;
+    case "moved":
+      return `moved ${id}: from ${from} to ${to}`;
+    default:
+      return `${kind} ${id} at ${position}`;
+  }
+}

@@ -1,0 +1,120 @@
+/** `cordum status`: how it is, for people: what waits and why, with units. */
+import type { Client, Json } from "../client.ts";
+import { EXIT, type ExitCode } from "../exit.ts";
+import { type Io, printJson } from "../io.ts";
+import { plural, span, textFacts } from "../table.ts";
+
+export async function showStatus(io: Io, client: Client, json: boolean): Promise<ExitCode> {
+  const status = await client.get("/status");
+  if (json) printJson(io, status);
+  else io.out(describeStatus(io, client.url, status));
+  if (status.ready === true) return EXIT.fine;
+  io.say(`next: ${io.command} doctor\n`);
+  return EXIT.tryAgain;
+}
+
+type Facts = readonly (readonly [string, string])[];
+
+function describeStatus(io: Io, url: string, status: Json): string {
+  return textFacts([
+    ...about(url, status),
+    ...safety(status),
+    ...killed(status),
+    ...work(io, status),
+    ...figures(status),
+  ]);
+}
+
+function about(url: string, status: Json): Facts {
+  const { policy, durability, warnings = [] } = status;
+  const rules = plural(policy.rules, "rule");
+  return [
+    ["control plane", `${url}, ${status.name}, version ${status.version}, ${status.mode}, profile ${status.profile}`],
+    ["ready", status.ready ? "yes" : `no: ${status.not_ready_because}`],
+    ["up for", span(status.uptime_ms)],
+    ["access", status.needs_key ? "with API keys" : "without keys: everybody on this machine is its administrator"],
+    ["durability", `${durability.profile}: ${durability.meaning}`],
+    ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),
+    ["policy", `${policy.source} (${rules}, else ${policy.default_decision}; snapshot ${policy.snapshot})`],
+  ];
+}
+
+function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = {}, ...status }: Json): Facts {
+  const why = breaker_reason === undefined ? "" : `: ${breaker_reason}`;
+  const leases = fail_open.map(({ id, scope, reason, ends_at }: Json): readonly [string, string] => [
+    "fail-open",
+    `lease ${id} for ${scope === "*" ? "all tenants" : `tenant ${scope}`} until ${ends_at}: ${reason}`,
+  ]);
+  const bypassed = status.input_fail_open_total;
+  return [
+    ["safety", `kernel ${kernel ?? "not told"}, breaker ${breaker ?? "not told"}${why}`],
+    ...(leases.length === 0 ? [["fail-open", "no lease: nothing goes unchecked"] as const] : leases),
+    ["bypassed", bypassed === null ? FOR_ALL_ONLY : `${plural(bypassed ?? 0, "job")} ever, of all tenants`],
+  ];
+}
+
+function killed({ kill = [] }: Json): Facts {
+  return kill.map(({ scope, engaged_by, engaged_at, reason }: Json): readonly [string, string] => [
+    "KILLED",
+    `nothing of ${scope === "*" ? "any tenant" : `tenant ${scope}`} goes out; ${engaged_by} since ${engaged_at}: ${reason}`,
+  ]);
+}
+
+function work(io: Io, status: Json): Facts {
+  const whose = status.tenant === "*" ? "all tenants" : `tenant ${status.tenant}`;
+  const { workers = { total: 0, leaving: 0 } } = status;
+  const leaving = workers.leaving > 0 ? `, ${workers.leaving} of them leaving` : "";
+  const names = (workers.items ?? []).slice(0, WORKERS_SHOWN_MAX).map(workerOf);
+  const more = workers.total > names.length && names.length > 0 ? "; …" : "";
+  const approvals = status.approvals > 0 ? ` (${io.command} approval list)` : "";
+  const letters = status.dead_letters > 0 ? ` (${io.command} dlq list)` : "";
+  return [
+    ["shown for", whose],
+    ["to be sent", `${plural(status.backlog_total, "job")}${counts(status.backlog)}`],
+    ["with workers", `${plural(status.in_flight_total, "job")}${counts(status.in_flight)}`],
+    ["waiting", total(status.waiting, "job")],
+    ["parked", total(status.parked_retries, "retry", "retries")],
+    ["approvals", `${plural(status.approvals, "job")} for a human${approvals}`],
+    ["dead letters", `${status.dead_letters}${letters}`],
+    ["runs", runsOf(status.runs ?? {})],
+    ["workers", `${workers.total}${leaving}${names.length === 0 ? "" : `: ${names.join("; ")}${more}`}`],
+  ];
+}
+
+function figures(status: Json): Facts {
+  if (status.lock_busy_retry_count === null) return [["figures", FOR_ALL_ONLY]];
+  const delay = status.lock_busy_retry_delay_ms ?? {};
+  return [
+    ["lock busy", `${plural(status.lock_busy_retry_count, "retry", "retries")}, delay ${ms("p95", delay.p95)}`],
+    ["lock wait", `${ms("p95", status.run_lock_wait_ms_p95)}, ${ms("p99", status.run_lock_wait_ms_p99)}`],
+    ["result latency", ms("p95", status.job_result_latency_ms_p95)],
+  ];
+}
+
+const WORKERS_SHOWN_MAX = 5;
+const FOR_ALL_ONLY = "shown to keys of tenant * only";
+
+function workerOf({ id, active_jobs, max_parallel_jobs, topics }: Json): string {
+  return `${id} (${active_jobs} of ${max_parallel_jobs ?? "any number of"} jobs; ${topics.join(", ")})`;
+}
+
+function runsOf({ open = 0, limit, by_tenant = null }: Json): string {
+  return `${open} open${limit === undefined ? "" : `, of ${limit} at once`}${counts(by_tenant)}`;
+}
+
+function ms(name: string, value: number | null | undefined): string {
+  if (value === null || value === undefined) return `${name} not measured yet`;
+  return `${name} ${value < 10 ? Math.round(value * 10) / 10 : Math.round(value)} ms`;
+}
+
+/** Null where it is not kept tenant by tenant. */
+function total(group: Readonly<Record<string, number>> | null, one: string, many = `${one}s`): string {
+  if (group === null) return FOR_ALL_ONLY;
+  const sum = Object.values(group).reduce((all, count) => all + count, 0);
+  return `${plural(sum, one, many)}${counts(group)}`;
+}
+
+function counts(group: Readonly<Record<string, number>> | null): string {
+  const entries = Object.entries(group ?? {}).sort(([, a], [, b]) => b - a);
+  return entries.length === 0 ? "" : `: ${entries.map(([name, count]) => `${name} ${count}`).join(", ")}`;
+}

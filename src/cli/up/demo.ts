@@ -1,0 +1,53 @@
+/** A worker to try things out with, in the process of `cordum up --demo`. */
+
+import { permanent, retryAfter } from "../../core/retry/intent.ts";
+import type { Stop } from "../../ports/bus.ts";
+import type { World } from "../../ports/world.ts";
+import { startWorker, type WorkItem } from "../../worker/worker.ts";
+
+export const DEMO_TOPICS = [
+  "demo.echo",
+  "demo.flaky",
+  "demo.slow",
+  "demo.broken",
+  "demo.approve",
+  "demo.limited",
+] as const;
+
+export function startDemoWorker(world: World): Promise<Stop> {
+  return startWorker(world, {
+    id: "demo-worker",
+    topics: DEMO_TOPICS,
+    concurrency: 64,
+    handle: (item) => work(world, item),
+  });
+}
+
+async function work(world: World, item: WorkItem): Promise<unknown> {
+  switch (item.topic.replace(/^job\./, "")) {
+    case "demo.flaky":
+      // Fails twice, saying when to come back; the third attempt succeeds.
+      if (item.attempt < 3) throw retryAfter(new Error(`attempt ${item.attempt} failed, as a demo should`), 300);
+      return { attempts: item.attempt, input: item.input };
+    case "demo.slow":
+      world.log.write("debug", "demo_slow_began", { job: item.jobId });
+      await pause(world, SLOW_MS, item.signal);
+      return { slept_ms: SLOW_MS, input: item.input };
+    case "demo.broken":
+      throw permanent(new Error("this never works: it goes to the dead letters at once"));
+    default:
+      return item.input;
+  }
+}
+
+const SLOW_MS = 3_000;
+
+function pause(world: World, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = world.clock.after(delayMs, resolve);
+    signal.addEventListener("abort", () => {
+      cancel();
+      reject(signal.reason);
+    });
+  });
+}

@@ -1,0 +1,137 @@
+import type { JobPriority } from "../../protocol/packet.ts";
+import { inputKey } from "../../protocol/pointer.ts";
+import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
+import { OUR_LABELS } from "../model/labels.ts";
+import type { ActorType } from "../policy/decision.ts";
+
+/** What a client asks for, checked. */
+export interface Submission {
+  readonly org: string;
+  readonly topic: string;
+  readonly input: unknown;
+  /** The time of the submission stands in the input, as `created_at`: two that differ in that alone are the same. */
+  readonly isStamped: boolean;
+  /** The key of an input that the client has put into the blob store itself. */
+  readonly inputPtr: string | null;
+  readonly jobId: string | null;
+  readonly priority: JobPriority;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly riskTags: readonly string[];
+  readonly requires: readonly string[];
+  readonly capability: string | null;
+  readonly actorId: string | null;
+  readonly idempotencyKey: string | null;
+  readonly traceId: string | null;
+  readonly actorType: ActorType | null;
+  readonly packId: string | null;
+  /** Who sent it, as far as that was proved. */
+  readonly submittedBy: string | null;
+  readonly traceparent: string | null;
+}
+
+export type CheckedSubmission =
+  | { readonly kind: "ok"; readonly submission: Submission }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export const DEFAULT_ORG = "default";
+export const LABELS_MAX = 64;
+export const TEXT_LENGTH_MAX = 256;
+const PRIORITIES: readonly JobPriority[] = ["interactive", "batch", "critical"];
+/** W3C trace context, version 00. One that is not is left out: a broken trace is no reason to refuse work. */
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+const NAME = /^[A-Za-z0-9_.:@-]+$/;
+
+/** Says everything that is wrong with a submission at once, in words that tell what to change. */
+export function checkSubmission(raw: Readonly<Record<string, unknown>>): CheckedSubmission {
+  const problems: string[] = [];
+  const name = (field: string, value: unknown, fallback: string | null): string | null => {
+    if (value === undefined || value === null) return fallback;
+    if (typeof value === "string" && value.length > 0 && value.length <= TEXT_LENGTH_MAX && NAME.test(value))
+      return value;
+    problems.push(`\`${field}\` must be 1 to ${TEXT_LENGTH_MAX} letters, digits or any of \`_ . : @ -\``);
+    return fallback;
+  };
+  const names = (field: string, value: unknown): readonly string[] => {
+    if (value === undefined || value === null) return [];
+    if (Array.isArray(value) && value.length <= LABELS_MAX && value.every(isText)) return value;
+    problems.push(`\`${field}\` must be a list of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+    return [];
+  };
+  const topic = typeof raw.topic === "string" ? raw.topic : "";
+  if (!isTopic(topic)) {
+    problems.push(
+      `\`topic\` must be tokens of letters, digits, \`_\` and \`-\` joined by dots, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\``,
+    );
+  }
+  const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
+  if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);
+  const submission: Submission = {
+    org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
+    topic,
+    input: raw.input ?? null,
+    isStamped: raw.isStamped === true,
+    inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
+    jobId: notOfStep(name("jobId", raw.jobId, null), problems),
+    priority: priority ?? "batch",
+    labels: checkLabels(raw.labels, problems),
+    riskTags: names("riskTags", raw.riskTags),
+    requires: names("requires", raw.requires),
+    capability: name("capability", raw.capability, null),
+    actorId: name("actorId", raw.actorId, null),
+    idempotencyKey: checkKey(raw.idempotencyKey, problems),
+    traceId: name("traceId", raw.traceId, null),
+    actorType: checkActorType(raw.actorType, problems),
+    packId: name("packId", raw.packId, null),
+    submittedBy: name("submittedBy", raw.submittedBy, null),
+    traceparent: typeof raw.traceparent === "string" && TRACEPARENT.test(raw.traceparent) ? raw.traceparent : null,
+  };
+  return problems.length === 0 ? { kind: "ok", submission } : { kind: "bad", problems };
+}
+
+function checkActorType(value: unknown, problems: string[]): ActorType | null {
+  if (value === undefined || value === null) return null;
+  if (value === "human" || value === "service") return value;
+  problems.push("`actorType` must be `human` or `service`");
+  return null;
+}
+
+function checkLabels(value: unknown, problems: string[]): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {};
+  if (typeof value === "object" && !Array.isArray(value)) {
+    const entries = Object.entries(value);
+    const ours = entries.find(([key]) => OUR_LABELS.includes(key));
+    if (ours) {
+      problems.push(`the label \`${ours[0]}\` is written by the control plane alone; leave it out`);
+      return {};
+    }
+    if (entries.length <= LABELS_MAX && entries.every(([key, text]) => isText(key) && isText(text))) {
+      return value as Readonly<Record<string, string>>;
+    }
+  }
+  problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+  return {};
+}
+
+/** Ids of steps' jobs follow from their runs: one that is taken would keep a run, of any tenant, from going on. */
+function notOfStep(jobId: string | null, problems: string[]): string | null {
+  if (jobId === null || !/:[A-Za-z0-9_-]+(\.\d+)?@\d+$/.test(jobId)) return jobId;
+  problems.push("`jobId` must not be like `run:step@1`: those are the jobs of workflow steps; choose another");
+  return null;
+}
+
+/** Only the job's own input may be pointed at: any other key belongs to somebody else. */
+function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof jobId === "string" && value === inputKey(jobId)) return value;
+  problems.push("the context pointer must be `ctx:` and the job's own id");
+  return null;
+}
+
+function checkKey(value: unknown, problems: string[]): string | null {
+  if (value === undefined || value === null) return null;
+  if (isText(value) && value.length > 0) return value;
+  problems.push(`the idempotency key must be 1 to ${TEXT_LENGTH_MAX} characters`);
+  return null;
+}
+
+const isText = (value: unknown): value is string => typeof value === "string" && value.length <= TEXT_LENGTH_MAX;

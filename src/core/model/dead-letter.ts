@@ -1,0 +1,73 @@
+import type { WireError } from "../retry/intent.ts";
+import type { DeadLetterReason } from "../retry/outcome.ts";
+import { EVERY_ORG } from "./api-key.ts";
+import type { HistoryLine, Job, Payload } from "./job.ts";
+import type { Placement, Table } from "./table.ts";
+
+/**
+ * What could not be done, kept whole: the payload, why, and what was tried. Written in the commit that ends the job, or
+ * before the message is ended; nothing is given up without one.
+ */
+export interface DeadLetter {
+  readonly id: string;
+  /** Whose it is; `*` for a message of which nobody can say it. */
+  readonly org: string;
+  readonly createdMs: number;
+  readonly dueMs: number;
+  readonly reason: DeadLetterReason;
+  readonly error: WireError;
+  readonly source: DeadLetterSource;
+  readonly history: readonly HistoryLine[];
+}
+
+export type DeadLetterSource =
+  | {
+      readonly kind: "job";
+      readonly jobId: string;
+      readonly topic: string;
+      readonly attempt: number;
+      readonly input: Payload;
+    }
+  | {
+      readonly kind: "message";
+      readonly subject: string;
+      readonly messageId: string;
+      readonly deliveries: number;
+      /** The bytes as they were on the wire, readable or not. */
+      readonly base64: string;
+      /** They are to be sent again as they are: its sender may have signed them. */
+      readonly isVerbatim?: true;
+    };
+
+export const DEAD_LETTERS: Table<DeadLetter> = {
+  name: "dead_letter",
+  placement(letter): Placement {
+    const lists = [{ name: deadLettersOf(letter.org), score: letter.createdMs }];
+    if (letter.org !== EVERY_ORG) lists.push({ name: deadLettersOf(EVERY_ORG), score: letter.createdMs });
+    return {
+      lists,
+      queue: null,
+      counters: [{ group: "dead_letters", name: letter.org }],
+      dueMs: letter.dueMs,
+    };
+  },
+};
+
+/** The letters of a tenant; under `*` those of all tenants, and what belongs to none: messages that nobody can read. */
+export const deadLettersOf = (org: string): string => `dead_letters/${org}`;
+
+/** The letter for a job that ended unhappily; `null` for any other end. A denial is an answer, not a failure. */
+export function letterOf(job: Job): DeadLetter | null {
+  if (job.state !== "FAILED" && job.state !== "TIMEOUT") return null;
+  const error = job.error ?? { name: "Error", message: job.state };
+  return {
+    id: job.id,
+    org: job.org,
+    createdMs: job.updatedMs,
+    dueMs: job.dueMs,
+    reason: job.state === "TIMEOUT" ? "timeout" : error.retryNever ? "permanent" : "budget",
+    error,
+    source: { kind: "job", jobId: job.id, topic: job.topic, attempt: job.attempt, input: job.input },
+    history: job.history,
+  };
+}

@@ -1,0 +1,146 @@
+/** Reading a checked value out of YAML. Every problem is reported with its line, and reading goes on: all are seen at once. */
+import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
+import { suggestion } from "../model/suggestion.ts";
+import { nestingProblem } from "../yaml/nesting.ts";
+import { parseYaml, startOf } from "../yaml/parse.ts";
+
+export type YamlNode = Node | null | undefined;
+
+export const TEXT_LIMITS = { names: 1_000, nameLength: 256 } as const;
+
+export type ReadYaml<T> =
+  | { readonly kind: "ok"; readonly value: T }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export function readYaml<T>(
+  file: { readonly name: string; readonly text: string },
+  read: (fields: YamlFields, contents: YamlNode) => T,
+): ReadYaml<T> {
+  const deep = nestingProblem(file.text);
+  if (deep !== null) return { kind: "bad", problems: [`${file.name}: ${deep}`] };
+  const { yaml, lines, faults } = parseYaml(file.text);
+  const at = (offset: number) => `${file.name}:${lines.linePos(offset).line}`;
+  if (faults.length > 0) return { kind: "bad", problems: faults.map(({ offset, why }) => `${at(offset)}: ${why}`) };
+  const problems: string[] = [];
+  const fields = new YamlFields((node, text) => {
+    problems.push(`${at(startOf(node))}: ${text}`);
+  });
+  const value = read(fields, yaml.contents);
+  return problems.length > 0 ? { kind: "bad", problems } : { kind: "ok", value };
+}
+
+export class YamlFields {
+  readonly problem: (node: YamlNode, text: string) => void;
+
+  constructor(problem: (node: YamlNode, text: string) => void) {
+    this.problem = problem;
+  }
+
+  /** The values of a map that may have these keys and no others. */
+  map<K extends string>(node: YamlNode, keys: readonly K[], shape: string): ReadonlyMap<K, Node> {
+    const fields = new Map<K, Node>();
+    if (!isMap(node)) {
+      this.problem(node, shape);
+      return fields;
+    }
+    for (const { key, value } of node.items) {
+      const name = isScalar(key) ? String(key.value) : "";
+      const known = keys.find((candidate) => candidate === name);
+      if (known === undefined) {
+        const hint = suggestion(name, keys) || `; known here: ${namesOf(keys)}`;
+        this.problem(key as Node, `unknown key \`${name}\`${hint}`);
+      } else if (value === null) {
+        this.problem(key as Node, `\`${name}\` has no value; remove the key or give it one`);
+      } else fields.set(known, value as Node);
+    }
+    return fields;
+  }
+
+  /** A text of a sensible length. Numbers and booleans are taken as they were written: `version: 1`, `env: true`. */
+  text(node: YamlNode, key: string, lengthMax: number = TEXT_LIMITS.nameLength): string {
+    const value = isScalar(node) ? node.value : undefined;
+    const text =
+      typeof value === "string" ? value : isScalar(node) && value !== null ? (node.source ?? String(value)) : "";
+    if (text === "" || text.length > lengthMax) {
+      this.problem(node, `\`${key}\` must be a text of 1 to ${lengthMax} characters`);
+    }
+    return text;
+  }
+
+  /** A list of names; one name alone may stand without brackets. */
+  names(node: YamlNode, key: string): readonly string[] {
+    if (isScalar(node)) return [this.text(node, key)];
+    if (!isSeq(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
+      this.problem(node, `\`${key}\` is a list of 1 to ${TEXT_LIMITS.names} names; leave it out to ask for nothing`);
+      return [];
+    }
+    return node.items.map((item) => this.text(item as Node, key));
+  }
+
+  /** Names to texts. */
+  texts(node: YamlNode, key: string): Readonly<Record<string, string>> {
+    if (!isMap(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
+      this.problem(node, `\`${key}\` is a map, such as \`{env: prod}\`; leave it out to ask for nothing`);
+      return {};
+    }
+    return Object.fromEntries(entriesOf(node).map(([name, value]) => [name, this.text(value, `${key}.${name}`)]));
+  }
+
+  /** One of these, or `otherwise` after a problem. */
+  choice<T extends string>(node: YamlNode, key: string, known: readonly T[], otherwise: T): T {
+    const value = isScalar(node) ? String(node.value) : "";
+    const choice = known.find((candidate) => candidate === value);
+    if (choice === undefined) {
+      this.problem(node, `\`${key}\` must be ${orOf(known)}, not \`${value}\`${suggestion(value, known)}`);
+    }
+    return choice ?? otherwise;
+  }
+
+  flag(node: YamlNode, key: string): boolean {
+    const value = isScalar(node) ? node.value : undefined;
+    if (typeof value !== "boolean") this.problem(node, `\`${key}\` must be \`true\` or \`false\``);
+    return value === true;
+  }
+
+  /** A whole number from 0. */
+  count(node: YamlNode, key: string): number {
+    const value = isScalar(node) ? node.value : undefined;
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+    this.problem(node, `\`${key}\` must be a whole number from 0`);
+    return 0;
+  }
+
+  list(node: YamlNode, key: string, lengthMax: number): readonly Node[] {
+    if (isSeq(node) && node.items.length <= lengthMax) return node.items as Node[];
+    this.problem(node, `\`${key}\` is a list of at most ${lengthMax}`);
+    return [];
+  }
+}
+
+/** What was read from the keys that are there: nothing stands for a key that is not. */
+export function given<K extends string, T>(
+  fields: ReadonlyMap<K, Node>,
+  key: K,
+  read: (node: Node) => T,
+): T | undefined {
+  const node = fields.get(key);
+  return node === undefined ? undefined : read(node);
+}
+
+/** Without the keys whose value is undefined. */
+export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(value).filter(([, entry]) => entry !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+function entriesOf(node: YAMLMap): readonly (readonly [string, YamlNode])[] {
+  return node.items.map(({ key, value }) => [isScalar(key) ? String(key.value) : "", value as YamlNode]);
+}
+
+function namesOf(names: readonly string[]): string {
+  return names.map((name) => `\`${name}\``).join(", ");
+}
+
+function orOf(names: readonly string[]): string {
+  return `${namesOf(names.slice(0, -1))} or \`${names.at(-1)}\``;
+}

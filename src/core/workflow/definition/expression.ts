@@ -1,0 +1,166 @@
+/**
+ * Expressions of a workflow: CEL over the run's input, the steps before, the context, and a `for_each`'s item.
+ *
+ * 1. No expression and no input makes an evaluation run long, or its result large (see `expression/language.ts`). The
+ *    evaluations of one template count together.
+ * 2. What an expression reads is known before it is evaluated.
+ * 3. The result is plain JSON (see `json-value.ts`). Numbers of JSON and whole numbers of CEL can be compared and
+ *    calculated with together: `input.n + 1`.
+ */
+import type { Environment, ParseResult } from "@marcbachmann/cel-js";
+import { faultOf, Language } from "../../expression/language.ts";
+import { Meter } from "../../expression/meter.ts";
+import { Room, toJson } from "./json-value.ts";
+import type { Evaluated, Expression, Scope } from "./plan.ts";
+import { type Reads, readsOf } from "./references.ts";
+
+/** For one expression, or all of one template: enough to go through 10,000 items, and some tens of milliseconds. */
+export const STEPS_MAX = 400_000;
+
+/** What the result must be. */
+export type Wanted = "boolean" | "list" | "any";
+
+export interface CompiledExpression extends Expression {
+  readonly refs: Reads;
+  /** Within a template, whose steps and size count together. Throws in words. */
+  evaluatePart(scope: Scope, room: Room): unknown;
+}
+
+export type ExpressionResult =
+  | { readonly kind: "ok"; readonly expression: CompiledExpression }
+  | { readonly kind: "bad"; readonly problem: string };
+
+/** Compiles the expressions of one workflow. One evaluation at a time. */
+export class Expressions {
+  readonly #meter = new Meter("the expression", STEPS_MAX);
+  readonly #known = new Map<string, ExpressionResult>();
+  #ofRun: Language | null = null;
+  #ofItem: Language | null = null;
+
+  /** `hasItem`: within a `for_each`, where `item` and `index` are known. What is written twice is compiled once. */
+  compile(text: string, hasItem: boolean, wanted: Wanted = "any"): ExpressionResult {
+    const key = `${hasItem} ${wanted} ${text}`;
+    const known = this.#known.get(key) ?? this.#compile(text, hasItem, wanted);
+    this.#known.set(key, known);
+    return known;
+  }
+
+  #compile(text: string, hasItem: boolean, wanted: Wanted): ExpressionResult {
+    const compiled = this.#language(hasItem).compile(text);
+    if (compiled.kind === "bad") return { kind: "bad", problem: withItemHint(compiled.problem, hasItem) };
+    const { run, type, ast } = compiled;
+    const problem = typeProblem(type, wanted);
+    if (problem !== null) return { kind: "bad", problem };
+    const found = readsOf(ast);
+    if (found.kind === "bad") return { kind: "bad", problem: found.why };
+    return { kind: "ok", expression: this.#expression(run, found.reads, wanted) };
+  }
+
+  /** What was done since then. */
+  get steps(): number {
+    return this.#meter.steps;
+  }
+
+  /** Before a template is rendered. */
+  reset(): void {
+    this.#meter.reset();
+  }
+
+  #expression(run: ParseResult, refs: Reads, wanted: Wanted): CompiledExpression {
+    const evaluatePart = (scope: Scope, room: Room): unknown => {
+      const value = toJson(this.#run(run, scope), room);
+      if (wanted === "boolean" && typeof value !== "boolean") throw new Error("is neither true nor false");
+      if (wanted === "list" && !Array.isArray(value)) throw new Error("is not a list");
+      return value;
+    };
+    let steps = 0;
+    const evaluate = (scope: Scope): Evaluated => {
+      this.reset();
+      const evaluated = attempt(() => evaluatePart(scope, new Room()));
+      steps = this.steps;
+      return evaluated;
+    };
+    return { refs, evaluate, evaluatePart, stepsOfLast: () => steps };
+  }
+
+  #run(run: ParseResult, scope: Scope): unknown {
+    try {
+      const value: unknown = run(viewOf(scope));
+      if (!this.#meter.isOver) return value;
+    } catch (error) {
+      if (!this.#meter.isOver) throw error;
+    }
+    throw new Error(this.#meter.fault);
+  }
+
+  #language(hasItem: boolean): Language {
+    if (hasItem) {
+      this.#ofItem ??= new Language(
+        { ...OPTIONS, variables: { ...VARIABLES, item: "dyn", index: "int" } },
+        this.#meter,
+      );
+      return this.#ofItem;
+    }
+    this.#ofRun ??= new Language(OPTIONS, this.#meter);
+    return this.#ofRun;
+  }
+}
+
+/** What it gives, or in words why it cannot. */
+export function attempt(evaluate: () => unknown): Evaluated {
+  try {
+    return { kind: "ok", value: evaluate() };
+  } catch (error) {
+    return { kind: "bad", problem: faultOf(error) };
+  }
+}
+
+const VARIABLES = { input: "dyn", steps: "map<string, dyn>", context: "dyn", run: "map<string, string>" } as const;
+
+const OPTIONS = {
+  variables: VARIABLES,
+  what: "the expression",
+  stepsMax: STEPS_MAX,
+  whenTooLong: "do a part of it in a `transform` step",
+  isMixed: true,
+  extend: addMixedArithmetic,
+} as const;
+
+/** Numbers of JSON are CEL's `double`, numbers in an expression `int`: nobody should have to know that. */
+function addMixedArithmetic(environment: Environment): void {
+  const operations = {
+    "+": (a: number, b: number) => a + b,
+    "-": (a: number, b: number) => a - b,
+    "*": (a: number, b: number) => a * b,
+    "/": (a: number, b: number) => a / b,
+    "%": (a: number, b: number) => a % b,
+  };
+  for (const [operator, calculate] of Object.entries(operations)) {
+    const mixed = (a: number | bigint, b: number | bigint) => calculate(Number(a), Number(b));
+    environment.registerOperator(`double ${operator} int: double`, mixed);
+    environment.registerOperator(`int ${operator} double: double`, mixed);
+    if (operator === "%") environment.registerOperator("double % double: double", mixed);
+  }
+}
+
+function viewOf({ input, steps, context, run, item, index }: Scope): Record<string, unknown> {
+  return {
+    input: input ?? null,
+    steps: steps ?? {},
+    context: context ?? {},
+    run,
+    item: item ?? null,
+    index: BigInt(index ?? 0),
+  };
+}
+
+function typeProblem(type: string, wanted: Wanted): string | null {
+  if (wanted === "any" || type === "dyn") return null;
+  if (wanted === "boolean") return type === "bool" ? null : `is of the type \`${type}\`; it must be true or false`;
+  return type.startsWith("list") ? null : `is of the type \`${type}\`; it must be a list`;
+}
+
+function withItemHint(problem: string, hasItem: boolean): string {
+  const isAboutItem = !hasItem && /unknown variable: (item|index)\b/.test(problem);
+  return isAboutItem ? `${problem}; only what a step with \`for_each\` does for each item can read it` : problem;
+}

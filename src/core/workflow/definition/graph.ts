@@ -1,0 +1,134 @@
+/**
+ * How the steps of a definition hang together: who waits for whom, in which order they can come, and what cannot be.
+ *
+ * 1. The order is topological; among steps that could come next the one that was written first does.
+ * 2. Steps that wait for each other are named, round the whole cycle.
+ */
+import { suggestion } from "../../model/suggestion.ts";
+import type { Problems } from "./problems.ts";
+import type { Link, StepDraft } from "./step-draft.ts";
+
+export interface Node {
+  readonly draft: StepDraft;
+  /** As written, and what follows from the links of others; in the order of the definition. */
+  readonly dependsOn: readonly string[];
+  readonly branchOf: string | null;
+  readonly handles: readonly string[];
+  readonly arms: readonly { readonly stepId: string; readonly arms: readonly string[] }[];
+}
+
+export interface Graph {
+  readonly nodes: ReadonlyMap<string, Node>;
+  /** Without the steps of cycles, and those after them. */
+  readonly order: readonly string[];
+  readonly ancestors: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+/** `known`: all ids that were written, also of steps that could not be read. */
+export function graphOf(drafts: readonly StepDraft[], known: readonly string[], problems: Problems): Graph {
+  const links = drafts.flatMap((draft) => linksOf(draft, known, problems));
+  const nodes = new Map(drafts.map((draft) => [draft.id, nodeOf(draft, links, drafts)]));
+  const order = orderOf(nodes);
+  if (order.length < nodes.size) reportCycles(nodes, new Set(order), problems);
+  return { nodes, order, ancestors: ancestorsOf(nodes, order) };
+}
+
+interface FromLink extends Link {
+  readonly from: string;
+}
+
+function linksOf(draft: StepDraft, known: readonly string[], problems: Problems): readonly FromLink[] {
+  return draft.links.flatMap((link) => {
+    if (known.includes(link.to)) return [{ ...link, from: draft.id }];
+    problems.add(link.path, `there is no step \`${link.to}\`${suggestion(link.to, known)}`);
+    return [];
+  });
+}
+
+function nodeOf(draft: StepDraft, links: readonly FromLink[], drafts: readonly StepDraft[]): Node {
+  const { id } = draft;
+  const before = new Set<string>();
+  const arms = new Map<string, string[]>();
+  const handles: string[] = [];
+  let branchOf: string | null = null;
+  for (const { from, kind, to, arm } of links) {
+    if (kind === "depends_on") {
+      if (from === id) before.add(to);
+      continue;
+    }
+    if (to !== id) continue;
+    before.add(from);
+    if (kind === "branch") branchOf ??= from;
+    if (kind === "on_error") handles.push(from);
+    if (kind === "arm") arms.set(from, [...(arms.get(from) ?? []), arm ?? ""]);
+  }
+  return {
+    draft,
+    dependsOn: drafts.map((other) => other.id).filter((other) => before.has(other)),
+    branchOf,
+    handles,
+    arms: [...arms].map(([stepId, chosen]) => ({ stepId, arms: chosen })),
+  };
+}
+
+function orderOf(nodes: ReadonlyMap<string, Node>): readonly string[] {
+  const done = new Set<string>();
+  const open = [...nodes.keys()];
+  for (;;) {
+    const at = open.findIndex((id) => nodes.get(id)?.dependsOn.every((other) => done.has(other)));
+    const next = open[at];
+    if (next === undefined) return [...done];
+    open.splice(at, 1);
+    done.add(next);
+  }
+}
+
+/** One cycle for every step that is in one, and no step in two. */
+function reportCycles(nodes: ReadonlyMap<string, Node>, done: ReadonlySet<string>, problems: Problems): void {
+  const reported = new Set<string>();
+  const seen = new Set(done);
+  const way: string[] = [];
+  const visit = (id: string): void => {
+    const cycle = way.slice(way.indexOf(id));
+    if (way.includes(id) && !cycle.some((other) => reported.has(other))) {
+      for (const other of cycle) reported.add(other);
+      problems.add(nodes.get(id)?.draft.path ?? [], `${cycleText(cycle)}; a step must not wait for itself`);
+    }
+    if (seen.has(id)) return;
+    seen.add(id);
+    way.push(id);
+    for (const other of nodes.get(id)?.dependsOn ?? []) visit(other);
+    way.pop();
+  };
+  for (const id of nodes.keys()) visit(id);
+}
+
+function cycleText(cycle: readonly string[]): string {
+  const [first = "", ...rest] = cycle;
+  if (rest.length === 0) return `\`${first}\` waits for itself`;
+  const shown = rest.length > CYCLE_SHOWN_MAX ? [...rest.slice(0, CYCLE_SHOWN_MAX), "…"] : rest;
+  return `\`${first}\` waits for ${[...shown, first].map((id) => `\`${id}\``).join(", which waits for ")}`;
+}
+
+const CYCLE_SHOWN_MAX = 16;
+
+/** What has ended before a step begins. The branches of a `parallel` have when that one has. */
+function ancestorsOf(
+  nodes: ReadonlyMap<string, Node>,
+  order: readonly string[],
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const ancestors = new Map<string, ReadonlySet<string>>();
+  for (const id of order) {
+    const { dependsOn = [], branchOf = null } = nodes.get(id) ?? {};
+    const all = new Set<string>();
+    for (const other of dependsOn) {
+      all.add(other);
+      for (const before of ancestors.get(other) ?? []) all.add(before);
+      const { act } = nodes.get(other)?.draft ?? {};
+      if (act?.type === "parallel" && branchOf !== other) for (const branch of act.branches) all.add(branch);
+    }
+    all.delete(id);
+    ancestors.set(id, all);
+  }
+  return ancestors;
+}

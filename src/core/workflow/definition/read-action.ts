@@ -1,0 +1,197 @@
+/** What a step does, by its type: the keys that each type has of its own. */
+import { isTopic, TOPIC_LENGTH_MAX } from "../../../protocol/subjects.ts";
+import { type Fields, isOf } from "./fields.ts";
+import { isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
+import type { Act, ActType } from "./plan.ts";
+import type { Link } from "./step-draft.ts";
+import type { StepValues } from "./step-values.ts";
+import { timeOf } from "./time-text.ts";
+
+export const ACT_TYPES: readonly ActType[] = [
+  "worker",
+  "approval",
+  "condition",
+  "switch",
+  "delay",
+  "notify",
+  "transform",
+  "parallel",
+  "subworkflow",
+];
+
+/** Beside what every step has. */
+export const KEYS_OF_ACT: Readonly<Record<ActType, readonly string[]>> = {
+  worker: ["topic"],
+  approval: ["reason", "allow_submitter"],
+  condition: ["then", "else"],
+  switch: ["switch", "cases", "default"],
+  delay: ["delay_sec", "delay_until"],
+  notify: ["message", "level"],
+  transform: [],
+  parallel: ["branches", "join", "n"],
+  subworkflow: ["workflow", "version"],
+};
+
+/** Null after a problem. */
+export function readAct(type: ActType, fields: Fields, values: StepValues, links: Link[]): Act | null {
+  switch (type) {
+    case "worker":
+      return readWorker(fields);
+    case "approval":
+      return { type, reason: values.textTemplate("reason"), bySubmitter: fields.flag("allow_submitter") ?? false };
+    case "condition":
+      return readCondition(fields, values, links);
+    case "switch":
+      return readSwitch(fields, values, links);
+    case "delay":
+      return readDelay(fields, values);
+    case "notify":
+      return readNotify(fields, values);
+    case "transform":
+      if (!fields.has("input")) missing(fields, "input", "what it makes");
+      return { type };
+    case "parallel":
+      return readParallel(fields, links);
+    case "subworkflow":
+      return readSubworkflow(fields);
+    default:
+      return type satisfies never;
+  }
+}
+
+/** The ids of a list of steps; each is a link. */
+export function readSteps(
+  fields: Fields,
+  key: string,
+  link: Omit<Link, "to" | "path">,
+  links: Link[],
+): readonly string[] {
+  return stepsAt(fields, key, fields.get(key), [], link, links);
+}
+
+function readWorker(fields: Fields): Act | null {
+  const topic = fields.get("topic");
+  if (topic === undefined) return missing(fields, "topic", "where its work is sent");
+  if (typeof topic === "string" && isTopic(topic)) {
+    return { type: "worker", topic };
+  }
+  const shape = "tokens of letters, digits, `_` and `-` joined by dots";
+  fields.problem(
+    "topic",
+    `must be ${shape}, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\`${isOf(topic)}`,
+  );
+  return null;
+}
+
+function readCondition(fields: Fields, values: StepValues, links: Link[]): Act | null {
+  for (const arm of ["then", "else"]) readSteps(fields, arm, { kind: "arm", arm }, links);
+  if (!fields.has("condition")) return missing(fields, "condition", "the question that it asks");
+  const question = values.question("condition", "boolean");
+  return question === null ? null : { type: "condition", question };
+}
+
+function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | null {
+  const cases = fields.map("cases", "must be a mapping from texts to lists of steps, such as `{eu: [ship]}`");
+  if (!fields.has("cases")) missing(fields, "cases", "the steps for each value");
+  const names = Object.keys(cases ?? {});
+  if (cases !== undefined && (names.length === 0 || names.length > WORKFLOW_LIMITS.cases)) {
+    fields.problem("cases", `must have 1 to ${WORKFLOW_LIMITS.cases} cases, has ${names.length}`);
+  }
+  for (const [arm, steps] of Object.entries(cases ?? {})) {
+    if (arm === "default") {
+      fields.problems.add([...fields.at("cases"), arm], "write `default` beside `cases`, not in it", true);
+    } else stepsAt(fields, "cases", steps, [arm], { kind: "arm", arm }, links);
+  }
+  readSteps(fields, "default", { kind: "arm", arm: "default" }, links);
+  if (!fields.has("switch")) return missing(fields, "switch", "the expression whose value chooses the case");
+  const value = values.question("switch", "any");
+  return value === null ? null : { type: "switch", value, cases: names };
+}
+
+function readDelay(fields: Fields, values: StepValues): Act | null {
+  const keys = ["delay_sec", "delay_until"].filter((key) => fields.has(key));
+  if (keys.length !== 1) {
+    const what = keys.length === 0 ? "needs" : "has both of";
+    fields.problems.add(fields.path, `${what} \`delay_sec\` and \`delay_until\`: give exactly one`);
+    return null;
+  }
+  const forSec = values.template("delay_sec");
+  const until = values.textTemplate("delay_until");
+  const sec = forSec?.constant?.value;
+  if (forSec?.constant && !(typeof sec === "number" && sec >= 0 && sec <= WORKFLOW_LIMITS.timeoutSec)) {
+    const shape = `a number of seconds from 0 to ${WORKFLOW_LIMITS.timeoutSec}, or an expression in \`\${…}\``;
+    fields.problem("delay_sec", `must be ${shape}${isOf(sec)}`);
+  }
+  if (until?.constant && timeOf(until.constant.value) === null) {
+    const shape = `a time such as \`2030-01-31T08:00:00Z\`, or an expression in \`\${…}\``;
+    fields.problem("delay_until", `must be ${shape}${isOf(until.constant.value)}`);
+  }
+  return forSec === null && until === null ? null : { type: "delay", forSec, until };
+}
+
+function readNotify(fields: Fields, values: StepValues): Act | null {
+  const level = fields.choice("level", ["info", "warn", "error"]) ?? "info";
+  if (!fields.has("message")) return missing(fields, "message", "what it says");
+  const message = values.textTemplate("message");
+  return message === null ? null : { type: "notify", message, level: LEVELS[level] };
+}
+
+const LEVELS = { info: "INFO", warn: "WARN", error: "ERROR" } as const;
+
+function readParallel(fields: Fields, links: Link[]): Act | null {
+  const join = fields.choice("join", ["all", "any", "n_of_m"]) ?? "all";
+  if (!fields.has("branches")) return missing(fields, "branches", "the steps that it starts");
+  const branches = readSteps(fields, "branches", { kind: "branch" }, links);
+  if (branches.length === 0) {
+    if (Array.isArray(fields.get("branches"))) fields.problem("branches", "must name at least one step");
+    return null;
+  }
+  if (join !== "n_of_m") {
+    if (fields.has("n")) fields.problem("n", `goes with \`join: n_of_m\`, and this step's is \`${join}\``);
+    return { type: "parallel", branches, need: join === "all" ? branches.length : 1 };
+  }
+  if (!fields.has("n")) return missing(fields, "n", "how many branches must succeed");
+  const need = fields.whole("n", 1, branches.length);
+  return need === undefined ? null : { type: "parallel", branches, need };
+}
+
+function readSubworkflow(fields: Fields): Act | null {
+  const version = fields.whole("version", 1, Number.MAX_SAFE_INTEGER) ?? null;
+  const workflowId = fields.get("workflow");
+  if (workflowId === undefined) return missing(fields, "workflow", "the id of the workflow that it runs");
+  if (isWorkflowId(workflowId)) return { type: "subworkflow", workflowId, version };
+  fields.problem("workflow", `must be the id of a workflow${isOf(workflowId)}`);
+  return null;
+}
+
+function missing(fields: Fields, key: string, what: string): null {
+  fields.problems.add(fields.path, `has no \`${key}\`: ${what}`);
+  return null;
+}
+
+function stepsAt(
+  fields: Fields,
+  key: string,
+  value: unknown,
+  under: readonly string[],
+  link: Omit<Link, "to" | "path">,
+  links: Link[],
+): readonly string[] {
+  if (value === undefined) return [];
+  const path = [...fields.at(key), ...under];
+  // One step alone may stand without brackets.
+  const list = typeof value === "string" ? [value] : value;
+  if (!Array.isArray(list) || list.length > WORKFLOW_LIMITS.steps) {
+    fields.problems.add(path, `must be a list of ids of steps${isOf(value)}`);
+    return [];
+  }
+  const ids = new Set<string>();
+  for (const [index, id] of list.entries()) {
+    const at = typeof value === "string" ? path : [...path, index];
+    if (!isStepId(id)) fields.problems.add(at, `must be the id of a step${isOf(id)}`);
+    else if (ids.has(id)) fields.problems.add(at, `names \`${id}\` a second time`);
+    else links.push({ ...link, to: id, path: at });
+    if (isStepId(id)) ids.add(id);
+  }
+  return [...ids];
+}

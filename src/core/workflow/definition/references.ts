@@ -1,0 +1,97 @@
+/**
+ * What an expression reads, found without evaluating it: so a run loads only what is needed, and a definition that reads
+ * what cannot be there is refused when it is applied.
+ */
+import type { ASTNode } from "@marcbachmann/cel-js";
+import { childrenOf } from "../../expression/metered-source.ts";
+import { suggestion } from "../../model/suggestion.ts";
+import type { Refs } from "./plan.ts";
+
+export const STEP_FIELDS = ["output", "state", "error"] as const;
+const RUN_FIELDS = ["id", "workflow_id", "tenant"] as const;
+const NAMES: ReadonlySet<string> = new Set(["input", "steps", "context", "run", "item", "index"]);
+
+/** `context`: the first names under it that are read; null among them: all of it. */
+export interface Reads extends Refs {
+  readonly contextNames: ReadonlySet<string | null>;
+}
+
+export type FoundReads =
+  | { readonly kind: "ok"; readonly reads: Reads }
+  | { readonly kind: "bad"; readonly why: string };
+
+export function readsOf(ast: ASTNode): FoundReads {
+  const steps = new Set<string>();
+  const contextNames = new Set<string | null>();
+  let input = false;
+  let why: string | null = null;
+  const refuse = (problem: string) => {
+    why ??= problem;
+  };
+  const visit = (node: ASTNode): void => {
+    const hidden = boundName(node);
+    if (hidden !== null && NAMES.has(hidden)) refuse(`calls something of its own \`${hidden}\`; choose another name`);
+    const owner = ownerOf(node);
+    if (owner?.of === "run" && !RUN_FIELDS.some((field) => field === owner.name)) {
+      refuse(
+        `reads \`run.${owner.name}\`${suggestion(owner.name, RUN_FIELDS) || "; a run has `id`, `workflow_id` and `tenant`"}`,
+      );
+    } else if (owner?.of === "context") {
+      contextNames.add(owner.name);
+    } else if (owner?.of === "steps") {
+      steps.add(owner.name);
+    } else if (node.op === "id" && node.args === "steps") {
+      refuse('must name the step that it reads, as in `steps.fetch.output` or `steps["my-step"].output`');
+    } else if (node.op === "id" && node.args === "context") {
+      contextNames.add(null);
+    } else {
+      if (node.op === "id" && node.args === "input") input = true;
+      const field = stepFieldOf(node);
+      if (field !== null && !STEP_FIELDS.some((known) => known === field.name)) {
+        const hint = suggestion(field.name, STEP_FIELDS) || "; a step has `output`, `state` and `error`";
+        refuse(`reads \`${field.name}\` of the step \`${field.step}\`${hint}`);
+      }
+      for (const child of childrenOf(node)) visit(child);
+    }
+  };
+  visit(ast);
+  if (why !== null) return { kind: "bad", why };
+  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames } };
+}
+
+export const NO_READS: Reads = { steps: new Set(), input: false, context: false, contextNames: new Set() };
+
+export function mergeReads(all: readonly Reads[]): Reads {
+  return {
+    steps: new Set(all.flatMap(({ steps }) => [...steps])),
+    input: all.some(({ input }) => input),
+    context: all.some(({ context }) => context),
+    contextNames: new Set(all.flatMap(({ contextNames }) => [...contextNames])),
+  };
+}
+
+/** `steps.a` and `steps["a"]`: whose field is read, and which. Null where it is not known before it is evaluated. */
+function ownerOf(node: ASTNode): { readonly of: string; readonly name: string } | null {
+  if (node.op !== "." && node.op !== "[]") return null;
+  const [owner, field] = node.args;
+  const name = typeof field === "string" ? field : field.op === "value" ? field.args : null;
+  return owner.op === "id" && typeof name === "string" ? { of: owner.args, name } : null;
+}
+
+/** `output` of `steps.a.output`. */
+function stepFieldOf(node: ASTNode): { readonly step: string; readonly name: string } | null {
+  if (node.op !== "." && node.op !== "[]") return null;
+  const [owner, field] = node.args;
+  const step = ownerOf(owner);
+  const name = typeof field === "string" ? field : field.op === "value" ? field.args : null;
+  return step?.of === "steps" && typeof name === "string" ? { step: step.name, name } : null;
+}
+
+/** The name that a loop or `cel.bind` gives to something. */
+function boundName(node: ASTNode): string | null {
+  if (node.op !== "rcall" || !BINDERS.has(node.args[0])) return null;
+  const name = node.args[2][0];
+  return name?.op === "id" ? name.args : null;
+}
+
+const BINDERS: ReadonlySet<string> = new Set(["all", "exists", "exists_one", "map", "filter", "bind"]);

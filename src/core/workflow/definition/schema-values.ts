@@ -1,0 +1,175 @@
+/** The keywords of a schema that are about one value: its type, its size, what it equals. */
+import { PATTERN_LENGTH_MAX, readPattern } from "../../expression/patterns.ts";
+import { canonicalText } from "../../model/canonical.ts";
+import { suggestion } from "../../model/suggestion.ts";
+import { isObject, isOf, orOf } from "./fields.ts";
+import type { Check, SchemaRun } from "./schema-check.ts";
+
+/** A check, or in words what is wrong with the keyword's value. */
+export type Keyword = (given: unknown) => Check | string;
+
+export const TYPES = ["string", "number", "integer", "boolean", "null", "array", "object"] as const;
+type TypeName = (typeof TYPES)[number];
+
+const TYPE_WORDS: Readonly<Record<TypeName, string>> = {
+  string: "text",
+  number: "a number",
+  integer: "a whole number",
+  boolean: "true or false",
+  null: "null",
+  array: "a list",
+  object: "a mapping",
+};
+
+export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
+  type: (given) => {
+    const names: readonly unknown[] = Array.isArray(given) ? given : [given];
+    const types = names.flatMap((name) => TYPES.find((known) => known === name) ?? []);
+    if (types.length !== names.length || types.length === 0) {
+      const wrong = names.find((name) => !TYPES.some((known) => known === name));
+      return `must be ${orOf(TYPES)}, or a list of these${typeof wrong === "string" ? `, not \`${wrong}\`${suggestion(wrong, TYPES)}` : ""}`;
+    }
+    const words = types.map((type) => TYPE_WORDS[type]).join(" or ");
+    return (value, run) => types.some((type) => isOfType(value, type)) || run.must(words, value);
+  },
+  enum: (given) => {
+    if (!Array.isArray(given) || given.length === 0) return `must be a list of values${isOf(given)}`;
+    const known = new Set(given.map(canonicalText));
+    const shown = given.slice(0, 8).map((one) => `\`${JSON.stringify(one)}\``);
+    const words = `one of ${shown.join(", ")}${given.length > shown.length ? ", …" : ""}`;
+    return (value, run) => (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.must(words, value);
+  },
+  const: (given) => {
+    const known = canonicalText(given);
+    const words = `\`${JSON.stringify(given)?.slice(0, 100)}\``;
+    return (value, run) => (run.charge(weightOf(value)) && canonicalText(value) === known) || run.must(words, value);
+  },
+  minLength: (given) => counted(given, "a text of at least", (value, count) => lengthOf(value) >= count),
+  maxLength: (given) => counted(given, "a text of at most", (value, count) => lengthOf(value) <= count),
+  pattern: (given) => {
+    if (typeof given !== "string" || given.length > PATTERN_LENGTH_MAX) {
+      return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${isOf(given)}`;
+    }
+    const read = readPattern(given);
+    if (read.kind === "bad") return `cannot be read: ${read.problem}`;
+    const { pattern } = read;
+    const stepsEach = 1 + pattern.programSize();
+    return (value, run) => {
+      if (typeof value !== "string") return true;
+      if (!run.charge((1 + value.length / 32) * stepsEach)) return false;
+      return pattern.test(value) || run.fail(`must match \`${given}\``);
+    };
+  },
+  minimum: (given) => compared(given, "at least", (value, limit) => value >= limit),
+  maximum: (given) => compared(given, "at most", (value, limit) => value <= limit),
+  exclusiveMinimum: (given) => compared(given, "more than", (value, limit) => value > limit),
+  exclusiveMaximum: (given) => compared(given, "less than", (value, limit) => value < limit),
+  multipleOf: (given) => {
+    if (typeof given !== "number" || !(given > 0)) return `must be a number above 0${isOf(given)}`;
+    return compared(given, "a multiple of", isMultiple);
+  },
+  minItems: (given) => sized(given, "have at least", "items", Array.isArray, (size, count) => size >= count),
+  maxItems: (given) => sized(given, "have at most", "items", Array.isArray, (size, count) => size <= count),
+  minProperties: (given) => sized(given, "have at least", "entries", isObject, (size, count) => size >= count),
+  maxProperties: (given) => sized(given, "have at most", "entries", isObject, (size, count) => size <= count),
+  uniqueItems: (given) => {
+    if (typeof given !== "boolean") return `must be \`true\` or \`false\`${isOf(given)}`;
+    return (value, run) => !given || !Array.isArray(value) || areUnique(value, run);
+  },
+  required: (given) => {
+    const isNames = Array.isArray(given) && given.every((name) => typeof name === "string");
+    if (!isNames) return `must be a list of names${isOf(given)}`;
+    const names: readonly string[] = given;
+    return (value, run) => {
+      if (!isObject(value)) return true;
+      const missing = names.filter((name) => !Object.hasOwn(value, name));
+      for (const name of missing) run.fail(`has no \`${name}\``);
+      return missing.length === 0;
+    };
+  },
+};
+
+function isOfType(value: unknown, type: TypeName): boolean {
+  switch (type) {
+    case "null":
+      return value === null;
+    case "array":
+      return Array.isArray(value);
+    case "object":
+      return isObject(value);
+    case "integer":
+      return Number.isInteger(value);
+    case "string":
+      return typeof value === "string";
+    case "number":
+      return typeof value === "number";
+    case "boolean":
+      return typeof value === "boolean";
+    default:
+      return type satisfies never;
+  }
+}
+
+function counted(given: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
+  if (!isCount(given)) return `must be a whole number from 0${isOf(given)}`;
+  return (value, run) => {
+    if (typeof value !== "string" || isFine(value, given)) return true;
+    return run.fail(`must be ${words} ${given} characters, has ${lengthOf(value)}`);
+  };
+}
+
+function compared(given: unknown, words: string, isFine: (value: number, limit: number) => boolean): Check | string {
+  if (typeof given !== "number" || !Number.isFinite(given)) return `must be a number${isOf(given)}`;
+  return (value, run) => typeof value !== "number" || isFine(value, given) || run.must(`${words} ${given}`, value);
+}
+
+function sized(
+  given: unknown,
+  words: string,
+  what: string,
+  isMeant: (value: unknown) => boolean,
+  isFine: (size: number, count: number) => boolean,
+): Check | string {
+  if (!isCount(given)) return `must be a whole number from 0${isOf(given)}`;
+  return (value, run) => {
+    if (!isMeant(value)) return true;
+    const size = Array.isArray(value) ? value.length : Object.keys(value as object).length;
+    return isFine(size, given) || run.fail(`must ${words} ${given} ${what}, has ${size}`);
+  };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** As people count: an emoji is one. */
+function lengthOf(text: string): number {
+  let length = 0;
+  for (const _ of text) length += 1;
+  return length;
+}
+
+/** 0.3 is a multiple of 0.1, whatever the computer says. */
+function isMultiple(value: number, of: number): boolean {
+  const times = Math.round(value / of);
+  return Number.isInteger(value / of) || Number((times * of).toPrecision(15)) === value;
+}
+
+function areUnique(list: readonly unknown[], run: SchemaRun): boolean {
+  const seen = new Map<string, number>();
+  for (const [index, item] of list.entries()) {
+    if (!run.charge(weightOf(item))) return false;
+    const text = canonicalText(item);
+    const other = seen.get(text);
+    if (other !== undefined) return run.fail(`must not have an item twice, and [${other}] is the same as [${index}]`);
+    seen.set(text, index);
+  }
+  return true;
+}
+
+/** About what it costs to read all of it. */
+function weightOf(value: unknown): number {
+  if (typeof value === "string") return 1 + value.length / 32;
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce((total: number, entry) => total + weightOf(entry), 1);
+}

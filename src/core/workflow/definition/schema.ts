@@ -1,0 +1,246 @@
+/**
+ * A subset of JSON Schema, compiled.
+ *
+ * 1. What is written is understood or refused: an unknown keyword is an error with the name that was probably meant.
+ *    Annotations (`title`, `format`, …) are known, and check nothing.
+ * 2. No value makes a check run long: patterns are RE2, the work is counted, and what was not looked at does not fit.
+ * 3. What does not fit is said with its place, such as `input.items[3].sku`, at most eight times.
+ */
+import { suggestion } from "../../model/suggestion.ts";
+import { isObject, isOf } from "./fields.ts";
+import type { Schema } from "./plan.ts";
+import type { Path, Problems } from "./problems.ts";
+import { type Check, SchemaRun } from "./schema-check.ts";
+import { VALUE_KEYWORDS } from "./schema-values.ts";
+
+export const SCHEMA_LIMITS = { schemas: 5_000 } as const;
+
+/** `name` is what values are called in problems. Null after a problem. */
+export function compileSchema(source: unknown, name: string, path: Path, problems: Problems): Schema | null {
+  const compiler = new Compiler(source, path, problems);
+  const check = compiler.root();
+  if (compiler.hasFailed) return null;
+  return {
+    problemsOf: (value) => {
+      const run = new SchemaRun(name);
+      try {
+        const isFine = run.check(check, value);
+        if (!isFine && run.problems.length === 0) run.fail("does not fit its schema");
+      } catch (error) {
+        // What is nested without end cannot even be read.
+        if (!(error instanceof RangeError)) throw error;
+        return [`${name}: is nested too deep`];
+      }
+      return run.problems;
+    },
+  };
+}
+
+const ANNOTATIONS: readonly string[] = [
+  ...["$schema", "$id", "$comment", "title", "description", "default", "examples", "format", "deprecated"],
+  ...["readOnly", "writeOnly", "contentEncoding", "contentMediaType"],
+];
+const DEFINITIONS: readonly string[] = ["$defs", "definitions"];
+const OBJECT_KEYWORDS: readonly string[] = ["properties", "additionalProperties"];
+const LIST_KEYWORDS: readonly string[] = ["items", "prefixItems"];
+const COMBINED = ["allOf", "anyOf", "oneOf"] as const;
+const KEYWORDS: readonly string[] = [
+  ...Object.keys(VALUE_KEYWORDS),
+  ...OBJECT_KEYWORDS,
+  ...LIST_KEYWORDS,
+  ...COMBINED,
+  ...["not", "$ref"],
+  ...DEFINITIONS,
+  ...ANNOTATIONS,
+];
+
+class Compiler {
+  hasFailed = false;
+  readonly #source: unknown;
+  readonly #path: Path;
+  readonly #problems: Problems;
+  readonly #refs = new Map<string, { check: Check | null }>();
+  #count = 0;
+
+  constructor(source: unknown, path: Path, problems: Problems) {
+    this.#source = source;
+    this.#path = path;
+    this.#problems = problems;
+  }
+
+  root(): Check {
+    const check = this.#compile(this.#source, this.#path);
+    const own = this.#refs.get("#");
+    if (own) own.check = check;
+    return check;
+  }
+
+  #problem(path: Path, text: string, isAboutName = false): Check {
+    this.hasFailed = true;
+    this.#problems.add(path, text, isAboutName);
+    return always;
+  }
+
+  #compile(source: unknown, path: Path): Check {
+    this.#count += 1;
+    if (this.#count > SCHEMA_LIMITS.schemas) {
+      if (this.#count > SCHEMA_LIMITS.schemas + 1) return always;
+      return this.#problem(this.#path, `has more than ${SCHEMA_LIMITS.schemas} schemas in it`);
+    }
+    if (source === true) return always;
+    if (source === false) return (_value, run) => run.fail("must not be there");
+    if (!isObject(source)) return this.#problem(path, `must be a schema, such as \`{type: object}\`${isOf(source)}`);
+    const checks: Check[] = [];
+    for (const [keyword, given] of Object.entries(source)) {
+      const check = this.#keyword(keyword, given, [...path, keyword]);
+      if (check !== null) checks.push(check);
+    }
+    if (OBJECT_KEYWORDS.some((keyword) => Object.hasOwn(source, keyword))) checks.push(this.#object(source, path));
+    if (LIST_KEYWORDS.some((keyword) => Object.hasOwn(source, keyword))) checks.push(this.#list(source, path));
+    return all(checks);
+  }
+
+  #keyword(keyword: string, given: unknown, path: Path): Check | null {
+    const ofValue = Object.hasOwn(VALUE_KEYWORDS, keyword) ? VALUE_KEYWORDS[keyword] : undefined;
+    if (ofValue !== undefined) {
+      const made = ofValue(given);
+      return typeof made === "string" ? this.#problem(path, made) : made;
+    }
+    if (keyword === "not") return negated(this.#compile(given, path));
+    if (keyword === "$ref") return this.#ref(given, path);
+    const combined = COMBINED.find((known) => known === keyword);
+    if (combined !== undefined) return this.#combined(combined, given, path);
+    if (DEFINITIONS.includes(keyword)) {
+      if (path.length > this.#path.length + 1) return this.#problem(path, "is read at the top of a schema only", true);
+      for (const [name] of this.#entries(given, path)) {
+        const key = `#/${keyword}/${name}`;
+        if (!this.#refs.has(key)) this.#target(key, keyword, name, path);
+      }
+      return null;
+    }
+    if (KEYWORDS.includes(keyword)) return null;
+    const hint = suggestion(keyword, KEYWORDS) || "; this part of JSON Schema is not supported";
+    return this.#problem(path, `unknown keyword${hint}`, true);
+  }
+
+  #combined(keyword: (typeof COMBINED)[number], given: unknown, path: Path): Check {
+    if (!Array.isArray(given) || given.length === 0)
+      return this.#problem(path, `must be a list of schemas${isOf(given)}`);
+    const checks = given.map((schema, index) => this.#compile(schema, [...path, index]));
+    switch (keyword) {
+      case "allOf":
+        return all(checks);
+      case "anyOf":
+        return (value, run) =>
+          checks.some((check) => run.asks(check, value)) || run.fail(`fits none of the ${checks.length} of \`anyOf\``);
+      case "oneOf":
+        return (value, run) => {
+          const count = checks.filter((check) => run.asks(check, value)).length;
+          return count === 1 || run.fail(`must fit one of the ${checks.length} of \`oneOf\`, fits ${count || "none"}`);
+        };
+      default:
+        return keyword satisfies never;
+    }
+  }
+
+  #object(source: Readonly<Record<string, unknown>>, path: Path): Check {
+    const entries = Object.hasOwn(source, "properties")
+      ? this.#entries(source.properties, [...path, "properties"])
+      : [];
+    const properties = new Map(
+      entries.map(([name, schema]) => [name, this.#compile(schema, [...path, "properties", name])]),
+    );
+    const isOpen = !Object.hasOwn(source, "additionalProperties") || source.additionalProperties === true;
+    const others = isOpen
+      ? null
+      : this.#others(source.additionalProperties, [...path, "additionalProperties"], properties);
+    return (value, run) => {
+      if (!isObject(value)) return true;
+      let isFine = true;
+      for (const name of Object.keys(value)) {
+        if (run.isDone) return false;
+        const check = properties.get(name) ?? others;
+        if (check && !run.within(name, check, value[name])) isFine = false;
+      }
+      return isFine;
+    };
+  }
+
+  #others(source: unknown, path: Path, properties: ReadonlyMap<string, Check>): Check {
+    if (source !== false) return this.#compile(source, path);
+    const known = [...properties.keys()];
+    const words = known.length > 0 ? `known are ${known.slice(0, 8).join(", ")}` : "none is";
+    return (_value, run) => run.fail(`is not known here; ${words}`);
+  }
+
+  #list(source: Readonly<Record<string, unknown>>, path: Path): Check {
+    const { items, prefixItems = [] } = source;
+    if (Array.isArray(items)) return this.#problem([...path, "items"], "is a list; write `prefixItems` for that");
+    if (!Array.isArray(prefixItems)) {
+      return this.#problem([...path, "prefixItems"], `must be a list of schemas${isOf(prefixItems)}`);
+    }
+    const first = prefixItems.map((schema, index) => this.#compile(schema, [...path, "prefixItems", index]));
+    const rest = items === undefined ? always : this.#compile(items, [...path, "items"]);
+    return (value, run) => {
+      if (!Array.isArray(value)) return true;
+      let isFine = true;
+      for (const [index, item] of value.entries()) {
+        if (run.isDone) return false;
+        if (!run.within(index, first[index] ?? rest, item)) isFine = false;
+      }
+      return isFine;
+    };
+  }
+
+  /** Compiled once for each target, so that a schema may speak of itself. */
+  #ref(given: unknown, path: Path): Check {
+    const parts = typeof given === "string" ? given.split("/") : [];
+    const [start, section = "", escaped = ""] = parts;
+    const name = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
+    const isOwn = given === "#";
+    if (!isOwn && !(start === "#" && DEFINITIONS.includes(section) && parts.length === 3)) {
+      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${isOf(given)}`);
+    }
+    const key = isOwn ? "#" : `#/${section}/${name}`;
+    const known = this.#refs.get(key) ?? this.#target(key, section, name, path);
+    return (value, run) => (known.check === null ? true : run.check(known.check, value));
+  }
+
+  #target(key: string, section: string, name: string, path: Path): { check: Check | null } {
+    const target: { check: Check | null } = { check: null };
+    this.#refs.set(key, target);
+    if (key === "#") return target;
+    const all = isObject(this.#source) ? this.#source[section] : undefined;
+    const found = isObject(all) && Object.hasOwn(all, name) ? all[name] : undefined;
+    if (found === undefined) {
+      const hint = suggestion(name, isObject(all) ? Object.keys(all) : []);
+      this.#problem(path, `there is no \`${name}\` in \`${section}\`${hint}`);
+    } else target.check = this.#compile(found, [...this.#path, section, name]);
+    return target;
+  }
+
+  #entries(given: unknown, path: Path): readonly (readonly [string, unknown])[] {
+    if (isObject(given)) return Object.entries(given);
+    this.#problem(path, `must be a mapping from names to schemas${isOf(given)}`);
+    return [];
+  }
+}
+
+const always: Check = () => true;
+
+function all(checks: readonly Check[]): Check {
+  const [only] = checks;
+  if (only !== undefined && checks.length === 1) return only;
+  return (value, run) => {
+    let isFine = true;
+    for (const check of checks) if (run.isDone || !check(value, run)) isFine = false;
+    return isFine;
+  };
+}
+
+function negated(check: Check): Check {
+  return (value, run) => {
+    const fits = run.asks(check, value);
+    return !fits || run.fail("must not fit what `not` says");
+  };
+}

@@ -1,0 +1,86 @@
+/** The expressions, templates and schemas of one step: compiled, and what they read noted. */
+
+import type { Expressions, Wanted } from "./expression.ts";
+import { type Fields, isOf } from "./fields.ts";
+import type { Expression, Schema } from "./plan.ts";
+import { compileSchema } from "./schema.ts";
+import type { ReadAt } from "./step-draft.ts";
+import { type CompiledTemplate, compileTemplate, wholeExpression } from "./template.ts";
+
+export class StepValues {
+  readonly reads: ReadAt[] = [];
+  readonly #expressions: Expressions;
+  readonly #fields: Fields;
+  readonly #hasItem: boolean;
+
+  constructor(fields: Fields, expressions: Expressions, hasItem: boolean) {
+    this.#fields = fields;
+    this.#expressions = expressions;
+    this.#hasItem = hasItem;
+  }
+
+  /** With or without `${…}` round it. Null when it is not there, or is wrong: then that was said. */
+  expression(key: string, wanted: Wanted): Expression | null {
+    return this.#expression(key, wanted, false);
+  }
+
+  /** One that is asked for each item, where there are items. */
+  question(key: string, wanted: Wanted): Expression | null {
+    return this.#expression(key, wanted, this.#hasItem);
+  }
+
+  #expression(key: string, wanted: Wanted, hasItem: boolean): Expression | null {
+    const value = this.#fields.get(key);
+    if (value === undefined) return null;
+    // In YAML `condition: true` is no text.
+    const text = typeof value === "boolean" && wanted === "boolean" ? String(value) : value;
+    if (typeof text !== "string" || text.trim() === "") {
+      const example = wanted === "list" ? "input.items" : "input.amount > 100";
+      this.#fields.problem(key, `must be an expression, such as \`${example}\`${isOf(value)}`);
+      return null;
+    }
+    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, wanted);
+    if (compiled.kind === "bad") {
+      this.#fields.problem(key, compiled.problem);
+      return null;
+    }
+    this.reads.push({ path: this.#fields.at(key), reads: compiled.expression.refs });
+    return compiled.expression;
+  }
+
+  template(key: string): CompiledTemplate | null {
+    const value = this.#fields.get(key);
+    return value === undefined ? null : this.#compiled(key, value);
+  }
+
+  /** What stands for a key that is not there. */
+  defaultTemplate(text: string): CompiledTemplate | null {
+    return this.#compiled("input", text);
+  }
+
+  textTemplate(key: string): CompiledTemplate | null {
+    const value = this.#fields.get(key);
+    if (value === undefined) return null;
+    if (typeof value === "string" && value !== "") return this.#compiled(key, value);
+    this.#fields.problem(key, `must be a text${isOf(value)}`);
+    return null;
+  }
+
+  schema(key: string): Schema | null {
+    const value = this.#fields.get(key);
+    if (value === undefined) return null;
+    return compileSchema(value, key.replace(/_schema$/, ""), this.#fields.at(key), this.#fields.problems);
+  }
+
+  #compiled(key: string, value: unknown): CompiledTemplate | null {
+    const compiled = compileTemplate(this.#expressions, value, this.#hasItem);
+    if (compiled.kind === "bad") {
+      for (const { at, text } of compiled.problems) {
+        this.#fields.problems.add([...this.#fields.at(key), ...at], text);
+      }
+      return null;
+    }
+    this.reads.push({ path: this.#fields.at(key), reads: compiled.template.refs });
+    return compiled.template;
+  }
+}

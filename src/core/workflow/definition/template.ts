@@ -1,0 +1,201 @@
+/**
+ * JSON with `${…}` in its texts.
+ *
+ * 1. A text that is one `${…}` alone becomes the value, with its type. Within more text a value is put in as text: texts
+ *    as they are, anything else as JSON.
+ * 2. `$${` is a `${` that means nothing.
+ * 3. What stands in keys is never evaluated.
+ */
+import type { CompiledExpression, Expressions } from "./expression.ts";
+import { attempt } from "./expression.ts";
+import { Room } from "./json-value.ts";
+import type { Scope, Template } from "./plan.ts";
+import { mergeReads, type Reads } from "./references.ts";
+
+export const TEMPLATE_LIMITS = { depth: 32, nodes: 10_000, expressions: 256 } as const;
+
+export interface CompiledTemplate extends Template {
+  readonly refs: Reads;
+  /** It says the same whatever happened: what it says. */
+  readonly constant: { readonly value: unknown } | null;
+}
+
+/** `at` is the way from the template to what is wrong in it. */
+export type TemplateProblem = { readonly at: readonly (string | number)[]; readonly text: string };
+
+export type TemplateResult =
+  | { readonly kind: "ok"; readonly template: CompiledTemplate }
+  | { readonly kind: "bad"; readonly problems: readonly TemplateProblem[] };
+
+export function compileTemplate(expressions: Expressions, source: unknown, hasItem: boolean): TemplateResult {
+  const reader = new Reader(expressions, hasItem);
+  const part = reader.read(source, []);
+  if (reader.problems.length > 0) return { kind: "bad", problems: reader.problems };
+  const refs = mergeReads(reader.expressions.map((expression) => expression.refs));
+  let steps = 0;
+  const render = (scope: Scope) => {
+    expressions.reset();
+    const rendered = attempt(() => part(scope, new Room()));
+    steps = expressions.steps;
+    return rendered;
+  };
+  const constant = reader.expressions.length === 0 ? { value: part(NO_SCOPE, new Room()) } : null;
+  return { kind: "ok", template: { refs, render, constant, stepsOfLast: () => steps } };
+}
+
+/** The expression in a text that is one `${…}` alone, else null. */
+export function wholeExpression(text: string): string | null {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith("${")) return null;
+  const end = endOf(trimmed, 2);
+  return end === trimmed.length - 1 ? trimmed.slice(2, end) : null;
+}
+
+type Part = (scope: Scope, room: Room) => unknown;
+
+const NO_SCOPE: Scope = { run: { id: "", workflow_id: "", tenant: "" } };
+
+class Reader {
+  readonly problems: TemplateProblem[] = [];
+  readonly expressions: CompiledExpression[] = [];
+  readonly #compiler: Expressions;
+  readonly #hasItem: boolean;
+  #nodes = 0;
+
+  constructor(compiler: Expressions, hasItem: boolean) {
+    this.#compiler = compiler;
+    this.#hasItem = hasItem;
+  }
+
+  read(source: unknown, at: readonly (string | number)[]): Part {
+    this.#nodes += 1;
+    if (at.length > TEMPLATE_LIMITS.depth) return this.#refuse(at, `is nested more than ${TEMPLATE_LIMITS.depth} deep`);
+    if (this.#nodes === TEMPLATE_LIMITS.nodes) {
+      return this.#refuse([], `has more than ${TEMPLATE_LIMITS.nodes} values in it; give it to the run as input`);
+    }
+    if (typeof source === "string") return this.#text(source, at);
+    if (typeof source !== "object" || source === null) return literal(source, 8);
+    if (this.#nodes > TEMPLATE_LIMITS.nodes) return () => null;
+    if (Array.isArray(source)) {
+      const parts = source.map((entry, index) => this.read(entry, [...at, index]));
+      return (scope, room) => parts.map((part) => part(scope, room));
+    }
+    const entries = Object.entries(source).map(([key, value]) => [key, this.read(value, [...at, key])] as const);
+    const templated = entries.find(([key]) => key.includes("${"));
+    if (templated) this.#refuse([...at, templated[0]], "is a key, and only values are templates");
+    return (scope, room) => {
+      for (const [key] of entries) room.take(key.length + 3);
+      return Object.fromEntries(entries.map(([key, part]) => [key, part(scope, room)]));
+    };
+  }
+
+  #text(text: string, at: readonly (string | number)[]): Part {
+    const pieces = piecesOf(text);
+    if (pieces === null)
+      return this.#refuse(at, "has a `$" + "{` without its `}`; write `$$" + "{` where none is meant");
+    const parts: (string | CompiledExpression)[] = [];
+    for (const piece of pieces) {
+      if (piece.kind === "text") {
+        parts.push(piece.text);
+        continue;
+      }
+      const compiled = this.#compiler.compile(piece.text, this.#hasItem);
+      if (compiled.kind === "bad") return this.#refuse(at, `\`\${${shown(piece.text)}}\` ${compiled.problem}`);
+      this.expressions.push(compiled.expression);
+      parts.push(compiled.expression);
+      if (this.expressions.length > TEMPLATE_LIMITS.expressions) {
+        return this.#refuse(
+          at,
+          `is one of more than ${TEMPLATE_LIMITS.expressions} texts with \`\${…}\` in one template`,
+        );
+      }
+    }
+    const [first, ...more] = parts;
+    if (first === undefined) return literal("", 2);
+    if (more.length > 0) return joined(parts);
+    return typeof first === "string" ? literal(first, first.length + 2) : first.evaluatePart;
+  }
+
+  #refuse(at: readonly (string | number)[], text: string): Part {
+    this.problems.push({ at, text });
+    return () => null;
+  }
+}
+
+function literal(value: unknown, size: number): Part {
+  return (_scope, room) => {
+    room.take(size);
+    return value;
+  };
+}
+
+function joined(parts: readonly (string | CompiledExpression)[]): Part {
+  return (scope, room) => {
+    const texts = parts.map((part) => (typeof part === "string" ? part : textOf(part.evaluatePart(scope, room))));
+    const text = texts.join("");
+    room.take(text.length);
+    return text;
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+interface Piece {
+  readonly kind: "text" | "expression";
+  readonly text: string;
+}
+
+/** Null where a `${` has no end. Neighbouring texts are one piece. */
+function piecesOf(text: string): readonly Piece[] | null {
+  const pieces: Piece[] = [];
+  let plain = "";
+  for (let at = 0; at < text.length; ) {
+    if (text.startsWith("$${", at)) {
+      plain += "${";
+      at += 3;
+    } else if (text.startsWith("${", at)) {
+      const end = endOf(text, at + 2);
+      if (end === null) return null;
+      if (plain !== "") pieces.push({ kind: "text", text: plain });
+      plain = "";
+      pieces.push({ kind: "expression", text: text.slice(at + 2, end) });
+      at = end + 1;
+    } else {
+      plain += text[at];
+      at += 1;
+    }
+  }
+  if (plain !== "") pieces.push({ kind: "text", text: plain });
+  return pieces;
+}
+
+/** Where the `}` is that ends an expression: not one of a map, a text or a comment in it. */
+function endOf(text: string, from: number): number | null {
+  let depth = 0;
+  for (let at = from; at < text.length; at += 1) {
+    const letter = text[at];
+    if (letter === "{") depth += 1;
+    else if (letter === "}" && depth > 0) depth -= 1;
+    else if (letter === "}") return at;
+    else if (letter === '"' || letter === "'") at = endOfText(text, at);
+    else if (text.startsWith("//", at)) at = (text.indexOf("\n", at) + 1 || text.length + 1) - 1;
+  }
+  return null;
+}
+
+/** The last quote of a text in CEL, which may be in three quotes. A quote after `\\` ends none, not even a raw one. */
+function endOfText(text: string, from: number): number {
+  const one = text[from] ?? "";
+  const quote = text.startsWith(one.repeat(3), from) ? one.repeat(3) : one;
+  for (let at = from + quote.length; at < text.length; at += 1) {
+    if (text[at] === "\\") at += 1;
+    else if (text.startsWith(quote, at)) return at + quote.length - 1;
+  }
+  return text.length;
+}
+
+function shown(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}

@@ -1,0 +1,225 @@
+import type { Job, Payload } from "../../model/job.ts";
+import { isRunFinal, isStepSettled, type Run, type TimelineLine } from "../../model/run.ts";
+import type { WireError } from "../../retry/intent.ts";
+import type { Plan, PlanStep } from "../definition/plan.ts";
+import { beginStep, fail, outputFault } from "./begin-step.ts";
+import type { Blob, Start, Stop, Told } from "./effects.ts";
+import { concludeRun, endRun } from "./end-run.ts";
+import { beginFan, endChild, expireFan, spawn, stopChildren } from "./for-each.ts";
+import { stepStateOf } from "./outcomes.ts";
+import { expireParallel, judgeParallel } from "./parallel.ts";
+import { readinessOf } from "./ready.ts";
+import { Draft, fault, type Limits } from "./run-draft.ts";
+import { settleStep } from "./settle-step.ts";
+import type { Values } from "./values.ts";
+
+/**
+ * What becomes of a run when something has happened: a function of the plan, the run, the news and the time.
+ *
+ * 1. A step begins when everything before it is settled, and once. In which order jobs end changes nothing but the order
+ *    of the timeline.
+ * 2. News about what is over changes nothing.
+ * 3. A run ends when every step is settled; how, is decided once (see `end-run.ts`).
+ * 4. A value that is kept elsewhere and not loaded yet is asked for by throwing `Missing`; then nothing has happened.
+ */
+export type RunEvent =
+  /** A step's job is over. */
+  | { readonly kind: "job_ended"; readonly job: Job }
+  /** So many open children of a step were stopped. */
+  | { readonly kind: "children_stopped"; readonly stepId: string; readonly count: number }
+  /** Time has passed, or something was left to be done. */
+  | { readonly kind: "time" }
+  | { readonly kind: "cancel"; readonly by: string; readonly why: string }
+  | { readonly kind: "pause"; readonly by: string; readonly why: string }
+  | { readonly kind: "resume"; readonly by: string; readonly why: string };
+
+export interface Advance {
+  readonly run: Run;
+  readonly starts: readonly Start[];
+  readonly stops: readonly Stop[];
+  readonly told: readonly Told[];
+  readonly blobs: readonly Blob[];
+  /** Lines that no longer stand on the run. */
+  readonly page: readonly TimelineLine[] | null;
+  /** Something is left to be done at once. */
+  readonly hasMore: boolean;
+}
+
+export interface Moment {
+  readonly nowMs: number;
+  readonly limits: Limits;
+}
+
+export function advance(plan: Plan, run: Run, events: readonly RunEvent[], values: Values, moment: Moment): Advance {
+  const draft = new Draft(plan, run, values, moment.nowMs, moment.limits);
+  for (const [at, event] of events.entries()) {
+    // What came before counts: a run whose last step is done is not cut short in the same breath.
+    if (at > 0 && isEnding(draft, event)) settleRun(draft);
+    if (!isRunFinal(draft.run.state)) take(draft, event);
+  }
+  settleRun(draft);
+  const { told, blobs } = draft;
+  // What was begun and is not wanted any more by the end of the same decision is never made.
+  const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
+  const stops = [
+    ...draft.stops.filter((stop) => !draft.starts.some(({ stepId }) => stepId === stop.stepId)),
+    ...childrenToStop(draft),
+  ];
+  const { run: next, page } = draft.finish();
+  return { run: next, page, starts, stops, told, blobs, hasMore: draft.hasMore };
+}
+
+function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
+  return kind === "cancel" || (kind === "time" && nowMs >= run.dueMs);
+}
+
+function settleRun(draft: Draft): void {
+  if (isRunFinal(draft.run.state)) return;
+  settleAll(draft);
+  concludeRun(draft);
+}
+
+/** Children that nobody waits for any more: as many as one commit holds, and again with the next one. */
+function childrenToStop(draft: Draft): readonly Stop[] {
+  const stops: Stop[] = [];
+  for (const stepId of draft.plan.order) {
+    const step = draft.step(stepId);
+    if (!step?.fan || step.state !== "RUNNING" || step.fan.endsAs === undefined || step.fan.open === 0) continue;
+    const late = step.fan.endsAs === "TIMEOUT" ? `step \`${stepId}\` has run out of time` : undefined;
+    stops.push({ kind: "children", stepId, why: step.why ?? late ?? step.fan.error?.message ?? "the run ends" });
+    draft.hasMore = true;
+  }
+  return stops;
+}
+
+function take(draft: Draft, event: RunEvent): void {
+  switch (event.kind) {
+    case "job_ended":
+      takeEnd(draft, event.job);
+      return;
+    case "children_stopped": {
+      const step = draft.plan.steps.get(event.stepId);
+      if (step?.forEach) stopChildren(draft, step, step.forEach, event.count);
+      return;
+    }
+    case "time":
+      if (draft.nowMs < draft.run.deadlineMs) {
+        expireAll(draft);
+        return;
+      }
+      endRun(draft, "TIMEOUT", fault("DeadlineExceeded", "the run did not end in time"));
+      return;
+    case "cancel":
+      endRun(draft, "CANCELLED", fault("Cancelled", event.why), undefined, event.by);
+      return;
+    case "pause":
+      if (draft.run.state !== "RUNNING") return;
+      draft.note("run_paused", { who: event.by, why: event.why });
+      draft.set({ state: "PAUSED" });
+      return;
+    case "resume":
+      if (draft.run.state !== "PAUSED") return;
+      draft.note("run_resumed", { who: event.by, why: event.why });
+      draft.set({ state: "RUNNING" });
+      return;
+    default:
+      event satisfies never;
+  }
+}
+
+/** What has a time of its own, and has not ended in it. */
+function expireAll(draft: Draft): void {
+  for (const step of draft.plan.steps.values()) {
+    if (step.forEach) expireFan(draft, step, step.forEach);
+    else if (step.act.type === "parallel") expireParallel(draft, step, step.act);
+  }
+}
+
+function takeEnd(draft: Draft, job: Job): void {
+  const step = draft.plan.steps.get(job.step?.stepId ?? "");
+  const before = step && draft.step(step.id);
+  if (!step || !before || before.state !== "RUNNING") return;
+  const problem = job.state === "SUCCEEDED" ? outputProblem(draft, step, job.output) : null;
+  if (job.step?.index !== undefined) {
+    if (step.forEach) endChild(draft, step, step.forEach, job, problem);
+    return;
+  }
+  if (before.jobId !== job.id) return;
+  if (problem) {
+    settleStep(draft, step, "FAILED", { error: problem });
+    return;
+  }
+  if (job.state === "SUCCEEDED") {
+    const output = draft.keepPayload(job.output, `res:${job.id}`);
+    settleStep(draft, step, "SUCCEEDED", { output, who: whoOf(job) });
+    return;
+  }
+  const state = stepStateOf[job.state as keyof typeof stepStateOf];
+  const error = job.error ?? fault("StepFailed", `its job ended as ${job.state}`);
+  settleStep(draft, step, state, { error, who: whoOf(job) });
+}
+
+function whoOf({ approval, workerId }: Job): string | undefined {
+  return approval?.decidedBy ?? workerId ?? undefined;
+}
+
+function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
+  if (!step.outputSchema) return null;
+  return outputFault(step, output === null ? null : draft.valueOf(output, step.id));
+}
+
+/** Again and again until nothing moves: what a step comes to may settle others, in either direction. */
+function settleAll(draft: Draft): void {
+  const { plan } = draft;
+  for (let moved = true; moved; ) {
+    moved = false;
+    for (const id of plan.order) {
+      const step = plan.steps.get(id);
+      const before = draft.step(id);
+      if (!step || (before && isStepSettled(before.state))) continue;
+      if (!draft.mayRead()) return;
+      if (before) goOn(draft, step);
+      else if (draft.run.state === "RUNNING") consider(draft, step);
+      if (draft.step(id) !== before) moved = true;
+    }
+  }
+}
+
+function goOn(draft: Draft, step: PlanStep): void {
+  if (step.forEach && draft.step(step.id)?.fan) spawn(draft, step, step.forEach);
+  else if (step.act.type === "parallel") judgeParallel(draft, step, step.act);
+}
+
+function consider(draft: Draft, step: PlanStep): void {
+  const readiness = readinessOf(draft.plan, step, (id) => draft.step(id));
+  if (readiness.kind === "waits") return;
+  const cause = causeIn(draft, step);
+  if (readiness.kind === "skip") {
+    settleStep(draft, step, "SKIPPED", { why: readiness.why, cause });
+    return;
+  }
+  if (step.condition) {
+    const answer = step.condition.evaluate(draft.scope(step, step.condition.refs));
+    if (answer.kind === "bad") {
+      fail(draft, step, "ExpressionFailed", `\`condition\`: ${answer.problem}`, cause);
+      return;
+    }
+    if (answer.value === false) {
+      settleStep(draft, step, "SKIPPED", { why: "its condition is false", cause });
+      return;
+    }
+    if (answer.value !== true) {
+      fail(draft, step, "ExpressionFailed", "`condition` is neither true nor false", cause);
+      return;
+    }
+  }
+  if (step.forEach) beginFan(draft, step, step.forEach, cause);
+  else beginStep(draft, step, cause);
+}
+
+/** The last thing that had to happen before this step. */
+function causeIn(draft: Draft, step: PlanStep): number | undefined {
+  const before = step.branchOf === null ? step.dependsOn : [step.branchOf];
+  const lines = before.map((id) => draft.step(id)?.line ?? 0);
+  return lines.length === 0 ? 0 : Math.max(...lines);
+}

@@ -1,0 +1,255 @@
+import { stepJobId } from "../../model/run.ts";
+import type { WireError } from "../../retry/intent.ts";
+import { WORKFLOW_LIMITS } from "../definition/limits.ts";
+import type { Act, Evaluated, PlanStep, Template } from "../definition/plan.ts";
+import { timeOf } from "../definition/time-text.ts";
+import type { Start } from "./effects.ts";
+import { type Draft, fault, tooLarge } from "./run-draft.ts";
+import { settleStep } from "./settle-step.ts";
+
+/**
+ * A step begins. What needs no time is done at once; the rest becomes a job (see `model/job.ts`, `StepRef`). Whatever is
+ * wrong with its expressions or its input is the step's failure, said in words.
+ */
+export function beginStep(draft: Draft, step: PlanStep, cause: number | undefined): void {
+  const input = inputOf(draft, step, null);
+  if (input.kind === "bad") {
+    fail(draft, step, input.name, input.problem, cause);
+    return;
+  }
+  if (isAtOnce(step)) {
+    doAtOnce(draft, step, input.value, cause);
+    return;
+  }
+  if (step.act.type === "parallel") {
+    const line = draft.note("step_started", { stepId: step.id, cause });
+    const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
+    draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, ...due });
+    return;
+  }
+  const start = startOf(draft, step, input.value, null);
+  if ("problem" in start) {
+    fail(draft, step, start.name ?? "ExpressionFailed", start.problem, cause);
+    return;
+  }
+  const jobId = stepJobId(draft.run.id, step.id, null);
+  const line = draft.note("step_started", { stepId: step.id, jobId, cause });
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
+  draft.starts.push(start);
+}
+
+function doAtOnce(draft: Draft, step: PlanStep, input: unknown, cause: number | undefined): void {
+  const line = draft.note("step_started", { stepId: step.id, cause });
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
+  const done = doneAtOnce(draft, step, input, null);
+  if (done.kind === "bad") {
+    fail(draft, step, "ExpressionFailed", done.problem, line);
+    return;
+  }
+  const { arm, value } = done;
+  const problem = outputFault(step, value);
+  if (problem) {
+    settleStep(draft, step, "FAILED", { error: problem });
+    return;
+  }
+  if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
+  const output = draft.keep(value, outputKey(draft, step));
+  if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
+  else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+}
+
+export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
+  settleStep(draft, step, "FAILED", { error: fault(name, problem), cause });
+}
+
+/** What is wrong with an output, by the step's own schema. */
+export function outputFault({ outputSchema }: PlanStep, output: unknown): WireError | null {
+  const problems = outputSchema?.problemsOf(output) ?? [];
+  if (problems.length === 0) return null;
+  return fault("OutputInvalid", `the output does not fit its schema: ${problems.join("; ")}`);
+}
+
+export interface Item {
+  readonly item: unknown;
+  readonly index: number;
+}
+
+type Child = Item | null;
+
+type Rendered =
+  | { readonly kind: "ok"; readonly value: unknown }
+  | { readonly kind: "bad"; readonly name: string; readonly problem: string };
+
+/** The input as the step, or one child of it, gets it: rendered, and as its schema wants it. */
+export function inputOf(draft: Draft, step: PlanStep, child: Child): Rendered {
+  const rendered = rawInputOf(draft, step, child);
+  if (rendered.kind === "bad")
+    return { kind: "bad", name: "ExpressionFailed", problem: `\`input\`: ${rendered.problem}` };
+  const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
+  if (problems.length === 0) return rendered;
+  return { kind: "bad", name: "InputInvalid", problem: `the input does not fit its schema: ${problems.join("; ")}` };
+}
+
+function rawInputOf(draft: Draft, step: PlanStep, child: Child): Evaluated {
+  if (step.input) return step.input.render(draft.scope(step, step.input.refs, child));
+  if (child) return { kind: "ok", value: child.item };
+  const needsInput = step.act.type === "worker" || step.act.type === "subworkflow" || step.act.type === "transform";
+  return { kind: "ok", value: needsInput ? draft.valueOf(draft.run.input, "") : null };
+}
+
+type Done =
+  | { readonly kind: "done"; readonly value: unknown; readonly arm?: string }
+  | { readonly kind: "bad"; readonly problem: string };
+
+/** Steps that need no time. */
+export const isAtOnce = ({ act: { type } }: PlanStep): boolean =>
+  type === "transform" || type === "notify" || type === "condition" || type === "switch";
+
+/** What a step that needs no time comes to. It has begun. */
+export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done {
+  const { act } = step;
+  switch (act.type) {
+    case "transform":
+      return { kind: "done", value: input };
+    case "notify": {
+      const message = act.message.render(draft.scope(step, act.message.refs, child));
+      if (message.kind === "bad") return { kind: "bad", problem: `\`message\`: ${message.problem}` };
+      const text = asText(message.value);
+      draft.told.push({ stepId: step.id, level: act.level, message: text.slice(0, TOLD_LENGTH_MAX) });
+      if (!child || child.index < CHILDREN_TOLD) {
+        const cause = draft.step(step.id)?.line;
+        draft.note("notified", { stepId: step.id, why: text, index: child?.index, cause });
+      }
+      return { kind: "done", value: { message: text } };
+    }
+    case "condition": {
+      const answer = act.question.evaluate(draft.scope(step, act.question.refs, child));
+      if (answer.kind === "bad") return { kind: "bad", problem: `\`condition\`: ${answer.problem}` };
+      if (typeof answer.value !== "boolean") return { kind: "bad", problem: "`condition` is neither true nor false" };
+      return { kind: "done", value: answer.value, arm: answer.value ? "then" : "else" };
+    }
+    case "switch": {
+      const value = act.value.evaluate(draft.scope(step, act.value.refs, child));
+      if (value.kind === "bad") return { kind: "bad", problem: `\`switch\`: ${value.problem}` };
+      const text = asText(value.value);
+      const arm = act.cases.includes(text) ? text : "default";
+      return { kind: "done", value: arm, arm };
+    }
+    case "worker":
+    case "approval":
+    case "delay":
+    case "parallel":
+    case "subworkflow":
+      return { kind: "bad", problem: "takes time" };
+    default:
+      return act satisfies never;
+  }
+}
+
+/** Why there is no job for it; `ExpressionFailed` where it has no name of its own. */
+interface Refused {
+  readonly problem: string;
+  readonly name?: string;
+}
+
+/** The job for a step that takes time, or for one child of it. */
+export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Child): Start | Refused {
+  const { act, meta, retry, timeoutMs } = step;
+  const index = child?.index ?? null;
+  const stepId = step.id;
+  // Written out where it is made most often.
+  if (act.type === "worker") {
+    return { stepId, index, kind: "worker", topic: act.topic, input, meta, retry, timeoutMs };
+  }
+  const common = { stepId, index, input, meta, retry, timeoutMs } as const;
+  switch (act.type) {
+    case "approval": {
+      const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` asks for approval`);
+      if (reason.kind === "bad") return { problem: `\`reason\`: ${reason.problem}` };
+      return {
+        ...common,
+        kind: "approval",
+        topic: TOPICS.approval,
+        reason: reason.value,
+        bySubmitter: act.bySubmitter,
+      };
+    }
+    case "delay": {
+      const until = untilOf(draft, step, act, child);
+      return until.kind === "bad" ? until : { ...common, kind: "delay", topic: TOPICS.delay, untilMs: until.value };
+    }
+    case "subworkflow": {
+      const { workflowId, version } = act;
+      const which = { workflowId, ...(version === null ? {} : { version }) };
+      return { ...common, kind: "subworkflow", topic: TOPICS.subworkflow, ...which };
+    }
+    case "transform":
+    case "notify":
+    case "condition":
+    case "switch":
+    case "parallel":
+      return { problem: `a \`${act.type}\` step needs no job` };
+    default:
+      return act satisfies never;
+  }
+}
+
+/** What stands in the place of a topic on a job that is sent nowhere. */
+export const TOPICS = {
+  approval: "cordum.approval",
+  delay: "cordum.delay",
+  subworkflow: "cordum.subworkflow",
+} as const;
+
+function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay" }>, child: Child): Until {
+  const template = act.forSec ?? act.until;
+  if (!template) return { kind: "bad", problem: "neither `delay_sec` nor `delay_until`" };
+  const rendered = template.render(draft.scope(step, template.refs, child));
+  if (rendered.kind === "bad") return rendered;
+  const { value } = rendered;
+  const untilMs = act.forSec ? afterSec(draft, value) : timeOf(value);
+  if (untilMs === null || untilMs > draft.nowMs + UNTIL_MS_MAX) {
+    const what = act.forSec
+      ? `\`delay_sec\` must be from 0 to ${WORKFLOW_LIMITS.timeoutSec}`
+      : "`delay_until` must be a time such as `2030-01-01T00:00:00Z`, at most a year ahead";
+    return { kind: "bad", problem: `${what}, is ${asText(value)}` };
+  }
+  const { deadlineMs } = draft.run;
+  if (untilMs > draft.nowMs && untilMs >= deadlineMs) {
+    const [end, deadline] = [untilMs, deadlineMs].map((ms) => new Date(ms).toISOString());
+    const problem = `the delay would end at ${end}, and the run ends at ${deadline}: give it more time (\`timeout_sec\`)`;
+    return { kind: "bad", name: "DelayTooLong", problem };
+  }
+  return { kind: "ok", value: Math.max(untilMs, draft.nowMs) };
+}
+
+function afterSec(draft: Draft, value: unknown): number | null {
+  const sec = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  if (typeof sec !== "number" || !(sec >= 0 && sec <= WORKFLOW_LIMITS.timeoutSec)) return null;
+  return Math.ceil(draft.nowMs + sec * 1_000);
+}
+
+type Until = { readonly kind: "ok"; readonly value: number } | ({ readonly kind: "bad" } & Refused);
+
+function renderText(
+  draft: Draft,
+  step: PlanStep,
+  template: Template | null,
+  child: Child,
+  fallback: string,
+): { readonly kind: "ok"; readonly value: string } | { readonly kind: "bad"; readonly problem: string } {
+  if (!template) return { kind: "ok", value: fallback };
+  const rendered = template.render(draft.scope(step, template.refs, child));
+  return rendered.kind === "bad" ? rendered : { kind: "ok", value: asText(rendered.value).slice(0, REASON_LENGTH_MAX) };
+}
+
+export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJobId(draft.run.id, step.id, null)}`;
+
+const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
+
+/** More than that a broker may refuse, and nobody reads in a message; the step's output has all of it. */
+const TOLD_LENGTH_MAX = 10_000;
+/** Of a list, the timeline has the first ones. */
+const CHILDREN_TOLD = 10;
+const UNTIL_MS_MAX = 366 * 24 * 3_600_000;
+const REASON_LENGTH_MAX = 1_000;

@@ -1,0 +1,119 @@
+import type { JobPriority } from "../../../protocol/packet.ts";
+import type { Payload } from "../../model/job.ts";
+import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../../model/run.ts";
+import type { Writable } from "../../model/writable.ts";
+import type { Plan } from "../definition/plan.ts";
+import { bytesOf } from "./run-draft.ts";
+
+/** Who wants a run of what. */
+export interface RunOrder {
+  readonly runId: string;
+  readonly org: string;
+  readonly version: number;
+  readonly traceId: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly priority: JobPriority | null;
+  readonly submittedBy: string | null;
+  readonly actorId: string | null;
+  readonly traceparent: string | null;
+  readonly parent: Run["parent"] | null;
+}
+
+/** A run that nothing has happened to yet; `advance` with the news `time` begins it. */
+export function openRun(
+  plan: Plan,
+  order: RunOrder,
+  input: Payload,
+  moment: { readonly nowMs: number; readonly deadlineMs: number },
+): Run {
+  const { nowMs } = moment;
+  const { submittedBy, actorId, traceparent, parent, priority } = order;
+  const deadlineMs = nowMs + (plan.timeoutMs ?? moment.deadlineMs);
+  const begun = { seq: 0, atMs: nowMs, event: "run_started" } as const;
+  const run: Writable<Run> = {
+    id: order.runId,
+    org: order.org,
+    workflowId: plan.id,
+    version: order.version,
+    state: "RUNNING",
+    createdMs: nowMs,
+    updatedMs: nowMs,
+    deadlineMs,
+    dueMs: deadlineMs,
+    traceId: order.traceId,
+    input,
+    output: null,
+    error: null,
+    steps: {},
+    lines: [submittedBy === null ? begun : { ...begun, who: submittedBy }],
+    lineCount: 1,
+    inlineBytes: inlineBytesOf(input),
+    labels: order.labels,
+    lock: null,
+  };
+  if (submittedBy !== null) run.submittedBy = submittedBy;
+  if (actorId !== null) run.actorId = actorId;
+  if (traceparent !== null) run.traceparent = traceparent;
+  if (priority !== null) run.priority = priority;
+  if (parent) run.parent = parent;
+  return run;
+}
+
+/** What a payload adds to the record that it stands on. */
+export const inlineBytesOf = (payload: Payload): number =>
+  payload.kind === "inline" ? bytesOf(JSON.stringify(payload.value ?? null)) : 0;
+
+/**
+ * The step from which on everything is done again, and all that comes after it. The branches of a `parallel` step are its
+ * own: it cannot be done again with half of them.
+ */
+export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
+  const after = new Set([fromStep]);
+  for (let size = 0; size !== after.size; ) {
+    size = after.size;
+    for (const id of plan.order) {
+      const step = plan.steps.get(id);
+      if (step?.dependsOn.some((before) => after.has(before))) after.add(id);
+      if (step && step.branchOf !== null && after.has(id)) after.add(step.branchOf);
+    }
+  }
+  return after;
+}
+
+/**
+ * Whether a step of an earlier run stays as it was: what it came to, the run went on with. A branch that failed is counted by
+ * its `parallel` step: it stays with that one, and is done again with it.
+ */
+function isKept(plan: Plan, id: string, steps: Run["steps"]): boolean {
+  const state = steps[id]?.state ?? "PENDING";
+  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
+  const step = plan.steps.get(id);
+  if (!step || !isStepFailure(state)) return false;
+  return step.branchOf === null ? step.onError.kind !== "fail" : isKept(plan, step.branchOf, steps);
+}
+
+/** The steps of an earlier run that need not be done again, with the outputs that they had. */
+export function keepSteps(
+  plan: Plan,
+  run: Run,
+  before: Run,
+  fromStep: string,
+  outputOf: (stepId: string, output: StepOutput) => Payload,
+): Run {
+  const again = stepsAfter(plan, fromStep);
+  const steps: Record<string, StepRun> = {};
+  const lines: TimelineLine[] = [...run.lines];
+  let { inlineBytes } = run;
+  for (const id of plan.order) {
+    const step = before.steps[id];
+    if (!step || again.has(id) || !isKept(plan, id, before.steps)) continue;
+    const { fan: _, jobId: __, dueMs: ___, output: earlier, ...kept } = step;
+    const output = earlier && outputOf(id, earlier);
+    const seq = run.lineCount + lines.length - run.lines.length;
+    steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };
+    if (output) inlineBytes += inlineBytesOf(output);
+    lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `of run ${before.id}`, cause: 0 });
+  }
+  const lineCount = run.lineCount + lines.length - run.lines.length;
+  return { ...run, steps, lines, lineCount, inlineBytes, rerunOf: { runId: before.id, fromStep } };
+}

@@ -1,0 +1,53 @@
+import { isStepFailure, isStepSettled } from "../../model/run.ts";
+import type { Act, PlanStep } from "../definition/plan.ts";
+import { outputFault, outputKey } from "./begin-step.ts";
+import { type Draft, fault, tooLarge } from "./run-draft.ts";
+import { cancelStep, settleStep } from "./settle-step.ts";
+
+type Parallel = Extract<Act, { type: "parallel" }>;
+
+/**
+ * A `parallel` step waits for its branches, which begin when it does (see `ready.ts`).
+ *
+ * 1. It ends as soon as enough of them have succeeded, enough no longer can, or its time is up; what is left of them is
+ *    stopped then.
+ * 2. What branches have come to is looked at before the time is.
+ */
+export function judgeParallel(draft: Draft, step: PlanStep, act: Parallel): void {
+  const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
+  const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
+  const left = act.branches.length - ended.length;
+  if (succeeded.length >= act.need) {
+    const outputs = draft.outputsOf(succeeded);
+    const problem = outputs && outputFault(step, outputs);
+    const output = problem ? null : outputs && draft.keep(outputs, outputKey(draft, step));
+    if (problem) settleStep(draft, step, "FAILED", { error: problem });
+    else if (output) settleStep(draft, step, "SUCCEEDED", { output });
+    else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
+  } else if (succeeded.length + left < act.need) {
+    const first = ended.find((id) => isStepFailure(draft.stateOf(id)));
+    const message = `${succeeded.length} of ${act.branches.length} branches succeeded, ${act.need} are needed`;
+    const error = (first === undefined ? undefined : draft.step(first)?.error) ?? fault("NotEnoughBranches", message);
+    settleStep(draft, step, "FAILED", { error });
+  } else return;
+  stopBranches(draft, step, act, "has ended");
+}
+
+/** Time has passed: branches that are not done by now are given up. */
+export function expireParallel(draft: Draft, step: PlanStep, act: Parallel): void {
+  const { state, dueMs = Number.POSITIVE_INFINITY } = draft.step(step.id) ?? {};
+  if (state !== "RUNNING" || draft.nowMs < dueMs) return;
+  judgeParallel(draft, step, act);
+  if (draft.stateOf(step.id) !== "RUNNING") return;
+  const done = act.branches.filter((id) => draft.stateOf(id) === "SUCCEEDED").length;
+  const message = `${done} of ${act.branches.length} branches were done in time, ${act.need} are needed`;
+  settleStep(draft, step, "TIMEOUT", { error: fault("DeadlineExceeded", message) });
+  stopBranches(draft, step, act, "has run out of time");
+}
+
+function stopBranches(draft: Draft, step: PlanStep, act: Parallel, why: string): void {
+  for (const id of act.branches) {
+    const branch = draft.plan.steps.get(id);
+    if (branch) cancelStep(draft, branch, `step \`${step.id}\` ${why}`, draft.step(step.id)?.line);
+  }
+}

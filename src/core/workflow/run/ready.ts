@@ -1,0 +1,47 @@
+import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../../model/run.ts";
+import type { Plan, PlanStep } from "../definition/plan.ts";
+
+/**
+ * Whether a step's time has come, by what became of the steps before it: alone from states, so that every order of events
+ * gives the same answer.
+ */
+export type Readiness =
+  | { readonly kind: "waits" }
+  | { readonly kind: "skip"; readonly why: string }
+  | { readonly kind: "go" };
+
+export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) => StepRun | undefined): Readiness {
+  const state = (id: string): StepState => stateOf(id)?.state ?? "PENDING";
+  if (step.branchOf !== null) {
+    if (state(step.branchOf) === "RUNNING") return GO;
+    return isStepSettled(state(step.branchOf)) ? skip(`step \`${step.branchOf}\` did not run`) : WAITS;
+  }
+  if (!step.dependsOn.every((id) => isStepSettled(state(id)))) return WAITS;
+  const failed = step.handles.filter((id) => isStepFailure(state(id)));
+  if (step.handles.length > 0 && failed.length === 0) return skip("nothing to handle");
+  const blocking = step.dependsOn.find((id) => isBlocking(plan, step, id, state(id)));
+  if (blocking !== undefined) return skip(`step \`${blocking}\` failed`);
+  for (const { stepId, arms } of step.arms) {
+    const chosen = chosenBy(stateOf(stepId));
+    if (chosen.some((arm) => arms.includes(arm))) continue;
+    return skip(`step \`${stepId}\` chose ${chosen.map((arm) => `\`${arm}\``).join(", ") || "nothing"}`);
+  }
+  const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => wasLeftOut(state(id)));
+  return isLeftOut ? skip("everything before it was skipped") : GO;
+}
+
+/** The arm, or, of one that was asked for each item, all that an item chose. */
+function chosenBy(step: StepRun | undefined): readonly string[] {
+  if (step?.state !== "SUCCEEDED") return [];
+  return step.arms ?? (step.arm === undefined ? [] : [step.arm]);
+}
+
+function isBlocking(plan: Plan, step: PlanStep, id: string, state: StepState): boolean {
+  if (!isStepFailure(state) || step.handles.includes(id)) return false;
+  return plan.steps.get(id)?.onError.kind !== "continue";
+}
+
+const wasLeftOut = (state: StepState): boolean => state === "SKIPPED" || state === "CANCELLED";
+const skip = (why: string): Readiness => ({ kind: "skip", why });
+const WAITS: Readiness = { kind: "waits" };
+const GO: Readiness = { kind: "go" };

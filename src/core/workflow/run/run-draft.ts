@@ -1,0 +1,290 @@
+import { copyRun } from "../../model/copy-run.ts";
+import type { Payload } from "../../model/job.ts";
+import {
+  fencedKey,
+  isRunFinal,
+  LINES_MAX,
+  RUN_VALUE_BYTES_MAX,
+  type Run,
+  type RunEnd,
+  type StepRun,
+  type StepState,
+  type TimelineEvent,
+  type TimelineLine,
+} from "../../model/run.ts";
+import type { Writable } from "../../model/writable.ts";
+import type { WireError } from "../../retry/intent.ts";
+import type { Plan, PlanStep, Refs, Scope, StepView } from "../definition/plan.ts";
+import type { Blob, Start, Stop, Told } from "./effects.ts";
+import { putValue, TooMuch, type Values } from "./values.ts";
+
+/**
+ * A run while a decision about it is being made: what has changed so far, and what has to be done besides. It lives for
+ * one call of `advance`; nothing outside ever sees a half of it.
+ */
+export class Draft {
+  readonly plan: Plan;
+  readonly nowMs: number;
+  readonly limits: Limits;
+  readonly #values: Values;
+  /** Its own copy. */
+  #run: Writable<Run>;
+  readonly #steps: Record<string, StepRun>;
+  readonly #lines: TimelineLine[];
+  // Counted here, and put on the run once: a run has many fields to be copied.
+  #lineCount: number;
+  #inlineBytes: number;
+  readonly starts: Start[] = [];
+  readonly stops: Stop[] = [];
+  readonly told: Told[] = [];
+  readonly blobs: Blob[] = [];
+  /** Something is left to be done at once, which did not fit into this commit. */
+  hasMore = false;
+  /** Children that could not be made: they cost as much as those that were. */
+  unmade = 0;
+
+  constructor(plan: Plan, run: Run, values: Values, nowMs: number, limits: Limits) {
+    this.plan = plan;
+    this.nowMs = nowMs;
+    this.limits = limits;
+    this.#values = values;
+    values.begin();
+    this.#run = copyRun(run);
+    this.#steps = { ...run.steps };
+    this.#lines = [...run.lines];
+    this.#lineCount = run.lineCount;
+    this.#inlineBytes = run.inlineBytes;
+  }
+
+  get run(): Run {
+    return this.#run;
+  }
+
+  set(facts: Partial<Run>): void {
+    Object.assign(this.#run, facts);
+  }
+
+  /** It is over. */
+  end(state: RunEnd, error: WireError | null): void {
+    if (this.#run.endsAs !== undefined) {
+      const { endsAs: _, ...rest } = this.#run;
+      this.#run = rest;
+    }
+    this.#run.state = state;
+    this.#run.error = error;
+    if (this.#run.parent) this.#run.isParentTold = false;
+  }
+
+  step(id: string): StepRun | undefined {
+    return this.#steps[id];
+  }
+
+  stateOf(id: string): StepState {
+    return this.#steps[id]?.state ?? "PENDING";
+  }
+
+  setStep(id: string, step: StepRun): void {
+    this.#steps[id] = step;
+  }
+
+  /** Adds a line to the timeline; answers its number. */
+  note(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: Facts = {}): number {
+    const seq = this.#lineCount;
+    const { nowMs: atMs } = this;
+    // Most lines are about a step: those are made with room for it.
+    const line: Writable<TimelineLine> = stepId === undefined ? { seq, atMs, event } : { seq, atMs, event, stepId };
+    if (index !== undefined) line.index = index;
+    if (jobId !== undefined) line.jobId = jobId;
+    if (who !== undefined) line.who = who;
+    if (why !== undefined) line.why = why.length > WHY_LENGTH_MAX ? why.slice(0, WHY_LENGTH_MAX) : why;
+    if (cause !== undefined) line.cause = cause;
+    this.#lines.push(line);
+    this.#lineCount += 1;
+    return seq;
+  }
+
+  /** False when enough has been read for one decision: then what is left to be done is left to the next one. */
+  mayRead(): boolean {
+    if (this.#values.isFull) this.hasMore = true;
+    return !this.#values.isFull;
+  }
+
+  valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): unknown {
+    this.#values.nextReader();
+    return this.#values.of(payload, stepId);
+  }
+
+  /** What these steps have put out, by their ids; null where that is too much. */
+  outputsOf(ids: readonly string[]): Record<string, unknown> | null {
+    this.#values.nextReader();
+    try {
+      return Object.fromEntries(ids.map((id) => [id, this.#outputOf(id)] as const));
+    } catch (error) {
+      if (error instanceof TooMuch) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * A value as it is kept: on the run while it is small and there is room, else in the blob store under `key`; null when it
+   * is too large.
+   */
+  keep(value: unknown, key: string): Payload | null {
+    const text = JSON.stringify(value ?? null);
+    const bytes = bytesOf(text);
+    const inlineBytes = this.#inlineBytes + bytes;
+    if (bytes <= RUN_VALUE_BYTES_MAX && inlineBytes <= this.limits.inlineBytesMax) {
+      this.#inlineBytes = inlineBytes;
+      return { kind: "inline", value: value ?? null };
+    }
+    if (bytes > this.limits.blobBytesMax) return null;
+    const ptr = fencedKey(this.#run, key);
+    this.blobs.push({ ptr, text });
+    // It is written after the decision; whoever reads it before finds it here.
+    this.#values.addPointed(ptr, { value: value ?? null, bytes });
+    return { kind: "pointer", ptr, bytes };
+  }
+
+  /** What is kept elsewhere stays there. */
+  keepPayload(payload: Payload | null, key: string): Payload {
+    if (payload?.kind === "pointer") return payload;
+    // A job's own output is smaller than that.
+    return this.keep(payload?.value ?? null, key) ?? { kind: "inline", value: null };
+  }
+
+  /** What an expression can see: no more than it reads, so that no more has to be loaded. */
+  scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
+    const { id, workflowId, org, input } = this.#run;
+    this.#values.nextReader();
+    const given = refs.input ? this.#values.of(input, "") : undefined;
+    const steps: Record<string, StepView> = {};
+    for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
+    const scope: Writable<Scope> = { run: { id, workflow_id: workflowId, tenant: org } };
+    if (refs.input) scope.input = given;
+    if (refs.steps.size > 0) scope.steps = steps;
+    if (refs.context) scope.context = this.#context(step);
+    if (child) {
+      scope.item = child.item;
+      scope.index = child.index;
+    }
+    return scope;
+  }
+
+  #viewOf(stepId: string): StepView {
+    const step = this.#steps[stepId];
+    const { name = "Error", message = "" } = step?.error ?? {};
+    const view = {
+      state: step?.state ?? ("PENDING" as const),
+      output: null,
+      error: step?.error ? { name, message } : null,
+    };
+    putValue(view, "output", () => this.#outputOf(stepId));
+    return view;
+  }
+
+  #outputOf(stepId: string): unknown {
+    const output = this.#steps[stepId]?.output;
+    return output === undefined ? null : this.#values.of(output, stepId);
+  }
+
+  #context(step: PlanStep | null): unknown {
+    const context: Record<string, unknown> = {};
+    for (const id of this.plan.order) {
+      const { outputPath } = this.plan.steps.get(id) ?? {};
+      if (!outputPath || (step !== null && !step.ancestors.has(id))) continue;
+      if (this.#steps[id]?.output !== undefined) putAt(context, outputPath, () => this.#outputOf(id));
+    }
+    return context;
+  }
+
+  /** The run as it is to be written, and the lines that no longer stand on it. */
+  finish(): { readonly run: Run; readonly page: readonly TimelineLine[] | null } {
+    const isTooLong = this.#lines.length > LINES_MAX;
+    const page = isTooLong ? this.#lines.slice(0, this.#lines.length - LINES_MAX / 2) : null;
+    const lines = page ? this.#lines.slice(page.length) : this.#lines;
+    const run = this.#run;
+    run.steps = inOrder(this.plan, this.#steps);
+    run.lines = lines;
+    run.lineCount = this.#lineCount;
+    run.inlineBytes = this.#inlineBytes;
+    run.updatedMs = this.nowMs;
+    run.dueMs = this.#dueMs();
+    return { run, page };
+  }
+
+  #dueMs(): number {
+    const { state, deadlineMs, parent } = this.#run;
+    // A parent is told by whoever wrote this; if that process dies, by the sweeper.
+    if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
+    const leftMs = this.nowMs + LEFT_MS;
+    if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
+    // A deadline that has passed is not put off by results that come after it: it stays due until it was looked at.
+    const dueMs = Math.min(deadlineMs, this.#stepsDueMs());
+    return this.hasMore ? Math.min(dueMs, leftMs) : dueMs;
+  }
+
+  /** When the first of the steps that are still at work, and whose time no job keeps, has to be done. */
+  #stepsDueMs(): number {
+    let firstMs = Number.POSITIVE_INFINITY;
+    for (const id in this.#steps) {
+      const { state, fan, dueMs = fan?.dueMs } = this.#steps[id] ?? {};
+      if (state === "RUNNING" && dueMs !== undefined && fan?.endsAs === undefined) firstMs = Math.min(firstMs, dueMs);
+    }
+    return firstMs;
+  }
+}
+
+/** What a line of the timeline says beside what happened and when. */
+export type Facts = {
+  readonly [K in Exclude<keyof TimelineLine, "seq" | "atMs" | "event">]?: TimelineLine[K] | undefined;
+};
+
+export interface Limits {
+  readonly inlineBytesMax: number;
+  readonly blobBytesMax: number;
+  /** Children of a `for_each` that may still be made in this commit. */
+  readonly startsMax: number;
+  /** How long a run that has ended is kept. */
+  readonly keptMs: number;
+}
+
+export const tooLarge = (what: string): WireError =>
+  fault("TooLarge", `${what} is larger than what can be kept; hand large values on by pointer`);
+
+export const fault = (name: string, message: string): WireError => ({
+  name,
+  message: message.slice(0, WHY_LENGTH_MAX),
+});
+
+/** In UTF-8. Most texts are plain, and need not be encoded to be measured. */
+export const bytesOf = (text: string): number => (PLAIN.test(text) ? text.length : ENCODER.encode(text).length);
+const PLAIN = /^[\x20-\x7e]*$/;
+const ENCODER = new TextEncoder();
+
+function putAt(target: Record<string, unknown>, path: readonly string[], read: () => unknown): void {
+  let at = target;
+  for (const key of path.slice(0, -1)) {
+    const next = at[key];
+    if (typeof next === "object" && next !== null) at = next as Record<string, unknown>;
+    else {
+      const made: Record<string, unknown> = {};
+      at[key] = made;
+      at = made;
+    }
+  }
+  const last = path.at(-1);
+  if (last !== undefined) putValue(at, last, read);
+}
+
+function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<string, StepRun> {
+  const ordered: Record<string, StepRun> = {};
+  for (const id of plan.order) {
+    const step = steps[id];
+    if (step) ordered[id] = step;
+  }
+  return ordered;
+}
+
+const WHY_LENGTH_MAX = 1_000;
+/** When the sweeper takes over what the process that wrote it has left undone. */
+const LEFT_MS = 5_000;

@@ -1,0 +1,163 @@
+import { AUDIT_PENDING, type AuditLine, type Fact, type StampedLine } from "../../core/model/audit.ts";
+import type { Job } from "../../core/model/job.ts";
+import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
+import type { Run } from "../../core/model/run.ts";
+import { type Put, put } from "../../ports/store.ts";
+import type { World } from "../../ports/world.ts";
+import { apply } from "../commit.ts";
+import type { Flow } from "../engine.ts";
+import { AuditBundle } from "./audit-batch.ts";
+
+/**
+ * Writing the audit log (see `model/audit.ts` for what it promises).
+ *
+ * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
+ * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
+ *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
+ *    again by this process' sweeper: then a line may be there twice, but is not missing. `chain-audit.ts` takes it from there.
+ * 3. Secrets are taken out before anything is written.
+ */
+export function audited(flow: Flow, line: AuditLine): Put {
+  return flow.audit.put([flow.audit.stamp(line)], line.org);
+}
+
+/** The same for the verdicts on jobs of one tenant that are made by one commit. */
+export function auditedVerdicts(flow: Flow, jobs: readonly Job[]): readonly Put[] {
+  const [org] = jobs.map((job) => job.org);
+  if (org === undefined) return [];
+  const bundle = new AuditBundle();
+  for (const job of jobs) bundle.add(decisionLine(job), flow.world.clock.now());
+  return flow.audit.putAll(bundle, org);
+}
+
+export function noteAudit(flow: Flow, line: AuditLine): void {
+  if (!flow.audit.gather(line)) return;
+  flow.desk.track(Promise.resolve().then(() => writeAudit(flow, flow.audit.takeGathered())));
+}
+
+/** A verdict of the safety kernel. */
+export function decisionLine({ id, org, topic, safety, submittedBy }: Job): AuditLine {
+  return {
+    org,
+    kind: "decision",
+    who: submittedBy ?? "unknown",
+    what: safety?.effect ?? "none",
+    facts: {
+      job: id,
+      topic,
+      rule: safety?.ruleId ?? null,
+      reason: safety?.reason ?? null,
+      snapshot: safety?.snapshot ?? null,
+    },
+  };
+}
+
+/** The job that was decided on was not made: it is one that was there before. */
+export function repeatedLine({ id, org, submittedBy }: Job, known: string): AuditLine {
+  return { org, kind: "decision", who: submittedBy ?? "unknown", what: "repeated", facts: { job: id, known } };
+}
+
+/** The run whose first jobs were decided on was not made, and neither were they. */
+export function notStartedLine({ id, org, submittedBy }: Run, why: string): AuditLine {
+  return { org, kind: "decision", who: submittedBy ?? "unknown", what: "not_started", facts: { run: id, why } };
+}
+
+/** What one process is about to write. */
+export class AuditDesk {
+  readonly #world: World;
+  readonly #gathered = new Map<string, AuditBundle>();
+  #unwritten: Noted[] = [];
+  #prefix = "";
+  #last = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  stamp({ kind, who, what, facts }: AuditLine, at = this.#world.clock.now()): StampedLine {
+    if (facts === undefined) return { at, kind, who: redacted(who), what: redacted(what) };
+    return { at, kind, who: redacted(who), what: redacted(what), facts: redactedFacts(facts) };
+  }
+
+  /** The ids of one process are in the order in which they were made. */
+  put(lines: readonly StampedLine[], org: string): Put {
+    this.#prefix ||= this.#world.random.id();
+    const id = `${org}/${this.#prefix}.${String(++this.#last).padStart(12, "0")}`;
+    return put(AUDIT_PENDING, id, null, { org, lines });
+  }
+
+  putAll(bundle: AuditBundle, org: string): readonly Put[] {
+    const lines = bundle.lines().map(({ line, at }) => this.stamp(line, at));
+    const puts: Put[] = [];
+    for (let at = 0; at < lines.length; at += LINES_MAX) puts.push(this.put(lines.slice(at, at + LINES_MAX), org));
+    return puts;
+  }
+
+  /** True for the first line of a tick: whoever brings it sees to it that all are written. */
+  gather(line: AuditLine): boolean {
+    const isFirst = this.#gathered.size === 0;
+    const bundle = this.#gathered.get(line.org) ?? new AuditBundle();
+    bundle.add(line, this.#world.clock.now());
+    this.#gathered.set(line.org, bundle);
+    return isFirst;
+  }
+
+  takeGathered(): readonly Noted[] {
+    const taken: Noted[] = [];
+    for (const [org, bundle] of this.#gathered) {
+      for (const put of this.putAll(bundle, org)) taken.push({ org, put });
+    }
+    this.#gathered.clear();
+    return taken;
+  }
+
+  /** What the store did not confirm. False when there is no room for more. */
+  keepUnwritten(noted: Noted): boolean {
+    if (this.#unwritten.length >= UNWRITTEN_MAX) return false;
+    this.#unwritten.push(noted);
+    return true;
+  }
+
+  takeUnwritten(): readonly Noted[] {
+    const taken = this.#unwritten;
+    if (taken.length > 0) this.#unwritten = [];
+    return taken;
+  }
+}
+
+function redactedFacts(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
+  const clean: Record<string, Fact> = {};
+  for (const name in facts) {
+    const fact = facts[name] ?? null;
+    const isSecret = fact !== null && typeof fact !== "boolean" && isSecretName(name);
+    clean[name] = isSecret ? REDACTED : typeof fact === "string" ? redacted(fact) : fact;
+  }
+  return clean;
+}
+
+function redacted(text: string): string {
+  return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
+}
+
+/** A record of lines that is to be written. */
+interface Noted {
+  readonly org: string;
+  readonly put: Put;
+}
+
+/** Never throws. A stale version: it was written before, and the answer was lost. */
+export async function writeAudit(flow: Flow, notes: readonly Noted[]): Promise<void> {
+  const { log } = flow.world;
+  const writes = notes.map((noted) =>
+    apply(flow, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
+      if (flow.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
+      else log.write("error", "audit_lost", { org: noted.org, id: noted.put.id, error: String(error) });
+    }),
+  );
+  await Promise.all(writes);
+}
+
+/** In one record. */
+const LINES_MAX = 500;
+const UNWRITTEN_MAX = 1_000;
+const TEXT_LENGTH_MAX = 1_000;

@@ -1,0 +1,140 @@
+import {
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AUDIT_PENDING,
+  AUDIT_PENDING_GROUP,
+  type AuditHead,
+  type AuditPage,
+  emptyHead,
+  extend,
+  type PendingAudit,
+  pageId,
+  pageOf,
+  pagesOf,
+  pendingAuditOf,
+} from "../../core/model/audit.ts";
+import { put, type Versioned } from "../../ports/store.ts";
+import { apply } from "../commit.ts";
+import type { Flow } from "../engine.ts";
+import { letOthersPass } from "../fairness-throttle.ts";
+import { writeAudit } from "./audit-log.ts";
+
+// Moving lines of the audit log into its chains (see `model/audit.ts`): any process may, and one at a time succeeds.
+
+/** Moves what waits into the chains of all orgs; how many lines were moved. */
+export async function chainAll(flow: Flow): Promise<number> {
+  await writeAudit(flow, flow.audit.takeUnwritten());
+  const waiting = await flow.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
+  const orgs = [...waiting.keys()];
+  let moved = 0;
+  for (let at = 0; at < orgs.length; at += ORGS_AT_ONCE) {
+    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(flow, org)));
+    moved += some.reduce((sum, count) => sum + count, 0);
+  }
+  return moved;
+}
+
+/**
+ * Moves what waits into the chain of one org, a bounded portion at a time; many portions for each look at what waits, because a
+ * look costs the store more than a portion does.
+ */
+export async function chainAudit(flow: Flow, org: string): Promise<number> {
+  const { clock, store } = flow.world;
+  const query = { index: pendingAuditOf(org), order: "oldest" } as const;
+  let moved = 0;
+  let end: ChainEnd | null = null;
+  for (let looks = 0, limit = RECORDS_MAX; looks < LOOKS_MAX; looks++) {
+    const { items, cursor } = await store.list(AUDIT_PENDING, { ...query, limit });
+    for (const portion of portionsOf(items)) {
+      await letOthersPass(flow, CHAINING);
+      const fromMs = clock.now();
+      end = await chain(flow, org, portion, end);
+      flow.pace.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
+      if (end === null) return moved; // Another process is at it.
+      moved += linesOf(portion);
+    }
+    if (cursor === null) return moved;
+    // Most records have a line or two; of those that have hundreds no more are asked for than one portion may have.
+    limit = linesOf(items) <= CHAINED_MAX ? Math.min(2 * limit, LISTED_MAX) : RECORDS_MAX;
+  }
+  return moved;
+}
+
+/** Records that make commits of bounded size, in order. */
+function* portionsOf(items: readonly Versioned<PendingAudit>[]): Generator<readonly Versioned<PendingAudit>[]> {
+  let [from, lines] = [0, 0];
+  for (const [at, { value }] of items.entries()) {
+    lines += value.lines.length;
+    if (at === from || (at - from < RECORDS_MAX && lines <= CHAINED_MAX)) continue;
+    yield items.slice(from, at);
+    [from, lines] = [at, value.lines.length];
+  }
+  if (from < items.length) yield items.slice(from);
+}
+
+const linesOf = (items: readonly Versioned<PendingAudit>[]): number =>
+  items.reduce((sum, { value }) => sum + value.lines.length, 0);
+
+/** How a chain ends: what the next portion follows on. */
+interface ChainEnd {
+  readonly head: Versioned<AuditHead> | null;
+  readonly page: Versioned<AuditPage> | null;
+}
+
+/**
+ * One commit: the head, the pages, and the records whose lines are in them now. How the chain ends after it, or null if
+ * somebody else was faster.
+ */
+async function chain(
+  flow: Flow,
+  org: string,
+  items: readonly Versioned<PendingAudit>[],
+  known: ChainEnd | null,
+): Promise<ChainEnd | null> {
+  const { head, page: last } = known ?? (await chainEnd(flow, org));
+  const { entries, head: after } = extend(
+    head?.value ?? emptyHead(org),
+    items.flatMap(({ value }) => value.lines),
+  );
+  const pages = pagesOf(org, last?.value ?? null, entries);
+  const pagePuts = pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page));
+  const committed = await apply(flow, {
+    org,
+    puts: [
+      put<AuditHead>(AUDIT_HEADS, org, head, after),
+      ...pagePuts,
+      ...items.map((item) => put(AUDIT_PENDING, item.id, item, null)),
+    ],
+  });
+  if (committed.kind !== "committed") return null;
+  const page = pages.at(-1) ?? null;
+  return {
+    head: written(org, head, after),
+    page: page && written(pageId(org, page.number), sameOf(last, page), page),
+  };
+}
+
+async function chainEnd({ world: { store } }: Flow, org: string): Promise<ChainEnd> {
+  const head = await store.load(AUDIT_HEADS, org);
+  return { head, page: await store.load(AUDIT_PAGES, pageId(org, pageOf(head?.value.count ?? 0))) };
+}
+
+function sameOf(last: Versioned<AuditPage> | null, page: AuditPage): Versioned<AuditPage> | null {
+  return last?.value.number === page.number ? last : null;
+}
+
+/** A record as it stands after it was put. */
+function written<T>(id: string, before: Versioned<T> | null, value: T): Versioned<T> {
+  return { id, version: (before?.version ?? 0) + 1, value };
+}
+
+/** Nobody waits for the chain: it lets everybody pass (see `pace.ts`). */
+const CHAINING = "audit";
+const ORGS_MAX = 10_000;
+const ORGS_AT_ONCE = 64;
+const LOOKS_MAX = 1_000;
+/** Records that are looked at together, at most. */
+const LISTED_MAX = 192;
+/** Records in one commit (few enough that nobody else waits long for it), and lines in one. */
+const RECORDS_MAX = 24;
+const CHAINED_MAX = 1_000;

@@ -1,0 +1,84 @@
+import {
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AuditCheck,
+  type AuditEntry,
+  type AuditKind,
+  type AuditVerdict,
+  auditPagesOf,
+  emptyHead,
+  PAGE_ENTRIES,
+  pageId,
+  pageOf,
+} from "../../core/model/audit.ts";
+import type { Flow } from "../engine.ts";
+import { chainAudit } from "./chain-audit.ts";
+
+/** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */
+export async function readAudit(
+  flow: Flow,
+  org: string,
+  query: { readonly limit: number; readonly before: number | null },
+): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
+  const { store } = flow.world;
+  if (query.before === null) await chainAudit(flow, org);
+  const count = (await store.load(AUDIT_HEADS, org))?.value.count ?? 0;
+  const end = Math.min(query.before ?? count, count);
+  const start = Math.max(0, end - query.limit);
+  const entries: AuditEntry[] = [];
+  for (let number = pageOf(Math.max(0, end - 1)); number >= pageOf(start) && end > 0; number--) {
+    const page = await store.load(AUDIT_PAGES, pageId(org, number));
+    const wanted = page?.value.entries.filter(({ index }) => index >= start && index < end) ?? [];
+    entries.push(...wanted.toReversed());
+  }
+  return { entries, before: start > 0 ? start : null };
+}
+
+/**
+ * Entries of one kind alone. It looks on until it has as many as are wanted, so that a page is short only at the beginning
+ * of the chain, or where very many of other kinds lie between.
+ */
+export async function readAuditOf(
+  flow: Flow,
+  org: string,
+  kind: AuditKind,
+  query: { readonly limit: number; readonly before: number | null },
+): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
+  const entries: AuditEntry[] = [];
+  let { before } = query;
+  for (let looks = 0; looks < LOOKS_MAX; looks++) {
+    const page = await readAudit(flow, org, { limit: PAGE_ENTRIES, before });
+    entries.push(...page.entries.filter((entry) => entry.kind === kind));
+    const last = entries[query.limit - 1];
+    if (last) return { entries: entries.slice(0, query.limit), before: last.index > 0 ? last.index : null };
+    before = page.before;
+    if (before === null) break;
+  }
+  return { entries, before };
+}
+
+/** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
+export async function checkAudit(flow: Flow, org: string): Promise<AuditVerdict & { readonly head: string }> {
+  const { store } = flow.world;
+  await chainAudit(flow, org);
+  const head = (await store.load(AUDIT_HEADS, org))?.value ?? emptyHead(org);
+  const check = new AuditCheck(org);
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(AUDIT_PAGES, {
+      index: auditPagesOf(org),
+      limit: PAGES_READ,
+      order: "oldest",
+      cursor,
+    });
+    for (const { value } of page.items) {
+      const entries = value.entries.filter(({ index }) => index < head.count);
+      if (!check.page({ ...value, entries })) return { ...check.end(head), head: head.hash };
+    }
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined);
+  return { ...check.end(head), head: head.hash };
+}
+
+const PAGES_READ = 20;
+const LOOKS_MAX = 100;

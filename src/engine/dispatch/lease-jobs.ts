@@ -1,0 +1,200 @@
+import { giveBack, leaseJob } from "../../core/jobs/attempt.ts";
+import { canDo, waitForWorker, worksFor } from "../../core/jobs/select-target.ts";
+import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/model/job.ts";
+import { bareTopic } from "../../core/policy/pattern.ts";
+import { put, type Versioned } from "../../ports/store.ts";
+import { HEARTBEAT, workSubject } from "../../protocol/subjects.ts";
+import { apply } from "../commit.ts";
+import { type Flow, given } from "../engine.ts";
+import { heldByLease } from "../safety/fail-open.ts";
+import { meet } from "../workers/heartbeats.ts";
+import { allowedOf, guardsOf } from "./capacity-guards.ts";
+import { putBack } from "./drain-backlog.ts";
+import { pick } from "./select-next.ts";
+import { followSettings, type Held } from "./select-target.ts";
+
+/**
+ * Workers that come for their work over HTTP.
+ *
+ * 1. They take from the backlog of their own tenant; with a key of every tenant, in turn between those that wait.
+ * 2. Taking a job is one commit, with the same guards as sending it. It is theirs under a lease id that nobody else knows,
+ *    until the attempt's deadline, which they move on.
+ * 3. Who finds nothing waits: until a job of theirs joins a backlog (see `bells.ts`), and looks again within a second in
+ *    any case.
+ * 4. Who has gone while its jobs were being taken has taken none: they go back to their places.
+ */
+export interface LeaseWish {
+  /** `*` for any tenant. */
+  readonly org: string;
+  readonly workerId: string;
+  readonly topics: readonly string[];
+  readonly max: number;
+  readonly waitMs: number;
+  readonly capabilities?: readonly string[];
+  readonly pool?: string;
+  readonly signal: AbortSignal;
+}
+
+/** Jobs that are the worker's now; empty when nothing came in time. */
+export async function lease(flow: Flow, wish: LeaseWish): Promise<readonly Job[]> {
+  const { clock } = flow.world;
+  const untilMs = clock.now() + wish.waitMs;
+  const bell = flow.bells.hang(wish);
+  try {
+    for (;;) {
+      bell.look();
+      announce(flow, wish);
+      const jobs = await takeJobs(flow, wish);
+      if (wish.signal.aborted) {
+        await Promise.all(jobs.map(({ value }) => release(flow, value)));
+        return [];
+      }
+      if (jobs.length > 0) bell.found();
+      const restMs = untilMs - clock.now();
+      if (jobs.length > 0 || restMs <= 0) return jobs.map(({ value }) => value);
+      await bell.rings(restMs);
+    }
+  } finally {
+    bell.stop();
+  }
+}
+
+/** Other processes hear of it like of any other worker. */
+function announce(flow: Flow, { org, workerId, topics, max, capabilities = [], pool }: LeaseWish): void {
+  const { bus, clock, name } = flow.world;
+  const nowMs = clock.now();
+  const sign = { id: workerId, transport: "http", org, topics, capabilities, maxParallelJobs: max } as const;
+  meet(flow, pool === undefined ? sign : { ...sign, pool });
+  if (!flow.roster.isToTell(sign, ANNOUNCED_EVERY_MS, nowMs)) return;
+  bus.tell(HEARTBEAT, {
+    traceId: "",
+    senderId: name,
+    createdAtMs: nowMs,
+    body: {
+      kind: "heartbeat",
+      workerId,
+      topics,
+      capabilities,
+      maxParallelJobs: max,
+      labels: { transport: "http", org },
+      ...(pool === undefined ? {} : { pool }),
+    },
+  });
+}
+
+async function takeJobs(flow: Flow, wish: LeaseWish): Promise<readonly Versioned<Job>[]> {
+  if (wish.pool !== undefined && flow.pools.draining.has(wish.pool)) return [];
+  const waiting = await waitingFor(flow, wish);
+  if (waiting.length === 0) return [];
+  const inFlight = await flow.world.store.counts(IN_FLIGHT_GROUP, GROUP_MAX);
+  const jobs: Versioned<Job>[] = [];
+  // Not always the same topic first: the others would wait for as long as it has a backlog.
+  const start = Math.floor(flow.world.random.next() * waiting.length);
+  for (const [topic, orgs] of [...waiting.slice(start), ...waiting.slice(0, start)]) {
+    if (jobs.length >= wish.max || wish.signal.aborted) break;
+    const room = flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
+    try {
+      jobs.push(...(await takeOf(flow, wish, topic, orgs, Math.min(room, wish.max - jobs.length))));
+    } catch (error) {
+      // What was leased before is the worker's: it must hear of it.
+      if (jobs.length === 0) throw error;
+      flow.world.log.write("warn", "lease_cut_short", { topic, error: String(error) });
+      break;
+    }
+  }
+  return jobs;
+}
+
+/** The topics that have jobs for it, by name, and whose. Others' topics are not asked about: everybody asks each second. */
+async function waitingFor(flow: Flow, { org, topics }: LeaseWish): Promise<readonly Waiting[]> {
+  const names = new Set(topics.flatMap(namesOf));
+  const found = await Promise.all(
+    [...names].sort().map(async (topic): Promise<Waiting> => {
+      const orgs = await flow.world.store.counts(backlogGroupOf(topic), GROUP_MAX);
+      const own = orgs.get(org) ?? 0;
+      return [topic, org === "*" ? orgs : new Map(own > 0 ? [[org, own]] : [])];
+    }),
+  );
+  return found.filter(([, orgs]) => orgs.size > 0);
+}
+
+type Waiting = readonly [topic: string, orgs: ReadonlyMap<string, number>];
+
+/** What jobs may call the topic, with and without the prefix of its subject. */
+function namesOf(topic: string): readonly string[] {
+  const subject = workSubject(topic);
+  const bare = bareTopic(subject);
+  return workSubject(bare) === subject ? [bare, subject] : [subject];
+}
+
+async function takeOf(
+  flow: Flow,
+  wish: LeaseWish,
+  topic: string,
+  waiting: ReadonlyMap<string, number>,
+  room: number,
+): Promise<readonly Versioned<Job>[]> {
+  if (room <= 0) return [];
+  const allowed = await allowedOf(flow, waiting);
+  const { fit, failure } = await pick(flow, topic, allowed, room, holdingFor(flow, wish));
+  if (failure !== null) flow.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
+  const leases = await Promise.allSettled(fit.map((job) => leaseOne(flow, wish, job)));
+  const leased = leases.flatMap((one) => (one.status === "fulfilled" && one.value !== null ? [one.value] : []));
+  const failed = leases.find((one) => one.status === "rejected");
+  if (failed && leased.length === 0) throw failed.reason;
+  return leased;
+}
+
+/** What keeps a job from this worker; its pool counts for what it can do, as it does where work is sent. */
+function holdingFor(flow: Flow, { org, workerId, capabilities = [] }: LeaseWish): (job: Job) => Held | null {
+  followSettings(flow);
+  let abilities: ReadonlySet<string> | null = null;
+  return (job) => {
+    const unpermitted = heldByLease(flow, job);
+    if (unpermitted || job.requires.length === 0) return unpermitted;
+    abilities ??= new Set([...capabilities, ...flow.roster.abilitiesOf({ id: workerId, transport: "http", org })]);
+    return canDo(abilities, job.requires) ? null : leftToOthers(flow, job);
+  };
+}
+
+async function leaseOne(flow: Flow, wish: LeaseWish, taken: Versioned<Job>): Promise<Versioned<Job> | null> {
+  const job = leaseJob(taken.value, wish.workerId, flow.world.random.id(), given(flow));
+  const puts = [put(JOBS, taken.id, taken, job)];
+  const committed = await apply(flow, { org: job.org, puts, guards: guardsOf(job, flow.settings.current) });
+  switch (committed.kind) {
+    case "committed":
+      return { id: taken.id, version: taken.version + 1, value: job };
+    case "stale":
+      return null;
+    case "refused":
+      await putBack(flow, taken, committed.guard);
+      return null;
+    default:
+      return committed satisfies never;
+  }
+}
+
+/** It requires what this worker cannot do: it must not stand in the way of jobs that it can. */
+function leftToOthers(flow: Flow, job: Job): Held {
+  const { topic, org, requires } = job;
+  const workers = flow.roster.serving(topic, flow.world.clock.now());
+  if (workers.some((worker) => worksFor(worker, org) && canDo(worker.capabilities, requires))) return { kind: "stays" };
+  flow.roster.rememberUnfit(topic, job);
+  const why = `no worker of the topic that is known can do ${requires.map((name) => `\`${name}\``).join(", ")}`;
+  return { kind: "waits", job: waitForWorker(job, why, given(flow)) };
+}
+
+/** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */
+export async function release(flow: Flow, { id, org, leaseId }: Job): Promise<void> {
+  try {
+    const found = await flow.world.store.load(JOBS, id);
+    if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
+    await apply(flow, { org, puts: [put(JOBS, id, found, giveBack(found.value, given(flow)))] });
+  } catch (error) {
+    flow.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
+  }
+}
+
+export const LEASE_WAIT_MS_MAX = 55_000;
+const ANNOUNCED_EVERY_MS = 5_000;
+const GROUP_MAX = 10_000;

@@ -1,0 +1,119 @@
+import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../../core/jobs/idempotency.ts";
+import { newJob } from "../../core/jobs/lifecycle.ts";
+import type { Submission } from "../../core/jobs/submission.ts";
+import { JOBS, type Job, type JobState, type Payload } from "../../core/model/job.ts";
+import { intentOf } from "../../core/retry/intent.ts";
+import { type Put, put } from "../../ports/store.ts";
+import { inputKey } from "../../protocol/pointer.ts";
+import { decisionLine, noteAudit, repeatedLine } from "../audit/audit-log.ts";
+import { apply } from "../commit.ts";
+import { place } from "../dispatch/place-job.ts";
+import { type Flow, given } from "../engine.ts";
+import { submitMessage } from "../packets.ts";
+import { storeSent } from "../payloads.ts";
+import { decide } from "../safety/apply-decision.ts";
+import { policyRequestOf } from "../safety/check-job.ts";
+
+/**
+ * Station 1: a submission becomes a job.
+ *
+ * 1. Key, job and place are one commit: a crash leaves all of them or none.
+ * 2. A key that was used before gives the job that it made, while it is being made too; with another body it conflicts.
+ * 3. Ids are one name space for all tenants, since the keys of the wire protocol are made of them: one that another tenant
+ *    has cannot be used, in words that say nothing about a job.
+ * 4. Where the safety kernel is in this process, admission, check and placement are one commit and no message; else the
+ *    job waits as PENDING and its announcement is in the outbox.
+ */
+export type Admitted =
+  | {
+      readonly kind: "accepted" | "replayed";
+      readonly jobId: string;
+      readonly traceId: string;
+      readonly state: JobState;
+    }
+  | { readonly kind: "conflict"; readonly jobId: string }
+  /** The id is not free, and that is all that may be told: whose it is, is none of the client's business. */
+  | { readonly kind: "unusable"; readonly jobId: string };
+
+export async function admit(flow: Flow, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
+  const { clock, metrics } = flow.world;
+  const startMs = clock.now();
+  const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
+  try {
+    const admitted = await takeIn(flow, submission);
+    if (admitted.kind === "conflict" || admitted.kind === "unusable") rejected("conflict");
+    return admitted;
+  } catch (error) {
+    rejected(intentOf(error).kind === "permanent" ? "invalid" : "unavailable");
+    throw error;
+  } finally {
+    const seconds = Math.max(0, clock.now() - startMs) / 1_000;
+    metrics.observe("cordum_admission_wait_seconds", seconds, { tenant: submission.org, endpoint });
+  }
+}
+
+async function takeIn(flow: Flow, submission: Submission): Promise<Admitted> {
+  const { random, safety } = flow.world;
+  const moment = given(flow);
+  const jobId = submission.jobId ?? random.id();
+  const traceId = submission.traceId ?? jobId;
+  const input = await storeInput(flow, submission, jobId);
+  const job = newJob(submission, { jobId, traceId }, input, moment);
+  const reservation = reserve(flow, submission, jobId, traceId);
+
+  if (safety.local) {
+    const checked = await decide(flow, job, safety.local(policyRequestOf(job)));
+    noteAudit(flow, decisionLine(checked));
+    const placed = await place(flow, null, checked, reservation);
+    if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };
+    const replayed = await replay(flow, submission, jobId);
+    noteAudit(flow, repeatedLine(checked, replayed.jobId));
+    return replayed;
+  }
+  const committed = await apply(flow, {
+    org: job.org,
+    puts: [...reservation, put(JOBS, jobId, null, job)],
+    sends: [submitMessage(flow.world.name, job)],
+  });
+  if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
+  return replay(flow, submission, jobId);
+}
+
+function reserve(flow: Flow, submission: Submission, jobId: string, traceId: string): Put[] {
+  if (submission.idempotencyKey === null) return [];
+  const id = reservationId(submission.org, submission.idempotencyKey);
+  const dueMs = flow.world.clock.now() + flow.settings.current.retention.idempotencyMs;
+  return [put(RESERVATIONS, id, null, { jobId, traceId, fingerprint: fingerprintOf(submission), dueMs })];
+}
+
+/** The key or the id was there already: the same job again, if it was the same wish. */
+async function replay(flow: Flow, submission: Submission, jobId: string): Promise<Admitted> {
+  const { store } = flow.world;
+  const key = submission.idempotencyKey;
+  const reserved = key === null ? null : await store.load(RESERVATIONS, reservationId(submission.org, key));
+  if (reserved && reserved.value.fingerprint !== fingerprintOf(submission)) {
+    return { kind: "conflict", jobId: reserved.value.jobId };
+  }
+  const found = await store.load(JOBS, reserved?.value.jobId ?? jobId);
+  if (found && found.value.org === submission.org && (reserved || isSameWish(found.value, submission))) {
+    return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
+  }
+  if (found) return { kind: found.value.org === submission.org ? "conflict" : "unusable", jobId };
+  throw new Error(`job \`${jobId}\` was refused as known, but is not in the store`);
+}
+
+/** Without a key only the id says "the same again": then the body must be the same as far as it can be seen. */
+function isSameWish(job: Job, submission: Submission): boolean {
+  if (job.topic !== submission.topic) return false;
+  return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
+}
+
+function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> | Payload {
+  if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
+  return storeSent(flow, "input", submission.input, () => {
+    // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
+    const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${flow.world.random.id()}`;
+    const { job, retention } = flow.settings.current;
+    return { ptr, untilMs: flow.world.clock.now() + job.deadlineMs + retention.jobsMs };
+  });
+}

@@ -1,0 +1,96 @@
+import type { Payload } from "../../core/model/job.ts";
+import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
+import type { Plan } from "../../core/workflow/definition/plan.ts";
+import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
+import type { Flow } from "../engine.ts";
+import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
+import { ownRun } from "../runs/control-run.ts";
+import { planOf } from "../runs/workflows.ts";
+import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
+
+/**
+ * A run once more, from a step on: a new run of the same version with the same input, in which everything before the step
+ * is kept as it was. It passes the gate like any other (L25).
+ */
+export interface RerunWish {
+  readonly org: string;
+  readonly runId: string;
+  readonly fromStep: string;
+  readonly by: string;
+  readonly idempotencyKey: string | null;
+}
+
+export type RerunOutcome =
+  | StartOutcome
+  | { readonly kind: "not_found" }
+  | { readonly kind: "unknown_step"; readonly known: readonly string[] }
+  | { readonly kind: "still_open"; readonly state: RunState };
+
+export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Promise<RerunOutcome> {
+  const { org, runId, fromStep, idempotencyKey } = wish;
+  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
+  const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
+  // Before anything is asked for: whatever became of the earlier run meanwhile, what the key made is there.
+  const known = key && (await replayOf(flow, org, key));
+  if (known) return admitted(flow, org, endpoint, async () => known);
+  const found = await ownRun(flow, org, runId);
+  if (!found) return { kind: "not_found" };
+  const before = found.value;
+  const plan = await planOf(flow, org, before.workflowId, before.version);
+  if (!plan) return { kind: "no_workflow" };
+  if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
+  if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
+  return admitted(flow, org, endpoint, () => admit(flow, org, key, () => freshRerun(flow, plan, before, wish)));
+}
+
+async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }: RerunWish) {
+  const { clock, random } = flow.world;
+  const { run: limits, retention } = flow.settings.current;
+  const runId = random.id();
+  const nowMs = clock.now();
+  const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
+  // The earlier run takes its blobs with it when its time comes: this one has its own.
+  let roomBytes = flow.settings.current.limits.inlineBytesMax;
+  const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
+    const kept = await storeForRun(flow, value, { ptr, untilMs }, roomBytes);
+    if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
+    return kept;
+  };
+  const input = await keep(await valueIn(flow, before.input), `ctx:${runId}`);
+  const outputs = new Map<string, Payload>();
+  const again = stepsAfter(plan, fromStep);
+  for (const [id, { output }] of Object.entries(before.steps)) {
+    if (!output || again.has(id)) continue;
+    const source = { runId: before.id, plan, fresh: new Map() };
+    const value =
+      output.kind === "children"
+        ? (await childOutputs(flow, source, { stepId: id, count: output.count })).value
+        : await valueIn(flow, output);
+    const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
+    if (kept === null || kept.kind === "too_large") {
+      const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
+      return { kind: "invalid", problems: [problem] } as const;
+    }
+    outputs.set(id, kept);
+  }
+  const order = {
+    runId,
+    org: before.org,
+    version: before.version,
+    traceId: runId,
+    labels: before.labels,
+    priority: before.priority ?? null,
+    submittedBy: by,
+    actorId: before.actorId ?? null,
+    traceparent: null,
+    parent: null,
+  };
+  const fresh = openRun(plan, order, input.kind === "too_large" ? { kind: "inline", value: null } : input, {
+    nowMs,
+    deadlineMs: limits.deadlineMs,
+  });
+  const run = keepSteps(plan, fresh, before, fromStep, (id) => outputs.get(id) ?? { kind: "inline", value: null });
+  return { kind: "fresh", plan, run } as const;
+}
+
+const RERUN = "/api/v1/workflow-runs/:id/rerun";

@@ -1,0 +1,194 @@
+import { createHash } from "node:crypto";
+import { canonical } from "../../core/jobs/idempotency.ts";
+import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type RunState } from "../../core/model/run.ts";
+import type { Plan } from "../../core/workflow/definition/plan.ts";
+import { openRun } from "../../core/workflow/run/open-run.ts";
+import { type Put, put } from "../../ports/store.ts";
+import type { JobPriority } from "../../protocol/packet.ts";
+import { inputKey } from "../../protocol/pointer.ts";
+import type { Flow } from "../engine.ts";
+import { storeForRun, tooLargeText } from "../payloads.ts";
+import { createRun, type Full, runLimitOf } from "../runs/create-run.ts";
+import { planOf, versionToRun } from "../runs/workflows.ts";
+import { throughGate } from "./admission-lock.ts";
+
+/**
+ * Admission: somebody wants a run.
+ *
+ * 1. A key that was used before gives the run that it made, while it is being made too, and before any gate is asked
+ *    (L21); with another body it conflicts. Keys are the tenant's own (L22).
+ * 2. `atomic`: key, slot, run and first steps are one commit (L23, L24). `polled`: the same behind the founding lock.
+ * 3. A crowd that asks at once is let through as there may be runs (see `start-line.ts`).
+ * 4. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
+ *    wait for a slot, since those come first.
+ */
+export interface RunWish {
+  readonly org: string;
+  readonly workflowId: string;
+  /** null for the newest. */
+  readonly version: number | null;
+  readonly input: unknown;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly priority: JobPriority | null;
+  readonly idempotencyKey: string | null;
+  readonly traceId: string | null;
+  readonly traceparent: string | null;
+  readonly submittedBy: string | null;
+  readonly actorId: string | null;
+}
+
+/** A wish that says no more than what is to be run, and for whom. */
+export const plainWish = (org: string, workflowId: string, submittedBy: string | null): RunWish => ({
+  org,
+  workflowId,
+  version: null,
+  input: null,
+  labels: {},
+  priority: null,
+  idempotencyKey: null,
+  traceId: null,
+  traceparent: null,
+  submittedBy,
+  actorId: null,
+});
+
+export type StartOutcome =
+  | { readonly kind: "started" | "replayed"; readonly runId: string; readonly state: RunState }
+  | { readonly kind: "conflict"; readonly runId: string }
+  | { readonly kind: "no_workflow" }
+  | { readonly kind: "invalid"; readonly problems: readonly string[] }
+  | Full
+  | { readonly kind: "gate_unavailable"; readonly waitedMs: number };
+
+export async function startRun(flow: Flow, wish: RunWish, endpoint: string): Promise<StartOutcome> {
+  return admitted(flow, wish.org, endpoint, async () => {
+    const key = wish.idempotencyKey === null ? null : { key: wish.idempotencyKey, fingerprint: fingerprintOf(wish) };
+    const known = key && (await replayOf(flow, wish.org, key));
+    if (known) return known;
+    const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
+    const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
+    if (version === null || !plan) return { kind: "no_workflow" };
+    const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
+    if (problems.length > 0) return { kind: "invalid", problems };
+    return admit(flow, wish.org, key, () => freshRun(flow, plan, wish, version));
+  });
+}
+
+type Fresh =
+  | { readonly kind: "fresh"; readonly plan: Plan; readonly run: ReturnType<typeof openRun> }
+  | Extract<StartOutcome, { kind: "invalid" }>;
+
+async function freshRun(flow: Flow, plan: Plan, wish: RunWish, version: number): Promise<Fresh> {
+  const { clock, random } = flow.world;
+  const { run: limits, retention } = flow.settings.current;
+  const runId = random.id();
+  const nowMs = clock.now();
+  const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
+  const input = await storeForRun(flow, wish.input ?? null, { ptr: inputKey(runId), untilMs });
+  if (input.kind === "too_large") {
+    return { kind: "invalid", problems: [tooLargeText("input", input)] };
+  }
+  const { org, labels, priority, submittedBy, actorId, traceparent } = wish;
+  const traceId = wish.traceId ?? runId;
+  const order = { runId, org, version, traceId, labels, priority, submittedBy, actorId, traceparent, parent: null };
+  return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };
+}
+
+export interface RunKeyUse {
+  readonly key: string;
+  readonly fingerprint: string;
+}
+
+/** The gate, by the strategy in force; whatever wants a run comes through here. */
+export async function admit(
+  flow: Flow,
+  org: string,
+  key: RunKeyUse | null,
+  fresh: () => Promise<Fresh>,
+): Promise<StartOutcome> {
+  const make = async (): Promise<StartOutcome> => {
+    const made = await fresh();
+    if (made.kind !== "fresh") return made;
+    const run = key ? { ...made.run, reservation: reservationKey(org, key.key) } : made.run;
+    const created = await createRun(flow, made.plan, run, key ? [reservation(flow, org, key, run.id)] : []);
+    switch (created.kind) {
+      case "created":
+        return { kind: "started", runId: created.run.id, state: created.run.state };
+      case "full":
+        return created;
+      case "stale": {
+        // Somebody with the same key was faster, in this very moment.
+        const known = key && (await replayOf(flow, org, key));
+        if (known) return known;
+        throw new Error(`run \`${made.run.id}\` could not be made: \`${created.table}\` was not as expected`);
+      }
+      default:
+        return created satisfies never;
+    }
+  };
+  const limit = runLimitOf(flow.settings.current, org);
+  // Somebody with the same key may have been let in while this one waited.
+  const refused = async (full: Full): Promise<StartOutcome> => (key && (await replayOf(flow, org, key))) ?? full;
+  if (flow.settings.current.admission.strategy === "atomic") {
+    const passed = await flow.starts.pass(org, limit, make);
+    return passed.kind === "told" ? refused(passed.full) : passed;
+  }
+  const gated = await throughGate(flow, org, async (): Promise<StartOutcome> => {
+    const current = (await flow.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
+    return current < limit ? make() : refused({ kind: "full", current, limit });
+  });
+  return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
+}
+
+/** Measures, whatever comes of it. */
+export async function admitted(
+  flow: Flow,
+  org: string,
+  endpoint: string,
+  start: () => Promise<StartOutcome>,
+): Promise<StartOutcome> {
+  const { clock, metrics } = flow.world;
+  const fromMs = clock.now();
+  const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
+  try {
+    const outcome = await start();
+    if (outcome.kind !== "started" && outcome.kind !== "replayed") rejected(outcome.kind);
+    return outcome;
+  } catch (error) {
+    rejected("unavailable");
+    throw error;
+  } finally {
+    const seconds = Math.max(0, clock.now() - fromMs) / 1_000;
+    metrics.observe("cordum_admission_wait_seconds", seconds, { tenant: org, endpoint });
+  }
+}
+
+/** The run that a key has made; asked before any gate, so that a replay never waits (L21). */
+export async function replayOf(flow: Flow, org: string, { key, fingerprint }: RunKeyUse): Promise<StartOutcome | null> {
+  const reserved = await flow.world.store.load(RUN_RESERVATIONS, reservationKey(org, key));
+  if (!reserved) return null;
+  const { runId } = reserved.value;
+  if (reserved.value.fingerprint !== fingerprint) return { kind: "conflict", runId };
+  const found = await flow.world.store.load(RUNS, runId);
+  // It leaves together with its key: here it is being removed in this very moment.
+  return { kind: "replayed", runId, state: found?.value.state ?? "SUCCEEDED" };
+}
+
+function reservation(flow: Flow, org: string, { key, fingerprint }: RunKeyUse, runId: string): Put {
+  const dueMs = flow.world.clock.now() + flow.settings.current.retention.idempotencyMs;
+  return put(RUN_RESERVATIONS, reservationKey(org, key), null, { runId, fingerprint, dueMs });
+}
+
+/** Scoped by org: one tenant can never be handed another's run. */
+const reservationKey = (org: string, key: string): string => `${org}/${key}`;
+
+/** What makes two wishes the same; the key, the trace and who sent it are not part of it. */
+function fingerprintOf({ org, workflowId, version, input, labels, priority, actorId }: RunWish): string {
+  const body = { org, workflowId, version, input: input ?? null, labels, priority, actorId };
+  return fingerprintOfBody(body);
+}
+
+export const fingerprintOfBody = (body: object): string =>
+  createHash("sha256").update(canonical(body)).digest("base64url");
+
+const ORGS_MAX = 10_000;

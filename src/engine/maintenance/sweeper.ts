@@ -1,0 +1,162 @@
+import type { Cancel } from "../../ports/clock.ts";
+import type { Due } from "../../ports/store.ts";
+import { chainAll } from "../audit/chain-audit.ts";
+import { publishAll } from "../commit.ts";
+import { backlogTopics, drain } from "../dispatch/drain-backlog.ts";
+import type { Flow } from "../engine.ts";
+import { Gauges } from "../observe/gauges.ts";
+import { stopKilled } from "../safety/kill-switch.ts";
+import { wake } from "./due-timers.ts";
+import { SlotRecounts } from "./recount-slots.ts";
+
+/**
+ * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
+ * a backlog and room, audit lines that have no place in their chain yet, work that a kill switch is to stop, and slots
+ * that were counted wrong. Any process may do it; all of them do.
+ *
+ * 1. Each part goes on until nothing is left, in bounded batches.
+ * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
+ *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.) They are
+ *    claimed a few at a time: what is due while a thousand are read would be late, and all of it together.
+ * 3. A record that takes its time (a kernel that hangs) does not hold up the next sweep; how many are at work is bounded.
+ * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
+ */
+export class Sweeper {
+  readonly #flow: Flow;
+  readonly #timers = new Set<Cancel>();
+  readonly #waking = new Set<Promise<void>>();
+  /** Called when few enough are at work for the next batch. */
+  #onCalm = (): void => {};
+  readonly #gauges = new Gauges();
+  readonly #recounts = new SlotRecounts();
+  #next: Cancel = () => {};
+  #stopped = false;
+  #running: Promise<void> = Promise.resolve();
+  /** When a sweep last ended without a failure: health is progress, not a ping. */
+  sweptMs: number;
+
+  constructor(flow: Flow) {
+    this.#flow = flow;
+    this.sweptMs = flow.world.clock.now();
+  }
+
+  start(): void {
+    const { clock, random } = this.#flow.world;
+    const { everyMs } = this.#flow.settings.current.sweep;
+    // The first sweep is early and spread, so that a fleet that starts together does not sweep together.
+    this.#next = clock.after(everyMs * random.next(), () => this.#tick());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#next();
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    await this.#running;
+    await this.settled();
+  }
+
+  #tick(): void {
+    this.#running = this.sweep().then(() => {
+      if (this.#stopped) return;
+      const { clock, random } = this.#flow.world;
+      const { everyMs } = this.#flow.settings.current.sweep;
+      // Never in step for long: whatever held up a fleet once would have it sweep at the same instants ever after.
+      this.#next = clock.after(everyMs * (1 - SPREAD * random.next()), () => this.#tick());
+    });
+  }
+
+  async sweep(): Promise<void> {
+    const parts = {
+      outbox: () => this.#outbox(),
+      due: () => this.#due(),
+      backlog: () => this.#backlog(),
+      audit: () => chainAll(this.#flow),
+      kills: () => stopKilled(this.#flow),
+      slots: () => this.#recounts.sweep(this.#flow),
+    };
+    const results = await Promise.all(
+      Object.entries(parts).map(async ([part, run]) => {
+        try {
+          await run();
+          return true;
+        } catch (error) {
+          this.#flow.world.log.write("warn", "sweep_failed", { part, error: String(error) });
+          return false;
+        }
+      }),
+    );
+    if (results.every(Boolean)) this.sweptMs = this.#flow.world.clock.now();
+  }
+
+  async #outbox(): Promise<void> {
+    const { clock, store, metrics } = this.#flow.world;
+    const { outboxAgeMs, batchMax } = this.#flow.settings.current.sweep;
+    for (;;) {
+      const messages = await store.unsent(clock.now() - outboxAgeMs, batchMax);
+      if (messages.length === 0 || this.#stopped) return;
+      await publishAll(this.#flow, messages);
+      metrics.add("cordum_outbox_repairs_total", {}, messages.length);
+    }
+  }
+
+  async #due(): Promise<void> {
+    const { clock, store } = this.#flow.world;
+    const { horizonMs, leaseMs, batchMax } = this.#flow.settings.current.sweep;
+    const aheadMax = Math.min(AHEAD_MAX, batchMax);
+    let limit = aheadMax;
+    for (;;) {
+      if (this.#stopped || this.#timers.size >= TIMERS_MAX) return;
+      const nowMs = clock.now();
+      const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit });
+      if (this.#stopped) return;
+      for (const item of items) {
+        if (item.dueMs > nowMs) this.#arm(item);
+        else this.#wake(item);
+      }
+      if (this.#waking.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
+      if (items.length < limit) return;
+      limit = items.every(({ dueMs }) => dueMs <= nowMs) ? batchMax : aheadMax;
+    }
+  }
+
+  /** Resolves when nothing that was woken is still at work. */
+  async settled(): Promise<void> {
+    while (this.#waking.size > 0) await Promise.all(this.#waking);
+  }
+
+  #arm(item: Due): void {
+    const { clock } = this.#flow.world;
+    const cancel = clock.after(item.dueMs - clock.now(), () => {
+      this.#timers.delete(cancel);
+      if (clock.now() < item.dueMs) this.#arm(item);
+      else this.#wake(item);
+    });
+    this.#timers.add(cancel);
+  }
+
+  /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
+  #wake(item: Due): void {
+    const work = wake(this.#flow, item)
+      .catch((error: unknown) => {
+        this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
+      })
+      .finally(() => {
+        this.#waking.delete(work);
+        if (this.#waking.size * 2 < this.#flow.settings.current.sweep.batchMax) this.#onCalm();
+      });
+    this.#waking.add(work);
+  }
+
+  async #backlog(): Promise<void> {
+    const topics = await backlogTopics(this.#flow);
+    for (const topic of topics.keys()) drain(this.#flow, topic);
+    await this.#gauges.show(this.#flow, topics);
+  }
+}
+
+/** The share of the time between two sweeps that is up to chance. */
+const SPREAD = 0.25;
+/** Claimed in one step of those whose time is still to come: about a millisecond's work. */
+const AHEAD_MAX = 100;
+const TIMERS_MAX = 100_000;

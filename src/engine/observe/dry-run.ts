@@ -1,0 +1,132 @@
+import type { Job } from "../../core/model/job.ts";
+import type { Run } from "../../core/model/run.ts";
+import type { Decision } from "../../core/policy/decision.ts";
+import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
+import { openRun } from "../../core/workflow/run/open-run.ts";
+import { stepJob } from "../../core/workflow/run/step-job.ts";
+import { type Flow, given } from "../engine.ts";
+import { planOf, versionToRun } from "../runs/workflows.ts";
+import { policyRequestOf } from "../safety/check-job.ts";
+import { askKernel } from "../safety/circuit-breaker.ts";
+
+/**
+ * What a run would be asked and told, without running anything: for each step that would be sent somewhere, what the
+ * policy says to it now. What a step gets from others cannot be known: then its input is not, and the policy is asked
+ * without it.
+ */
+export interface DryRunWish {
+  readonly org: string;
+  readonly workflowId: string;
+  readonly version: number | null;
+  readonly input: unknown;
+  readonly by: string;
+  /** As a start would say them: policies look at them. */
+  readonly labels?: Run["labels"] | undefined;
+  readonly priority?: Run["priority"] | undefined;
+  readonly actorId?: string | undefined;
+}
+
+export interface DryStep {
+  readonly stepId: string;
+  readonly type: ActType;
+  readonly topic: string | null;
+  readonly dependsOn: readonly string[];
+  /** null for a step that asks nobody. */
+  readonly decision: Decision | null;
+  /** Why the kernel did not say anything. */
+  readonly unavailable?: string;
+  readonly input: unknown;
+  readonly isInputKnown: boolean;
+  /** Why the step would fail, whatever the others do: its input cannot be made of the run's, or does not fit its schema. */
+  readonly problem?: string;
+}
+
+export type DryRun =
+  | { readonly kind: "dry"; readonly version: number; readonly steps: readonly DryStep[] }
+  | { readonly kind: "no_workflow" }
+  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+
+export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
+  const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
+  const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
+  return version === null || !plan ? { kind: "no_workflow" } : dryPlan(flow, plan, { ...wish, version });
+}
+
+export async function dryPlan(
+  flow: Flow,
+  plan: Plan,
+  wish: DryRunWish & { readonly version: number },
+): Promise<DryRun> {
+  const { version } = wish;
+  const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
+  if (problems.length > 0) return { kind: "invalid", problems };
+  const run = runOf(flow, plan, wish, version);
+  const steps: DryStep[] = [];
+  for (const id of plan.order) {
+    const step = plan.steps.get(id);
+    if (step) steps.push(await dryStep(flow, run, step, wish.input ?? null));
+  }
+  return { kind: "dry", version, steps };
+}
+
+async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {
+  const rendered = inputOf(run, step, input);
+  const { act } = step;
+  const shown = {
+    stepId: step.id,
+    type: act.type,
+    topic: act.type === "worker" ? act.topic : null,
+    dependsOn: step.dependsOn,
+    input: rendered.isKnown ? rendered.value : null,
+    isInputKnown: rendered.isKnown,
+    ...(rendered.problem === undefined ? {} : { problem: rendered.problem }),
+  };
+  if (act.type !== "worker") return { ...shown, decision: null };
+  const request = policyRequestOf(jobOf(flow, run, step, act.topic, rendered.value));
+  const checked = await askKernel(flow, request);
+  return checked.kind === "decided"
+    ? { ...shown, decision: checked.decision }
+    : { ...shown, decision: null, unavailable: checked.reason };
+}
+
+interface DryInput {
+  readonly value: unknown;
+  readonly isKnown: boolean;
+  readonly problem?: string;
+}
+
+function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
+  // Those that need one have been given it by the compiler; a child of the others is given its item.
+  if (!step.input) return { value: null, isKnown: !step.forEach };
+  if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
+  const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };
+  const rendered = step.input.render(scope);
+  if (rendered.kind === "bad") return { value: null, isKnown: false, problem: `\`input\`: ${rendered.problem}` };
+  const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
+  const known = { value: rendered.value, isKnown: true };
+  return problems.length === 0 ? known : { ...known, problem: problems.join("; ") };
+}
+
+function jobOf(flow: Flow, run: Run, step: PlanStep, topic: string, input: unknown): Job {
+  const { meta, retry, timeoutMs } = step;
+  const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
+  return stepJob(run, start, { kind: "inline", value: input }, given(flow));
+}
+
+function runOf(flow: Flow, plan: Plan, wish: DryRunWish, version: number): Run {
+  const { org, input, by, labels = {}, priority = null, actorId = null } = wish;
+  const { nowMs, settings } = given(flow);
+  const order = {
+    runId: "dry-run",
+    org,
+    version,
+    traceId: "dry-run",
+    labels,
+    priority,
+    submittedBy: by,
+    actorId,
+    traceparent: null,
+    parent: null,
+  };
+  return openRun(plan, order, { kind: "inline", value: input ?? null }, { nowMs, deadlineMs: settings.run.deadlineMs });
+}

@@ -1,0 +1,194 @@
+import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
+import { RUNS, type Run, type RunState } from "../../core/model/run.ts";
+import type { Put } from "../../ports/store.ts";
+import type { World } from "../../ports/world.ts";
+import type { Packet } from "../../protocol/packet.ts";
+import { EVENTS } from "../../protocol/subjects.ts";
+
+/**
+ * What happens to jobs and runs, for whoever watches: a live view, a worker that waits over HTTP.
+ *
+ * 1. Best effort: a notice may be lost, never invented. Who must not miss anything reads the store.
+ * 2. Listeners of this process hear of a change at once. The others hear of it over the bus, in one packet a tick with
+ *    all the changes of that tick; what does not fit is left out, and counted.
+ * 3. A process that nobody started this in tells nobody, nor does one on a bus where surely nobody listens; one in which nobody
+ *    listens does not listen to the bus either.
+ * 4. A listener that throws disturbs neither the others nor the work.
+ * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
+ */
+export interface Notice {
+  readonly org: string;
+  readonly jobId: string;
+  readonly topic: string;
+  readonly state: JobState;
+  readonly atMs: number;
+}
+
+export interface RunNotice {
+  readonly org: string;
+  readonly runId: string;
+  readonly workflowId: string;
+  readonly state: RunState;
+  readonly atMs: number;
+}
+
+export type NoticeListener = (notice: Notice) => void;
+export type RunListener = (notice: RunNotice) => void;
+
+export class Notices {
+  readonly #world: World;
+  readonly #listeners = new Set<NoticeListener>();
+  readonly #runListeners = new Set<RunListener>();
+  #gathered: Row[] = [];
+  #gatheredRuns: Row[] = [];
+  #leftOut = 0;
+  #isTelling = false;
+  #isGathering = false;
+  #hearing: Promise<() => Promise<void>> | null = null;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** From now on other processes are told. */
+  start(): void {
+    this.#isTelling = true;
+  }
+
+  async stop(): Promise<void> {
+    this.#isTelling = false;
+    this.#listeners.clear();
+    this.#runListeners.clear();
+    const hearing = this.#hearing;
+    this.#hearing = null;
+    if (hearing) await (await hearing)();
+  }
+
+  /** Until the answer is called. */
+  listen(listener: NoticeListener): () => void {
+    this.#listeners.add(listener);
+    this.#hearOthers();
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Of runs: whenever one is written, also where its state stays what it is. */
+  listenRuns(listener: RunListener): () => void {
+    this.#runListeners.add(listener);
+    this.#hearOthers();
+    return () => void this.#runListeners.delete(listener);
+  }
+
+  #hearOthers(): void {
+    this.#hearing ??= this.#world.bus
+      .listen(EVENTS, (packet) => this.#hear(packet))
+      .catch((error: unknown) => {
+        this.#world.log.write("warn", "notices_of_others_not_heard", { error: String(error) });
+        this.#hearing = null;
+        return async () => {};
+      });
+  }
+
+  /** Called with what was committed. */
+  note(puts: readonly Put[]): void {
+    const isTelling = this.#isTelling && this.#world.bus.mayHear(EVENTS);
+    if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
+    for (const { table, value } of puts) {
+      if (value === null) continue;
+      if (table === JOBS.name) this.#noteJob(value as Job, isTelling);
+      else if (table === RUNS.name) this.#noteRun(value as Run, isTelling);
+    }
+  }
+
+  #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, isTelling: boolean): void {
+    if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs });
+    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], NOTICES_MAX);
+  }
+
+  #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
+    if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
+    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_NOTICES_MAX);
+  }
+
+  #gather(gathered: Row[], row: Row, max: number): void {
+    if (gathered.length < max) gathered.push(row);
+    else this.#leftOut++;
+    if (this.#isGathering) return;
+    this.#isGathering = true;
+    // Commits that travelled together are answered together: after them all, and before anything else happens.
+    void Promise.resolve()
+      .then(() => {})
+      .then(() => this.#tell());
+  }
+
+  #tell(): void {
+    const { bus, clock, metrics, name } = this.#world;
+    const [jobs, runs, leftOut] = [this.#gathered, this.#gatheredRuns, this.#leftOut];
+    this.#gathered = [];
+    this.#gatheredRuns = [];
+    this.#leftOut = 0;
+    this.#isGathering = false;
+    if (leftOut > 0) metrics.add("cordum_notices_left_out_total", {}, leftOut);
+    const details = {
+      jobs: JSON.stringify(jobs),
+      ...(runs.length === 0 ? {} : { runs: JSON.stringify(runs) }),
+      left_out: String(leftOut),
+    };
+    const alert = { kind: "alert", level: "INFO", message: "jobs changed", component: name, code: CODE } as const;
+    try {
+      bus.tell(EVENTS, { traceId: "", senderId: name, createdAtMs: clock.now(), body: { ...alert, details } });
+    } catch (error) {
+      this.#world.log.write("debug", "notices_not_told", { error: String(error) });
+    }
+  }
+
+  #hear({ senderId, body }: Packet): void {
+    if (senderId === this.#world.name || body.kind !== "alert" || body.code !== CODE) return;
+    const { jobs = "", runs = "" } = body.details ?? {};
+    for (const notice of rowsIn(jobs, NOTICES_MAX).flatMap(unpacked)) this.#give(this.#listeners, notice);
+    for (const notice of rowsIn(runs, RUN_NOTICES_MAX).flatMap(unpackedRun)) this.#give(this.#runListeners, notice);
+  }
+
+  #give<T>(listeners: ReadonlySet<(notice: T) => void>, notice: T): void {
+    for (const listener of listeners) {
+      try {
+        listener(notice);
+      } catch (error) {
+        this.#world.log.write("warn", "notice_listener_failed", { error: String(error) });
+      }
+    }
+  }
+}
+
+/** In a packet notices are rows, in the order in which their interface names the fields: names would be most of it. */
+type Row = readonly [org: string, id: string, topicOrWorkflow: string, state: string, atMs: number];
+
+function rowsIn(text: string, max: number): readonly unknown[] {
+  try {
+    const rows: unknown = JSON.parse(text);
+    return Array.isArray(rows) ? rows.slice(0, max) : [];
+  } catch {
+    return []; // Somebody else's packet on this subject.
+  }
+}
+
+function unpacked(row: unknown): Notice[] {
+  if (!isRight(row)) return [];
+  const [org, jobId, topic, state, atMs] = row;
+  return [{ org, jobId, topic, state: state as JobState, atMs }];
+}
+
+function unpackedRun(row: unknown): RunNotice[] {
+  if (!isRight(row)) return [];
+  const [org, runId, workflowId, state, atMs] = row;
+  return [{ org, runId, workflowId, state: state as RunState, atMs }];
+}
+
+function isRight(row: unknown): row is Row {
+  if (!Array.isArray(row)) return false;
+  return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
+}
+
+const CODE = "jobs.changed";
+/** With the longest names that there are this is less than half of what a message may have. */
+const NOTICES_MAX = 500;
+const RUN_NOTICES_MAX = 200;

@@ -1,0 +1,129 @@
+import { JOBS, openChildrenOf } from "../../core/model/job.ts";
+import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
+import type { Plan } from "../../core/workflow/definition/plan.ts";
+import type { Flow } from "../engine.ts";
+import { ownRun } from "../runs/control-run.ts";
+import { planOf } from "../runs/workflows.ts";
+import { explain } from "./explain-job.ts";
+
+/** Why a run does not move: for each step that is open or comes next, what it waits for, until when, and what unblocks it. */
+export interface RunWait {
+  /** null for the run as a whole. */
+  readonly stepId: string | null;
+  readonly state: string;
+  readonly reason: string;
+  readonly untilMs: number | null;
+  readonly unblocks: string;
+  readonly jobId: string | null;
+}
+
+export type ExplainedRun =
+  | { readonly kind: "explained"; readonly run: Run; readonly lines: readonly RunWait[] }
+  | { readonly kind: "not_found" };
+
+export async function explainRun(
+  flow: Flow,
+  { org, runId, isForAll = false }: { readonly org: string; readonly runId: string; readonly isForAll?: boolean },
+): Promise<ExplainedRun> {
+  const found = await ownRun(flow, org, runId);
+  if (!found) return { kind: "not_found" };
+  const run = found.value;
+  const plan = await planOf(flow, org, run.workflowId, run.version);
+  const lines: RunWait[] = [];
+  const whole = wholeOf(run);
+  if (whole) lines.push(whole);
+  if (!isRunFinal(run.state) && plan) {
+    for (const id of plan.order) {
+      const wait = await stepWait(flow, plan, run, id, isForAll);
+      if (wait && lines.length < LINES_MAX) lines.push(wait);
+    }
+  }
+  return { kind: "explained", run, lines };
+}
+
+function wholeOf(run: Run): RunWait | null {
+  const { id, state, error, deadlineMs, endsAs } = run;
+  const line = { stepId: null, state, untilMs: null, jobId: null };
+  switch (state) {
+    case "RUNNING":
+      return null;
+    case "PAUSED":
+      return {
+        ...line,
+        untilMs: deadlineMs,
+        reason: "it is paused: nothing new begins",
+        unblocks: `cordum run resume ${id}`,
+      };
+    case "ENDING":
+      return {
+        ...line,
+        reason: `it ends as ${endsAs?.state ?? "FAILED"}: what is open is being stopped`,
+        unblocks: `cordum run get ${id}`,
+      };
+    case "SUCCEEDED":
+      return { ...line, reason: "it has ended well", unblocks: `cordum run get ${id}` };
+    case "FAILED":
+    case "TIMEOUT":
+    case "CANCELLED":
+      return {
+        ...line,
+        reason: `it has ended as ${state}${error ? `: ${error.message}` : ""}`,
+        unblocks: `cordum run timeline ${id}`,
+      };
+    default:
+      return state satisfies never;
+  }
+}
+
+async function stepWait(flow: Flow, plan: Plan, run: Run, stepId: string, isForAll: boolean): Promise<RunWait | null> {
+  const step: StepRun = run.steps[stepId] ?? { state: "PENDING" };
+  if (isStepSettled(step.state)) return null;
+  const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
+  if (step.state === "PENDING") return pendingWait(plan, run, line);
+  if (step.fan) return { ...line, ...(await fanWait(flow, run, stepId, step.fan, isForAll)) };
+  if (step.jobId === undefined) {
+    return { ...line, untilMs: step.dueMs ?? null, reason: "it waits for its branches", unblocks: "they end" };
+  }
+  return { ...line, ...(await jobWait(flow, run, step.jobId, isForAll)) };
+}
+
+/** One of many: what holds up the first child that is open mostly holds up the others. */
+async function fanWait(flow: Flow, run: Run, stepId: string, fan: Fan, isForAll: boolean) {
+  const { open, count, succeeded, failed, spawned } = fan;
+  const counts = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
+  const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
+  const [first] = (await flow.world.store.list(JOBS, query)).items;
+  if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
+  const { reason, untilMs, unblocks, jobId } = await jobWait(flow, run, first.id, isForAll);
+  return { reason: `${counts}; the first of them: ${reason}`, untilMs, unblocks, jobId };
+}
+
+async function jobWait(flow: Flow, run: Run, jobId: string, isForAll: boolean): Promise<Omit<RunWait, "stepId">> {
+  const explained = await explain(flow, { org: run.org, jobId, isForAll });
+  if (explained.kind === "not_found") {
+    const unblocks = `cordum run cancel ${run.id}`;
+    return { state: "RUNNING", reason: "its job is gone", untilMs: null, unblocks, jobId };
+  }
+  const { wait, sentence, unblocks } = explained.explanation;
+  const way = unblocks.find(({ command }) => command !== null) ?? unblocks[0];
+  return {
+    state: explained.job.state,
+    reason: sentence,
+    untilMs: wait?.untilMs ?? null,
+    unblocks: way?.command ?? way?.what ?? `cordum job explain ${jobId}`,
+    jobId,
+  };
+}
+
+function pendingWait(plan: Plan, run: Run, line: Omit<RunWait, "reason" | "unblocks">): RunWait | null {
+  const step = plan.steps.get(line.stepId ?? "");
+  const before = step?.branchOf === null ? step.dependsOn : [step?.branchOf ?? ""];
+  const open = before.filter((id) => !isStepSettled(run.steps[id]?.state ?? "PENDING"));
+  if (open.length === 0)
+    return { ...line, reason: "it begins when the run goes on", unblocks: `cordum run resume ${run.id}` };
+  // What is further away is explained by what is before it.
+  const isNext = open.some((id) => run.steps[id] !== undefined);
+  return isNext ? { ...line, reason: `it waits for ${open.join(", ")}`, unblocks: "they end" } : null;
+}
+
+const LINES_MAX = 300;

@@ -1,0 +1,43 @@
+import { JOBS, waitingOn } from "../../core/model/job.ts";
+import { PARKED_GROUP } from "../../core/model/parked-message.ts";
+import { RETRY_CLASSES } from "../../core/retry/classes.ts";
+import type { Flow } from "../engine.ts";
+
+/**
+ * What a sweep finds, as gauges: how much waits and for how long, and how evenly retries come back.
+ *
+ * Topics are named by clients, their number as labels is not: those with the longest backlogs are shown. One that is gone
+ * is set to 0, or it would look as it looked last for ever.
+ */
+export class Gauges {
+  #shown: readonly string[] = [];
+
+  async show(flow: Flow, backlog: ReadonlyMap<string, number>): Promise<void> {
+    const { metrics, store, clock } = flow.world;
+    const longest = [...backlog].sort(([, a], [, b]) => b - a).slice(0, TOPICS_SHOWN_MAX);
+    const [parked, ...oldest] = await Promise.all([
+      store.counts(PARKED_GROUP, RETRY_CLASSES.length),
+      ...longest.map(([topic]) => store.list(JOBS, { index: waitingOn(topic), limit: 1, order: "oldest" })),
+    ]);
+    for (const retryClass of RETRY_CLASSES) {
+      metrics.set("cordum_parked_retries", parked.get(retryClass) ?? 0, { class: retryClass });
+    }
+    const nowMs = clock.now();
+    for (const [retryClass, ratio] of flow.arrivals.peakToMean(nowMs)) {
+      metrics.set("cordum_retry_arrivals_peak_to_mean", ratio, { class: retryClass });
+    }
+    for (const topic of this.#shown) {
+      if (backlog.has(topic)) continue;
+      metrics.set("cordum_queue_lag", 0, { subject: topic });
+      metrics.set("cordum_queue_oldest_seconds", 0, { subject: topic });
+    }
+    for (const [at, [topic, length]] of longest.entries()) {
+      const createdMs = oldest[at]?.items[0]?.value.createdMs ?? nowMs;
+      metrics.set("cordum_queue_lag", length, { subject: topic });
+      metrics.set("cordum_queue_oldest_seconds", Math.max(0, nowMs - createdMs) / 1_000, { subject: topic });
+    }
+    this.#shown = longest.map(([topic]) => topic);
+  }
+}
+
+const TOPICS_SHOWN_MAX = 100;

@@ -1,0 +1,167 @@
+import type { Submission } from "../core/jobs/submission.ts";
+import { checkSubmission } from "../core/jobs/submission.ts";
+import type { Job, Payload } from "../core/model/job.ts";
+import { STEP_LABELS } from "../core/model/labels.ts";
+import type { Writable } from "../core/model/writable.ts";
+import { permanent } from "../core/retry/intent.ts";
+import type { Message } from "../ports/bus.ts";
+import { CONSTRAINTS_ENV, constraintsOnWire } from "../protocol/constraints.ts";
+import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../protocol/packet.ts";
+import { inputKey, keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
+import { DLQ, SUBMIT } from "../protocol/subjects.ts";
+
+/** Jobs as packets, and packets as jobs. */
+export function packet(sender: string, traceId: string, nowMs: number, body: PacketBody): Packet {
+  return { traceId, senderId: sender, createdAtMs: nowMs, body };
+}
+
+/** Tells the schedulers that a job waits in the store. It carries no input: the record is the truth. */
+export function submitMessage(sender: string, job: Job): Message {
+  return {
+    id: `submit:${job.id}`,
+    subject: SUBMIT,
+    packet: packet(sender, job.traceId, job.createdMs, {
+      kind: "job_request",
+      jobId: job.id,
+      topic: job.topic,
+      tenantId: job.org,
+    }),
+  };
+}
+
+/** What a worker of ours gets: the input in the message, where it is small enough. */
+export function workPacket(sender: string, job: Job): Packet {
+  // What may be absent is added after: spread into it, it would take longer than all the rest.
+  const body: Writable<JobRequest> & { kind: "job_request" } = {
+    kind: "job_request",
+    jobId: job.id,
+    topic: job.topic,
+    priority: job.priority,
+    tenantId: job.org,
+    labels: job.labels,
+    attempt: job.attempt,
+    deadlineMs: job.dueMs,
+  };
+  if (job.input.kind === "inline") body.input = job.input.value;
+  else body.contextPtr = toPointer(job.input.ptr);
+  if (job.safety?.constraints) body.constraints = constraintsOnWire(job.safety.constraints);
+  const packed = packet(sender, job.traceId, job.updatedMs, body);
+  return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
+}
+
+/** What anybody's worker can take: the input by pointer, an environment, all that CAP has names for. */
+export function openWorkPacket(sender: string, job: Job): Packet {
+  const ours = workPacket(sender, job);
+  const body = requestIn(ours);
+  return {
+    ...ours,
+    body: {
+      kind: "job_request",
+      ...body,
+      contextPtr: toPointer(inputKeyOf(job)),
+      ...(job.actorId === null ? {} : { principalId: job.actorId }),
+      ...envOf(job, body.constraints),
+      meta: metadataOf(job),
+    },
+  };
+}
+
+/** Where the input of a job stands, or has to be put for workers who read it there. */
+export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
+
+/** What the work must keep to; and for a step of a run, which one it is: some workers read that here, not in the labels. */
+function envOf({ labels, step }: Job, constraints: unknown): Pick<JobRequest, "env"> {
+  const env: Record<string, string> = {};
+  if (constraints !== undefined) env[CONSTRAINTS_ENV] = JSON.stringify(constraints);
+  for (const name of step ? STEP_LABELS : []) if (labels[name] !== undefined) env[name] = labels[name];
+  return Object.keys(env).length === 0 ? {} : { env };
+}
+
+function metadataOf(job: Job): JobMetadata {
+  const { org: tenantId, actorId, actorType, capability, riskTags, requires, packId, labels } = job;
+  return {
+    tenantId,
+    riskTags,
+    requires,
+    labels,
+    ...(actorId === null ? {} : { actorId }),
+    ...(actorType === undefined ? {} : { actorType }),
+    ...(capability === null ? {} : { capability }),
+    ...(packId === undefined ? {} : { packId }),
+  };
+}
+
+/** Tells whoever watches the dead letters that a job has ended unhappily. */
+export function deadLetterMessage(sender: string, job: Job): Message {
+  return {
+    id: deadLetterIdOf(job),
+    subject: DLQ,
+    packet: packet(sender, job.traceId, job.updatedMs, {
+      kind: "job_result",
+      jobId: job.id,
+      status: job.state === "TIMEOUT" ? "timeout" : "failed",
+      workerId: job.workerId ?? sender,
+      errorCode: job.error?.name ?? "Error",
+      errorMessage: job.error?.message ?? job.state,
+    }),
+  };
+}
+
+/** A job that was revived may end again in the same attempt: to the broker that is another message. */
+export const deadLetterIdOf = ({ id, attempt, updatedMs }: Job): string => `dlq:${id}@${attempt}.${updatedMs}`;
+
+export function requestIn(packet: Packet): JobRequest {
+  if (packet.body.kind === "job_request") return packet.body;
+  throw permanent(new Error(`expected a job_request, got a ${packet.body.kind}`));
+}
+
+export function resultIn(packet: Packet): JobResult {
+  if (packet.body.kind === "job_result") return packet.body;
+  throw permanent(new Error(`expected a job_result, got a ${packet.body.kind}`));
+}
+
+/** Whether the packet brings the job itself, as clients of the bus send it, or only announces one. */
+export const carriesJob = (request: JobRequest): boolean =>
+  request.input !== undefined || request.contextPtr !== undefined;
+
+/** A job that a client put on the bus itself. */
+export function submissionIn(packet: Packet, request: JobRequest): Submission {
+  const checked = checkSubmission({
+    org: request.tenantId,
+    topic: request.topic,
+    input: request.input,
+    inputPtr: request.contextPtr === undefined ? undefined : keyIn(request.contextPtr),
+    jobId: request.jobId,
+    priority: request.priority,
+    labels: { ...request.meta?.labels, ...request.labels },
+    riskTags: request.meta?.riskTags,
+    requires: request.meta?.requires,
+    capability: request.meta?.capability || undefined,
+    actorId: request.meta?.actorId || request.principalId || undefined,
+    actorType: request.meta?.actorType,
+    packId: request.meta?.packId || undefined,
+    submittedBy: packet.senderId
+      ? `bus:${packet.senderId}`.replace(/[^A-Za-z0-9_.:@-]/g, "_").slice(0, 256)
+      : undefined,
+    traceparent: packet.traceparent,
+    idempotencyKey: request.meta?.idempotencyKey || undefined,
+    traceId: packet.traceId || undefined,
+  });
+  if (checked.kind === "ok") return checked.submission;
+  throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
+}
+
+/** Where the output of a result stands, as far as the result says. A worker may point at its own result only. */
+export function outputOf(result: JobResult): Payload | null {
+  if (result.output !== undefined) return { kind: "inline", value: result.output };
+  if (!result.resultPtr) return null;
+  const key = keyIn(result.resultPtr);
+  if (key !== outputKey(result.jobId)) {
+    throw permanent(
+      new Error(
+        `the result of job \`${result.jobId}\` points at \`${key}\`; it must be \`${outputKey(result.jobId)}\``,
+      ),
+    );
+  }
+  return { kind: "pointer", ptr: key, bytes: 0 };
+}

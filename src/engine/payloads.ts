@@ -1,0 +1,205 @@
+import type { Job, Payload } from "../core/model/job.ts";
+import { childrenOf, JOBS } from "../core/model/job.ts";
+import { isSurelyWithin } from "../core/model/json.ts";
+import { RUN_VALUE_BYTES_MAX, RUNS } from "../core/model/run.ts";
+import { permanent } from "../core/retry/intent.ts";
+import type { Plan } from "../core/workflow/definition/plan.ts";
+import { type Loaded, type Missing, READ_BYTES_MAX, type Values, type Wanted } from "../core/workflow/run/values.ts";
+import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import type { Flow } from "./engine.ts";
+
+/**
+ * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
+ * large one would stand is asked for only then.
+ */
+export function storeValue(
+  flow: Flow,
+  value: unknown,
+  place: () => Place | Promise<Place>,
+  inlineBytesMax = flow.settings.current.limits.inlineBytesMax,
+): Payload | TooLarge | Promise<Payload | TooLarge> {
+  if (isSurelyWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
+  const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
+  if (bytes.length <= inlineBytesMax) return { kind: "inline", value: value ?? null };
+  return storeBytes(flow, bytes, place);
+}
+
+async function storeBytes(
+  flow: Flow,
+  bytes: Uint8Array,
+  place: () => Place | Promise<Place>,
+): Promise<Payload | TooLarge> {
+  if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
+  const { ptr, untilMs } = await place();
+  await flow.world.blobs.put(ptr, bytes, untilMs);
+  return { kind: "pointer", ptr, bytes: bytes.length };
+}
+
+/** What somebody sends: if it is too large, it is refused for good. */
+export function storeSent(
+  flow: Flow,
+  what: string,
+  value: unknown,
+  place: () => Place | Promise<Place>,
+): Payload | Promise<Payload> {
+  const accept = (kept: Payload | TooLarge): Payload => {
+    if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));
+    return kept;
+  };
+  const kept = storeValue(flow, value, place);
+  return kept instanceof Promise ? kept.then(accept) : accept(kept);
+}
+
+/**
+ * A value of a run that is being made: on the run only if it is small, since it is written with each commit of it. `place`
+ * is this run's alone and nobody knows it yet: so what is put there is known here, and its first steps need not read it.
+ */
+export function storeForRun(
+  flow: Flow,
+  value: unknown,
+  place: Place,
+  roomBytes = flow.settings.current.limits.inlineBytesMax,
+): Payload | TooLarge | Promise<Payload | TooLarge> {
+  const stored = storeValue(flow, value, () => place, Math.min(RUN_VALUE_BYTES_MAX, roomBytes));
+  if (!(stored instanceof Promise)) return stored;
+  return stored.then((kept) => {
+    if (kept.kind === "pointer") flow.runs.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
+    return kept;
+  });
+}
+
+export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>
+  `the ${what} has ${bytes} bytes; at most ${max} are taken`;
+
+/** Where a value stands, and for how long. */
+export interface Place {
+  readonly ptr: string;
+  readonly untilMs: number;
+}
+
+/** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
+export async function keptUntilMs(flow: Flow, runId: string): Promise<number> {
+  const { run: limits, retention } = flow.settings.current;
+  const run = await flow.world.store.load(RUNS, runId);
+  const endMs = Math.max(run?.value.deadlineMs ?? 0, flow.world.clock.now() + limits.deadlineMs);
+  return endMs + 2 * retention.runsMs;
+}
+
+export interface TooLarge {
+  readonly kind: "too_large";
+  readonly bytes: number;
+  readonly max: number;
+}
+
+export interface ValueSource {
+  readonly runId: string;
+  readonly plan: Plan;
+  /** Jobs as they will be when the decision is written, by their ids. */
+  readonly fresh: ReadonlyMap<string, Job>;
+}
+
+/**
+ * Calls a decision again and again until it has every value that it asks for. What it asks for is bounded by what a run
+ * can point at.
+ */
+export function withValues<T>(
+  flow: Flow,
+  source: ValueSource,
+  values: Values,
+  decide: (values: Values) => T,
+  loadsMax = LOADS_MAX,
+): T | Promise<T> {
+  try {
+    return decide(values);
+  } catch (error) {
+    const { what } = asMissing(error);
+    if (loadsMax === 0) throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
+    return load(flow, source, values, what).then(() => withValues(flow, source, values, decide, loadsMax - 1));
+  }
+}
+
+function asMissing(error: unknown): Missing {
+  if (error instanceof Error && error.name === "Missing") return error as Missing;
+  throw error;
+}
+
+async function load(flow: Flow, source: ValueSource, values: Values, what: Wanted): Promise<void> {
+  switch (what.kind) {
+    case "pointer":
+      values.addPointed(what.payload.ptr, await loadPointed(flow, what.payload.ptr));
+      return;
+    case "children":
+      values.addChildren(what.stepId, await childOutputs(flow, source, what));
+      return;
+    default:
+      what satisfies never;
+  }
+}
+
+export async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
+  return payload.kind === "inline" ? payload.value : (await loadPointed(flow, payload.ptr)).value;
+}
+
+/** A value that has gone is null: whoever needs it says so in its own words. */
+async function loadPointed(flow: Flow, ptr: string): Promise<Loaded> {
+  const known = flow.runs.recallValue(ptr);
+  if (known) return known;
+  const bytes = await flow.world.blobs.get(ptr);
+  if (bytes === null) return GONE;
+  try {
+    const loaded = { value: JSON.parse(new TextDecoder().decode(bytes)) as unknown, bytes: bytes.length };
+    flow.runs.rememberValue(ptr, loaded);
+    return loaded;
+  } catch {
+    return GONE;
+  }
+}
+
+/**
+ * One output for each child, in order; null for those that failed, also if only the step's schema says so. What is `fresh`
+ * is newer than the store. Null altogether when it is more than can be read at once.
+ */
+export async function childOutputs(
+  flow: Flow,
+  { runId, plan, fresh }: ValueSource,
+  { stepId, count }: { readonly stepId: string; readonly count: number },
+): Promise<Loaded<readonly unknown[] | null>> {
+  // A child whose input could not be made has no job: it has no output either.
+  const outputs = new Array<unknown>(count).fill(null);
+  const schema = plan.steps.get(stepId)?.outputSchema;
+  let bytes = 0;
+  const take = async (job: Job): Promise<void> => {
+    const value = await outputOf(flow, job);
+    const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
+    outputs[job.step?.index ?? 0] = isFit ? value : null;
+    if (isFit) bytes += (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
+  };
+  for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
+    const { items, cursor: next } = await flow.world.store.list(JOBS, {
+      index: childrenOf(runId, stepId),
+      limit: PAGE,
+      order: "oldest",
+      ...(cursor === undefined ? {} : { cursor }),
+    });
+    for (const { id, value } of items) {
+      if (!fresh.has(id)) await take(value);
+      if (bytes > READ_BYTES_MAX) return GONE;
+    }
+    if (next === null) break;
+    cursor = next;
+  }
+  for (const job of fresh.values()) {
+    if (job.step?.stepId === stepId && job.step.index !== undefined) await take(job);
+    if (bytes > READ_BYTES_MAX) return GONE;
+  }
+  return { value: outputs, bytes };
+}
+
+async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {
+  return state !== "SUCCEEDED" || output === null ? null : valueIn(flow, output);
+}
+
+const GONE = { value: null, bytes: 0 };
+const LOADS_MAX = 1_000;
+const PAGE = 500;
+const PAGES_MAX = 100;

@@ -1,0 +1,49 @@
+import { end } from "../../core/jobs/transitions.ts";
+import type { Job, Payload } from "../../core/model/job.ts";
+import { fencedKey, type Run, stepJobId } from "../../core/model/run.ts";
+import type { Start } from "../../core/workflow/run/effects.ts";
+import { stepJob } from "../../core/workflow/run/step-job.ts";
+import { inputKey } from "../../protocol/pointer.ts";
+import { type Flow, given } from "../engine.ts";
+import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
+import { decide, secretKey, sha256Of } from "../safety/apply-decision.ts";
+import { policyRequestOf } from "../safety/check-job.ts";
+
+/**
+ * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
+ * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
+ */
+export function makeStepJob(flow: Flow, run: Run, start: Start): Job | Promise<Job> {
+  const { retention, job: limits } = flow.settings.current;
+  const input = storeValue(flow, start.input, () => {
+    const untilMs = Math.max(run.deadlineMs, flow.world.clock.now() + limits.deadlineMs) + retention.runsMs;
+    const key = inputKey(stepJobId(run.id, start.stepId, start.index));
+    return { ptr: start.kind === "approval" ? secretKey(flow, key) : fencedKey(run, key), untilMs };
+  });
+  if (!(input instanceof Promise)) return withInput(flow, run, start, input);
+  return input.then((stored) =>
+    withInput(flow, run, start, start.kind === "approval" ? sealed(stored, start) : stored),
+  );
+}
+
+/** What people are asked about is sealed when it is written, as any job's is before they are asked (see `decide.ts`). */
+function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarge {
+  if (stored.kind !== "pointer") return stored;
+  return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
+}
+
+function withInput(flow: Flow, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {
+  const { safety } = flow.world;
+  // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
+  const moment = given(flow, run.updatedMs);
+  if (input.kind === "too_large") {
+    const message = tooLargeText("input", input);
+    const job = stepJob(run, start, { kind: "inline", value: null }, moment);
+    return Object.assign(end({ ...job, state: "PENDING" }, "FAILED", moment), {
+      error: { name: "TooLarge", message, retryNever: true },
+    });
+  }
+  const job = stepJob(run, start, input, moment);
+  if (start.kind !== "worker" || !safety.local) return job;
+  return decide(flow, job, safety.local(policyRequestOf(job)));
+}

@@ -1,0 +1,173 @@
+import { cancelJob } from "../../core/jobs/lifecycle.ts";
+import { isFinal, JOBS, type Job, openChildrenOf } from "../../core/model/job.ts";
+import { isRunFinal, type Run, type TimelineLine } from "../../core/model/run.ts";
+import type { Plan } from "../../core/workflow/definition/plan.ts";
+import { type Advance, advance, type RunEvent } from "../../core/workflow/run/advance.ts";
+import type { Start, Stop, Told } from "../../core/workflow/run/effects.ts";
+import { Values } from "../../core/workflow/run/values.ts";
+import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
+import type { Versioned } from "../../ports/store.ts";
+import { type Flow, given } from "../engine.ts";
+import { withValues } from "../payloads.ts";
+import { makeStepJob } from "./create-step-job.ts";
+
+/**
+ * Everything that one commit of a run holds: the run, the jobs that are made and those that are stopped. What is made may
+ * end at once (the policy denies it), and what is stopped is counted; both are news to the run, so that it is asked again
+ * until nothing new comes of it.
+ */
+export interface Decided {
+  readonly run: Run;
+  readonly made: readonly Job[];
+  readonly stopped: readonly { readonly found: Versioned<Job>; readonly next: Job }[];
+  readonly pages: readonly (readonly TimelineLine[])[];
+  readonly told: readonly Told[];
+  readonly hasMore: boolean;
+}
+
+export async function decideRun(
+  flow: Flow,
+  plan: Plan,
+  before: Run,
+  news: readonly RunEvent[],
+  /** Jobs that end with this commit: they are not to be stopped. */
+  ended: ReadonlySet<string>,
+  /** How often this was decided on already, and others were faster: fewer are stopped then, so that fewer can get away. */
+  tries = 0,
+): Promise<Decided> {
+  const round = new Round(flow, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
+  let events = news;
+  // It ends: each turn settles steps, or uses up what one commit may make and stop.
+  do events = await round.turn(events);
+  while (events.length > 0);
+  return round.decided();
+}
+
+class Round {
+  readonly #flow: Flow;
+  readonly #plan: Plan;
+  readonly #ended: ReadonlySet<string>;
+  readonly #stoppedMax: number;
+  readonly #made = new Map<string, Job>();
+  /** Jobs that have ended and are not written yet: the store does not know what they put out. */
+  readonly #fresh = new Map<string, Job>();
+  readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
+  readonly #pages: (readonly TimelineLine[])[] = [];
+  readonly #told: Told[] = [];
+  #run: Run;
+  #hasMore = false;
+
+  constructor(flow: Flow, plan: Plan, run: Run, ended: ReadonlySet<string>, stoppedMax: number) {
+    this.#stoppedMax = stoppedMax;
+    this.#flow = flow;
+    this.#plan = plan;
+    this.#run = run;
+    this.#ended = ended;
+  }
+
+  decided(): Decided {
+    return {
+      run: this.#run,
+      made: [...this.#made.values()],
+      stopped: [...this.#stopped.values()],
+      pages: this.#pages,
+      told: this.#told,
+      hasMore: this.#hasMore && !isRunFinal(this.#run.state),
+    };
+  }
+
+  /** What the run makes of the news; answers with what is news to it because of that. */
+  async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
+    const { limits, retention } = this.#flow.settings.current;
+    const { inlineBytesMax } = limits;
+    const startsMax = Math.max(0, MADE_MAX - this.#made.size);
+    const moment = {
+      nowMs: this.#flow.world.clock.now(),
+      limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
+    };
+    const run = this.#run;
+    for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
+    const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
+    const known = new Values((ptr) => this.#flow.runs.recallValue(ptr));
+    const step = await withValues(this.#flow, source, known, (values) =>
+      advance(this.#plan, run, events, values, moment),
+    );
+    this.#run = step.run;
+    this.#hasMore = step.hasMore;
+    const page = step.page ?? [];
+    for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
+    this.#told.push(...step.told);
+    if (step.blobs.length > 0) await this.#keep(step.blobs);
+    const news: RunEvent[] = [];
+    for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);
+    const making = wantedOf(step).map((start) => makeStepJob(this.#flow, step.run, start));
+    for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
+      this.#made.set(job.id, job);
+      if (isFinal(job.state)) news.push({ kind: "job_ended", job });
+    }
+    return news;
+  }
+
+  async #keep(blobs: readonly { readonly ptr: string; readonly text: string }[]): Promise<void> {
+    const { blobs: store } = this.#flow.world;
+    const untilMs = this.#run.deadlineMs + 2 * this.#flow.settings.current.retention.runsMs;
+    await Promise.all(blobs.map(({ ptr, text }) => store.put(ptr, new TextEncoder().encode(text), untilMs)));
+  }
+
+  async #stop(stop: Stop, unmade: number, news: RunEvent[]): Promise<void> {
+    switch (stop.kind) {
+      case "job": {
+        if (this.#made.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
+        const found = await this.#flow.world.store.load(JOBS, stop.jobId);
+        if (found) this.#cancel(found, stop.why);
+        return;
+      }
+      case "children": {
+        const count = unmade + (await this.#stopChildren(stop));
+        if (count > 0) news.push({ kind: "children_stopped", stepId: stop.stepId, count });
+        return;
+      }
+      default:
+        stop satisfies never;
+    }
+  }
+
+  async #stopChildren({ stepId, why }: Extract<Stop, { kind: "children" }>): Promise<number> {
+    let count = 0;
+    for (const [id, { step, state }] of this.#made) {
+      if (step?.stepId === stepId && !isFinal(state) && this.#made.delete(id)) count += 1;
+    }
+    const limit = this.#stoppedMax - this.#stopped.size;
+    if (limit <= 0) return count;
+    const index = openChildrenOf(this.#run.id, stepId);
+    const { items } = await this.#flow.world.store.list(JOBS, { index, limit, order: "oldest" });
+    for (const found of items) {
+      if (this.#ended.has(found.id) || this.#stopped.has(found.id)) continue;
+      if (this.#cancel(found, why)) count += 1;
+    }
+    return count;
+  }
+
+  #cancel(found: Versioned<Job>, why: string): boolean {
+    const next = cancelJob(found.value, `run ${this.#run.id}`, why, given(this.#flow));
+    if (next) this.#stopped.set(found.id, { found, next });
+    return next !== null;
+  }
+}
+
+/** Children that are stopped by the very decision that asked for them are never made. */
+function wantedOf({ starts, stops }: Advance): readonly Start[] {
+  return stops.length === 0 ? starts : starts.filter((start) => stops.every((stop) => unmadeBy(stop, [start]) === 0));
+}
+
+function unmadeBy(stop: Stop, starts: readonly Start[]): number {
+  return stop.kind === "children" ? starts.filter(({ stepId }) => stepId === stop.stepId).length : 0;
+}
+
+const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
+
+/** Lines of the timeline in one record: a `for_each` may have much to say at once. */
+const PAGE_LINES = 256;
+/** What one commit makes, and stops: a large one would keep everybody else waiting. */
+export const MADE_MAX = 32;
+export const STOPPED_MAX = 128;

@@ -1,0 +1,63 @@
+import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
+import { type Run, TIMELINE, type TimelineLine, timelineOf } from "../../core/model/run.ts";
+import type { Page } from "../../ports/store.ts";
+import type { Flow } from "../engine.ts";
+import { ownRun } from "./control-run.ts";
+
+/** Reading a run: itself, its timeline, the children of a step. */
+export const loadRun = ownRun;
+
+export interface TimelineAnswer {
+  readonly lines: readonly TimelineLine[];
+  /** Where the next page begins: the number of its first line. */
+  readonly cursor: string | null;
+}
+
+/** Oldest first. Lines are numbered without gaps, so that the number of the next one is a cursor that never lies. */
+export async function timeline(
+  flow: Flow,
+  run: Run,
+  { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
+): Promise<TimelineAnswer> {
+  const from = Math.max(0, Math.trunc(Number(cursor ?? 0)) || 0);
+  const lines = [...(await olderLines(flow, run, from, limit)), ...run.lines]
+    .filter(({ seq }) => seq >= from)
+    .slice(0, limit);
+  const next = (lines.at(-1)?.seq ?? run.lineCount) + 1;
+  return { lines, cursor: next < run.lineCount ? String(next) : null };
+}
+
+/** Pages are few and in order: those before the one that is asked for are passed over. */
+async function olderLines(flow: Flow, run: Run, from: number, limit: number): Promise<readonly TimelineLine[]> {
+  const first = run.lines[0]?.seq ?? 0;
+  if (from >= first) return [];
+  const lines: TimelineLine[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await flow.world.store.list(TIMELINE, {
+      index: timelineOf(run.id),
+      limit: PAGES,
+      order: "oldest",
+      ...(cursor === undefined ? {} : { cursor }),
+    });
+    // What stands on the run as it was read may have moved to a page since.
+    for (const { value } of page.items) lines.push(...value.lines.filter(({ seq }) => seq >= from && seq < first));
+    if (page.cursor === null || lines.length >= limit) return lines;
+    cursor = page.cursor;
+  }
+}
+
+export function children(
+  flow: Flow,
+  run: Run,
+  stepId: string,
+  { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
+): Promise<Page<Job>> {
+  return flow.world.store.list(JOBS, {
+    index: childrenOf(run.id, stepId),
+    limit,
+    order: "oldest",
+    ...(cursor === undefined ? {} : { cursor }),
+  });
+}
+
+const PAGES = 50;

@@ -1,0 +1,152 @@
+import { withoutBypassLabels } from "../../core/jobs/bypass.ts";
+import { bypassSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
+import type { FailOpen } from "../../core/model/fail-open.ts";
+import { JOBS, type Job, type Wait } from "../../core/model/job.ts";
+import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
+import { isSpreading } from "../../core/retry/policies.ts";
+import type { Lease } from "../../ports/locks.ts";
+import { type Guard, put, type Versioned } from "../../ports/store.ts";
+import { audited, decisionLine, noteAudit } from "../audit/audit-log.ts";
+import { apply } from "../commit.ts";
+import { leaseGuard } from "../dispatch/capacity-guards.ts";
+import { place } from "../dispatch/place-job.ts";
+import { type Flow, given } from "../engine.ts";
+import { remind } from "../maintenance/due-timers.ts";
+import { withLock } from "../with-lock.ts";
+import { decide } from "./apply-decision.ts";
+import { askKernel, refusal } from "./circuit-breaker.ts";
+import { leaseFor } from "./fail-open.ts";
+
+/**
+ * Station 3: nothing is dispatched before the safety kernel has said so.
+ *
+ * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
+ *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them. What this
+ *    process or the store held up for a moment does not come to the kernel in a heap (`turnstile.ts`).
+ * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
+ * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
+ * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
+ * 5. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question, and a
+ *    bypass from overtaking a verdict.
+ */
+export async function checkSafety(flow: Flow, found: Versioned<Job>): Promise<void> {
+  const { safety } = flow.world;
+  // Who waits for the clock or another run is sent nowhere, whoever announces it.
+  if (found.value.step && found.value.step.kind !== "worker") return;
+  if (safety.local) {
+    await settleVerdict(flow, found, safety.local(policyRequestOf(found.value)), []);
+    return;
+  }
+  const { org } = found.value;
+  const refused = refusal(flow);
+  if (refused !== null && keptVerdict(flow, found.value) === null && (await leaseOf(flow, found.value)) === null) {
+    await wait(flow, found, refused, []);
+    return;
+  }
+  const { lockTtlMs: ttlMs } = flow.settings.current.job;
+  const lock = { key: `cordum:scheduler:job:${found.id}`, org, ttlMs, waitMs: 0, path: "job" };
+  await withLock(flow, lock, (lease) => check(flow, found, lease));
+}
+
+async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<void> {
+  const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
+  const kept = keptVerdict(flow, found.value);
+  // Under the lock: a store that was slow to give it gathers them as well.
+  if (!kept && isSpread(flow, found.value.wait)) await flow.safety.turnstile.pass(flow.world.clock);
+  const checked = kept
+    ? ({ kind: "decided", decision: kept } as const)
+    : await askKernel(flow, policyRequestOf(found.value));
+  switch (checked.kind) {
+    case "decided":
+      await settleVerdict(flow, found, checked.decision, [fence]);
+      return;
+    case "unavailable": {
+      const lease = await leaseOf(flow, found.value);
+      if (lease) await bypass(flow, found, lease, checked.reason, fence);
+      else await wait(flow, found, checked.reason, [fence]);
+      return;
+    }
+    default:
+      checked satisfies never;
+  }
+}
+
+/** Somebody else may have written to the job meanwhile; while it still waits for a verdict, this one is it. */
+async function settleVerdict(
+  flow: Flow,
+  found: Versioned<Job>,
+  decision: Decision,
+  guards: readonly Guard[],
+): Promise<void> {
+  const { id, value } = found;
+  flow.safety.keepVerdict(id, value.deadlineMs, decision);
+  let now: Versioned<Job> | null = found;
+  for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
+    const decided: Job = await decide(flow, now.value, decision);
+    // Before the commit, in its tick: a crash after it must not leave a decision without its line.
+    if (tries === 0) noteAudit(flow, decisionLine(decided));
+    const placed = await place(flow, now, decided, [], guards);
+    if (placed !== "stale") break;
+    now = await flow.world.store.load(JOBS, id);
+    if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept: it is the answer when its time comes.
+  }
+  flow.safety.dropVerdict(id);
+}
+
+async function bypass(flow: Flow, found: Versioned<Job>, lease: FailOpen, reason: string, fence: Guard): Promise<void> {
+  const { metrics, log } = flow.world;
+  metrics.add("cordum_scheduler_safety_unavailable_total");
+  const job = bypassSafety(found.value, lease, reason, given(flow));
+  const facts = { job: job.id, topic: job.topic, lease: lease.id, approved_by: lease.by, reason };
+  const line = audited(flow, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
+  const guards = [fence, leaseGuard(lease.id)];
+  const placed = await place(flow, found, job, [line], guards, [{ name: FAIL_OPEN_TOTAL, delta: 1 }]);
+  if (placed === "stale") return; // Moved on by somebody else, or the lease was closed: then its time comes again.
+  metrics.add("cordum_scheduler_input_fail_open_total");
+  log.write("warn", "safety_bypassed", { job: job.id, org: job.org, lease: lease.id, reason });
+}
+
+async function wait(flow: Flow, found: Versioned<Job>, reason: string, guards: readonly Guard[]): Promise<void> {
+  flow.world.metrics.add("cordum_scheduler_safety_unavailable_total");
+  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, given(flow));
+  const committed = await apply(flow, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
+  // Stale or refused: somebody else moved the job on, which is all that was wanted.
+  if (committed.kind === "committed") remind(flow, { id: found.id, version: found.version + 1, value: waiting });
+}
+
+/** A job that was told to come back later has a verdict: it waits for the next one. */
+async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
+  return job.safety === null ? leaseFor(flow, job.org) : null;
+}
+
+/** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
+function isSpread(flow: Flow, wait: Wait | null): boolean {
+  return wait !== null && isSpreading(flow.settings.current.retry[wait.retryClass].policy);
+}
+
+function keptVerdict(flow: Flow, job: Job): Decision | null {
+  return flow.safety.verdictFor(job.id, job.deadlineMs);
+}
+
+export function policyRequestOf(job: Job): PolicyRequest {
+  const { id: jobId, org, topic, priority, capability, riskTags, requires, actorId, input } = job;
+  const request = {
+    jobId,
+    org,
+    topic,
+    priority,
+    capability,
+    riskTags,
+    requires,
+    labels: job.bypass ? withoutBypassLabels(job.labels) : job.labels,
+    actorId,
+    actorType: job.actorType ?? null,
+    packId: job.packId ?? null,
+    input: input.kind === "inline" ? input.value : null,
+  };
+  return input.kind === "inline" ? request : { ...request, inputOmitted: { bytes: input.bytes } };
+}
+
+/** Kept durably at `cordum:scheduler:input_fail_open_total`. */
+export const FAIL_OPEN_TOTAL = "scheduler:input_fail_open_total";
+const TRIES_MAX = 3;

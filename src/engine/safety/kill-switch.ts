@@ -1,0 +1,130 @@
+import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../../core/model/job.ts";
+import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId } from "../../core/model/kill-switch.ts";
+import { POOLS_LIST } from "../../core/model/pool.ts";
+import { put } from "../../ports/store.ts";
+import { audited } from "../audit/audit-log.ts";
+import { tellChanged } from "../change-broadcast.ts";
+import { apply, untilFresh } from "../commit.ts";
+import { cancel } from "../dispatch/cancel-job.ts";
+import type { Flow } from "../engine.ts";
+import { POOLS_CHANGED, refreshPools } from "../workers/worker-pools.ts";
+
+/**
+ * The kill switch: stops the work of a tenant, or of everybody, now.
+ *
+ * 1. From the answer on this process sends nothing of the scope and leases nothing of it out; every other one from the
+ *    moment on that it hears of it, and half a minute later at the latest. Jobs are still taken, checked and kept: they
+ *    wait in the backlog.
+ * 2. What is with workers is cancelled: they are told to stop, and what they say afterwards changes nothing. While it is
+ *    engaged every sweep does that again, for what another process has sent meanwhile, and for one that has died before it
+ *    came to it.
+ * 3. Engaging and releasing are in the audit log. It ends by nobody's clock.
+ */
+export interface KillWish {
+  /** A tenant, or `*` for all of them. */
+  readonly scope: string;
+  readonly reason: string;
+  readonly by: string;
+}
+
+export interface Engaged {
+  /** `already`: by somebody before, whose words it keeps. */
+  readonly kind: "engaged" | "already";
+  readonly kill: Kill;
+  /** Jobs that were with workers, and are cancelled. */
+  readonly cancelled: number;
+}
+
+export async function engageKill(flow: Flow, { scope, reason, by }: KillWish): Promise<Engaged> {
+  const { clock, log, store } = flow.world;
+  const { kind, kill } = await untilFresh(`kill switch \`${scope}\``, async () => {
+    const found = await store.load(KILLS, killId(scope));
+    if (found) return { kind: "already", kill: found.value } as const;
+    const kill: Kill = { scope, reason, by, engagedMs: clock.now() };
+    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "engaged", facts: { scope, reason } });
+    const puts = [put(KILLS, killId(scope), null, kill), line];
+    return (await apply(flow, { org: scope, puts })).kind === "committed"
+      ? ({ kind: "engaged", kill } as const)
+      : "stale";
+  });
+  if (kind === "engaged") log.write("warn", "kill_engaged", { scope, reason, by });
+  await changed(flow);
+  return { kind, kill, cancelled: await stopWork(flow, kill) };
+}
+
+/** What is with workers although a switch is engaged. Costs next to nothing where there is none. */
+export async function stopKilled(flow: Flow): Promise<void> {
+  const { store } = flow.world;
+  for (const { scope } of flow.pools.kills.values()) {
+    const running = await store.counts(RUNNING_GROUP, ORGS_MAX);
+    if (scope === EVERY_SCOPE ? running.size === 0 : (running.get(scope) ?? 0) === 0) continue;
+    // This process may not have heard yet that it was released.
+    const found = await store.load(KILLS, killId(scope));
+    if (found) await stopWork(flow, found.value);
+  }
+}
+
+/** `null`: none was engaged. */
+export async function releaseKill(flow: Flow, scope: string, by: string): Promise<Kill | null> {
+  const { log, store } = flow.world;
+  const kill = await untilFresh(`kill switch \`${scope}\``, async () => {
+    const found = await store.load(KILLS, killId(scope));
+    if (!found) return null;
+    const facts = { scope, engaged_by: found.value.by, reason: found.value.reason };
+    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "released", facts });
+    const committed = await apply(flow, { org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
+    return committed.kind === "committed" ? found.value : "stale";
+  });
+  if (kill) log.write("warn", "kill_released", { scope, by });
+  await changed(flow);
+  return kill;
+}
+
+/** Those that are engaged, newest first. */
+export async function listKills({ world }: Flow): Promise<readonly Kill[]> {
+  const page = await world.store.list(KILLS, { index: POOLS_LIST, limit: LISTED_MAX });
+  return page.items.filter(({ id }) => isKillId(id)).map(({ value }) => value);
+}
+
+async function changed(flow: Flow): Promise<void> {
+  await refreshPools(flow);
+  tellChanged(flow, POOLS_CHANGED);
+}
+
+/** Cancels what is with workers; how many. One that cannot be cancelled now is found again later. */
+async function stopWork(flow: Flow, kill: Kill): Promise<number> {
+  const { store } = flow.world;
+  const orgs = kill.scope === EVERY_SCOPE ? [...(await store.counts(RUNNING_GROUP, ORGS_MAX)).keys()] : [kill.scope];
+  let cancelled = 0;
+  for (const org of orgs) {
+    for (const state of ["DISPATCHED", "RUNNING"] as const) cancelled += await stopIn(flow, jobsOf(org, state), kill);
+  }
+  return cancelled;
+}
+
+async function stopIn(flow: Flow, index: string, kill: Kill): Promise<number> {
+  let cancelled = 0;
+  let cursor: string | undefined;
+  do {
+    const page = await flow.world.store.list(JOBS, { index, limit: PAGE, cursor });
+    const stopped = await Promise.all(page.items.map(({ value }) => stopJob(flow, value, kill)));
+    cancelled += stopped.filter(Boolean).length;
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined && !flow.desk.isClosed);
+  return cancelled;
+}
+
+async function stopJob(flow: Flow, { id, org, step }: Job, { by, reason }: Kill): Promise<boolean> {
+  // A step that waits for another run is with no worker; the jobs of that run are found by themselves.
+  if (step && step.kind !== "worker") return false;
+  try {
+    return (await cancel(flow, { org, jobId: id, by, why: `killed: ${reason}` })).kind === "cancelled";
+  } catch (error) {
+    flow.world.log.write("warn", "kill_left_to_later", { job: id, error: String(error) });
+    return false;
+  }
+}
+
+const LISTED_MAX = 1_000;
+const ORGS_MAX = 10_000;
+const PAGE = 100;

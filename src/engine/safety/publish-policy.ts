@@ -1,0 +1,214 @@
+/**
+ * Putting a policy in force, for all processes.
+ *
+ * 1. Only a policy that can be read is published; otherwise everything that is wrong with it is the answer.
+ * 2. The release, its text, the choice and the line in the audit log are one commit.
+ * 3. A step back leads to the release that was in force before the present one was published, and so on; it publishes
+ *    nothing new.
+ * 4. A file is one more way to publish: it counts when its text differs from the file that was published last, so that a
+ *    restart does not undo what was published since.
+ */
+import { createHash } from "node:crypto";
+import {
+  IN_FORCE,
+  POLICY_CHOICE,
+  POLICY_RELEASES,
+  POLICY_TEXTS,
+  type PolicyChoice,
+  type PolicyFile,
+  type PolicyRelease,
+  RELEASES_COUNTER,
+  RELEASES_GROUP,
+  RELEASES_LIST,
+  RELEASES_MAX,
+  releasesOf,
+} from "../../core/model/policy-release.ts";
+import { compile, type Snapshot } from "../../core/policy/compile.ts";
+import { readPolicy } from "../../core/policy/document.ts";
+import { type Put, put, type Versioned } from "../../ports/store.ts";
+import { audited } from "../audit/audit-log.ts";
+import { tellChanged } from "../change-broadcast.ts";
+import { apply, untilFresh } from "../commit.ts";
+import type { Flow } from "../engine.ts";
+import { adoptPolicy, POLICY_CHANGED } from "./watch-policy.ts";
+
+export interface PolicyWish {
+  readonly text: string;
+  readonly name: string;
+  readonly by: string;
+  readonly note?: string | null;
+}
+
+export type Published =
+  | { readonly kind: "published"; readonly release: PolicyRelease; readonly previous: string | null }
+  /** The very policy that is in force already. */
+  | { readonly kind: "unchanged"; readonly snapshot: string }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export function publishPolicy(flow: Flow, wish: PolicyWish): Promise<Published> {
+  return publish(flow, wish, null);
+}
+
+/** Publishes a file, if it is not the one that was published last. */
+export async function publishFile(
+  flow: Flow,
+  file: { readonly name: string; readonly text: string },
+): Promise<Published> {
+  const sha256 = createHash("sha256").update(file.text).digest("hex");
+  const choice = await loadChoice(flow);
+  if (choice?.value.file?.sha256 === sha256) return { kind: "unchanged", snapshot: choice.value.snapshot };
+  return publish(flow, { ...file, by: `file ${file.name}` }, { name: file.name, sha256 });
+}
+
+export type RolledBack =
+  | { readonly kind: "rolled_back"; readonly release: PolicyRelease; readonly previous: string }
+  | { readonly kind: "unchanged"; readonly snapshot: string }
+  | { readonly kind: "not_found" }
+  /** There is nothing before it. */
+  | { readonly kind: "first" }
+  /** Published by an earlier version, and no longer understood. */
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+/** `to` is a snapshot or the id of a release; the one before when not given. */
+export async function rollbackPolicy(
+  flow: Flow,
+  wish: { readonly to?: string; readonly by: string },
+): Promise<RolledBack> {
+  const answer = await untilFresh("the policy in force", () => stepBack(flow, wish));
+  if (answer.kind === "rolled_back") await spread(flow);
+  return answer;
+}
+
+/** Newest first, without their texts. */
+export async function releases(flow: Flow, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
+  const page = await flow.world.store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit });
+  return page.items.map(({ value }) => value);
+}
+
+async function publish(flow: Flow, wish: PolicyWish, file: PolicyFile | null): Promise<Published> {
+  const read = readPolicy({ name: wish.name, text: wish.text });
+  if (read.kind === "bad") return read;
+  const snapshot = compile(read.document);
+  const answer = await untilFresh("the policy in force", () => release(flow, wish, snapshot, file));
+  if (answer.kind === "published") await spread(flow);
+  return answer;
+}
+
+async function release(
+  flow: Flow,
+  { text, name, by, note }: PolicyWish,
+  snapshot: Snapshot,
+  file: PolicyFile | null,
+): Promise<Published | "stale"> {
+  const { clock, random, store } = flow.world;
+  const before = await loadChoice(flow);
+  if (before?.value.snapshot === snapshot.hash) {
+    if (file === null) return { kind: "unchanged", snapshot: snapshot.hash };
+    const puts = [put(POLICY_CHOICE, IN_FORCE, before, { ...before.value, file })];
+    const noted = await apply(flow, { org: ALL, puts });
+    return noted.kind === "committed" ? { kind: "unchanged", snapshot: snapshot.hash } : "stale";
+  }
+  const made: PolicyRelease = {
+    id: random.id(),
+    snapshot: snapshot.hash,
+    name,
+    version: snapshot.document.version,
+    rules: snapshot.document.rules.length,
+    by,
+    atMs: clock.now(),
+    note: note ?? null,
+    previousId: before?.value.releaseId ?? null,
+  };
+  const choice: PolicyChoice = {
+    releaseId: made.id,
+    snapshot: made.snapshot,
+    previousId: made.previousId,
+    by,
+    atMs: made.atMs,
+    how: "publish",
+    file: file ?? before?.value.file ?? null,
+  };
+  const facts = { snapshot: made.snapshot, previous: before?.value.snapshot ?? null, name, note: made.note };
+  const committed = await apply(flow, {
+    org: ALL,
+    puts: [
+      put(POLICY_RELEASES, made.id, null, made),
+      put(POLICY_TEXTS, made.id, null, { text }),
+      put(POLICY_CHOICE, IN_FORCE, before, choice),
+      audited(flow, { org: ALL, kind: "policy", who: by, what: "published", facts }),
+      ...(await oldest(store, before)),
+    ],
+  });
+  if (committed.kind !== "committed") return "stale";
+  return { kind: "published", release: made, previous: before?.value.snapshot ?? null };
+}
+
+async function stepBack(flow: Flow, { to, by }: { to?: string; by: string }): Promise<RolledBack | "stale"> {
+  const { clock, store } = flow.world;
+  const before = await loadChoice(flow);
+  if (before === null) return to === undefined ? { kind: "first" } : { kind: "not_found" };
+  if (to === undefined && before.value.previousId === null) return { kind: "first" };
+  const target = await (to === undefined ? store.load(POLICY_RELEASES, before.value.previousId ?? "") : find(flow, to));
+  if (target === null) return { kind: "not_found" };
+  const { id, snapshot, previousId } = target.value;
+  if (snapshot === before.value.snapshot) return { kind: "unchanged", snapshot };
+  const text = await store.load(POLICY_TEXTS, id);
+  if (text === null) return { kind: "not_found" };
+  const read = readPolicy({ name: target.value.name, text: text.value.text });
+  if (read.kind === "bad") return read;
+  const previous = before.value.snapshot;
+  const choice: PolicyChoice = {
+    ...before.value,
+    releaseId: id,
+    snapshot,
+    previousId,
+    by,
+    atMs: clock.now(),
+    how: "rollback",
+  };
+  const committed = await apply(flow, {
+    org: ALL,
+    puts: [
+      put(POLICY_CHOICE, IN_FORCE, before, choice),
+      audited(flow, { org: ALL, kind: "policy", who: by, what: "rolled back", facts: { snapshot, previous } }),
+    ],
+  });
+  return committed.kind === "committed" ? { kind: "rolled_back", release: target.value, previous } : "stale";
+}
+
+/** It concerns all orgs. */
+const ALL = "*";
+
+const loadChoice = (flow: Flow) => flow.world.store.load(POLICY_CHOICE, IN_FORCE);
+
+async function find(flow: Flow, to: string): Promise<Versioned<PolicyRelease> | null> {
+  const { store } = flow.world;
+  const [byId, bySnapshot] = await Promise.all([
+    store.load(POLICY_RELEASES, to),
+    store.list(POLICY_RELEASES, { index: releasesOf(to), limit: 1 }),
+  ]);
+  return byId ?? bySnapshot.items[0] ?? null;
+}
+
+/** This process decides by it at once; the others are told, and find out by themselves if they do not hear it. */
+async function spread(flow: Flow): Promise<void> {
+  tellChanged(flow, POLICY_CHANGED);
+  await adoptPolicy(flow);
+}
+
+/** What has to go for a new release to come. */
+async function oldest(store: Flow["world"]["store"], choice: Versioned<PolicyChoice> | null): Promise<readonly Put[]> {
+  const count = (await store.counts(RELEASES_GROUP, 1)).get(RELEASES_COUNTER.name) ?? 0;
+  if (count < RELEASES_MAX) return [];
+  const page = await store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit: KEPT + 1, order: "oldest" });
+  const kept = new Set([choice?.value.releaseId, choice?.value.previousId]);
+  const leaving = page.items.find(({ id }) => !kept.has(id));
+  if (leaving === undefined) return [];
+  const text = await store.load(POLICY_TEXTS, leaving.id);
+  return [
+    put(POLICY_RELEASES, leaving.id, leaving, null),
+    ...(text === null ? [] : [put(POLICY_TEXTS, leaving.id, text, null)]),
+  ];
+}
+
+const KEPT = 2;

@@ -1,0 +1,112 @@
+/**
+ * The process's own kernel follows the store.
+ *
+ * 1. Whatever was published is in force here when others tell of it, and within `POLL_MS` if they were not heard.
+ * 2. What cannot be loaded changes nothing: the policy from before stays in force, and the log says so once. At the start
+ *    it is an error: there is no policy from before, and the built-in one was not what somebody published.
+ */
+import { IN_FORCE, POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../../core/model/policy-release.ts";
+import { compile } from "../../core/policy/compile.ts";
+import { readPolicy } from "../../core/policy/document.ts";
+import type { Stop } from "../../ports/bus.ts";
+import type { Cancel } from "../../ports/clock.ts";
+import { CHANGED } from "../../protocol/subjects.ts";
+import { changedIn } from "../change-broadcast.ts";
+import type { Flow } from "../engine.ts";
+
+export const POLICY_CHANGED = "policy";
+export const POLL_MS = 1_000;
+
+/** Puts in force what the store says; true when that is another policy, or another reason for the same one. */
+export async function adoptPolicy(flow: Flow): Promise<boolean> {
+  const { store, log } = flow.world;
+  const held = flow.kernel.inForce;
+  const choice = await store.load(POLICY_CHOICE, IN_FORCE);
+  if (choice === null || (choice.version === held.revision && choice.value.releaseId === held.releaseId)) return false;
+  const { releaseId, snapshot: wanted, how } = choice.value;
+  const [release, text] = await Promise.all([
+    store.load(POLICY_RELEASES, releaseId),
+    store.load(POLICY_TEXTS, releaseId),
+  ]);
+  if (release === null || text === null) throw new Error(`the policy in force, \`${wanted}\`, is not in the store`);
+  const { name, by } = release.value;
+  const read = readPolicy({ name, text: text.value.text });
+  if (read.kind === "bad") {
+    const why = `the policy in force, \`${wanted}\`, was published by another version and is not understood by this one`;
+    throw new Error(`${why}: ${read.problems.join("; ")}`);
+  }
+  const next = { snapshot: compile(read.document), source: name, releaseId, revision: choice.version };
+  // It was asked after the newer one was in force here: not an old answer that comes late, but a store that went back.
+  const hasGoneBack = choice.version <= held.revision;
+  if (hasGoneBack) log.write("warn", "policy_store_went_back", { from: held.revision, to: choice.version });
+  if (!(hasGoneBack ? flow.kernel.putAnyway(next) : flow.kernel.put(next))) return false;
+  log.write("info", "policy_in_force", { snapshot: next.snapshot.hash, source: name, by, how });
+  return true;
+}
+
+export async function followPolicy(flow: Flow): Promise<Stop> {
+  const { bus } = flow.world;
+  await adoptPolicy(flow);
+  const follower = new Follower(flow);
+  const stopListening = await bus.listen(CHANGED, (packet) => {
+    if (changedIn(flow, packet) === POLICY_CHANGED) follower.look();
+  });
+  follower.start();
+  return async () => {
+    await Promise.all([stopListening(), follower.stop()]);
+  };
+}
+
+class Follower {
+  readonly #flow: Flow;
+  #next: Cancel = () => {};
+  #looking: Promise<void> | null = null;
+  #again = false;
+  #isStopped = false;
+  /** The last failure that was logged: one that lasts is logged once. */
+  #failure = "";
+
+  constructor(flow: Flow) {
+    this.#flow = flow;
+  }
+
+  start(): void {
+    this.#next = this.#flow.world.clock.after(POLL_MS, () => this.look());
+  }
+
+  /** Now; and once more if it is just being done, because that may have looked too early. */
+  look(): void {
+    if (this.#isStopped) return;
+    if (this.#looking !== null) {
+      this.#again = true;
+      return;
+    }
+    this.#next();
+    this.#looking = this.#adopt().finally(() => {
+      this.#looking = null;
+      if (this.#isStopped) return;
+      this.start();
+      if (this.#again) this.look();
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#next();
+    await this.#looking;
+  }
+
+  async #adopt(): Promise<void> {
+    this.#again = false;
+    try {
+      await adoptPolicy(this.#flow);
+      this.#failure = "";
+    } catch (error) {
+      const why = String(error);
+      if (why === this.#failure) return;
+      this.#failure = why;
+      const still = this.#flow.kernel.inForce.snapshot.hash;
+      this.#flow.world.log.write("error", "policy_not_followed", { why, still });
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { bareTopic } from "../../core/policy/pattern.ts";
+import type { Stop } from "../../ports/bus.ts";
+import type { Cancel } from "../../ports/clock.ts";
+import type { Heartbeat, Packet } from "../../protocol/packet.ts";
+import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
+import { changedIn } from "../change-broadcast.ts";
+import { drain } from "../dispatch/drain-backlog.ts";
+import { placeFitting } from "../dispatch/requeue-eligible.ts";
+import type { Flow } from "../engine.ts";
+import { ProgressDesk } from "./job-progress.ts";
+import { POOLS_CHANGED, refreshPools } from "./worker-pools.ts";
+import type { Sign } from "./worker-registry.ts";
+
+/**
+ * Follows the workers: who is there, how much they have to do, how far they are, which pools take work.
+ *
+ * 1. A worker that comes finds its work at once: topics that were left alone are tried, and jobs that waited for what it
+ *    can do are placed (L36).
+ * 2. All of it is best effort: what is missed here is found by the sweeper, or by the job's own time.
+ */
+export async function followWorkers(flow: Flow): Promise<Stop> {
+  const { bus } = flow.world;
+  const progress = new ProgressDesk(flow);
+  const stops = await Promise.all([
+    bus.listen(HEARTBEAT, (packet) => meet(flow, signIn(packet))),
+    bus.listen(HANDSHAKE, (packet) => meet(flow, signIn(packet))),
+    bus.listen(PROGRESS, (packet) => progress.hear(packet)),
+    bus.listen(CHANGED, (packet) => {
+      if (changedIn(flow, packet) === POOLS_CHANGED) flow.desk.track(followPools(flow));
+    }),
+  ]);
+  const stopRefreshing = refreshOften(flow);
+  return async () => {
+    stopRefreshing();
+    progress.stop();
+    await Promise.all(stops.map((stop) => stop()));
+  };
+}
+
+/** A worker has said something of itself. */
+export function meet(flow: Flow, sign: Sign | null): void {
+  if (sign === null) return;
+  const isNews = flow.roster.hear(sign, flow.world.clock.now());
+  if (sign.isLeaving) return;
+  if (isNews) flow.desk.track(placeFitting(flow, sign));
+  // Who comes for its work by itself is not reached by sending.
+  if (sign.transport === "http") return;
+  for (const topic of topicsOf(flow, sign)) {
+    for (const name of [topic, bareTopic(topic), `job.${bareTopic(topic)}`]) {
+      if (flow.desk.markServed(name)) drain(flow, name);
+    }
+  }
+}
+
+function signIn({ body }: Packet): Sign | null {
+  switch (body.kind) {
+    case "handshake": {
+      if (body.role !== "worker") return null;
+      const { componentId: id, readyTopics, capabilities } = body;
+      return {
+        id,
+        transport: "bus",
+        ...(readyTopics === undefined ? {} : { topics: readyTopics }),
+        ...(capabilities === undefined ? {} : { flags: trueIn(capabilities) }),
+      };
+    }
+    case "heartbeat":
+      return signOf(body);
+    default:
+      return null;
+  }
+}
+
+function signOf(body: Heartbeat): Sign {
+  const { workerId: id, topics, capabilities, pool, activeJobs, maxParallelJobs, isLeaving, labels } = body;
+  return {
+    id,
+    transport: labels?.transport === "http" ? "http" : "bus",
+    ...(labels?.org === undefined ? {} : { org: labels.org }),
+    ...(topics === undefined ? {} : { topics }),
+    ...(capabilities === undefined ? {} : { capabilities }),
+    ...(pool === undefined ? {} : { pool }),
+    ...(maxParallelJobs === undefined ? {} : { maxParallelJobs }),
+    // On the wire a zero is not written.
+    activeJobs: activeJobs ?? 0,
+    isLeaving: isLeaving ?? false,
+  };
+}
+
+const trueIn = (flags: Readonly<Record<string, boolean>>): readonly string[] =>
+  Object.entries(flags).flatMap(([name, isSo]) => (isSo ? [name] : []));
+
+/** Those that it named; else those of its pool that are left alone now. */
+function topicsOf(flow: Flow, sign: Sign): readonly string[] {
+  if (sign.topics && sign.topics.length > 0) return sign.topics;
+  const nowMs = flow.world.clock.now();
+  const isServed = (topic: string) => flow.roster.serving(topic, nowMs).some(({ id }) => id === sign.id);
+  return flow.desk.idleTopics(IDLE_LOOKED_AT_MAX).filter(isServed);
+}
+
+async function followPools(flow: Flow): Promise<void> {
+  try {
+    await refreshPools(flow);
+  } catch (error) {
+    flow.world.log.write("warn", "pools_not_read", { error: String(error) });
+  }
+}
+
+/** Now, and every few seconds: who was not told of a change finds out all the same. */
+function refreshOften(flow: Flow): Cancel {
+  const { clock, random } = flow.world;
+  let isStopped = false;
+  let cancel: Cancel = () => {};
+  const refresh = () => {
+    const done = followPools(flow).then(() => {
+      if (!isStopped) cancel = clock.after(POOLS_EVERY_MS * (0.5 + random.next()), refresh);
+    });
+    flow.desk.track(done);
+  };
+  refresh();
+  return () => {
+    isStopped = true;
+    cancel();
+  };
+}
+
+const IDLE_LOOKED_AT_MAX = 1_000;
+const POOLS_EVERY_MS = 15_000;

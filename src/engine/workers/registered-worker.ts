@@ -1,0 +1,83 @@
+import { workSubject } from "../../protocol/subjects.ts";
+import type { Known, Sign, Transport } from "./worker-registry.ts";
+
+/** One worker on the roster: what it has said of itself, and what was sent to it since. */
+export class Entry implements Known {
+  readonly id: string;
+  readonly transport: Transport;
+  readonly org: string | null;
+  pool: string | null = null;
+  topics: readonly string[] = [];
+  subjects: ReadonlySet<string> = new Set();
+  capabilities: ReadonlySet<string> = new Set();
+  flags: readonly string[] = [];
+  said: readonly string[] = [];
+  isDirect = false;
+  isLeaving = false;
+  reported = 0;
+  loadMax = Number.POSITIVE_INFINITY;
+  lastSeenMs = 0;
+  toldMs = Number.NEGATIVE_INFINITY;
+  readonly unanswered = new Map<string, number>();
+
+  constructor({ id, transport, org }: Sign) {
+    this.id = id;
+    this.transport = transport;
+    this.org = transport === "bus" ? null : (org ?? null);
+  }
+
+  get load(): number {
+    return this.reported + this.unanswered.size;
+  }
+
+  /** True if placement may decide otherwise from now on. */
+  take(sign: Sign, nowMs: number): boolean {
+    this.lastSeenMs = nowMs;
+    if (sign.maxParallelJobs !== undefined && sign.maxParallelJobs > 0) this.loadMax = sign.maxParallelJobs;
+    if (sign.activeJobs !== undefined) this.#count(sign.activeJobs, nowMs);
+    const topics = sign.topics?.slice(0, TOPICS_OF_ONE_MAX) ?? this.topics;
+    const flags = sign.flags?.slice(0, CAPABILITIES_MAX) ?? this.flags;
+    const said = sign.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.said;
+    const pool = sign.pool || this.pool;
+    const isLeaving = sign.isLeaving ?? false;
+    const isSame =
+      pool === this.pool &&
+      isLeaving === this.isLeaving &&
+      isEqual(topics, this.topics) &&
+      isEqual(flags, this.flags) &&
+      isEqual(said, this.said);
+    if (isSame) return false;
+    this.pool = pool;
+    this.isLeaving = isLeaving;
+    this.topics = topics;
+    this.subjects = new Set(topics.map(workSubject));
+    this.flags = flags;
+    this.said = said;
+    this.capabilities = new Set([...flags, ...said]);
+    this.isDirect = this.transport === "bus" && this.capabilities.has("direct") && TOKEN.test(this.id);
+    return true;
+  }
+
+  giveAbilities(names: readonly string[]): void {
+    this.capabilities = new Set([...this.flags, ...this.said, ...names]);
+  }
+
+  /** What was sent a moment ago may have crossed the heartbeat: it is not in the number yet. */
+  #count(activeJobs: number, nowMs: number): void {
+    this.reported = Math.max(0, activeJobs);
+    for (const [jobId, sentMs] of this.unanswered) {
+      if (nowMs - sentMs <= CROSSING_MS) break;
+      this.unanswered.delete(jobId);
+    }
+  }
+}
+
+function isEqual(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((text, index) => text === b[index]));
+}
+
+const TOPICS_OF_ONE_MAX = 1_000;
+const CAPABILITIES_MAX = 200;
+const CROSSING_MS = 250;
+/** What can stand in a subject of its own. */
+const TOKEN = /^[A-Za-z0-9_-]+$/;

@@ -1,0 +1,215 @@
+/** Who does the work: workers, the pools they are in, the topics they serve; and the lever that empties a pool. */
+import { Type } from "typebox";
+import { worksFor } from "../../core/jobs/select-target.ts";
+import { EVERY_ORG } from "../../core/model/api-key.ts";
+import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
+import { isKillId } from "../../core/model/kill-switch.ts";
+import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/pool.ts";
+import { bareTopic } from "../../core/policy/pattern.ts";
+import { setDraining } from "../../engine/workers/worker-pools.ts";
+import type { WorkerView } from "../../engine/workers/worker-registry.ts";
+import { Problem } from "../problem.ts";
+import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+
+const WORKER = Type.Object({
+  worker_id: Type.String(),
+  pool: Type.Union([Type.String(), Type.Null()]),
+  topics: Type.Array(Type.String()),
+  capabilities: Type.Array(Type.String()),
+  active_jobs: Type.Integer(),
+  max_parallel_jobs: Type.Union([Type.Integer(), Type.Null()]),
+  transport: Type.String({ description: "`bus` or `http`" }),
+  is_leaving: Type.Boolean(),
+  last_seen: Type.String(),
+});
+const POOL = Type.Object({
+  name: Type.String(),
+  topics: Type.Array(Type.String(), { description: "Patterns, as the settings have them." }),
+  requires: Type.Array(Type.String()),
+  workers: Type.Integer(),
+  draining: Type.Boolean(),
+  changed_by: Type.Union([Type.String(), Type.Null()]),
+  changed_at: Type.Union([Type.String(), Type.Null()]),
+});
+const TOPIC = Type.Object({
+  topic: Type.String(),
+  workers: Type.Integer(),
+  waiting: Type.Integer({ description: "Jobs in the backlog: the tenant's own, or with a key of tenant `*` all." }),
+  running: Type.Union([Type.Integer(), Type.Null()], {
+    description: "Jobs with workers, of all tenants; only for a key of tenant `*`.",
+  }),
+});
+const listOf = <T extends Parameters<typeof Type.Array>[0]>(item: T) =>
+  Type.Object({ items: Type.Array(item), next_cursor: Type.Null() });
+
+export const WORKERS_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/api/v1/workers",
+    summary: "Workers that were heard of lately",
+    access: "read",
+    answer: listOf(WORKER),
+    handle: async (gateway, request) => listed(workersFor(gateway, request).map(workerView)),
+  },
+  {
+    method: "GET",
+    path: "/api/v1/workers/:id",
+    summary: "One worker",
+    access: "read",
+    answer: WORKER,
+    handle: getWorker,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/pools",
+    summary: "Pools of workers, and whether they take work",
+    access: "read",
+    answer: listOf(POOL),
+    handle: listPools,
+  },
+  {
+    method: "POST",
+    path: "/api/v1/pools/:name/drain",
+    summary: "A pool gets nothing new from now on; what its workers have, they finish",
+    access: "system",
+    answer: POOL,
+    handle: (gateway, request) => changePool(gateway, request, true),
+  },
+  {
+    method: "POST",
+    path: "/api/v1/pools/:name/resume",
+    summary: "A pool takes work again",
+    access: "system",
+    answer: POOL,
+    handle: (gateway, request) => changePool(gateway, request, false),
+  },
+  {
+    method: "GET",
+    path: "/api/v1/topics",
+    summary: "Topics that have workers or work",
+    access: "read",
+    answer: listOf(TOPIC),
+    handle: listTopics,
+  },
+];
+
+const listed = (items: readonly object[]): Answer => ok({ items, next_cursor: null });
+
+/** Workers on the bus work for everybody; one that comes over HTTP is its tenant's own. */
+function workersFor({ flow }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
+  const workers = flow.roster.list(flow.world.clock.now());
+  if (principal.org === EVERY_ORG) return workers;
+  return workers.filter((worker) => worksFor(worker, org));
+}
+
+async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const id = request.params.id ?? "";
+  const worker = workersFor(gateway, request).find((one) => one.id === id);
+  if (worker) return ok(workerView(worker));
+  const detail = `no worker \`${id.slice(0, 128)}\` was heard of lately; \`GET /api/v1/workers\` lists those that were`;
+  throw new Problem("worker_not_found", detail);
+}
+
+function workerView(worker: WorkerView): object {
+  return {
+    worker_id: worker.id,
+    pool: worker.pool,
+    topics: worker.topics,
+    capabilities: worker.capabilities,
+    active_jobs: worker.activeJobs,
+    max_parallel_jobs: worker.maxParallelJobs,
+    transport: worker.transport,
+    is_leaving: worker.isLeaving,
+    last_seen: new Date(worker.lastSeenMs).toISOString(),
+  };
+}
+
+/** What others call their pools is theirs: a tenant sees those of the settings, and of the workers that it sees. */
+async function listPools(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { flow } = gateway;
+  const records = await poolRecords(flow);
+  const workers = workersFor(gateway, request);
+  const named = workers.flatMap(({ pool }) => (pool === null ? [] : [pool]));
+  const kept = request.principal.org === EVERY_ORG ? records.keys() : [];
+  const names = new Set([...Object.keys(flow.settings.current.pools), ...kept, ...named]);
+  return listed([...names].sort().map((name) => poolView(flow, name, records.get(name), workers)));
+}
+
+async function changePool({ flow }: Gateway, { params, principal }: GatewayRequest, isDraining: boolean) {
+  const name = params.name ?? "";
+  const workers = flow.roster.list(flow.world.clock.now());
+  const isNamed = workers.some((worker) => worker.pool === name);
+  const before = await flow.world.store.load(POOLS, name);
+  if (!isPoolName(name) || !(before || isNamed || flow.settings.current.pools[name])) {
+    const detail = `no pool \`${name.slice(0, 64)}\` in the settings, and no worker names it; \`GET /api/v1/pools\` lists them`;
+    throw new Problem("pool_not_found", detail);
+  }
+  const pool = await setDraining(flow, name, isDraining, principal.id);
+  return ok(poolView(flow, name, pool ?? before?.value, workers));
+}
+
+async function poolRecords({ world }: Gateway["flow"]): Promise<ReadonlyMap<string, Pool>> {
+  const page = await world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
+  return new Map(page.items.flatMap(({ id, value }) => (isKillId(id) ? [] : [[id, value]])));
+}
+
+function poolView(
+  flow: Gateway["flow"],
+  name: string,
+  record: Pool | undefined,
+  workers: readonly WorkerView[],
+): object {
+  const settings = flow.settings.current.pools[name];
+  return {
+    name,
+    topics: settings?.topics ?? [],
+    requires: settings?.requires ?? [],
+    workers: workers.filter(({ pool }) => pool === name).length,
+    draining: record?.isDraining ?? false,
+    changed_by: record?.by ?? null,
+    changed_at: record ? new Date(record.atMs).toISOString() : null,
+  };
+}
+
+async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { store } = gateway.flow.world;
+  const workers = new Map<string, number>();
+  for (const { topics } of workersFor(gateway, request)) {
+    for (const topic of topics) workers.set(bareTopic(topic), (workers.get(bareTopic(topic)) ?? 0) + 1);
+  }
+  if (request.principal.org !== EVERY_ORG) return listed(await ownTopics(gateway, request.org, workers));
+  const [waiting, running] = await Promise.all([
+    store.counts(BACKLOG_GROUP, TOPICS_MAX),
+    store.counts(IN_FLIGHT_GROUP, TOPICS_MAX),
+  ]);
+  const names = [...new Set([...waiting.keys(), ...running.keys(), ...workers.keys()])].sort();
+  return listed(
+    names.slice(0, TOPICS_MAX).map((topic) => ({
+      topic,
+      workers: workers.get(bareTopic(topic)) ?? 0,
+      waiting: waiting.get(topic) ?? 0,
+      running: running.get(topic) ?? 0,
+    })),
+  );
+}
+
+/** What others call their topics, and how many jobs they have, is theirs: a tenant sees what workers serve, and its own jobs. */
+async function ownTopics(
+  { flow }: Gateway,
+  org: string,
+  workers: ReadonlyMap<string, number>,
+): Promise<readonly object[]> {
+  const topics = [...workers].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, OWN_TOPICS_MAX);
+  return Promise.all(
+    topics.map(async ([topic, count]) => {
+      const names = [topic, `job.${topic}`];
+      const counts = await Promise.all(names.map((name) => flow.world.store.counts(backlogGroupOf(name), TOPICS_MAX)));
+      const waiting = counts.reduce((sum, orgs) => sum + (orgs.get(org) ?? 0), 0);
+      return { topic, workers: count, waiting, running: null };
+    }),
+  );
+}
+
+const OWN_TOPICS_MAX = 200;
+const POOLS_MAX = 1_000;
+const TOPICS_MAX = 10_000;

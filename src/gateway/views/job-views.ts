@@ -1,0 +1,252 @@
+/**
+ * Records as clients see them: snake case, times as ISO 8601 in UTC, payloads only where one record is asked for. What
+ * others wrote into errors and reasons is shown without secrets.
+ */
+import { type Explanation, type Surroundings, waitReasonOf } from "../../core/jobs/explain.ts";
+import type { DeadLetter } from "../../core/model/dead-letter.ts";
+import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
+import { redact, redactText } from "../../core/model/redact.ts";
+import { fromBase64 } from "../../protocol/base64.ts";
+import { decodePacket } from "../../protocol/codec.ts";
+
+type View = Readonly<Record<string, unknown>>;
+
+/** A job without its payloads, as lists show it. */
+export function jobView(job: Job): View {
+  return {
+    job_id: job.id,
+    state: job.state,
+    topic: job.topic,
+    tenant_id: job.org,
+    priority: job.priority,
+    attempt: job.attempt,
+    waits_for: waitReasonOf(job),
+    wait: job.wait === null ? null : waitView(job.wait),
+    safety: job.safety === null ? null : safetyView(job),
+    approval: job.approval === undefined ? null : approvalView(job.approval),
+    bypass: job.bypass === undefined ? null : bypassView(job.bypass),
+    progress: job.progress === undefined ? null : progressView(job.progress),
+    ...wishView(job),
+    trace_id: job.traceId,
+    worker_id: job.workerId,
+    created_at: iso(job.createdMs),
+    updated_at: iso(job.updatedMs),
+    deadline_at: iso(job.deadlineMs),
+    error: redact(job.error),
+  };
+}
+
+/** What a policy or a human decides about, beside the topic. */
+function wishView(job: Job): View {
+  return {
+    labels: redact(job.labels),
+    risk_tags: job.riskTags,
+    requires: job.requires,
+    capability: job.capability,
+    actor_id: job.actorId,
+    actor_type: job.actorType ?? null,
+    pack_id: job.packId ?? null,
+    submitted_by: job.submittedBy ?? null,
+  };
+}
+
+export function jobDetail(job: Job, input: unknown, result: unknown): View {
+  return { ...jobView(job), input, result, history: job.history.map(lineView) };
+}
+
+/** A job that waits for a human, with everything that the human decides about. */
+export function waitingView(job: Job, input: unknown): View {
+  const { approval } = job;
+  return {
+    job_id: job.id,
+    topic: job.topic,
+    tenant_id: job.org,
+    priority: job.priority,
+    ...wishView(job),
+    rule_id: approval?.ruleId ?? null,
+    reason: job.safety?.reason ?? null,
+    job_hash: approval?.jobHash ?? null,
+    snapshot: approval?.snapshot ?? null,
+    requested_at: approval ? iso(approval.requestedMs) : null,
+    expires_at: approval ? iso(approval.expiresMs) : null,
+    by_submitter: approval?.bySubmitter ?? false,
+    input,
+  };
+}
+
+/** What was decided about a job, by the kernel and by people, in the order in which it happened. */
+export function decisionsView(job: Job): View {
+  return {
+    job_id: job.id,
+    safety: job.safety === null ? null : safetyView(job),
+    approval: job.approval === undefined ? null : approvalView(job.approval),
+    bypass: job.bypass === undefined ? null : bypassView(job.bypass),
+    items: job.history.filter(({ event }) => DECISIONS.has(event)).map(lineView),
+    next_cursor: null,
+  };
+}
+
+export function explanationView(job: Job, { wait, sentence, unblocks }: Explanation, around: Surroundings): View {
+  return {
+    job_id: job.id,
+    state: job.state,
+    wait:
+      wait === null
+        ? null
+        : {
+            reason: wait.reason,
+            since: iso(wait.sinceMs),
+            until: iso(wait.untilMs),
+            retry_class: wait.retryClass,
+            policy: wait.setBy,
+          },
+    sentence: redactText(sentence),
+    unblocks,
+    facts: {
+      window: { full: around.window.isFull, ...around.window.use },
+      tenant: around.tenant,
+      rule: around.rule,
+      backlog: around.backlog,
+      workers: around.workers,
+      unfit: around.unfit,
+      topic_idle: around.isIdle,
+      breaker: around.breaker,
+      fail_open: around.failOpen && { id: around.failOpen.id, ends_at: iso(around.failOpen.endsMs) },
+    },
+  };
+}
+
+export function deadLetterView(letter: DeadLetter): View {
+  const { source } = letter;
+  const about =
+    source.kind === "job"
+      ? { job_id: source.jobId, topic: source.topic, attempt: source.attempt }
+      : { subject: source.subject, message_id: source.messageId, deliveries: source.deliveries };
+  return {
+    id: letter.id,
+    reason: letter.reason,
+    source: source.kind,
+    ...about,
+    tenant_id: letter.org,
+    created_at: iso(letter.createdMs),
+    error: redact(letter.error),
+  };
+}
+
+/** With what could not be done: the job's input, or what is in the message. */
+export function deadLetterDetail(letter: DeadLetter, input: unknown, paths: readonly string[]): View {
+  const { source } = letter;
+  const history = letter.history.map(lineView);
+  switch (source.kind) {
+    case "job":
+      return { ...deadLetterView(letter), input, history };
+    case "message":
+      return { ...deadLetterView(letter), ...contentOf(source.base64, paths), history };
+    default:
+      return source satisfies never;
+  }
+}
+
+/** A message that can be read is shown without its secrets; one that cannot, as the bytes that came. */
+function contentOf(base64: string, paths: readonly string[]): View {
+  try {
+    const packet = decodePacket(fromBase64(base64));
+    const plain: unknown = JSON.parse(JSON.stringify(packet, (_, part) => (part instanceof Uint8Array ? null : part)));
+    return { packet: redact(plain, { paths: paths.map((path) => `body.${path}`) }) };
+  } catch {
+    return { base64 };
+  }
+}
+
+const DECISIONS: ReadonlySet<JobEvent> = new Set<JobEvent>([
+  "unavailable",
+  "throttled",
+  "approval_required",
+  "approved",
+  "rejected",
+  "approval_void",
+  "approval_expired",
+  "bypassed",
+  "denied",
+]);
+
+function waitView(wait: Wait): View {
+  return {
+    reason: redactText(wait.reason),
+    until: iso(wait.untilMs),
+    retry_class: wait.retryClass,
+    policy: wait.setBy,
+  };
+}
+
+function safetyView({ safety, bypass }: Job): View | null {
+  if (safety === null) return null;
+  const { effect, ruleId, reason, snapshot, constraints, remediations } = safety;
+  return {
+    decision: effect.toUpperCase(),
+    rule_id: ruleId,
+    reason,
+    snapshot,
+    bypassed: bypass !== undefined,
+    ...(constraints === undefined ? {} : { constraints }),
+    ...(remediations === undefined ? {} : { remediations: remediations.map(remediationView) }),
+  };
+}
+
+export function remediationView(remedy: NonNullable<NonNullable<Job["safety"]>["remediations"]>[number]): View {
+  return {
+    id: remedy.id,
+    title: remedy.title,
+    summary: remedy.summary ?? null,
+    replacement_topic: remedy.replacementTopic ?? null,
+    replacement_capability: remedy.replacementCapability ?? null,
+    add_labels: remedy.addLabels ?? {},
+    remove_labels: remedy.removeLabels ?? [],
+  };
+}
+
+function approvalView(approval: Approval): View {
+  return {
+    job_hash: approval.jobHash,
+    snapshot: approval.snapshot,
+    rule_id: approval.ruleId,
+    requested_at: iso(approval.requestedMs),
+    expires_at: iso(approval.expiresMs),
+    by_submitter: approval.bySubmitter,
+    decided_by: approval.decidedBy ?? null,
+    decided_at: approval.decidedMs === undefined ? null : iso(approval.decidedMs),
+  };
+}
+
+function bypassView(bypass: Bypass): View {
+  return {
+    lease_id: bypass.leaseId,
+    reason: redactText(bypass.reason),
+    at: iso(bypass.atMs),
+    reviewed_by: bypass.reviewedBy ?? null,
+    reviewed_at: bypass.reviewedMs === undefined ? null : iso(bypass.reviewedMs),
+  };
+}
+
+const progressView = ({ percent, message, atMs }: Progress): View => ({
+  percent,
+  message: message === null ? null : redactText(message),
+  at: iso(atMs),
+});
+
+function lineView({ atMs, event, attempt, who, why, retry }: HistoryLine): View {
+  return {
+    at: iso(atMs),
+    event,
+    attempt,
+    who: who ?? null,
+    why: why === undefined ? null : redactText(why),
+    retry_class: retry?.retryClass ?? null,
+    delay_ms: retry?.delayMs ?? null,
+    policy: retry?.setBy ?? null,
+  };
+}
+
+export function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

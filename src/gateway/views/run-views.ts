@@ -1,0 +1,196 @@
+/**
+ * Workflows and runs as clients see them: snake case, times as RFC 3339 in UTC, payloads only where one record is asked for.
+ * What others wrote into errors, reasons and labels is shown without secrets.
+ */
+
+import { waitReasonOf } from "../../core/jobs/explain.ts";
+import type { Job } from "../../core/model/job.ts";
+import { redact, redactText } from "../../core/model/redact.ts";
+import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/run.ts";
+import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
+import type { DryStep } from "../../engine/observe/dry-run.ts";
+import type { RunWait } from "../../engine/observe/explain-run.ts";
+import { iso } from "./job-views.ts";
+import type { Shown } from "./run-values.ts";
+
+type View = Readonly<Record<string, unknown>>;
+
+export function workflowView({ id, org, version, hash, name, createdMs, updatedMs }: WorkflowHead): View {
+  const [created_at, updated_at] = [iso(createdMs), iso(updatedMs)];
+  return { workflow_id: id, version, name, tenant_id: org, hash, created_at, updated_at };
+}
+
+export function versionView({ id, org, version, hash, createdMs, createdBy }: WorkflowVersion): View {
+  return { workflow_id: id, version, tenant_id: org, hash, created_at: iso(createdMs), created_by: createdBy };
+}
+
+/** As it was applied, and whole: what is got, changed and applied again must not lose anything on the way. */
+export function workflowDetail(version: WorkflowVersion): View {
+  return { ...versionView(version), definition: version.document };
+}
+
+/** A run without its payloads and steps, as lists show it. */
+export function runView(run: Run): View {
+  return { ...runFields(run), step_counts: countsOf(Object.values(run.steps)) };
+}
+
+/** What a run has beside its own record. */
+export interface RunParts {
+  readonly input: unknown;
+  readonly output: unknown;
+  /** By the step's id. */
+  readonly outputs: ReadonlyMap<string, Shown>;
+  /** By the step's id. */
+  readonly jobs: ReadonlyMap<string, Job>;
+  /** Of the definition, by the steps' ids, in its order; empty when that cannot be read any more. */
+  readonly written: ReadonlyMap<string, WrittenStep>;
+}
+
+export interface WrittenStep {
+  readonly type: string;
+  readonly dependsOn: readonly string[];
+}
+
+export function runDetail(run: Run, { input, output, outputs, jobs, written }: RunParts): View {
+  const ids = new Set([...written.keys(), ...Object.keys(run.steps)]);
+  const steps = [...ids].map((id) => {
+    const step = run.steps[id] ?? { state: "PENDING" };
+    return [id, stepView(step, written.get(id) ?? null, jobs.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
+  });
+  const lock = run.lock === null ? null : lockView(run.lock);
+  return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };
+}
+
+export function timelineView({ seq, atMs, event, stepId, index, jobId, who, why, cause }: TimelineLine): View {
+  return {
+    seq,
+    at: iso(atMs),
+    event,
+    step_id: stepId ?? null,
+    index: index ?? null,
+    job_id: jobId ?? null,
+    who: who ?? null,
+    why: why === undefined ? null : redactText(why),
+    cause: cause ?? null,
+  };
+}
+
+export function waitsView(run: Run, waits: readonly RunWait[]): View {
+  return { run_id: run.id, state: run.state, waits: waits.map(waitView) };
+}
+
+/** `GET /api/v1/jobs/{id}` has all of it. */
+export function childView(job: Job, result: unknown): View {
+  const { index = null, subRunId = null } = job.step ?? {};
+  return {
+    index,
+    job_id: job.id,
+    state: job.state,
+    attempt: job.attempt,
+    waits_for: waitReasonOf(job),
+    worker_id: job.workerId,
+    created_at: iso(job.createdMs),
+    updated_at: iso(job.updatedMs),
+    error: redact(job.error),
+    result,
+    sub_run_id: subRunId,
+  };
+}
+
+export function dryStepView(step: DryStep, paths: readonly string[]): View {
+  const { stepId, type, topic, decision, unavailable, input, isInputKnown, problem, dependsOn } = step;
+  return {
+    step_id: stepId,
+    type,
+    topic,
+    depends_on: dependsOn,
+    input: redact(input, { paths, at: "input" }),
+    input_known: isInputKnown,
+    problem: problem === undefined ? null : redactText(problem),
+    decision: decision && {
+      decision: decision.effect.toUpperCase(),
+      rule_id: decision.ruleId,
+      reason: decision.reason,
+      snapshot: decision.snapshot,
+    },
+    unavailable: unavailable === undefined ? null : redactText(unavailable),
+  };
+}
+
+function runFields(run: Run): View {
+  const { parent, rerunOf, endsAs } = run;
+  return {
+    run_id: run.id,
+    workflow_id: run.workflowId,
+    version: run.version,
+    state: run.state,
+    tenant_id: run.org,
+    created_at: iso(run.createdMs),
+    updated_at: iso(run.updatedMs),
+    deadline: iso(run.deadlineMs),
+    labels: redact(run.labels),
+    error: redact(run.error),
+    trace_id: run.traceId,
+    submitted_by: run.submittedBy ?? null,
+    actor_id: run.actorId ?? null,
+    priority: run.priority ?? null,
+    ends_as: endsAs?.state ?? null,
+    parent: parent ? { run_id: parent.runId, job_id: parent.jobId, depth: parent.depth } : null,
+    rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep } : null,
+  };
+}
+
+function stepView(step: StepRun, written: WrittenStep | null, job: Job | null, output: Shown): View {
+  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan } = step;
+  return {
+    state,
+    type: written?.type ?? null,
+    depends_on: written?.dependsOn ?? null,
+    job_id: jobId ?? null,
+    attempt: job?.attempt ?? null,
+    worker_id: job?.workerId ?? null,
+    sub_run_id: job?.step?.subRunId ?? null,
+    started_at: startedMs === undefined ? null : iso(startedMs),
+    ended_at: endedMs === undefined ? null : iso(endedMs),
+    output: output.value,
+    output_at: output.at,
+    error: error === undefined ? null : redact(error),
+    why: why === undefined ? null : redactText(why),
+    arm: arm ?? null,
+    ...(arms === undefined ? {} : { arms }),
+    ...(fan === undefined ? {} : { children: fanView(fan) }),
+  };
+}
+
+const fanView = ({ count, spawned, open, succeeded, failed, cancelled }: Fan): View => ({
+  count,
+  spawned,
+  open,
+  succeeded,
+  failed,
+  cancelled,
+});
+
+const lockView = ({ holder, fence, waitedMs, attempts }: RunLock): View => ({
+  holder,
+  fence,
+  waited_ms: waitedMs,
+  attempts,
+});
+
+const waitView = ({ stepId, state, reason, untilMs, unblocks, jobId }: RunWait): View => ({
+  step_id: stepId,
+  state,
+  reason: redactText(reason),
+  until: untilMs === null ? null : iso(untilMs),
+  unblocks,
+  job_id: jobId,
+});
+
+function countsOf(steps: readonly StepRun[]): View {
+  const counts: Record<string, number> = {};
+  for (const { state } of steps) counts[state] = (counts[state] ?? 0) + 1;
+  return counts;
+}
+
+const NOTHING: Shown = { value: null, at: null };

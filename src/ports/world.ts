@@ -1,0 +1,24 @@
+import type { Blobs } from "./blobs.ts";
+import type { Bus } from "./bus.ts";
+import type { Clock } from "./clock.ts";
+import type { Locks } from "./locks.ts";
+import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Random } from "./random.ts";
+import type { Safety } from "./safety.ts";
+import type { Store } from "./store.ts";
+
+/** Everything outside the core. Three exist: embedded, cluster (NATS JetStream and Redis), and simulated. */
+export interface World {
+  /** Names the process to operators: host, pid and boot. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly bus: Bus;
+  readonly store: Store;
+  readonly locks: Locks;
+  readonly blobs: Blobs;
+  readonly safety: Safety;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}

@@ -1,0 +1,232 @@
+import { isRetryClass } from "../core/retry/classes.ts";
+import { toWire } from "../core/retry/intent.ts";
+import { fromBase64 } from "./base64.ts";
+import { MalformedError } from "./bytes.ts";
+import type { PlainMessage } from "./fields.ts";
+import type { Origin, Packet, PacketBody, ResultStatus } from "./packet.ts";
+import { compile } from "./protobuf.ts";
+import { CAP } from "./schema.ts";
+
+/**
+ * Packets as bytes, and back.
+ *
+ * 1. Every outgoing packet carries protocol version 1; without it workers of others drop it silently.
+ * 2. What is decoded is valid: a payload that we know, with the fields that its meaning needs. Anything else throws a
+ *    `MalformedError` that says what is wrong. A trace id is not needed inbound: heartbeats come without.
+ * 3. Fields of CAP that `Packet` does not name, and fields of later versions, survive decoding and encoding again.
+ * 4. A packet of others whose bytes are known is those bytes.
+ */
+export function encodePacket(packet: Packet): Uint8Array {
+  const { body, origin } = packet;
+  if (origin !== undefined) return bytesOf(origin);
+  // All payloads are named, so that every packet has the same shape and property look-ups stay fast.
+  return codec.encode({
+    unknown: packet.unknown,
+    traceId: packet.traceId,
+    senderId: packet.senderId,
+    createdAt: packet.createdAtMs,
+    protocolVersion: PROTOCOL_VERSION,
+    jobRequest: body.kind === "job_request" ? body : undefined,
+    jobResult: body.kind === "job_result" ? body : undefined,
+    jobProgress: body.kind === "job_progress" ? body : undefined,
+    jobCancel: body.kind === "job_cancel" ? body : undefined,
+    heartbeat: body.kind === "heartbeat" ? body : undefined,
+    handshake: body.kind === "handshake" ? body : undefined,
+    alert: body.kind === "alert" ? body : undefined,
+    traceparent: packet.traceparent,
+  });
+}
+
+export function decodePacket(bytes: Uint8Array): Packet {
+  const message = codec.decode(bytes);
+  const packet: Mutable<Packet> = {
+    traceId: (message.traceId as string | undefined) ?? "",
+    senderId: (message.senderId as string | undefined) ?? "",
+    createdAtMs: (message.createdAt as number | undefined) ?? 0,
+    body: bodyOf(message),
+  };
+  if (message.traceparent !== undefined) packet.traceparent = message.traceparent as string;
+  if (message.unknown !== undefined) packet.unknown = message.unknown;
+  return packet;
+}
+
+/** A packet from a record that has its bytes as they arrived. */
+export function keptPacket(base64: string): Packet {
+  return { ...decodePacket(fromBase64(base64)), origin: { kind: "kept", base64 } };
+}
+
+function bytesOf(origin: Origin): Uint8Array {
+  switch (origin.kind) {
+    case "arrived":
+      return origin.bytes;
+    case "kept":
+      return fromBase64(origin.base64);
+    default:
+      return origin satisfies never;
+  }
+}
+
+export const PROTOCOL_VERSION = 1;
+
+/** Far above what a broker takes in one message; a guard against nonsense, not a quota. */
+export const PACKET_BYTES_MAX = 8 * 1024 * 1024;
+
+/** The fields that `Packet` names; the others are kept raw. */
+const NAMED = {
+  BusPacket: [
+    "trace_id",
+    "sender_id",
+    "created_at",
+    "protocol_version",
+    "job_request",
+    "job_result",
+    "job_progress",
+    "job_cancel",
+    "heartbeat",
+    "handshake",
+    "alert",
+    "traceparent",
+  ],
+  JobRequest: [
+    "job_id",
+    "topic",
+    "priority",
+    "context_ptr",
+    "tenant_id",
+    "principal_id",
+    "labels",
+    "env",
+    "meta",
+    "attempt",
+    "input",
+    "deadline_ms",
+    "constraints",
+  ],
+  JobMetadata: [
+    "tenant_id",
+    "actor_id",
+    "actor_type",
+    "idempotency_key",
+    "capability",
+    "risk_tags",
+    "requires",
+    "pack_id",
+    "labels",
+  ],
+  JobProgress: ["job_id", "percent", "message", "attempt", "extend_ms"],
+  JobCancel: ["job_id", "reason", "requested_by"],
+  JobResult: [
+    "job_id",
+    "status",
+    "worker_id",
+    "result_ptr",
+    "execution_ms",
+    "error_code",
+    "error_message",
+    "attempt",
+    "output",
+    "retry_after_ms",
+    "retry_class",
+    "error",
+    "is_waiting",
+  ],
+  Heartbeat: [
+    "worker_id",
+    "active_jobs",
+    "max_parallel_jobs",
+    "pool",
+    "capabilities",
+    "labels",
+    "topics",
+    "is_leaving",
+  ],
+  Handshake: ["component_id", "role", "ready_topics", "sdk_version", "capabilities"],
+  SystemAlert: ["level", "message", "component", "code", "details"],
+} as const;
+
+const codec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, NAMED);
+
+const PAYLOAD_KEYS = {
+  job_request: "jobRequest",
+  job_result: "jobResult",
+  job_progress: "jobProgress",
+  job_cancel: "jobCancel",
+  heartbeat: "heartbeat",
+  handshake: "handshake",
+  alert: "alert",
+} as const satisfies Record<PacketBody["kind"], string>;
+
+const KINDS = Object.keys(PAYLOAD_KEYS) as PacketBody["kind"][];
+
+const TERMINAL: ReadonlySet<unknown> = new Set<ResultStatus>([
+  "succeeded",
+  "failed",
+  "failed_retryable",
+  "failed_fatal",
+  "timeout",
+  "cancelled",
+  "denied",
+]);
+
+const ROLES: ReadonlySet<unknown> = new Set<unknown>(Object.values(CAP.enums.ComponentRole));
+
+function bodyOf(message: PlainMessage): PacketBody {
+  for (const kind of KINDS) {
+    const body = message[PAYLOAD_KEYS[kind]] as PlainMessage | undefined;
+    if (body === undefined) continue;
+    body.kind = kind;
+    CHECKS[kind](body);
+    return body as unknown as PacketBody;
+  }
+  throw new MalformedError("the packet has no payload of a kind that is known here");
+}
+
+/** What each payload needs to mean anything; optional fields that make no sense are left out or refused. */
+const CHECKS: Readonly<Record<PacketBody["kind"], (body: PlainMessage) => void>> = {
+  job_request(body) {
+    needText(body, "jobId");
+    needText(body, "topic");
+    needNumber(body, "deadlineMs");
+  },
+  job_result(body) {
+    needText(body, "jobId");
+    needText(body, "workerId");
+    if (body.status === undefined) throw new MalformedError("a job_result has no status");
+    if (!TERMINAL.has(body.status)) throw new MalformedError(`a job_result cannot be \`${String(body.status)}\``);
+    needNumber(body, "executionMs");
+    needNumber(body, "retryAfterMs");
+    // A class of a later version is left out: the retry itself still counts.
+    if (body.retryClass !== undefined && !isRetryClass(body.retryClass)) delete body.retryClass;
+    if (body.error !== undefined) body.error = toWire(body.error);
+  },
+  job_progress(body) {
+    needText(body, "jobId");
+    needNumber(body, "extendMs");
+  },
+  job_cancel(body) {
+    needText(body, "jobId");
+  },
+  heartbeat(body) {
+    needText(body, "workerId");
+  },
+  handshake(body) {
+    needText(body, "componentId");
+    if (!ROLES.has(body.role)) throw new MalformedError(`a handshake cannot be from the role \`${String(body.role)}\``);
+  },
+  alert(body) {
+    body.level ??= "";
+    body.message ??= "";
+  },
+};
+
+function needText(body: PlainMessage, key: string): void {
+  const value = body[key];
+  if (value === undefined || value === "") throw new MalformedError(`a ${String(body.kind)} has no \`${key}\``);
+}
+
+/** Integers beyond 2^53 are kept exact as bigints; none of these means anything there. */
+function needNumber(body: PlainMessage, key: string): void {
+  if (typeof body[key] === "bigint") throw new MalformedError(`\`${key}\` of a ${String(body.kind)} is out of range`);
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };

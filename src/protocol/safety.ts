@@ -1,0 +1,220 @@
+/**
+ * Questions to the safety kernel and its decisions as messages of CAP, and back.
+ *
+ * 1. What is written here is read here as it was. Empty lists and maps are the exception: they cannot be told from absent
+ *    ones, and a policy file cannot have any.
+ * 2. What a kernel of others says is never read as something milder. A decision that we cannot carry out as it was meant
+ *    (quarantine, a redacted context) is a denial that says so; an answer without a decision is malformed.
+ * 3. Malformed bytes end in a `MalformedError`.
+ * 4. An input that is not in the question, or is not one that can be looked into, is said to be omitted: it is not the
+ *    same as no input. Others say so by a size without the content.
+ */
+import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../core/policy/decision.ts";
+import { MalformedError } from "./bytes.ts";
+import type { PlainMessage } from "./fields.ts";
+import { compile } from "./protobuf.ts";
+import { SAFETY } from "./safety-schema.ts";
+
+/** An input travels whole, and a policy looks into it; this is well above what a record may hold. */
+export const SAFETY_BYTES_MAX = 4 * 1024 * 1024;
+
+export function encodeCheck(request: PolicyRequest): Uint8Array {
+  const { org, actorId, actorType, capability, packId } = request;
+  const content = request.input === null || request.input === undefined ? undefined : jsonBytes(request.input);
+  return REQUEST.encode({
+    jobId: request.jobId,
+    topic: request.topic,
+    tenant: org,
+    priority: request.priority,
+    principalId: actorId ?? undefined,
+    labels: request.labels,
+    meta: {
+      tenantId: org,
+      actorId: actorId ?? undefined,
+      actorType: actorType ?? undefined,
+      capability: capability ?? undefined,
+      riskTags: request.riskTags,
+      requires: request.requires,
+      packId: packId ?? undefined,
+    },
+    inputContent: content,
+    inputContentType: content === undefined ? undefined : JSON_TYPE,
+    inputSizeBytes: content?.length ?? (request.inputOmitted?.bytes || undefined),
+    inputOmitted: request.inputOmitted === undefined ? undefined : true,
+  });
+}
+
+/** What is not said has the defaults of a submission. */
+export function decodeCheck(bytes: Uint8Array): PolicyRequest {
+  const message = REQUEST.decode(bytes);
+  const meta = (message.meta ?? {}) as PlainMessage;
+  const topic = said(message.topic);
+  if (topic === null) throw new MalformedError("a PolicyCheckRequest has no `topic`");
+  const input = contentOf(message);
+  const request = {
+    jobId: (message.jobId as string | undefined) ?? "",
+    org: said(message.tenant) ?? said(meta.tenantId) ?? "default",
+    topic,
+    priority: (message.priority as string | undefined) ?? "batch",
+    capability: (meta.capability as string | undefined) ?? null,
+    riskTags: (meta.riskTags as string[] | undefined) ?? [],
+    requires: (meta.requires as string[] | undefined) ?? [],
+    labels: { ...(meta.labels as object | undefined), ...(message.labels as object | undefined) },
+    actorId: (meta.actorId as string | undefined) ?? (message.principalId as string | undefined) ?? null,
+    actorType: (meta.actorType as PolicyRequest["actorType"] | undefined) ?? null,
+    packId: (meta.packId as string | undefined) ?? null,
+    input: input ?? null,
+  };
+  if (input !== undefined) return request;
+  return { ...request, inputOmitted: { bytes: safeNumber(message.inputSizeBytes) ?? 0 } };
+}
+
+/** `explanation` is ours, for `Explain`: any JSON value. */
+export function encodeDecision(decision: Decision, explanation?: unknown): Uint8Array {
+  const { effect, approval } = decision;
+  return RESPONSE.encode({
+    decision: effect === "require_approval" ? "require_human" : effect,
+    reason: decision.reason,
+    policySnapshot: decision.snapshot,
+    ruleId: decision.ruleId ?? undefined,
+    constraints: decision.constraints === undefined ? undefined : sayable(decision.constraints),
+    approvalRequired: effect === "require_approval" ? true : undefined,
+    remediations: decision.remediations,
+    approvalExpiresMs: approval?.expiresMs ?? undefined,
+    approvalBySubmitter: approval?.bySubmitter,
+    explanation,
+  });
+}
+
+export function decodeDecision(bytes: Uint8Array): Decision {
+  const message = RESPONSE.decode(bytes);
+  const { effect, reason } = verdictOf(message);
+  const bySubmitter = message.approvalBySubmitter as boolean | undefined;
+  const expiresMs = safeNumber(message.approvalExpiresMs) ?? null;
+  const hasTerms = effect === "require_approval" && (bySubmitter !== undefined || expiresMs !== null);
+  return {
+    effect,
+    // Kernels of others leave it empty where no rule decided.
+    ruleId: said(message.ruleId),
+    reason,
+    snapshot: (message.policySnapshot as string | undefined) ?? "",
+    ...(message.constraints === undefined ? {} : { constraints: constraintsOf(message.constraints as PlainMessage) }),
+    ...(message.remediations === undefined
+      ? {}
+      : { remediations: (message.remediations as PlainMessage[]).map(remediationOf) }),
+    ...(hasTerms ? { approval: { expiresMs, bySubmitter: bySubmitter ?? false } } : {}),
+  };
+}
+
+/** What `Explain` said beside the decision; undefined from kernels of others. */
+export function explanationIn(bytes: Uint8Array): unknown {
+  return RESPONSE.decode(bytes).explanation;
+}
+
+export function encodeSnapshots(snapshots: readonly string[]): Uint8Array {
+  return SNAPSHOTS.encode({ snapshots });
+}
+
+const REQUEST = compile(SAFETY, "PolicyCheckRequest", SAFETY_BYTES_MAX);
+const RESPONSE = compile(SAFETY, "PolicyCheckResponse", SAFETY_BYTES_MAX);
+const SNAPSHOTS = compile(SAFETY, "ListSnapshotsResponse", SAFETY_BYTES_MAX);
+const JSON_TYPE = "application/json";
+
+type WireDecision = (typeof SAFETY.enums.DecisionType)[keyof typeof SAFETY.enums.DecisionType];
+
+function verdictOf(message: PlainMessage): { effect: Effect; reason: string } {
+  const wire = message.decision as WireDecision | undefined;
+  if (wire === undefined) throw new MalformedError("the safety kernel's answer has no decision that is known here");
+  const said = (message.reason as string | undefined) ?? "";
+  const denied = (why: string) => ({ effect: "deny" as const, reason: said === "" ? why : `${why}: ${said}` });
+  switch (wire) {
+    case "quarantine":
+      return denied("denied, because the safety kernel says QUARANTINE, which cannot be done here");
+    case "redact":
+      return denied("denied, because the safety kernel says REDACT, which cannot be done here");
+    case "deny":
+    case "throttle":
+      return { effect: wire, reason: said };
+    case "require_human":
+      return { effect: "require_approval", reason: said };
+    case "allow":
+    case "allow_with_constraints":
+      // Allowed, but not this input: sending the original out would be more than was allowed.
+      if (message.redactedContextPtr) {
+        return denied("denied, because the safety kernel allows only a redacted input, which cannot be sent here");
+      }
+      return { effect: message.approvalRequired === true ? "require_approval" : wire, reason: said };
+    default:
+      return wire satisfies never;
+  }
+}
+
+/** Two of the budgets have 32 bits in CAP; a larger limit is as good as the largest. */
+function sayable(constraints: Constraints): Constraints {
+  const { budgets } = constraints;
+  if (budgets === undefined) return constraints;
+  const { maxRetries, maxConcurrentJobs } = budgets;
+  return {
+    ...constraints,
+    budgets: {
+      ...budgets,
+      ...(maxRetries === undefined ? {} : { maxRetries: Math.min(maxRetries, INT32_MAX) }),
+      ...(maxConcurrentJobs === undefined ? {} : { maxConcurrentJobs: Math.min(maxConcurrentJobs, INT32_MAX) }),
+    },
+  };
+}
+
+const INT32_MAX = 2 ** 31 - 1;
+
+function constraintsOf({ unknown: _, ...message }: PlainMessage): Constraints {
+  const parts = Object.entries(message).map(([key, part]) => [
+    key,
+    typeof part === "object" && part !== null ? withNumbers(part as PlainMessage) : part,
+  ]);
+  return Object.fromEntries(parts) as Constraints;
+}
+
+function remediationOf({ unknown: _, ...message }: PlainMessage): Remediation {
+  return { ...message, id: (message.id as string) ?? "", title: (message.title as string) ?? "" } as Remediation;
+}
+
+/** A limit beyond what a number holds exactly is as good as the largest number. */
+function withNumbers({ unknown: _, ...message }: PlainMessage): object {
+  return Object.fromEntries(Object.entries(message).map(([key, value]) => [key, safeNumber(value) ?? value]));
+}
+
+function safeNumber(value: unknown): number | undefined {
+  if (typeof value === "number") return value;
+  if (typeof value !== "bigint") return undefined;
+  return value > 0n ? Number.MAX_SAFE_INTEGER : Number.MIN_SAFE_INTEGER;
+}
+
+/** The input, if it is one that can be looked into; null for none; undefined where it is elsewhere or of another kind. */
+function contentOf(message: PlainMessage): unknown {
+  const content = (message.inputContent as Uint8Array | undefined) ?? new Uint8Array();
+  const isWhole = content.length >= (safeNumber(message.inputSizeBytes) ?? 0);
+  if (message.inputOmitted === true || !isWhole) return undefined;
+  if (content.length === 0) return null;
+  const type = said(message.inputContentType)?.toLowerCase() ?? JSON_TYPE;
+  if (type.startsWith("text/")) return utf8(content);
+  if (!/^application\/([\w.+-]+\+)?json\b/.test(type)) return undefined;
+  try {
+    return JSON.parse(utf8(content)) as unknown;
+  } catch {
+    throw new MalformedError("`input_content` of a PolicyCheckRequest is not valid JSON");
+  }
+}
+
+function jsonBytes(value: unknown): Uint8Array {
+  return Buffer.from(JSON.stringify(value), "utf8");
+}
+
+function utf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new MalformedError("`input_content` of a PolicyCheckRequest is not valid UTF-8");
+  }
+}
+
+const said = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);

@@ -1,0 +1,128 @@
+import type { Bus, Dispatched, Handler, Message, Stop } from "../../ports/bus.ts";
+import type { Packet } from "../../protocol/packet.ts";
+import type { Process } from "../process.ts";
+import type { BusServer } from "./bus-server.ts";
+import { ask, latency, type Network } from "./net.ts";
+
+/** The bus as one process sees it; see `BusServer` for the durable half. */
+export class SimBus implements Bus {
+  readonly workers = { mayBeOthers: false, why: "all simulated workers are ours" };
+  readonly #net: Network;
+  readonly #server: BusServer;
+  readonly #fleeting: Fleeting;
+  readonly #process: Process;
+
+  constructor(net: Network, server: BusServer, fleeting: Fleeting, process: Process) {
+    this.#net = net;
+    this.#server = server;
+    this.#fleeting = fleeting;
+    this.#process = process;
+  }
+
+  publish(message: Message): Promise<void> {
+    return ask(this.#net, this.#process, "bus", () => this.#server.publish(message));
+  }
+
+  async consume(subject: string, group: string, handler: Handler): Promise<Stop> {
+    await this.#connected();
+    const member = this.#server.join(subject, group, this.#process, handler);
+    return () => member.stop();
+  }
+
+  tell(subject: string, packet: Packet): void {
+    this.#fleeting.tell(this.#process, subject, packet);
+  }
+
+  mayHear(): boolean {
+    return true;
+  }
+
+  async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    await this.#connected();
+    return this.#fleeting.add("listeners", this.#process, subject, handler);
+  }
+
+  dispatch(subject: string, packet: Packet): Promise<Dispatched> {
+    return ask(this.#net, this.#process, "bus", () => this.#fleeting.dispatch(subject, packet));
+  }
+
+  async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+    await this.#connected();
+    return this.#fleeting.add("servers", this.#process, subject, handler);
+  }
+
+  /** Subscribing takes a moment; a client library tries again by itself, so it does not fail. */
+  #connected(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#process.after(latency(this.#net.random, this.#net.faults.bus), resolve);
+    });
+  }
+}
+
+/** The half that remembers nothing: who listens and who serves right now. */
+export class Fleeting {
+  readonly #net: Network;
+  readonly #members: Record<"listeners" | "servers", Map<string, Ear[]>> = { listeners: new Map(), servers: new Map() };
+
+  constructor(net: Network) {
+    this.#net = net;
+  }
+
+  add(kind: "listeners" | "servers", process: Process, subject: string, hear: (packet: Packet) => void): Stop {
+    const members = this.#members[kind];
+    const ear: Ear = { process, hear, lastMs: 0 };
+    members.set(subject, [...(members.get(subject) ?? []), ear]);
+    const remove = (): void => {
+      members.set(
+        subject,
+        (members.get(subject) ?? []).filter((other) => other !== ear),
+      );
+    };
+    process.onEnd(remove);
+    return async () => remove();
+  }
+
+  tell(from: Process, subject: string, packet: Packet): void {
+    const { random, faults, timeline } = this.#net;
+    if (!from.reaches("bus")) return;
+    for (const ear of this.#members.listeners.get(subject) ?? []) {
+      if (random.chance(faults.bus.tellLossRate)) continue;
+      // One connection keeps its order.
+      ear.lastMs = Math.max(ear.lastMs, timeline.nowMs + latency(random, faults.bus));
+      this.#hear(ear, packet, ear.lastMs - timeline.nowMs, "listeners", subject);
+    }
+  }
+
+  dispatch(subject: string, packet: Packet): Dispatched {
+    const { random, faults } = this.#net;
+    const there = (this.#members.servers.get(subject) ?? []).filter(({ process }) => process.reaches("bus"));
+    if (there.length === 0) return "no_responders";
+    if (random.chance(faults.bus.dispatchLossRate)) return "sent";
+    const copies = random.chance(faults.bus.dispatchDuplicateRate) ? 2 : 1;
+    for (let copy = 0; copy < copies; copy += 1) {
+      this.#hear(random.pick(there), packet, latency(random, faults.bus), "servers", subject);
+    }
+    return "sent";
+  }
+
+  #hear(ear: Ear, packet: Packet, delayMs: number, kind: "listeners" | "servers", subject: string): void {
+    const { timeline, trace } = this.#net;
+    timeline.post(delayMs, () => {
+      if (!ear.process.reaches("bus") || !this.#members[kind].get(subject)?.includes(ear)) return;
+      ear.process.enter(() => {
+        trace.note(timeline.nowMs, ear.process.name, kind, subject);
+        try {
+          ear.hear(packet);
+        } catch {
+          // A listener's bug is its own; adapters log it and go on.
+        }
+      });
+    });
+  }
+}
+
+interface Ear {
+  readonly process: Process;
+  hear(packet: Packet): void;
+  lastMs: number;
+}

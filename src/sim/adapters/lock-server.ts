@@ -1,0 +1,203 @@
+import { type LockView, WAITER_LEASE_MS } from "../../ports/locks.ts";
+import type { Process } from "../process.ts";
+import { latency, type Network } from "./net.ts";
+
+/**
+ * One table of locks, by virtual time.
+ *
+ * 1. A lock is free once it is released or its time has passed; nobody's token but the holder's releases or renews it.
+ * 2. A release, or the end of a holder's time, hands the lock to the first waiter that shows signs of life. Until that
+ *    waiter confirms, the lock is its own for a waiter's lease only: a dead one delays the rest by no more.
+ * 3. Each acquisition takes the next fence of its org.
+ */
+export class LockServer {
+  readonly #net: Network;
+  readonly #locks = new Map<string, Lock>();
+  readonly #fences = new Map<string, number>();
+
+  constructor(net: Network) {
+    this.#net = net;
+  }
+
+  /** Asks for it, and again as a sign of life while waiting: who is in the queue keeps its place. */
+  acquire(wish: Wish): Answer {
+    const lock = this.#lock(wish.key);
+    this.#expire(lock);
+    if (lock.holder?.wish.token === wish.token) return this.#confirmed(lock.holder);
+    if (lock.holder === null && lock.waiters.size === 0) {
+      const holder = this.#hold(lock, wish, wish.ttlMs);
+      return { kind: "held", fence: holder.fence };
+    }
+    const holder = lock.holder?.wish.owner ?? null;
+    if (!wish.isWaiting) return { kind: "busy", holder };
+    lock.waiters.set(wish.token, { wish, seenMs: this.#nowMs });
+    this.#watch(lock);
+    return { kind: "queued", holder, fence: this.fenceOf(wish.org) };
+  }
+
+  /** The waiter gives up, unless the lock has just become its own. */
+  withdraw(key: string, token: string): Answer {
+    const lock = this.#lock(key);
+    this.#expire(lock);
+    if (lock.holder?.wish.token === token) return this.#confirmed(lock.holder);
+    lock.waiters.delete(token);
+    return { kind: "busy", holder: lock.holder?.wish.owner ?? null };
+  }
+
+  renew(key: string, token: string): boolean {
+    const holder = this.#holderOf(key, token);
+    if (holder === null) return false;
+    this.#confirmed(holder);
+    return true;
+  }
+
+  release(key: string, token: string): boolean {
+    const lock = this.#lock(key);
+    lock.waiters.delete(token);
+    if (this.#holderOf(key, token) === null) return false;
+    lock.holder = null;
+    this.#expire(lock);
+    return true;
+  }
+
+  /** So many fences at once, for those who will have a lock for a moment; the last of them. */
+  draw(org: string, count: number): number {
+    const last = this.fenceOf(org) + count;
+    this.#fences.set(org, last);
+    return last;
+  }
+
+  isFree(key: string): boolean {
+    const lock = this.#locks.get(key);
+    if (lock === undefined) return true;
+    this.#expire(lock);
+    return lock.holder === null && lock.waiters.size === 0;
+  }
+
+  /** What a release without a token would do; only a planted bug calls it. */
+  forceRelease(key: string): void {
+    const { holder } = this.#lock(key);
+    if (holder !== null) this.release(key, holder.wish.token);
+  }
+
+  /** Whoever goes on with the records of another world counts on from its fences. */
+  fenceOf(org: string): number {
+    return this.#fences.get(org) ?? 0;
+  }
+
+  countFrom(org: string, fence: number): void {
+    this.#fences.set(org, fence);
+  }
+
+  list(limit: number): readonly LockView[] {
+    const views: LockView[] = [];
+    for (const [key, lock] of this.#locks) {
+      this.#expire(lock);
+      if (lock.holder === null && lock.waiters.size === 0) continue;
+      views.push({
+        key,
+        holder: lock.holder?.wish.owner ?? null,
+        fence: lock.holder?.fence ?? 0,
+        expiresAtMs: lock.holder?.expiresAtMs ?? 0,
+        waiters: lock.waiters.size,
+      });
+    }
+    return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1)).slice(0, limit);
+  }
+
+  /** Frees what has run out, hands over what is free. */
+  #expire(lock: Lock): void {
+    if (lock.holder !== null && lock.holder.expiresAtMs <= this.#nowMs) lock.holder = null;
+    if (lock.holder !== null) return;
+    for (const [token, waiter] of lock.waiters) {
+      lock.waiters.delete(token);
+      if (waiter.seenMs + WAITER_LEASE_MS <= this.#nowMs) continue;
+      const { fence } = this.#hold(lock, waiter.wish, Math.min(WAITER_LEASE_MS, waiter.wish.ttlMs));
+      this.#tell(waiter.wish, fence);
+      this.#watch(lock);
+      return;
+    }
+  }
+
+  #hold(lock: Lock, wish: Wish, validMs: number): Holder {
+    const fence = this.fenceOf(wish.org) + 1;
+    this.#fences.set(wish.org, fence);
+    lock.holder = { wish, fence, expiresAtMs: this.#nowMs + validMs };
+    this.#net.trace.note(this.#net.timeline.nowMs, wish.process.name, "lock", wish.key);
+    return lock.holder;
+  }
+
+  #confirmed(holder: Holder): Answer {
+    holder.expiresAtMs = this.#nowMs + holder.wish.ttlMs;
+    return { kind: "held", fence: holder.fence };
+  }
+
+  #tell({ process, onGrant }: Wish, fence: number): void {
+    const { timeline, random, faults } = this.#net;
+    timeline.post(latency(random, faults.store), () => {
+      if (process.reaches("store")) process.enter(() => onGrant(fence));
+    });
+  }
+
+  /** Looks again when the holder's time is over, as long as anybody waits. */
+  #watch(lock: Lock): void {
+    if (lock.isWatched || lock.waiters.size === 0 || lock.holder === null) return;
+    lock.isWatched = true;
+    // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
+    this.#net.timeline.postQuiet(Math.max(STEP_MS, lock.holder.expiresAtMs - this.#nowMs), () => {
+      lock.isWatched = false;
+      this.#expire(lock);
+      this.#watch(lock);
+    });
+  }
+
+  #holderOf(key: string, token: string): Holder | null {
+    const holder = this.#lock(key).holder;
+    return holder !== null && holder.wish.token === token && holder.expiresAtMs > this.#nowMs ? holder : null;
+  }
+
+  #lock(key: string): Lock {
+    let lock = this.#locks.get(key);
+    if (lock === undefined) {
+      lock = { holder: null, waiters: new Map(), isWatched: false };
+      this.#locks.set(key, lock);
+    }
+    return lock;
+  }
+
+  get #nowMs(): number {
+    return this.#net.timeline.nowMs;
+  }
+}
+
+const STEP_MS = 0.01;
+
+export interface Wish {
+  readonly key: string;
+  readonly org: string;
+  readonly token: string;
+  readonly owner: string;
+  readonly ttlMs: number;
+  readonly isWaiting: boolean;
+  readonly process: Process;
+  onGrant(fence: number): void;
+}
+
+export type Answer =
+  | { readonly kind: "held"; readonly fence: number }
+  /** With the org's last fence: what is handed to this waiter later has a larger one. */
+  | { readonly kind: "queued"; readonly holder: string | null; readonly fence: number }
+  | { readonly kind: "busy"; readonly holder: string | null };
+
+interface Lock {
+  holder: Holder | null;
+  /** By their tokens, in the order in which they came. */
+  readonly waiters: Map<string, { readonly wish: Wish; seenMs: number }>;
+  isWatched: boolean;
+}
+
+interface Holder {
+  readonly wish: Wish;
+  readonly fence: number;
+  expiresAtMs: number;
+}

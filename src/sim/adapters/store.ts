@@ -1,0 +1,89 @@
+import type { CounterName, Table } from "../../core/model/table.ts";
+import type { Message } from "../../ports/bus.ts";
+import type {
+  Change,
+  Committed,
+  Due,
+  DueQuery,
+  ListQuery,
+  Page,
+  Store,
+  TakeQuery,
+  Versioned,
+} from "../../ports/store.ts";
+import type { Process } from "../process.ts";
+import type { MemoryStore } from "./memory-store.ts";
+import { ask, type Network } from "./net.ts";
+
+/**
+ * The store as one process sees it: every call takes time, may be refused, and may be done without being answered.
+ * A change is applied at one instant between the call and its answer.
+ */
+export class SimStore implements Store {
+  readonly #net: Network;
+  readonly #server: MemoryStore;
+  readonly #process: Process;
+  readonly #onCommit: CommitHook;
+
+  constructor(net: Network, server: MemoryStore, process: Process, onCommit: CommitHook = () => undefined) {
+    this.#net = net;
+    this.#server = server;
+    this.#process = process;
+    this.#onCommit = onCommit;
+  }
+
+  load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
+    return this.#ask(() => this.#server.load(table, id));
+  }
+
+  commit(change: Change): Promise<Committed> {
+    return this.#ask(() => {
+      const committed = this.#server.commit(change);
+      this.#onCommit(this.#process, change, committed);
+      return committed;
+    });
+  }
+
+  list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
+    return this.#ask(() => this.#server.list(table, query));
+  }
+
+  take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]> {
+    return this.#ask(() => this.#server.take(table, query));
+  }
+
+  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
+    return this.#ask(() => this.#server.untake(table, queue, ids));
+  }
+
+  due(query: DueQuery): Promise<readonly Due[]> {
+    return this.#ask(() => this.#server.due(query));
+  }
+
+  counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
+    return this.#ask(() => this.#server.counts(group, limit));
+  }
+
+  recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number> {
+    return this.#ask(() => this.#server.recount(counter, table, lists));
+  }
+
+  unsent(untilMs: number, limit: number): Promise<readonly Message[]> {
+    return this.#ask(() => this.#server.unsent(untilMs, limit));
+  }
+
+  sent(messageIds: readonly string[]): Promise<void> {
+    return this.#ask(() => this.#server.sent(messageIds));
+  }
+
+  total(name: string): Promise<number> {
+    return this.#ask(() => this.#server.total(name));
+  }
+
+  #ask<T>(effect: () => T): Promise<T> {
+    return ask(this.#net, this.#process, "store", effect);
+  }
+}
+
+/** Told at the instant of the write, before the answer leaves: a fault may strike exactly there. */
+export type CommitHook = (by: Process, change: Change, committed: Committed) => void;

@@ -1,0 +1,78 @@
+import type { BusOptions } from "../../ports/bus.ts";
+import type { Log } from "../../ports/log.ts";
+import type { World } from "../../ports/world.ts";
+import type { Process } from "../process.ts";
+import type { SeededRandom } from "../random.ts";
+import { Timeline } from "../timeline.ts";
+import { Trace } from "../trace.ts";
+import { type BlobShelf, SimBlobs } from "./blobs.ts";
+import { Fleeting, SimBus } from "./bus.ts";
+import { BusServer } from "./bus-server.ts";
+import { LockServer } from "./lock-server.ts";
+import { SimLocks } from "./locks.ts";
+import { MemoryStore } from "./memory-store.ts";
+import type { NetFaults, Network } from "./net.ts";
+import { type Counting, counting } from "./quiet.ts";
+import { type Kernel, localSafety, remoteSafety } from "./safety.ts";
+import { type CommitHook, SimStore } from "./store.ts";
+
+/** Everything that outlives a process: time, chance, the network, and the servers behind it. */
+export interface SimNet extends Network {
+  readonly store: MemoryStore;
+  readonly bus: BusServer;
+  readonly fleeting: Fleeting;
+  readonly locks: LockServer;
+  readonly blobs: BlobShelf;
+  readonly kernel: Kernel;
+  readonly counting: Counting;
+  /** Called at the instant of each commit, before its answer leaves. */
+  onCommit: CommitHook;
+}
+
+export interface SimNetOptions {
+  readonly random: SeededRandom;
+  readonly faults: NetFaults;
+  readonly bus: BusOptions;
+  readonly kernel: Kernel;
+  readonly isFreezing?: boolean;
+  readonly keepsTrace?: boolean;
+  readonly onLog?: Log["write"];
+}
+
+export function openNet(options: SimNetOptions): SimNet {
+  const network: Network = {
+    timeline: new Timeline(),
+    trace: new Trace(options.keepsTrace),
+    random: options.random.fork("net"),
+    faults: options.faults,
+  };
+  const locks = new LockServer(network);
+  // The servers keep this very object: a change of its faults reaches them all.
+  return Object.assign(network, {
+    // Locks and records are on one server, as they are on Redis.
+    store: new MemoryStore({ isFreezing: options.isFreezing ?? false, isFree: (lock) => locks.isFree(lock) }),
+    bus: new BusServer(network, options.bus),
+    fleeting: new Fleeting(network),
+    locks,
+    blobs: new Map() as BlobShelf,
+    kernel: options.kernel,
+    counting: counting(options.onLog),
+    onCommit: (): void => undefined,
+  });
+}
+
+/** The world as one life of one process sees it. */
+export function simWorld(net: SimNet, process: Process, options: { readonly safety: "local" | "remote" }): World {
+  return {
+    name: process.name,
+    clock: process.clock,
+    random: process.random,
+    bus: new SimBus(net, net.bus, net.fleeting, process),
+    store: new SimStore(net, net.store, process, (by, change, committed) => net.onCommit(by, change, committed)),
+    locks: new SimLocks(net, net.locks, process),
+    blobs: new SimBlobs(net, net.blobs, process),
+    safety: options.safety === "local" ? localSafety(net.kernel) : remoteSafety(net, net.kernel, process),
+    log: net.counting.log,
+    metrics: net.counting.metrics,
+  };
+}

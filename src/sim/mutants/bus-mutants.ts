@@ -1,0 +1,138 @@
+import type { Lease } from "../../ports/locks.ts";
+import type { SimNet } from "../adapters/world.ts";
+import { TALLIES, tallyLock } from "../checks/tally.ts";
+import { withDispatch, withHandler, withLease, withLocks, withSafety } from "./decorators.ts";
+import type { PlantedBug } from "./mutants.ts";
+
+/** Bugs in messages, locks, the kernel's answers, and settings. */
+export const BUS_PLANTS: readonly PlantedBug[] = [
+  {
+    name: "ack-on-unknown-error",
+    about: "a message that failed is acknowledged",
+    caughtBy: ["swallowed"],
+    world: withHandler((handle) => async (delivery) => {
+      const settlement = await handle(delivery);
+      return settlement.kind === "nakDelay" ? { kind: "ack" } : settlement;
+    }),
+  },
+  {
+    name: "ack-before-work",
+    about: "a message is acknowledged before it is worked on",
+    caughtBy: ["swallowed"],
+    world: withHandler((handle) => async (delivery) => {
+      void handle(delivery);
+      return { kind: "ack" };
+    }),
+  },
+  {
+    name: "term-before-dead-letter",
+    about: "what cannot be read is ended first and written to the dead letters afterwards",
+    caughtBy: ["early_term"],
+    world: withHandler((handle) => async (delivery) => {
+      if (delivery.content.kind === "packet" || delivery.attempt <= 3) return handle(delivery);
+      void handle(delivery);
+      return { kind: "term" };
+    }),
+  },
+  {
+    name: "release-without-token",
+    about: "a release frees the lock, whoever holds it",
+    caughtBy: ["two_holders"],
+    world: (world, net) =>
+      withLease((lease) => ({
+        release: async () => {
+          const isOurs = await lease.release();
+          net.locks.forceRelease(lease.key);
+          return isOurs;
+        },
+      }))(world),
+  },
+  {
+    name: "lock-error-ignored",
+    about: "a failure of the lock's backend means going on without the lock",
+    caughtBy: ["lost_update", "fence", "two_holders"],
+    world: (world, net) =>
+      withLocks((locks) => ({
+        acquire: async (request) => {
+          try {
+            return await locks.acquire(request);
+          } catch {
+            return { kind: "held", lease: madeUpLease(request.key, fenceFor(net, request.key)) };
+          }
+        },
+      }))(world),
+  },
+  {
+    name: "fail-open",
+    about: "a kernel that does not answer counts as a yes",
+    caughtBy: ["denied", "verdict"],
+    world: withSafety((safety) => ({
+      check: async (request) => {
+        const checked = await safety.check(request);
+        if (checked.kind === "decided") return checked;
+        return { kind: "decided", decision: { effect: "allow", ruleId: null, reason: checked.reason, snapshot: "" } };
+      },
+    })),
+  },
+  {
+    name: "never-releases",
+    about: "locks are renewed, but never released",
+    caughtBy: ["quiet"],
+    world: withLease(() => ({ release: async () => true })),
+  },
+  {
+    name: "failure-counts-as-success",
+    about: "whatever a worker answers is taken for success",
+    caughtBy: ["outcome"],
+    world: withHandler((handle) => (delivery) => {
+      const { content } = delivery;
+      if (content.kind !== "packet" || content.packet.body.kind !== "job_result") return handle(delivery);
+      const body = { ...content.packet.body, status: "succeeded" } as const;
+      return handle({ ...delivery, content: { kind: "packet", packet: { ...content.packet, body } } });
+    }),
+  },
+  {
+    name: "budget-beyond-the-cap",
+    about: "what fails is tried in the broker until the broker gives up on it",
+    caughtBy: ["exhausted"],
+    settings: (settings) => ({
+      ...settings,
+      bus: { ...settings.bus, deliverMax: 1_000_000, parkAfterMs: null },
+      retry: {
+        ...settings.retry,
+        unclassified: { policy: { kind: "fixed", delayMs: 50 }, budget: { kind: "count", max: 10_000 } },
+      },
+    }),
+  },
+  {
+    name: "mixed-up-inputs",
+    about: "a worker gets the input of the job before",
+    caughtBy: ["payload"],
+    world: (world) => {
+      let before: unknown = null;
+      return withDispatch((subject, packet, dispatch) => {
+        if (packet.body.kind !== "job_request") return dispatch(subject, packet);
+        const input = before;
+        before = packet.body.input;
+        return dispatch(subject, { ...packet, body: { ...packet.body, input } });
+      })(world);
+    },
+  },
+  {
+    name: "no-dispatch-deadline",
+    about: "nobody waits for the result of an attempt",
+    caughtBy: ["stuck"],
+    settings: (settings) => ({ ...settings, dispatch: { ...settings.dispatch, deadlineMs: 3_600_000 } }),
+  },
+];
+
+/** One that the store would take: the next after the last that was written. */
+function fenceFor(net: SimNet, key: string): number {
+  const records = ["a", "b"].filter((record) => tallyLock(record) === key);
+  return 1 + Math.max(0, ...records.map((record) => net.store.fenceOf(TALLIES.name, record)));
+}
+
+function madeUpLease(key: string, fence: number): Lease {
+  const { signal } = new AbortController();
+  return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, isLost: false, release: async () => true };
+}

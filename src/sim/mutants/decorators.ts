@@ -1,0 +1,74 @@
+import type { Bus, Handler } from "../../ports/bus.ts";
+import type { Lease, Locks } from "../../ports/locks.ts";
+import type { Safety } from "../../ports/safety.ts";
+import type { Change, Put, Store } from "../../ports/store.ts";
+import type { World } from "../../ports/world.ts";
+import type { Packet } from "../../protocol/packet.ts";
+
+/** Ways to put something around one port of a World, so that a planted bug is one line. */
+export type Decorator = (world: World) => World;
+
+/** A port with some of its methods replaced; the others keep their own `this`. */
+export function around<T extends object>(inner: T, replaced: { readonly [K in keyof T]?: unknown }): T {
+  return new Proxy(inner, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(Object.hasOwn(replaced, key) ? replaced : target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+export function withStore(change: (store: Store) => Partial<Store>): Decorator {
+  return (world) => ({ ...world, store: around(world.store, change(world.store)) });
+}
+
+export function withLocks(change: (locks: Locks) => Partial<Locks>): Decorator {
+  return (world) => ({ ...world, locks: around(world.locks, change(world.locks)) });
+}
+
+export function withSafety(change: (safety: Safety) => Partial<Safety>): Decorator {
+  return (world) => ({ ...world, safety: around(world.safety, change(world.safety)) });
+}
+
+export function withCommit(
+  change: (change: Change, commit: Store["commit"]) => ReturnType<Store["commit"]>,
+): Decorator {
+  return withStore((store) => ({ commit: (wanted) => change(wanted, (changed) => store.commit(changed)) }));
+}
+
+export function withPuts(change: (put: Put) => Put): Decorator {
+  return withCommit((wanted, commit) => commit({ ...wanted, puts: wanted.puts.map(change) }));
+}
+
+export function withHandler(change: (handle: Handler) => Handler): Decorator {
+  return (world) => {
+    const { bus } = world;
+    const consume: Bus["consume"] = (subject, group, handle) => bus.consume(subject, group, change(handle));
+    return { ...world, bus: around(bus, { consume }) };
+  };
+}
+
+export function withDispatch(
+  change: (subject: string, packet: Packet, dispatch: Bus["dispatch"]) => ReturnType<Bus["dispatch"]>,
+): Decorator {
+  return (world) => {
+    const { bus } = world;
+    const send: Bus["dispatch"] = (subject, packet) => bus.dispatch(subject, packet);
+    const dispatch: Bus["dispatch"] = (subject, packet) => change(subject, packet, send);
+    return { ...world, bus: around(bus, { dispatch }) };
+  };
+}
+
+export function withTell(tell: Bus["tell"]): Decorator {
+  return (world) => ({ ...world, bus: around(world.bus, { tell }) });
+}
+
+export function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
+  return withLocks((locks) => ({
+    acquire: async (request) => {
+      const acquired = await locks.acquire(request);
+      if (acquired.kind === "busy") return acquired;
+      return { kind: "held", lease: around(acquired.lease, change(acquired.lease)) };
+    },
+  }));
+}

@@ -1,0 +1,91 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Database, migrate, openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
+import { MIGRATIONS } from "../../../src/adapters/sqlite/schema.ts";
+import { numberOf } from "./directory.ts";
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "cordum-dir-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+describe("the data directory", () => {
+  it("is made if it is not there, for its owner alone, and survives a power cut", async () => {
+    const path = join(dir, "a", "b");
+    const directory = await openDataDirectory(path);
+    expect(statSync(path).mode & 0o777).toBe(0o700);
+    const pragma = (name: string) => Object.values(directory.db.prepare(`pragma ${name}`).get() as object)[0];
+    expect([pragma("journal_mode"), pragma("synchronous"), pragma("user_version")]).toEqual([
+      "wal",
+      2,
+      MIGRATIONS.length,
+    ]);
+    await directory.close();
+    await directory.close();
+  });
+
+  it("says which file it cannot open", async () => {
+    mkdirSync(join(dir, "cordum.db"));
+    await expect(openDataDirectory(dir)).rejects.toThrow(`\`${join(dir, "cordum.db")}\` cannot be opened`);
+    rmSync(join(dir, "cordum.db"), { recursive: true });
+    await (await openDataDirectory(dir)).close();
+  });
+
+  it("belongs to one: the second is told who has it, and gets it once that one is gone", async () => {
+    const first = await openDataDirectory(dir);
+    await expect(openDataDirectory(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
+    await first.close();
+    const second = await openDataDirectory(dir);
+    await expect(openDataDirectory(dir)).rejects.toThrow("in use");
+    await second.close();
+    expect(readFileSync(join(dir, "lock.pid"), "utf8")).toBe(`${process.pid}\n`);
+  });
+});
+
+describe("the schema version", () => {
+  const withDb = async (body: (db: Database) => void) => {
+    const directory = await openDataDirectory(dir);
+    try {
+      body(directory.db);
+    } finally {
+      await directory.close();
+    }
+  };
+
+  it("that is newer is refused, and the directory is free again", async () => {
+    await withDb((db) => db.exec("pragma user_version = 1000"));
+    for (let tries = 0; tries < 2; tries++)
+      await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
+  });
+
+  it("that is older is migrated, step by step, and each step once", async () => {
+    await withDb((db) => {
+      const steps = [
+        ...MIGRATIONS,
+        "create table extra (n); insert into extra values (1)",
+        "insert into extra values (2)",
+      ];
+      migrate(db, steps, dir);
+      migrate(db, steps, dir);
+      expect(numberOf(db, "select sum(n) from extra")).toBe(3);
+      expect(numberOf(db, "pragma user_version")).toBe(steps.length);
+    });
+  });
+
+  it("stays where it was when a step fails", async () => {
+    await withDb((db) => {
+      const steps = [...MIGRATIONS, "create table extra (n)", "create table half (n); insert into nowhere values (1)"];
+      expect(() => migrate(db, steps, dir)).toThrow("nowhere");
+      expect(numberOf(db, "pragma user_version")).toBe(MIGRATIONS.length + 1);
+      expect(numberOf(db, "select count(*) from sqlite_schema where name = 'half'")).toBe(0);
+    });
+  });
+
+  it("of a database that is not ours is refused, and it is left as it is", async () => {
+    await withDb((db) => db.exec("create table theirs (n); pragma user_version = 0"));
+    await expect(openDataDirectory(dir)).rejects.toThrow("is not a cordum database");
+  });
+});

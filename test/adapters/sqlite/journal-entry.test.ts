@@ -1,0 +1,55 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readStep, type Step, tellStep } from "../../../src/adapters/sqlite/journal-entry.ts";
+
+const anyText = fc.string({ unit: "binary" });
+const entries = fc.array(fc.oneof(anyText, fc.maxSafeNat()), { maxLength: 6 });
+const row: fc.Arbitrary<Step> = fc
+  .record({
+    table: anyText,
+    id: anyText,
+    version: fc.maxSafeNat(),
+    text: fc.option(fc.tuple(fc.constantFrom("", "\n"), fc.json()).map((parts) => parts.join(""))),
+    dueMs: fc.option(fc.double({ noNaN: true, noDefaultInfinity: true })),
+    queue: fc.option(anyText),
+    score: fc.option(fc.maxSafeNat()),
+    left: entries,
+    entered: entries,
+  })
+  .map((told) => ({ kind: "row", row: told }));
+
+/** As the journal has it. */
+function told(steps: readonly Step[]): unknown {
+  const pieces: string[] = [];
+  for (const step of steps) tellStep(step, pieces);
+  expect(pieces[0]?.startsWith(",") ?? true).toBe(true);
+  return JSON.parse(`[${pieces.join("").slice(1)}]`);
+}
+
+test("what the journal is told of rows can be read again, whatever their names", () => {
+  fc.assert(
+    fc.property(fc.array(row, { minLength: 1, maxLength: 4 }), (rows) => {
+      const read = (told(rows) as Parameters<typeof readStep>[0][]).map(readStep);
+      const plain = rows.map((step) => {
+        if (step.kind !== "row") return step;
+        const { text } = step.row;
+        const isNull = text === null || text.trim() === "null";
+        const head = text?.startsWith("\n") ? "\n" : "";
+        // -0 is 0 in JSON.
+        const dueMs = step.row.dueMs === null ? null : step.row.dueMs + 0;
+        return { ...step, row: { ...step.row, dueMs, text: isNull ? null : head + JSON.stringify(JSON.parse(text)) } };
+      });
+      expect(read).toEqual(plain);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a time that is no number does not spoil the journal", () => {
+  const row = { table: "t", id: "i", version: 1, text: "{}", queue: null, score: null, left: [], entered: [] };
+  for (const dueMs of [Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(told([{ kind: "row", row: { ...row, dueMs } }])).toEqual([
+      ["row", "t", "i", 1, null, null, null, [], [], {}],
+    ]);
+  }
+});

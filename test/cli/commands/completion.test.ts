@@ -1,0 +1,68 @@
+import { spawnSync } from "node:child_process";
+import { describe, expect, test } from "vitest";
+import { placesIn } from "../../../src/cli/commands/completion.ts";
+import { newKit } from "../../../src/cli/kit.ts";
+import { buildProgram } from "../../../src/cli/program.ts";
+import { cordum, ioFor } from "../run.ts";
+
+const { out: SCRIPT } = await cordum(["completion", "bash"]);
+
+/** What bash offers after these words; the last one is being typed. */
+function offered(words: readonly string[]): readonly string[] {
+  const array = ["cordum", ...words].map((word) => `'${word}'`).join(" ");
+  const ask = `COMP_WORDS=(${array}); COMP_CWORD=${words.length}; _cordum; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", `${SCRIPT}\n${ask}`], { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  return stdout.split("\n").filter(Boolean);
+}
+
+describe("in bash", () => {
+  test.each<[readonly string[], readonly string[]]>([
+    [["fai"], ["failopen"]],
+    [
+      ["job", ""],
+      ["submit", "get", "list", "cancel", "explain", "--help"],
+    ],
+    [["job", "submit", "demo.echo", "--pri"], ["--priority"]],
+    [
+      ["job", "submit", "demo.echo", "--priority", ""],
+      ["interactive", "batch", "critical"],
+    ],
+    [["key", "create", "--role", "v"], ["viewer"]],
+    [
+      ["workflow", ""],
+      ["apply", "get", "list", "delete", "--help"],
+    ],
+    [
+      ["run", "re"],
+      ["resume", "rerun"],
+    ],
+    [["run", "list", "--state", "E"], ["ENDING"]],
+    [
+      ["run", "start", "photos", "--w"],
+      ["--wait", "--watch"],
+    ],
+    [["completion", "z"], ["zsh"]],
+    // A file: that is left to the shell.
+    [["policy", "explain", "a.b", "--policy", ""], []],
+    // An input that is called like a command is none.
+    [["job", "get", "list", "--js"], ["--json"]],
+  ])("cordum %j", (words, expected) => {
+    expect(offered(words)).toEqual(expected);
+  });
+});
+
+test.each(["bash", "zsh", "fish"])("%s: every command and every flag is in it", async (shell) => {
+  const ran = await cordum(["completion", shell, "--json"]);
+  const { script } = JSON.parse(ran.out) as { script: string };
+  expect(ran.exitCode).toBe(0);
+  const places = placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {})));
+  const flag = (long: string) => (shell === "fish" ? `-l ${long.slice(2)} ` : long);
+  const wanted = places.flatMap(({ path, options }) => [path, ...options.map(({ long }) => flag(long ?? ""))]);
+  expect(wanted.filter((text) => !script.includes(text))).toEqual([]);
+  // An odd number of quotes would swallow the rest of the script; two that belong together are an even one.
+  for (const line of script.split("\n")) {
+    const quotes = line.replaceAll("\\\\", "").replaceAll("\\'", "").split("'").length - 1;
+    expect(line.startsWith("#") || quotes % 2 === 0 || line).toBe(true);
+  }
+});

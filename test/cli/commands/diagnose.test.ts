@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/commands/diagnose.ts";
+
+const FINE: StatusFacts = {
+  version: "1.0.0",
+  mode: "embedded",
+  ready: true,
+  needs_key: true,
+  warnings: [],
+  dead_letters: 0,
+  backlog_total: 0,
+  workers: { total: 1, leaving: 0 },
+  safety: { breaker: "closed", fail_open: [] },
+};
+const SERVERS = { nats: { version: "2.12.1" }, redis: { durability: "always", maxmemory_policy: "noeviction" } };
+
+function codes(status: Partial<StatusFacts>, facts: Partial<Facts> = {}): readonly string[] {
+  const all = {
+    unreviewed: { count: 0, isMore: false },
+    url: "http://127.0.0.1:8081",
+    clientVersion: "1.0.0",
+    ...facts,
+  };
+  return diagnose({ ...all, status: { ...FINE, ...status } }).map(({ level, code }) => `${level} ${code}`);
+}
+
+const cluster = (redis: Partial<(typeof SERVERS)["redis"]> | { maxmemory_policy: null }, nats = "2.12.1") =>
+  codes({ mode: "cluster", servers: { nats: { version: nats }, redis: { ...SERVERS.redis, ...redis } } });
+
+test("nothing is found where nothing is wrong", () => {
+  expect(codes({})).toEqual([]);
+});
+
+test("a kill switch that is engaged keeps everything of its scope from moving", () => {
+  expect(codes({ kill: [{ scope: "*", engaged_by: "ann" }] })).toEqual(["danger killed"]);
+});
+
+describe("durability of a cluster (L46, L47, L48)", () => {
+  test.each([
+    [{}, "2.12.1", []],
+    [{ durability: "everysec" }, "2.12.1", ["danger redis_loses"]],
+    [{ durability: "os" }, "2.12.1", ["danger redis_loses"]],
+    [{ durability: "none" }, "2.12.1", ["danger redis_loses"]],
+    [{ durability: "unknown" }, "2.12.1", ["caution redis_durability_unknown"]],
+    [{ maxmemory_policy: "allkeys-lru" }, "2.12.1", ["danger redis_evicts"]],
+    [{ maxmemory_policy: null }, "2.12.1", ["caution redis_eviction_unknown"]],
+  ])("redis with %o", (redis, nats, expected) => {
+    expect(cluster(redis, nats).filter((code) => code.includes("redis"))).toEqual(expected);
+  });
+
+  test.each([
+    ["2.9.10", "danger nats_is_old"],
+    ["1.4.1", "danger nats_is_old"],
+    ["2.10.0", "caution nats_sync_unknown"],
+    ["3.0.0-beta", "caution nats_sync_unknown"],
+  ])("nats-server %s: %s", (version, expected) => {
+    expect(cluster({}, version)).toEqual([expected]);
+  });
+
+  test("a control plane that tells nothing of its servers is not taken for fine", () => {
+    expect(codes({ mode: "cluster", warnings: ["redis may evict"] })).toEqual(["caution warning", "caution warning"]);
+    // To a key of one tenant it says nothing of them at all.
+    expect(codes({ mode: "cluster", tenant: "acme" })).toEqual([]);
+  });
+});
+
+describe("the rest", () => {
+  const lease = { id: "l1", scope: "*", ends_at: "soon" };
+  test.each<[string, Partial<StatusFacts>, Partial<Facts>, readonly string[]]>([
+    ["no keys on loopback", { needs_key: false }, {}, ["caution no_keys"]],
+    ["no keys on ::1", { needs_key: false }, { url: "http://[::1]:8081" }, ["caution no_keys"]],
+    ["no keys elsewhere", { needs_key: false }, { url: "https://c.example" }, ["danger no_keys_beyond_loopback"]],
+    [
+      "no keys, nearly loopback",
+      { needs_key: false },
+      { url: "http://127.0.0.1.example" },
+      ["danger no_keys_beyond_loopback"],
+    ],
+    ["a lease", { safety: { breaker: "closed", fail_open: [lease] } }, {}, ["danger fail_open"]],
+    ["a breaker", { safety: { breaker: "open", breaker_reason: "late" } }, {}, ["danger safety_unavailable"]],
+    [
+      "a kernel beyond loopback in the clear",
+      { safety_address: "10.0.0.7:50051", safety_line: "plain" },
+      {},
+      ["danger safety_in_the_clear"],
+    ],
+    ["one over TLS", { safety_address: "10.0.0.7:50051", safety_line: "tls" }, {}, []],
+    ["one on loopback", { safety_address: "[::1]:50051", safety_line: "plain" }, {}, []],
+    ["a bus without signatures", { signatures: { mode: "off", has_key: false } }, {}, ["caution packets_unsigned"]],
+    ["one that only warns", { signatures: { mode: "warn", has_key: true } }, {}, ["caution signatures_not_enforced"]],
+    ["one that enforces them", { signatures: { mode: "enforce", has_key: true } }, {}, []],
+    ["a bypass", {}, { unreviewed: { count: 2, isMore: true } }, ["danger unreviewed_bypasses"]],
+    ["bypasses that are not shown", {}, { unreviewed: null }, ["caution bypasses_unknown"]],
+    ["dead letters", { dead_letters: 3 }, {}, ["danger dead_letters"]],
+    ["no progress", { ready: false, not_ready_because: "the store" }, {}, ["danger not_ready"]],
+    ["another version", { version: "0.9.0" }, {}, ["caution version_differs"]],
+    ["work and no worker", { backlog_total: 1, workers: { total: 0, leaving: 0 } }, {}, ["danger no_workers"]],
+    ["work and leaving ones", { backlog_total: 1, workers: { total: 2, leaving: 2 } }, {}, ["danger no_workers"]],
+    ["no work and no worker", { workers: { total: 0, leaving: 0 } }, {}, []],
+    ["an old one that tells little", { safety: undefined, workers: undefined } as never, {}, []],
+  ])("%s", (_, status, facts, expected) => {
+    expect(codes(status, facts)).toEqual(expected);
+  });
+
+  test.each([
+    ["connection refused", "start the kernel"],
+    ["does not know this process: `safety.token` is missing or wrong", "the same `safety.token`"],
+    ["no connection that both sides trust (`safety.tls.*`)", "which certificate"],
+  ])("a kernel away because of %s needs its own fix", (breaker_reason, words) => {
+    const status = { ...FINE, safety: { breaker: "open", breaker_reason } };
+    const [found] = diagnose({
+      status,
+      unreviewed: { count: 0, isMore: false },
+      url: "http://[::1]",
+      clientVersion: "1.0.0",
+    });
+    expect(found?.fix).toContain(words);
+  });
+
+  test("dangers first, each with something to do", () => {
+    const status = { ...FINE, needs_key: false, dead_letters: 2, dead_letters_by_tenant: { acme: 2 } };
+    const found = diagnose({ status, unreviewed: null, url: "http://localhost", clientVersion: "1.0.0" });
+    expect(found.map(({ level }) => level)).toEqual(["danger", "caution", "caution"]);
+    expect(found.every(({ fix, what }) => fix !== "" && what !== "")).toBe(true);
+    expect(found[0]).toMatchObject({ what: "dead letters that nobody has dealt with: 2 (by tenant: acme 2)" });
+  });
+});

@@ -1,0 +1,181 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Answered } from "../fake.ts";
+import { cordum } from "../run.ts";
+import { at, type RunFake, runAfter, startRunFake, WAITS, WORKFLOW } from "./run-fake.ts";
+
+let fake: RunFake;
+
+afterEach(() => fake?.close());
+
+/** A run that is a second older whenever it is looked at, until it stands at the last of `seconds`. */
+function scripted(seconds: readonly number[], end = "SUCCEEDED") {
+  const left = [...seconds];
+  let now = 0;
+  return (path: string): Answered => {
+    if (path.endsWith("/explain")) return { status: 200, body: { waits: now >= 1 && now < 3 ? WAITS : [] } };
+    if (path.startsWith("/workflows/")) return { status: 200, body: WORKFLOW };
+    now = left.shift() ?? now;
+    return { status: 200, body: runAfter(now, end) };
+  };
+}
+
+/** A clock that pauses move; it starts with the run. */
+function clock() {
+  let nowMs = Date.parse(at(0));
+  const pauses: number[] = [];
+  return {
+    pauses,
+    io: {
+      nowMs: () => nowMs,
+      pause: async (delayMs: number) => {
+        pauses.push(delayMs);
+        nowMs += delayMs;
+      },
+    },
+  };
+}
+
+const screen = () => ({ columns: 80, rows: 24, color: false });
+const CLEAR = "\u001b[K\n";
+
+describe("without a terminal", () => {
+  test("there is a line for every change, none twice, and the end", async () => {
+    const answer = scripted([0, 0, 1, 2, 3, 3, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", clock().io);
+    expect(ran.out.split("\n")).toEqual([
+      "       0 ms  run r1  RUNNING",
+      "       0 ms  fetch  RUNNING",
+      "      1.0 s  fetch  SUCCEEDED",
+      "      1.0 s  resize  RUNNING  ▓▓▓░░░░░░░ 1,240/4,000  3 failed",
+      "      1.0 s  check  SUCCEEDED  → then",
+      "      1.0 s  publish  RUNNING  a human has to decide",
+      "      3.0 s  resize  SUCCEEDED  ▓▓▓▓▓▓▓▓▓▓ 4,000/4,000  3 failed",
+      "      3.0 s  publish  SUCCEEDED",
+      "      4.0 s  tell  SUCCEEDED",
+      "      4.0 s  run r1  SUCCEEDED",
+      "",
+    ]);
+    expect(ran).toMatchObject({ exitCode: 0, talk: "run r1 SUCCEEDED after 4.0 s\n" });
+  });
+
+  test("with --json each line is a document; a run that does not succeed ends with 1", async () => {
+    const answer = scripted([3, 4], "FAILED");
+    fake = await startRunFake(({ path }) => answer(path));
+    const ran = await cordum(["run", "watch", "r1", "--json"], fake.env, "", clock().io);
+    const lines = ran.out.trim().split("\n");
+    const documents = lines.map((line) => JSON.parse(line));
+    expect(documents.map(({ event, step_id, state }) => [event, step_id ?? null, state])).toEqual([
+      ["run", null, "RUNNING"],
+      ["step", "fetch", "SUCCEEDED"],
+      ["step", "check", "SUCCEEDED"],
+      ["step", "resize", "SUCCEEDED"],
+      ["step", "publish", "SUCCEEDED"],
+      ["step", "tell", "FAILED"],
+      ["run", null, "FAILED"],
+    ]);
+    expect(documents[3]).toMatchObject({ run_id: "r1", children: { count: 4_000, failed: 3 } });
+    expect(documents.at(-1)).toMatchObject({ error: { message: "no more disk" }, output: null });
+    expect(ran).toMatchObject({ exitCode: 1, talk: "" });
+  });
+});
+
+describe("on a terminal", () => {
+  test("it is drawn over what was drawn before, with what a human has to do", async () => {
+    const answer = scripted([1, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { ...clock().io, screen });
+    const [first = "", second = ""] = ran.out.split("\u001b[11A\r");
+    const lines = first.split(CLEAR);
+    expect(lines).toEqual([
+      "run r1  photos v3  RUNNING  0 ms  2 of 5 steps done",
+      "✓    fetch    SUCCEEDED     1.0 s",
+      "├─╮",
+      "│ ●  resize   RUNNING        0 ms  ▓▓▓░░░░░░░ 1,240/4,000  3 failed",
+      "│ │",
+      "✓ │  check    SUCCEEDED            → then",
+      "│ │",
+      "◆ │  publish  RUNNING        0 ms  a human has to decide",
+      "│ │    cordum approval approve r1:publish@1",
+      "├─╯",
+      "○    tell     PENDING",
+      "\u001b[J",
+    ]);
+    expect(second.split(CLEAR)[0]).toBe("run r1  photos v3  SUCCEEDED  4.0 s  5 of 5 steps done");
+    expect(ran).toMatchObject({ exitCode: 0, talk: "run r1 SUCCEEDED after 4.0 s\n" });
+  });
+
+  test("what has not changed is not drawn again, and the shape of the workflow is asked for once", async () => {
+    const answer = scripted([1, 1, 1, 1, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    const pause = async () => {
+      fake.send("data: r1\n\n");
+      await new Promise(setImmediate);
+    };
+    const still = { nowMs: () => Date.parse(at(0)), pause, screen };
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", still);
+    expect(ran.out.split("\u001b[J")).toHaveLength(3);
+    expect(fake.asked.filter(({ path }) => path.startsWith("/workflows/"))).toHaveLength(1);
+    expect(fake.asked.find(({ path }) => path.startsWith("/workflows/"))?.path).toBe("/workflows/photos?version=3");
+  });
+
+  test("in a window of another width everything is drawn anew", async () => {
+    const answer = scripted([1, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    const widths = [80, 80, 80, 60];
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", {
+      ...clock().io,
+      screen: () => ({ columns: widths.shift() ?? 60, rows: 24, color: false }),
+    });
+    expect(ran.out.split("\u001b[2J\u001b[H")).toHaveLength(2);
+  });
+});
+
+describe("when it looks", () => {
+  test("once a second, in pauses that leave room for news", async () => {
+    const answer = scripted([0, 1, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    const { io, pauses } = clock();
+    await cordum(["run", "watch", "r1"], fake.env, "", io);
+    expect(pauses).toEqual(Array(20).fill(100));
+  });
+
+  test("at once when the live events speak of it, not of others; the clock stands still meanwhile", async () => {
+    const answer = scripted([0, 4]);
+    fake = await startRunFake(({ path }) => answer(path));
+    let pauses = 0;
+    const nowMs = () => Date.parse(at(0));
+    const pause = async () => {
+      pauses += 1;
+      // Cut in two, as a network may do.
+      for (const part of pauses < 5 ? ['data: {"run_id":"x9"}\n\n'] : ['data: {"run_id":"r', '1"}\n\n']) {
+        fake.send(part);
+        await new Promise(setImmediate);
+      }
+    };
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, pause });
+    expect(ran.exitCode).toBe(0);
+    expect(pauses).toBeGreaterThanOrEqual(5);
+  });
+
+  test("`later` is waited for, as long as it says", async () => {
+    const answer = scripted([4]);
+    let isFirst = true;
+    fake = await startRunFake(({ path }) => {
+      if (!isFirst) return answer(path);
+      isFirst = false;
+      return { status: 503, body: { code: "lock_busy", retry_after_ms: 777 } };
+    });
+    const { io, pauses } = clock();
+    expect(await cordum(["run", "watch", "r1"], fake.env, "", io)).toMatchObject({ exitCode: 0 });
+    expect(pauses).toEqual([777]);
+  });
+
+  test("a run that is not there: exit 3, and where they are listed", async () => {
+    fake = await startRunFake(() => ({ status: 404, body: { code: "run_not_found", title: "no", detail: "none" } }));
+    const ran = await cordum(["run", "watch", "r1", "--json"], fake.env);
+    expect(ran.exitCode).toBe(3);
+    expect(ran.out.trim().split("\n")).toHaveLength(1);
+    expect(JSON.parse(ran.out)).toMatchObject({ event: "error", code: "run_not_found", next: "cordum run list" });
+  });
+});

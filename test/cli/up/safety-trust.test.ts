@@ -1,0 +1,98 @@
+// The safety kernel as a role of its own, over TLS and with a token, as operators run it.
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { CA, OWN, pem, TOKEN } from "../../adapters/grpc/client.fixtures.ts";
+import { cordum } from "../run.ts";
+import { Ups } from "./ups.ts";
+
+const ups = new Ups("trust");
+
+const KERNEL = { CORDUM_SAFETY_TLS_CERT: OWN.cert, CORDUM_SAFETY_TLS_KEY: OWN.key, CORDUM_SAFETY_TOKEN: TOKEN };
+const CALLER = { CORDUM_SAFETY_TLS_CA: CA.ca, CORDUM_SAFETY_TOKEN: TOKEN };
+const OTHER = "another-token-of-tests-0123456789";
+
+const kernel = (env: Readonly<Record<string, string>>, port = "0") =>
+  ups.start(["--role", "safety", "--port", port], env);
+
+const plane = (address: string, env: Readonly<Record<string, string>>) =>
+  ups.start(["--port", "0", "--data", join(ups.dir, "data"), "--demo", "--safety", address], {
+    CORDUM_RETRY_SAFETY_UNAVAILABLE_POLICY: "fixed:50ms",
+    CORDUM_SAFETY_BREAKER_FAILURES: "1",
+    CORDUM_SAFETY_BREAKER_OPEN_MS: "100",
+    ...env,
+  });
+
+async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await read();
+    if (isSo(value)) return value;
+  }
+}
+
+test("over TLS and with the same token jobs are checked and done", async () => {
+  const address = await kernel(KERNEL).url;
+  const env = { CORDUM_URL: await plane(address, CALLER).url };
+  const ran = await cordum(["job", "submit", "demo.echo", "1", "--wait", "--json"], env);
+  expect(JSON.parse(ran.out)).toMatchObject({ state: "SUCCEEDED", safety: { decision: "ALLOW", bypassed: false } });
+  expect(JSON.parse((await cordum(["status", "--json"], env)).out)).toMatchObject({ safety_line: "tls" });
+});
+
+test("a wrong token: nothing goes out, everybody who asks is told why, and once it is mended the job is done", async () => {
+  const first = kernel({ ...KERNEL, CORDUM_SAFETY_TOKEN: OTHER });
+  const address = await first.url;
+  const caller = plane(address, CALLER);
+  const env = { CORDUM_URL: await caller.url };
+  const id = (await cordum(["job", "submit", "demo.echo", "2"], env)).out.trim();
+  await Promise.all([caller.said("safety_token_refused"), first.said("safety_caller_refused")]);
+  const job = async () => JSON.parse((await cordum(["job", "get", id, "--json"], env)).out);
+  const waiting = await until(job, ({ wait }) => wait?.retry_class === "safety_unavailable");
+  expect(waiting).toMatchObject({
+    state: "PENDING",
+    safety: null,
+    wait: { reason: expect.stringContaining("`safety.token`") },
+  });
+  const doctor = await until(
+    () => cordum(["doctor"], env),
+    ({ out }) => out.includes("does not answer"),
+  );
+  expect(doctor.exitCode).toBe(1);
+  expect(doctor.out).toContain("give the kernel and the control plane the same `safety.token`");
+  expect((await cordum(["job", "explain", id], env)).out).toContain("`safety.token` is missing or wrong");
+  const seen = await Promise.all(
+    [["status"], ["audit", "list", "--system"]].map((argv) => cordum([...argv, "--json"], env)),
+  );
+
+  first.child.kill("SIGTERM");
+  const { out, talk } = await first.ended;
+  kernel(KERNEL, address.split(":")[1] ?? "");
+  const done = await until(job, ({ state }) => state === "SUCCEEDED");
+  expect(done).toMatchObject({ result: 2, safety: { bypassed: false } });
+  caller.child.kill("SIGTERM");
+  const ended = await caller.ended;
+  const everything = JSON.stringify([waiting, doctor, seen, out, talk, done, ended]);
+  for (const token of [TOKEN, OTHER]) expect(everything).not.toContain(token);
+});
+
+describe("what is not safe does not start: exit 2, with the setting to look at", () => {
+  test.each<[string, string[], Record<string, string>, string]>([
+    ["a kernel for everybody", ["--role", "safety", "--host", "0.0.0.0"], {}, "safety.token"],
+    [
+      "files that do not fit",
+      ["--role", "safety"],
+      { ...KERNEL, CORDUM_SAFETY_TLS_KEY: pem("caller-key") },
+      "safety.tls.key",
+    ],
+    ["a token in the clear", ["--safety", "kernel.test:50051"], { CORDUM_SAFETY_TOKEN: TOKEN }, "safety.tls.ca"],
+    [
+      "a CA that is not there",
+      ["--safety", "kernel.test:50051"],
+      { ...CALLER, CORDUM_SAFETY_TLS_CA: "no.pem" },
+      "safety.tls.ca",
+    ],
+  ])("%s", async (_, argv, env, setting) => {
+    const ran = await ups.start([...argv, "--port", "0", "--data", join(ups.dir, "data")], env).ended;
+    expect(ran).toMatchObject({ exitCode: 2 });
+    expect(ran.talk).toContain(`cordum config explain ${setting}`);
+    expect(ran.talk + ran.out).not.toContain(TOKEN);
+  });
+});

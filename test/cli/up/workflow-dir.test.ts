@@ -1,0 +1,110 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CliError } from "../../../src/cli/exit.ts";
+import { applyAtStart, applyChanges, loadWorkflows } from "../../../src/cli/up/workflow-dir.ts";
+import { loadWorkflow } from "../../../src/engine/runs/workflows.ts";
+import type { Log } from "../../../src/ports/log.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+
+let dir: string;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "cordum-workflows-"));
+});
+
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const workflow = (id: string, topic = "demo.echo") => `id: ${id}\nsteps:\n  only: {topic: ${topic}}\n`;
+const file = (name: string, text: string) => {
+  writeFileSync(join(dir, name), text);
+  return join(dir, name);
+};
+
+describe("what is read", () => {
+  test("every YAML and JSON file, sorted; nothing else", () => {
+    file("b.yml", workflow("b"));
+    file("c.json", JSON.stringify({ id: "c", steps: { only: { topic: "demo.echo" } } }));
+    file("a.yaml", workflow("a"));
+    file("README.md", "no workflow");
+    mkdirSync(join(dir, "d.yaml"));
+    expect(loadWorkflows(dir).texts.map(({ file }) => file)).toEqual(
+      ["a.yaml", "b.yml", "c.json"].map((name) => join(dir, name)),
+    );
+  });
+
+  test("all that is wrong with all of them, each with its place", () => {
+    const bad = file("bad.yaml", "id: bad\nsteps:\n  only: {topc: demo.echo}\n");
+    const worse = file("worse.yaml", "id: [\n");
+    file("good.yaml", workflow("good"));
+    const error = refused(() => loadWorkflows(dir));
+    expect(error.exitCode).toBe(2);
+    expect(error.message).toContain(`\n  ${bad}:3:10: steps.only.topc: unknown key; did you mean \`topic\`?`);
+    expect(error.message).toContain(`\n  ${worse}:`);
+    expect(error.next).toBe(`cordum up --workflows ${dir}`);
+  });
+
+  test("one workflow in two files is a mistake: each would be a version after the other", () => {
+    const one = file("one.yaml", workflow("same"));
+    const two = file("two.yaml", workflow("same", "demo.slow"));
+    expect(refused(() => loadWorkflows(dir)).facts).toEqual({
+      problems: [`${two}: \`same\` is the workflow of ${one} already`],
+    });
+  });
+
+  test("a directory that is not there", () => {
+    expect(refused(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read the workflows in");
+  });
+});
+
+describe("what is applied", () => {
+  let gateway: TestGateway;
+  let waiting: ((event: string) => void)[];
+  const log: Log = {
+    write(_, event) {
+      for (const tell of waiting.splice(0)) tell(event);
+    },
+  };
+  const logged = () => new Promise<string>((resolve) => waiting.push(resolve));
+
+  beforeEach(async () => {
+    waiting = [];
+    gateway = await openTestGateway();
+  });
+
+  afterEach(() => gateway.close());
+
+  const version = async (id: string) => (await loadWorkflow(gateway.flow, "default", id, null))?.version;
+
+  test("at start everything, once; then whatever changes, and what is wrong changes nothing", async () => {
+    file("a.yaml", workflow("a"));
+    const read = loadWorkflows(dir);
+    await applyAtStart(gateway.flow, read, log);
+    await applyAtStart(gateway.flow, read, log);
+    expect(await version("a")).toBe(1);
+    const stop = applyChanges(gateway.flow, read, log);
+    const steps: [name: string, text: string, event: string][] = [
+      ["a.yaml", workflow("a", "demo.slow"), "workflow_applied"],
+      ["b.json", '{"id":"b","steps":{"only":{"topic":"demo.echo"}}}', "workflow_applied"],
+      ["a.yaml", "id: a\nsteps: nothing at all\n", "workflow_not_applied"],
+    ];
+    for (const [name, text, event] of steps) {
+      const told = logged();
+      file(name, text);
+      expect(await told).toBe(event);
+    }
+    stop();
+    expect([await version("a"), await version("b")]).toEqual([2, 1]);
+  });
+});
+
+function refused(act: () => unknown): CliError {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof CliError) return error;
+    throw error;
+  }
+  throw new Error("it was not refused");
+}

@@ -1,0 +1,171 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  approveJob,
+  expireApproval,
+  jobHashOf,
+  mistakenFor,
+  objectionTo,
+  rejectJob,
+  requestApproval,
+} from "../../../src/core/jobs/approval.ts";
+import { applyResult } from "../../../src/core/jobs/attempt.ts";
+import { cancelJob, reviveJob } from "../../../src/core/jobs/lifecycle.ts";
+import { letterOf } from "../../../src/core/model/dead-letter.ts";
+import { isFinal, type Job } from "../../../src/core/model/job.ts";
+import { allow, ask, asked, at, everyStage, fresh, limited, settings } from "./stages.ts";
+
+const present = (job: Job, snapshot = "s") => ({ job, decision: { ...ask, snapshot } });
+const approver = { by: "alice" };
+
+describe("the hash that an approval is bound to (L34)", () => {
+  test("differs as soon as anything differs that the approver decides about", () => {
+    const base = { topic: "pay", input: { usd: 1 }, actorId: "a", labels: { team: "x" } };
+    const changes: Record<string, unknown>[] = [
+      { input: { usd: 82_000 } },
+      { topic: "pay.now" },
+      { org: "other" },
+      { priority: "critical" },
+      { capability: "c" },
+      { riskTags: ["money"] },
+      { requires: ["gpu"] },
+      { labels: { team: "y" } },
+      { labels: { team: "x", more: "z" } },
+      { actorId: "b" },
+      { actorType: "human" },
+      { actorType: "service" },
+      { packId: "p" },
+    ];
+    const hashes = [base, ...changes.map((change) => ({ ...base, ...change }))].map((facts) => jobHashOf(fresh(facts)));
+    expect(new Set(hashes).size).toBe(hashes.length);
+  });
+
+  test("any two inputs that are not equal have different hashes, wherever they are kept", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (one, other) => {
+        const hash = (input: unknown) => jobHashOf(fresh({ input }));
+        fc.pre(one !== null && other !== null); // No input and a null are one thing.
+        const isSame = JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
+        expect(hash(one) === hash(other)).toBe(isSame);
+      }),
+    );
+    const kept = (sha256: string) => jobHashOf(fresh({}, { kind: "pointer", ptr: "ctx:j", bytes: 1, sha256 }));
+    expect(kept("a")).not.toBe(kept("b"));
+  });
+});
+
+describe("an approval", () => {
+  test("of the very job under the very policy lets it go, and says who gave it", () => {
+    const job = asked();
+    const answer = approveJob(job, { by: "alice", note: "looked at it" }, present(job), at(5));
+    expect(answer).toMatchObject({
+      kind: "approved",
+      job: { state: "SCHEDULED", approval: { decidedBy: "alice", decidedMs: 5 }, dueMs: job.deadlineMs },
+    });
+    expect(answer.kind === "approved" && answer.job.history.at(-1)).toMatchObject({
+      event: "approved",
+      who: "alice",
+      why: "looked at it",
+    });
+  });
+
+  test("of another job or another policy is void, says which, and leaves nothing approved", () => {
+    const job = asked();
+    const changed = { ...job, input: { kind: "inline", value: { a: 2 } } as const };
+    for (const [now, why] of [
+      [present(changed), "the job has changed"],
+      [present(job, "s2"), "the policy has changed"],
+      [{ job, decision: { ...ask, effect: "deny" as const } }, "decides otherwise"],
+    ] as const) {
+      const answer = approveJob(job, approver, now, at(5));
+      expect(answer).toMatchObject({ kind: "void", why: expect.stringContaining(why), job: { state: "PENDING" } });
+      expect(answer.kind === "void" && answer.job.approval).toBeUndefined();
+    }
+  });
+
+  test("is not the submitter's to give, unless the rule says so", () => {
+    expect(objectionTo(asked({ submittedBy: "alice" }), "alice", 5)).toBe("own_job");
+    expect(objectionTo(asked({ submittedBy: "alice" }), "bob", 5)).toBeNull();
+    const terms = { approval: { expiresMs: null, bySubmitter: true } };
+    expect(objectionTo(asked({ submittedBy: "alice" }, terms), "alice", 5)).toBeNull();
+  });
+
+  test("is good once and until it expires", () => {
+    const job = asked({}, { approval: { expiresMs: 1_000, bySubmitter: false } });
+    expect(objectionTo(job, "alice", 1_000)).toBeNull();
+    expect(approveJob(job, approver, present(job), at(1_001))).toEqual({ kind: "expired" });
+    const approved = approveJob(job, approver, present(job), at(5));
+    expect(approved.kind === "approved" && objectionTo(approved.job, "bob", 6)).toBe("not_waiting");
+  });
+
+  test("never outlives the job's own deadline", () => {
+    const long = { ...ask, approval: { expiresMs: settings.job.deadlineMs * 2, bySubmitter: false } };
+    const job = requestApproval(fresh(), long, at(10));
+    expect(job.approval?.expiresMs).toBe(job.deadlineMs);
+    expect(job.dueMs).toBe(job.deadlineMs);
+  });
+
+  test("that nobody gave ends the job with a dead letter; one that was refused is an answer, and has none", () => {
+    const expired = expireApproval(asked(), at(9));
+    expect(expired).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
+    expect(letterOf(expired)).toMatchObject({ reason: "timeout" });
+    const refused = rejectJob(asked(), "alice", "too much", at(9)) as Job;
+    expect(refused).toMatchObject({
+      state: "DENIED",
+      error: { message: "too much" },
+      approval: { decidedBy: "alice" },
+    });
+    expect(letterOf(refused)).toBeNull();
+    expect(rejectJob(refused, "bob", "again", at(10))).toBeNull();
+  });
+
+  test("says what was mistaken for what", () => {
+    const { approval } = asked();
+    if (!approval) throw new Error("not asked");
+    expect(mistakenFor(approval, {})).toBeNull();
+    expect(mistakenFor(approval, { jobHash: approval.jobHash, snapshot: "s" })).toBeNull();
+    expect(mistakenFor(approval, { jobHash: "other" })).toContain("`other`");
+    expect(mistakenFor(approval, { snapshot: "old" })).toContain("`old`");
+  });
+});
+
+test("no result ends a job that was never sent, whatever it waits for", () => {
+  for (const job of everyStage().filter(({ attempt }) => attempt === 0)) {
+    const result = { jobId: "j", workerId: "w", status: "succeeded", output: 1 } as const;
+    expect(applyResult(job, result, { kind: "inline", value: 1 }, at(5))).toBeNull();
+  }
+});
+
+describe("cancel and revive", () => {
+  test("every job that has not ended can be cancelled, once", () => {
+    for (const job of everyStage()) {
+      const cancelled = cancelJob(job, "alice", "not needed", at(99)) as Job;
+      expect(cancelled).toMatchObject({ state: "CANCELLED", error: { name: "Cancelled" } });
+      expect(cancelled.history.at(-1)).toMatchObject({ event: "cancelled", who: "alice", why: "not needed" });
+      expect(letterOf(cancelled)).toBeNull();
+      expect(cancelJob(cancelled, "bob", "again", at(100))).toBeNull();
+      expect(reviveJob(cancelled, "bob", at(100))).toBeNull();
+    }
+  });
+
+  test("a second life begins with new patience, a new deadline and no permission; what was no permission stays", () => {
+    const ended = expireApproval(asked(), at(9));
+    const revived = reviveJob(ended, "alice", at(1_000)) as Job;
+    expect(revived).toMatchObject({ id: ended.id, state: "PENDING", safety: ask, error: null, patience: {} });
+    for (const safety of [allow, limited]) {
+      expect(reviveJob({ ...ended, safety }, "alice", at(1_000))?.safety).toBeNull();
+    }
+    expect(revived.approval).toBeUndefined();
+    expect(revived.deadlineMs).toBe(1_000 + settings.job.deadlineMs);
+    expect(revived.history.at(-1)).toMatchObject({ event: "revived", who: "alice" });
+    expect(isFinal(revived.state)).toBe(false);
+  });
+});
+
+/** Order of names does not matter; -0 and 0 are one number in JSON. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (value === null || typeof value !== "object") return value;
+  const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return fields.map(([name, item]) => [name, sorted(item)]).concat([["object"]]);
+}

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { claimRefusal } from "../../../src/core/jobs/tenant-claim.ts";
+import type { Origin, Packet } from "../../../src/protocol/packet.ts";
+
+const settings = { unsignedTenants: ["default"], senders: { w1: { keyFile: "w1.pem", tenants: ["acme"] } } };
+
+function refusal(org: string, origin?: Origin): string | null {
+  const packet: Packet = { traceId: "", senderId: "w1", createdAtMs: 0, body: { kind: "job_cancel", jobId: "j" } };
+  return claimRefusal(origin ? { ...packet, origin } : packet, org, settings);
+}
+
+const signedBy = (id: string | null): Origin => ({ kind: "arrived", bytes: new Uint8Array(), signedBy: id });
+
+test("who has signed speaks for the tenants that its entry names, and for no other", () => {
+  expect(refusal("acme", signedBy("w1"))).toBeNull();
+  expect(refusal("default", signedBy("w1"))).toContain("add the tenant to `cap.senders.w1.tenants`");
+  expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not speak for tenant `birch`");
+});
+
+test("one that is listed no more speaks for nobody", () => {
+  expect(refusal("acme", signedBy("w2"))).toContain("sender `w2`");
+});
+
+test("the sender id alone gives nothing, nor does our own signature, nor a packet that was kept", () => {
+  for (const origin of [undefined, signedBy(null), { kind: "kept", base64: "" } as const]) {
+    expect(refusal("default", origin)).toBeNull();
+    expect(refusal("acme", origin)).toContain("an unsigned packet may not speak for tenant `acme`");
+  }
+});

@@ -1,0 +1,113 @@
+import { describe, expect, test } from "vitest";
+import { passTime } from "../../../src/core/jobs/attempt.ts";
+import { explainJob, type Surroundings, waitReasonOf } from "../../../src/core/jobs/explain.ts";
+import { decideSafety } from "../../../src/core/jobs/lifecycle.ts";
+import { JOB_STATES } from "../../../src/core/model/job.ts";
+import { allow, asked, at, everyStage, fresh, limited, STAGES } from "./stages.ts";
+
+const windowOf = (used: number) => ({ isEmpty: used === 0, isFull: used >= 5, use: { used, max: 5 } });
+
+const around: Surroundings = {
+  nowMs: 10_000,
+  window: windowOf(0),
+  tenant: null,
+  rule: null,
+  backlog: { topic: 3, tenant: 2 },
+  workers: { serving: 1, free: 1 },
+  unfit: null,
+  isIdle: false,
+  breaker: null,
+  killed: null,
+  failOpen: null,
+  slots: null,
+};
+
+describe("every job that has not ended", () => {
+  test("L37: has a time at which somebody looks at it, and ends at its own deadline at the latest", () => {
+    for (const job of everyStage()) {
+      expect(job.dueMs).toBeLessThanOrEqual(job.deadlineMs);
+      expect(passTime(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
+    }
+  });
+
+  test("has an explanation: why, since when, until when, in words, and a command that ends the waiting", () => {
+    for (const [state, make] of Object.entries(STAGES)) {
+      for (const job of make()) {
+        expect(job.state).toBe(state);
+        const { wait, sentence, unblocks } = explainJob(job, around);
+        expect(wait?.sinceMs).toBeLessThanOrEqual(around.nowMs);
+        expect(wait?.untilMs).toBeLessThanOrEqual(job.deadlineMs);
+        expect(sentence).not.toMatch(/undefined|null|NaN/);
+        expect(unblocks.length).toBeGreaterThan(1);
+        expect(unblocks.at(-1)?.command).toBe("cordum job cancel j");
+        expect(waitReasonOf(job)).toBe(wait?.reason);
+      }
+    }
+  });
+
+  test("and one that has ended waits for nothing", () => {
+    const ended = JOB_STATES.filter((state) => !(state in STAGES));
+    for (const state of ended) {
+      const job = { ...fresh(), state };
+      expect(explainJob(job, around)).toMatchObject({ wait: null, sentence: `it has ended as ${state}` });
+      expect(waitReasonOf(job)).toBeNull();
+    }
+    expect(explainJob({ ...fresh(), state: "FAILED" }, around).unblocks[0]?.command).toBe("cordum dlq retry j");
+  });
+});
+
+describe("the backlog", () => {
+  const job = decideSafety(fresh(), allow, at(1));
+  const reasonIn = (facts: Partial<Surroundings>, one = job) => explainJob(one, { ...around, ...facts }).wait?.reason;
+
+  test("names what is in the way, and what has to go first", () => {
+    const few = decideSafety(fresh(), limited, at(1));
+    const full = windowOf(5);
+    expect(reasonIn({})).toBe("turn");
+    expect(reasonIn({ window: full })).toBe("window_full");
+    expect(reasonIn({ window: full, tenant: { used: 2, max: 2 } })).toBe("tenant_limit");
+    expect(reasonIn({ rule: { used: 1, max: 1 } }, few)).toBe("rule_limit");
+    expect(reasonIn({ workers: { serving: 0, free: 0 } })).toBe("no_worker");
+    expect(reasonIn({ unfit: "the pool is being drained", window: full })).toBe("no_fit_worker");
+    const killed = { scope: "*", by: "ann", reason: "stop" };
+    expect(reasonIn({ killed, window: full, workers: { serving: 0, free: 0 } })).toBe("killed");
+    // Work that is out proves that somebody serves it, whoever that is.
+    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1) })).toBe("turn");
+    expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1), isIdle: true })).toBe("no_worker");
+  });
+
+  test("says how many wait and how many are out", () => {
+    const { sentence } = explainJob(job, { ...around, window: windowOf(5) });
+    expect(sentence).toContain("5 jobs of `demo.echo` are with workers");
+    expect(sentence).toContain("3 of `demo.echo` wait, 2 of them of tenant `default`");
+  });
+
+  test("says nothing of others to who sees one tenant alone: only what is in the way", () => {
+    const alone = { ...around, backlog: { topic: null, tenant: 2 } };
+    const full = explainJob(job, { ...alone, window: { isEmpty: false, isFull: true, use: null } });
+    expect(full.wait?.reason).toBe("window_full");
+    expect(full.sentence).toContain("the window is full: jobs of `demo.echo` are with workers");
+    const turn = explainJob(job, { ...alone, window: { isEmpty: false, isFull: false, use: null } });
+    for (const { sentence } of [full, turn]) {
+      expect(sentence).toContain("2 of `demo.echo` wait of tenant `default`");
+      expect(sentence).not.toMatch(/null|undefined|\b[0135] /);
+    }
+  });
+});
+
+test("an approval names its rule, its end and who may not give it", () => {
+  const { sentence, wait, unblocks } = explainJob(asked(), around);
+  expect(wait).toMatchObject({ reason: "approval", sinceMs: 1, setBy: "rule `r`" });
+  expect(sentence).toContain("rule `r` wants a human to decide: a human must look");
+  expect(sentence).toContain("whoever submitted it may not");
+  expect(unblocks[0]?.command).toBe("cordum approval approve j");
+});
+
+test("an outage of the kernel names the breaker, the lease and the lever", () => {
+  const [, waiting = fresh()] = STAGES.PENDING();
+  const facts = { ...around, breaker: "the breaker is open", failOpen: { id: "l1", endsMs: 70_000 } };
+  const { sentence, wait, unblocks } = explainJob(waiting, facts);
+  expect(wait).toMatchObject({ reason: "safety_unavailable", retryClass: "safety_unavailable", setBy: "full:1s:30s" });
+  expect(sentence).toContain("the breaker is open; fail-open lease `l1` ends in 60 s");
+  expect(unblocks.map(({ command }) => command)).toContain('cordum failopen open --scope default --reason "..."');
+});

@@ -1,0 +1,269 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { defaultSettings } from "../../../src/config/config.ts";
+import {
+  applyResult,
+  dispatchJob,
+  giveBack,
+  noteProgress,
+  passTime,
+  resume,
+  waitForRule,
+} from "../../../src/core/jobs/attempt.ts";
+import { decideSafety, newJob, reviveJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
+import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
+import type { Given } from "../../../src/core/jobs/transitions.ts";
+import { letterOf } from "../../../src/core/model/dead-letter.ts";
+import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job } from "../../../src/core/model/job.ts";
+import { moveJob } from "../../../src/core/model/move-job.ts";
+import type { JobResult } from "../../../src/protocol/packet.ts";
+
+const settings = defaultSettings();
+const at = (nowMs: number): Given => ({ nowMs, settings, random: () => 0.5 });
+const allow = { effect: "allow", ruleId: "r", reason: "fine", snapshot: "s" } as const;
+const deny = { effect: "deny", ruleId: "r", reason: "no", snapshot: "s" } as const;
+const failed: JobResult = { jobId: "j", workerId: "w", status: "failed_retryable", errorMessage: "boom" };
+const succeeded: JobResult = { jobId: "j", workerId: "w", status: "succeeded", output: 1 };
+
+function submission(facts: Record<string, unknown> = {}): Submission {
+  const checked = checkSubmission({ topic: "demo.echo", input: { a: 1 }, ...facts });
+  if (checked.kind === "bad") throw new Error(checked.problems.join());
+  return checked.submission;
+}
+
+const fresh = (nowMs = 0): Job =>
+  newJob(submission(), { jobId: "j", traceId: "t" }, { kind: "inline", value: { a: 1 } }, at(nowMs));
+const scheduled = (): Job => decideSafety(fresh(), allow, at(1));
+const dispatched = (): Job => dispatchJob(scheduled(), at(2));
+
+describe("the table of legal moves", () => {
+  test("a state that is not final leads somewhere, and every state is reachable", () => {
+    const reached = new Set<string>(["PENDING"]);
+    for (const _ of JOB_STATES)
+      for (const state of reached) for (const to of JOB_MOVES[state as Job["state"]]) reached.add(to);
+    expect([...reached].sort()).toEqual([...JOB_STATES].sort());
+    expect(JOB_STATES.filter(isFinal)).toEqual(["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT", "DENIED"]);
+  });
+
+  test("L2: an illegal move is refused by name", () => {
+    const done = moveJob(dispatched(), "SUCCEEDED", 3);
+    expect(() => moveJob(done, "FAILED", 4)).toThrow("job `j` cannot go from SUCCEEDED to FAILED");
+  });
+
+  test("L37: every state that is not final has a time at which somebody looks at it, at the job's deadline at the latest", () => {
+    const retrying = applyResult(dispatched(), failed, null, at(3));
+    const waiting = waitForSafety(fresh(), "down", at(3));
+    for (const job of [fresh(), waiting, scheduled(), dispatched(), retrying as Job]) {
+      expect(job.dueMs).toBeLessThanOrEqual(job.deadlineMs);
+      expect(passTime(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
+    }
+  });
+});
+
+describe("where a job stands", () => {
+  test("in the backlog it waits in its org's queue and counts there; in flight it counts in the window", () => {
+    expect(JOBS.placement(scheduled()).queue?.name).toBe("backlog/demo.echo/default");
+    expect(JOBS.placement(scheduled()).counters).toEqual([
+      { group: "backlog", name: "demo.echo" },
+      { group: "backlog/demo.echo", name: "default" },
+    ]);
+    expect(JOBS.placement(dispatched()).queue).toBeNull();
+    expect(JOBS.placement(dispatched()).counters).toEqual([
+      { group: "inflight", name: "demo.echo" },
+      { group: "running", name: "default" },
+    ]);
+    expect(JOBS.placement(moveJob(dispatched(), "SUCCEEDED", 3)).counters).toEqual([]);
+  });
+
+  test("priority goes before age, age decides within a priority", () => {
+    const score = (priority: Job["priority"], createdMs: number) =>
+      JOBS.placement({ ...scheduled(), priority, createdMs }).queue?.score ?? 0;
+    const now = 1_800_000_000_000;
+    expect(score("critical", now)).toBeLessThan(score("interactive", 0));
+    expect(score("interactive", now)).toBeLessThan(score("batch", 0));
+    expect(score("batch", 1)).toBeLessThan(score("batch", 2));
+    expect(Number.isSafeInteger(score("batch", now))).toBe(true);
+  });
+});
+
+describe("results", () => {
+  test("the first result ends the job; a second one changes nothing", () => {
+    const done = applyResult(dispatched(), succeeded, { kind: "inline", value: 1 }, at(3));
+    expect(done).toMatchObject({ state: "SUCCEEDED", output: { value: 1 }, workerId: "w" });
+    expect(applyResult(done as Job, succeeded, null, at(4))).toBeNull();
+    expect(applyResult(done as Job, { ...failed, status: "failed_fatal" }, null, at(4))).toBeNull();
+  });
+
+  test.each(["approval", "delay", "subworkflow"] as const)("of a step that is no work say nothing: %s", (kind) => {
+    const job: Job = { ...moveJob(dispatched(), "RUNNING", 3), step: { runId: "r", stepId: "s", kind } };
+    const fatal = { ...failed, status: "failed_fatal" as const };
+    for (const forged of [succeeded, failed, fatal]) expect(applyResult(job, forged, null, at(4))).toBeNull();
+    const news = { workerId: "w", percent: 1, message: null, extendMs: null };
+    expect(noteProgress(job, news, at(4))).toBeNull();
+    const work: Job = { ...job, step: { runId: "r", stepId: "s", kind: "worker" } };
+    expect(applyResult(work, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
+  });
+
+  test("a success of an earlier attempt counts, a failure of one does not", () => {
+    const retrying = applyResult(dispatched(), { ...failed, attempt: 1 }, null, at(3)) as Job;
+    const again = dispatchJob(resume(retrying, at(5_000)), at(5_000));
+    expect(again.attempt).toBe(2);
+    expect(applyResult(again, { ...failed, attempt: 1 }, null, at(5_001))).toBeNull();
+    expect(applyResult(again, { ...succeeded, attempt: 1 }, null, at(5_001))?.state).toBe("SUCCEEDED");
+    expect(applyResult(retrying, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
+  });
+
+  test("a plain failure waits by the policy of its class, and says until when and who said so", () => {
+    const retrying = applyResult(dispatched(), failed, null, at(100)) as Job;
+    expect(retrying.state).toBe("RETRYING");
+    expect(retrying.wait).toMatchObject({ retryClass: "unclassified", reason: "boom", setBy: "full:1s:30s" });
+    expect(retrying.dueMs).toBe(retrying.wait?.untilMs);
+    expect(retrying.history.at(-1)).toMatchObject({ attempt: 1, event: "failed", why: "boom" });
+  });
+
+  test("the worker's own retry intent is obeyed to the millisecond", () => {
+    const asked = { ...failed, retryAfterMs: 777, retryClass: "no_worker" as const };
+    const retrying = applyResult(dispatched(), asked, null, at(1_000)) as Job;
+    expect(retrying.wait).toMatchObject({ retryClass: "no_worker", untilMs: 1_777, setBy: "worker" });
+  });
+
+  test("a budget ends: the last failure makes a dead letter with payload, reason and history", () => {
+    let job = dispatched();
+    let now = 10;
+    while (!isFinal(job.state)) {
+      const next = applyResult(job, failed, null, at(now)) as Job;
+      now = next.dueMs;
+      job = next.state === "RETRYING" ? dispatchJob(resume(next, at(now)), at(now)) : next;
+    }
+    expect(job.state).toBe("FAILED");
+    expect(job.attempt).toBe(8);
+    const letter = letterOf(job);
+    expect(letter).toMatchObject({
+      reason: "budget",
+      error: { message: "boom" },
+      source: { input: { value: { a: 1 } } },
+    });
+    expect(letter?.history.length).toBe(8);
+  });
+
+  test.each(["rule", "step"])(
+    "a worker that tried and failed has used a retry, whatever class it names: %s",
+    (which) => {
+      const constraints = { budgets: { maxRetries: 2 } };
+      const few = { ...allow, effect: "allow_with_constraints", constraints } as const;
+      const retry = { retriesMax: 2, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
+      const step = { runId: "r", stepId: "s", kind: "worker", retry } as const;
+      let now = 10;
+      const answer = (job: Job, news: Partial<JobResult>): Job => {
+        const next = applyResult(job, { ...failed, retryAfterMs: 100, ...news }, null, at(now)) as Job;
+        now = next.dueMs;
+        return next.state === "RETRYING" ? dispatchJob(resume(next, at(now)), at(now)) : next;
+      };
+      let job: Job = which === "rule" ? { ...dispatched(), safety: few } : { ...dispatched(), step };
+      // Sent back untried, and put off by a store of ours: neither uses any.
+      for (let waits = 0; waits < 10; waits++) {
+        job = answer(job, { retryClass: waits < 5 ? "no_worker" : "store_unavailable", isWaiting: true });
+      }
+      job = answer(job, { retryClass: "store_unavailable" });
+      job = answer(job, { retryClass: "no_worker" });
+      expect(job).toMatchObject({ state: "DISPATCHED", failures: 2 });
+      job = answer(job, { retryClass: "lock_busy" });
+      expect(job).toMatchObject({ state: "FAILED", attempt: 13 });
+      expect(letterOf(job)).toMatchObject({ reason: "budget" });
+    },
+  );
+
+  test("a rule's own number of retries ends a job before its budget does, and counts anew in another life", () => {
+    const constraints = { budgets: { maxRetries: 1 } };
+    const few = { ...allow, effect: "allow_with_constraints", constraints } as const;
+    const live = (job: Job, fromMs: number): Job => {
+      let now = fromMs;
+      let next = dispatchJob(decideSafety(job, few, at(now)), at(now));
+      while (!isFinal(next.state)) {
+        now += 60_000;
+        const answered = applyResult(next, failed, null, at(now)) as Job;
+        next = answered.state === "RETRYING" ? dispatchJob(resume(answered, at(now)), at(now)) : answered;
+      }
+      return next;
+    };
+    const first = live(fresh(), 1);
+    expect(first).toMatchObject({ state: "FAILED", attempt: 2 });
+    const second = live(reviveJob(first, "alice", at(1_000_000)) as Job, 1_000_000);
+    expect(second).toMatchObject({ state: "FAILED", attempt: 4 });
+  });
+
+  test("a rule's number of retries is not forgotten with the history", () => {
+    const budgets = { maxRetries: 1, maxConcurrentJobs: 1 };
+    let job = decideSafety(fresh(), { ...allow, effect: "allow_with_constraints", constraints: { budgets } }, at(1));
+    for (let attempts = 0; attempts < 2; attempts++) {
+      expect(isFinal(job.state)).toBe(false);
+      if (job.state === "RETRYING") job = resume(job, at(2));
+      for (let waits = 0; waits < HISTORY_MAX + 1; waits++) job = resume(waitForRule(job, 1, at(2)), at(2));
+      job = applyResult(dispatchJob(job, at(2)), failed, null, at(3)) as Job;
+    }
+    expect(job).toMatchObject({ state: "FAILED", attempt: 2 });
+  });
+
+  test("L2: a permanent failure ends at once, with a dead letter", () => {
+    const error = { name: "E", message: "never", retryNever: true } as const;
+    const job = applyResult(dispatched(), { ...failed, status: "failed_fatal", error }, null, at(3)) as Job;
+    expect(job.state).toBe("FAILED");
+    expect(letterOf(job)).toMatchObject({ reason: "permanent" });
+  });
+
+  test("L4: waiting for safety never uses up the patience for the work", () => {
+    let job = fresh();
+    for (let tries = 0; tries < 50; tries++) job = waitForSafety(job, "down", at(job.dueMs));
+    expect(job.patience.unclassified).toBeUndefined();
+    expect(job.history.length).toBe(HISTORY_MAX);
+    const sent = dispatchJob(decideSafety(job, allow, at(job.dueMs)), at(job.dueMs));
+    expect(sent.patience).toEqual({});
+  });
+});
+
+describe("time", () => {
+  test("an attempt without a result is lost at its deadline, not before, and the next one follows", () => {
+    const job = dispatched();
+    expect(passTime(job, at(job.dueMs - 1))).toBeNull();
+    expect(passTime(job, at(job.dueMs))).toMatchObject({ state: "RETRYING", error: { name: "AttemptLost" } });
+  });
+
+  test("L39: a job that runs out of time ends as TIMEOUT with a dead letter", () => {
+    const job = passTime(scheduled(), at(scheduled().deadlineMs)) as Job;
+    expect(letterOf(job)).toMatchObject({ reason: "timeout" });
+  });
+
+  test("a denial is an answer: final, with its reason, and no dead letter", () => {
+    const job = decideSafety(fresh(), deny, at(1));
+    expect(job).toMatchObject({ state: "DENIED", safety: { reason: "no" }, error: { message: "no" } });
+    expect(letterOf(job)).toBeNull();
+  });
+
+  test("a job that nobody could take goes back to its old place", () => {
+    const back = giveBack(dispatched(), at(9));
+    expect(JOBS.placement(back).queue).toEqual(JOBS.placement(scheduled()).queue);
+    expect(back).toMatchObject({ patience: {}, attempt: 0 });
+  });
+
+  test("whatever happens in whatever order, only legal moves are made and a final state stays", () => {
+    const event = fc.oneof(
+      fc.constant({ kind: "time" as const }),
+      fc.record({ kind: fc.constant("result" as const), ok: fc.boolean(), attempt: fc.integer({ min: 1, max: 4 }) }),
+    );
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 60 }), (events) => {
+        let job = dispatched();
+        for (const [index, happens] of events.entries()) {
+          const given = at(job.dueMs + index);
+          const before = job;
+          if (happens.kind === "time") job = passTime(job, given) ?? job;
+          else
+            job =
+              applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, given) ?? job;
+          if (isFinal(before.state)) expect(job).toBe(before);
+          if (job.state === "RETRYING") job = dispatchJob(resume(job, given), given);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "vitest";
+import { fingerprintOf, reservationId } from "../../../src/core/jobs/idempotency.ts";
+import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
+
+const good = (raw: Record<string, unknown>): Submission => {
+  const checked = checkSubmission(raw);
+  if (checked.kind === "bad") throw new Error(checked.problems.join());
+  return checked.submission;
+};
+
+describe("a submission", () => {
+  test("needs a topic and nothing else", () => {
+    expect(good({ topic: "demo.echo" })).toMatchObject({ org: "default", priority: "batch", input: null, labels: {} });
+  });
+
+  test("says everything that is wrong at once, and what to do", () => {
+    const checked = checkSubmission({ topic: "a..b", priority: "soon", labels: [1], org: "a b", riskTags: [1] });
+    expect(checked.kind === "bad" && checked.problems.length).toBe(5);
+    expect(JSON.stringify(checked)).toContain("`interactive`, `batch`, `critical`");
+  });
+
+  test.each(["", ".a", "a.", "a b", "a.*", "a.>", "x".repeat(129), "$SYS.a"])("topic %j is refused", (topic) => {
+    expect(checkSubmission({ topic }).kind).toBe("bad");
+  });
+
+  test("limits: labels and texts are bounded", () => {
+    const labels = Object.fromEntries(Array.from({ length: 65 }, (_, index) => [`k${index}`, "v"]));
+    expect(checkSubmission({ topic: "a", labels }).kind).toBe("bad");
+    expect(checkSubmission({ topic: "a", idempotencyKey: "x".repeat(257) }).kind).toBe("bad");
+    expect(checkSubmission({ topic: "a", idempotencyKey: "" }).kind).toBe("bad");
+  });
+});
+
+test("nobody but the control plane can say that a job went out unchecked, or is a step of a run", () => {
+  for (const label of ["safety_bypassed", "safety_bypass_reason", "workflow_id", "run_id", "step_id"]) {
+    const checked = checkSubmission({ topic: "a", labels: { [label]: "false" } });
+    expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining(label)] });
+  }
+});
+
+describe("the fingerprint of a submission", () => {
+  const one = good({ topic: "a", input: { x: 1, y: [1, { b: 2, a: 1 }] }, idempotencyKey: "k", traceId: "t1" });
+
+  test("does not depend on the order of fields, the key or the trace", () => {
+    const two = good({ traceId: "t2", input: { y: [1, { a: 1, b: 2 }], x: 1 }, topic: "a", idempotencyKey: "other" });
+    expect(fingerprintOf(two)).toBe(fingerprintOf(one));
+  });
+
+  test("depends on everything else", () => {
+    for (const change of [
+      { input: { x: 2 } },
+      { topic: "b" },
+      { priority: "critical" },
+      { labels: { a: "b" } },
+      { org: "o" },
+    ]) {
+      expect(fingerprintOf(good({ topic: "a", input: one.input, ...change }))).not.toBe(fingerprintOf(one));
+    }
+  });
+
+  test("L22: a key is scoped by its org", () => {
+    expect(reservationId("a", "k")).not.toBe(reservationId("b", "k"));
+  });
+});

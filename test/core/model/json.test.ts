@@ -1,0 +1,91 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { isSurelyWithin, jsonCopy } from "../../../src/core/model/json.ts";
+
+const viaText = (value: unknown): unknown => JSON.parse(JSON.stringify(value ?? null));
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null) ?? "");
+
+/** Anything that a handler may give back: plain, nearly plain, and not plain at all. */
+const anything = fc.anything({
+  maxDepth: 4,
+  withDate: true,
+  withMap: true,
+  withSet: true,
+  withNullPrototype: true,
+  withSparseArray: true,
+  withTypedArray: true,
+  withBoxedValues: true,
+});
+
+describe("a copy of a value", () => {
+  test("is what a round trip through text gives, whatever the value", () => {
+    fc.assert(
+      fc.property(anything, (value) => {
+        expect(jsonCopy(value)).toStrictEqual(viaText(value));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("is nobody else's object", () => {
+    const value = { list: [{ a: 1 }], of: { more: "text" } };
+    const copy = jsonCopy(value) as typeof value;
+    expect(copy).toEqual(value);
+    expect(copy.list).not.toBe(value.list);
+    expect(copy.list[0]).not.toBe(value.list[0]);
+    expect(copy.of).not.toBe(value.of);
+  });
+
+  test("leaves what JSON treats in its own way to JSON", () => {
+    const cases: unknown[] = [
+      { at: new Date(0) },
+      { a: undefined, b: [undefined, () => 1] },
+      { nan: Number.NaN, far: Number.POSITIVE_INFINITY, zero: -0 },
+      { toJSON: () => ({ said: "so" }) },
+      Object.assign([1, 2], { toJSON: () => "a list" }),
+      new Map([[1, 2]]),
+      undefined,
+    ];
+    for (const value of cases) expect(jsonCopy(value)).toStrictEqual(viaText(value));
+  });
+
+  test("gives nobody another prototype", () => {
+    const copy = jsonCopy(JSON.parse('{"__proto__": {"isAdmin": true}}')) as { isAdmin?: boolean };
+    expect(copy.isAdmin).toBeUndefined();
+    expect(Object.keys(copy)).toEqual(["__proto__"]);
+  });
+
+  test("fails like JSON where there is none", () => {
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    expect(() => jsonCopy(cycle)).toThrow(TypeError);
+    expect(() => jsonCopy({ big: 1n })).toThrow(TypeError);
+    let deep: unknown = "here";
+    for (let count = 0; count < 100; count++) deep = { deep };
+    expect(jsonCopy(deep)).toEqual(deep);
+  });
+});
+
+describe("what is surely within a size", () => {
+  test("is, whatever the value", () => {
+    fc.assert(
+      fc.property(anything, fc.nat(400), (value, max) => {
+        if (isSurelyWithin(value, max)) expect(bytesOf(value)).toBeLessThanOrEqual(max);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("counts control characters and other scripts as they are written", () => {
+    for (const text of ["\u0000".repeat(50), "ж".repeat(50), "𝄞".repeat(50), "\ud800".repeat(50)]) {
+      expect(isSurelyWithin(text, bytesOf(text) - 1)).toBe(false);
+    }
+  });
+
+  test("is seen for what is small, and not for what cannot be told by looking", () => {
+    expect(isSurelyWithin({ a: ["some", "text", 1, true, null] }, 1_000)).toBe(true);
+    expect(isSurelyWithin(undefined, 4)).toBe(true);
+    expect(isSurelyWithin({ at: new Date(0) }, 1_000)).toBe(false);
+    expect(isSurelyWithin(new Array(1_000).fill(0), 1_000)).toBe(false);
+  });
+});

@@ -1,0 +1,152 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type Breaker,
+  type BreakerEvent,
+  type BreakerGiven,
+  CLOSED,
+  OPEN_GROWTH_MAX,
+  openInterval,
+  permission,
+  stepBreaker,
+} from "../../../src/core/retry/breaker.ts";
+
+const RULE = { failures: 3, openMs: 1_000, probes: 2, probeMs: 500 };
+const at = (nowMs: number, random = 0.5): BreakerGiven => ({ nowMs, random: () => random, rule: RULE });
+const failed = (probe: string | null = null): BreakerEvent => ({ kind: "failed", probe, reason: "timeout" });
+const claimed = (probe: string): BreakerEvent => ({ kind: "claimed", probe });
+const succeeded = (probe: string | null = null): BreakerEvent => ({ kind: "succeeded", probe });
+const run = (events: readonly BreakerEvent[], given = at(0), from: Breaker = CLOSED): Breaker =>
+  events.reduce((breaker, event) => stepBreaker(breaker, event, given), from);
+const opened = () => run([failed(), failed(), failed()]);
+
+describe("the circuit breaker", () => {
+  test("opens after so many failures in a row, and a success begins the count anew", () => {
+    expect(run([failed(), failed()])).toEqual({ kind: "closed", failures: 2 });
+    expect(run([failed(), failed(), succeeded(), failed(), failed()])).toEqual({ kind: "closed", failures: 2 });
+    expect(opened()).toEqual({ kind: "open", untilMs: 1_000, openings: 1, reason: "timeout" });
+  });
+
+  test("L28: half open lets so many through and no more, until one of them is answered", () => {
+    const probing = run([claimed("a"), claimed("b"), claimed("c")], at(1_000), opened());
+    expect(probing).toMatchObject({ kind: "half_open", probes: [{ id: "a" }, { id: "b" }] });
+    expect(permission(probing, at(1_000))).toBe("wait");
+    expect(stepBreaker(probing, succeeded("c"), at(1_100))).toBe(probing);
+    expect(stepBreaker(probing, succeeded("b"), at(1_100))).toBe(CLOSED);
+  });
+
+  test("a failed probe opens it again for longer, up to a limit", () => {
+    let breaker = opened();
+    const lasted: number[] = [];
+    for (let round = 0, nowMs = 1_000; round < 6; round++) {
+      breaker = run([claimed("p"), failed("p")], at(nowMs), breaker);
+      if (breaker.kind !== "open") throw new Error("not open");
+      lasted.push(breaker.untilMs - nowMs);
+      nowMs = breaker.untilMs;
+    }
+    expect(lasted).toEqual([2_000, 2_000, 2_000, 2_000, 2_000, 2_000]);
+  });
+
+  test("what was called before it opened says nothing any more", () => {
+    const open = opened();
+    expect(run([failed(), succeeded(), succeeded("old"), failed("old")], at(10), open)).toBe(open);
+    const again = run([claimed("a"), claimed("b"), failed("a"), succeeded("b")], at(1_000), open);
+    expect(again).toMatchObject({ kind: "open", openings: 2 });
+  });
+
+  test("a probe whose process has died makes room when its time is over; one that was not made at once", () => {
+    const full = run([claimed("a"), claimed("b")], at(1_000), opened());
+    expect(permission(full, at(1_499))).toBe("wait");
+    expect(permission(full, at(1_500))).toBe("probe");
+    expect(run([claimed("c")], at(1_500), full)).toMatchObject({ probes: [{ id: "c" }] });
+    expect(permission(run([{ kind: "released", probe: "a" }], at(1_001), full), at(1_001))).toBe("probe");
+  });
+
+  test("a clock that was set back by hours does not hold it open", () => {
+    const open = run([failed(), failed(), failed()], at(3_600_000_000));
+    expect(permission(open, at(3_600_000_000))).toBe("wait");
+    expect(permission(open, at(0))).toBe("probe");
+  });
+});
+
+const anyGiven = fc
+  .record({
+    nowMs: fc.integer({ min: 0, max: 100_000 }),
+    draw: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+    failures: fc.integer({ min: 1, max: 5 }),
+    openMs: fc.integer({ min: 100, max: 10_000 }),
+    probes: fc.integer({ min: 1, max: 4 }),
+    probeMs: fc.integer({ min: 10, max: 5_000 }),
+  })
+  .map(({ nowMs, draw, ...rule }) => ({ nowMs, random: () => draw, rule }));
+const anyProbe = fc.constantFrom("a", "b", "c", "d", "e", "f");
+const anyEvent: fc.Arbitrary<BreakerEvent> = fc.oneof(
+  anyProbe.map(claimed),
+  fc.option(anyProbe, { nil: null }).map(succeeded),
+  fc.option(anyProbe, { nil: null }).map(failed),
+  anyProbe.map((probe): BreakerEvent => ({ kind: "released", probe })),
+);
+/** Time goes on; the events are whatever they are. */
+const anyHistory = fc.tuple(anyGiven, fc.array(fc.tuple(fc.nat(2_000), anyEvent), { maxLength: 60 }));
+
+function walk(history: [BreakerGiven, [number, BreakerEvent][]], see: (step: Step) => void): void {
+  const [given, events] = history;
+  let { nowMs } = given;
+  let before: Breaker = CLOSED;
+  for (const [passedMs, event] of events) {
+    nowMs += passedMs;
+    const after = stepBreaker(before, event, { ...given, nowMs });
+    see({ before, event, after, given: { ...given, nowMs } });
+    before = after;
+  }
+}
+
+interface Step {
+  readonly before: Breaker;
+  readonly event: BreakerEvent;
+  readonly after: Breaker;
+  readonly given: BreakerGiven;
+}
+
+describe("whatever happens", () => {
+  test("no more probes are under way than the rule lets", () => {
+    fc.assert(
+      fc.property(anyHistory, (history) => {
+        walk(history, ({ after, given: { rule, nowMs } }) => {
+          if (after.kind !== "half_open") return;
+          expect(after.probes.filter(({ untilMs }) => untilMs > nowMs).length).toBeLessThanOrEqual(rule.probes);
+        });
+      }),
+    );
+  });
+
+  test("only the success of a probe closes it, and only failures open it, each for a time within its interval", () => {
+    fc.assert(
+      fc.property(anyHistory, (history) => {
+        walk(history, ({ before, event, after, given }) => {
+          if (after.kind === "closed" && before.kind !== "closed") {
+            expect(event.kind).toBe("succeeded");
+            expect(before).toMatchObject({ kind: "half_open" });
+          }
+          if (after.kind !== "open" || after === before) return;
+          expect(event.kind).toBe("failed");
+          const { loMs, hiMs } = openInterval(given.rule, after.openings);
+          expect(after.untilMs - given.nowMs).toBeGreaterThanOrEqual(Math.floor(loMs));
+          expect(after.untilMs - given.nowMs).toBeLessThanOrEqual(Math.ceil(hiMs));
+          expect(hiMs).toBeLessThanOrEqual(given.rule.openMs * OPEN_GROWTH_MAX * 1.5);
+        });
+      }),
+    );
+  });
+
+  test("it never stays shut: after its longest time somebody may probe", () => {
+    fc.assert(
+      fc.property(anyHistory, (history) => {
+        walk(history, ({ after, given }) => {
+          const longestMs = Math.max(given.rule.openMs * OPEN_GROWTH_MAX * 1.5, given.rule.probeMs) + 1;
+          expect(permission(after, { ...given, nowMs: given.nowMs + longestMs })).not.toBe("wait");
+        });
+      }),
+    );
+  });
+});

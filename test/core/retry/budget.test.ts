@@ -1,0 +1,138 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type Budget,
+  DEADLINE_MS_DEFAULT,
+  formatBudget,
+  isSpent,
+  type Patience,
+  parseBudget,
+  spend,
+} from "../../../src/core/retry/budget.ts";
+import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
+import { anyClass } from "./arbitraries.ts";
+
+const anyFailures = fc.array(fc.record({ retryClass: anyClass, afterMs: fc.nat(10_000), delayMs: fc.nat(30_000) }));
+
+describe("spend", () => {
+  test("count the failures, keep the first time and the last delay", () => {
+    const once = spend({}, "lock_busy", 1_000, 500);
+    expect(once).toEqual({ lock_busy: { count: 1, sinceMs: 1_000, lastDelayMs: 500 } });
+    expect(spend(once, "lock_busy", 1_700, 640)).toEqual({ lock_busy: { count: 2, sinceMs: 1_000, lastDelayMs: 640 } });
+  });
+
+  test("the first failure may be at time 0", () => {
+    expect(spend(spend({}, "poison", 0, 1), "poison", 9, 1).poison?.sinceMs).toBe(0);
+  });
+
+  test("L4: no sequence of failures touches the account of another class", () => {
+    fc.assert(
+      fc.property(anyFailures, anyClass, (failures, watched) => {
+        const own = failuresIn(failures.filter(({ retryClass }) => retryClass === watched));
+        const all = failuresIn(failures);
+        // Times differ between the two histories, so only the number is compared; the next test compares all of it.
+        expect(all[watched]?.count).toBe(own[watched]?.count);
+      }),
+    );
+  });
+
+  test("L4: the arguments are left as they were, the other accounts are the same objects", () => {
+    fc.assert(
+      fc.property(anyFailures, anyClass, (failures, retryClass) => {
+        const before = deepFreeze(failuresIn(failures));
+        const after = spend(before, retryClass, 1e9, 5);
+        for (const other of RETRY_CLASSES) {
+          if (other !== retryClass) expect(after[other]).toBe(before[other]);
+        }
+      }),
+    );
+  });
+
+  test("it is plain data: JSON keeps it", () => {
+    fc.assert(
+      fc.property(anyFailures, (failures) => {
+        const patience = failuresIn(failures);
+        expect(JSON.parse(JSON.stringify(patience))).toEqual(patience);
+      }),
+    );
+  });
+});
+
+describe("isSpent", () => {
+  test("count: three tries fail, then it is over", () => {
+    const budget: Budget = { kind: "count", max: 3 };
+    expect(isSpent({ kind: "count", max: 1 }, undefined, 0, null)).toBe(false);
+    const verdicts = [1, 2, 3, 4].map((count) => isSpent(budget, { count, sinceMs: 0, lastDelayMs: 0 }, 1e12, 0));
+    expect(verdicts).toEqual([false, false, true, true]);
+  });
+
+  test("duration: from the first failure on, however often", () => {
+    const budget: Budget = { kind: "duration", ms: 600_000 };
+    const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
+    expect(isSpent(budget, undefined, 1e12, null)).toBe(false);
+    expect(isSpent(budget, spent, 604_999, 0)).toBe(false);
+    expect(isSpent(budget, spent, 605_000, null)).toBe(true);
+    expect(isSpent(budget, spent, 0, null)).toBe(false);
+  });
+
+  test("until_deadline: the record's own deadline", () => {
+    const budget: Budget = { kind: "until_deadline" };
+    const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
+    expect(isSpent(budget, spent, 8_999, 9_000)).toBe(false);
+    expect(isSpent(budget, spent, 9_000, 9_000)).toBe(true);
+    expect(isSpent(budget, undefined, 9_000, 9_000)).toBe(true);
+    expect(isSpent(budget, spent, 0, 0)).toBe(true);
+  });
+
+  test("L12: without a deadline it still ends", () => {
+    const budget: Budget = { kind: "until_deadline" };
+    const spent = { count: 1, sinceMs: 5_000, lastDelayMs: 500 };
+    expect(isSpent(budget, undefined, 1e12, null)).toBe(false);
+    expect(isSpent(budget, spent, 5_000 + DEADLINE_MS_DEFAULT - 1, null)).toBe(false);
+    expect(isSpent(budget, spent, 5_000 + DEADLINE_MS_DEFAULT, null)).toBe(true);
+  });
+});
+
+describe("the config syntax", () => {
+  test.each<[string, Budget]>([
+    ["1", { kind: "count", max: 1 }],
+    ["3", { kind: "count", max: 3 }],
+    ["10000", { kind: "count", max: 10_000 }],
+    ["10m", { kind: "duration", ms: 600_000 }],
+    ["deadline", { kind: "until_deadline" }],
+  ])("reads and writes `%s`", (text, budget) => {
+    expect(parseBudget(text)).toEqual(budget);
+    expect(parseBudget(` ${text} `)).toEqual(budget);
+    expect(formatBudget(budget)).toBe(text);
+  });
+
+  test.each([
+    ["", "retry budget ``: `` is not a duration"],
+    ["forever", "`forever` is not a duration"],
+    ["forever", "examples are `3` (tries), `10m` and `deadline`"],
+    ["-1", "`-1` is not a duration"],
+    ["0", "retry budget `0`: the number of tries is from 1 to 10000"],
+    ["10001", "retry budget `10001`: the number of tries is from 1 to 10000"],
+    ["0ms", "`0ms` is too short; the least is `1ms`"],
+    ["721h", "`721h` is too long; the most is `720h`"],
+  ])("refuses `%s` and says why", (text, message) => {
+    expect(() => parseBudget(text)).toThrow(message);
+  });
+});
+
+function failuresIn(
+  failures: readonly { retryClass: (typeof RETRY_CLASSES)[number]; afterMs: number; delayMs: number }[],
+) {
+  let patience: Patience = {};
+  let nowMs = 0;
+  for (const { retryClass, afterMs, delayMs } of failures) {
+    nowMs += afterMs;
+    patience = spend(patience, retryClass, nowMs, delayMs);
+  }
+  return patience;
+}
+
+function deepFreeze(patience: Patience): Patience {
+  for (const spent of Object.values(patience)) Object.freeze(spent);
+  return Object.freeze(patience);
+}

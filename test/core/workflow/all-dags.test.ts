@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
+import type { Plan, PlanStep } from "../../../src/core/workflow/definition/plan.ts";
+import { advance } from "../../../src/core/workflow/run/advance.ts";
+import { type Case, documentOf, mixedCases, plainCases, rareCases, someCases } from "./enumerate.ts";
+import { planByHand } from "./enumerate-plan.ts";
+import { type Engine, walk } from "./reference-walk.ts";
+
+/**
+ * Every moment of every small workflow: what the engine says of it, and what a plain reading of the rules says
+ * (`run-reference.ts`), which shares no code with it.
+ */
+describe("the engine and the plain reading of the rules agree", () => {
+  it.each([
+    { about: "all 64 graphs of 4 steps, done, failed or failed and carried on", cases: plainCases, count: 5_184 },
+    { about: "arms, handlers, joins and conditions among 3 steps", cases: mixedCases, count: 14_376 },
+    { about: "lists, faults, refusals and timeouts among 2 and 3 steps", cases: rareCases, count: 3_339 },
+  ])("in $count cases and more orders: $about", ({ cases, count }) => {
+    const found = compare(cases(), advance);
+    expect(found.problems).toEqual([]);
+    expect(found.cases).toBe(count);
+    expect(found.moments).toBeGreaterThan(3 * count);
+  });
+});
+
+describe("an engine that is wrong is found out", () => {
+  it.each<{ readonly about: string; readonly cases: () => Iterable<Case>; readonly engine: Engine }>([
+    { about: "begins a step one dependency early", cases: plainCases, engine: withSteps(oneDependencyLess) },
+    { about: "forgets that skips are passed on", cases: someCases, engine: forgetsSkips },
+    { about: "lets failures pass", cases: plainCases, engine: withSteps(contentWithFailures) },
+    { about: "leaves jobs open when the run ends", cases: plainCases, engine: leavesOpen },
+    {
+      about: "runs handlers whatever happened",
+      cases: someCases,
+      engine: withSteps((step) => ({ ...step, handles: [] })),
+    },
+    { about: "takes both arms", cases: someCases, engine: withSteps((step) => ({ ...step, arms: [] })) },
+    { about: "is content with one branch less", cases: someCases, engine: withSteps(oneBranchLess) },
+    { about: "opens more children than it may", cases: rareCases, engine: withSteps(widerFan) },
+    { about: "asks once what is to be asked for each item", cases: rareCases, engine: withSteps(askedOnce) },
+    { about: "does a branch once that has a list", cases: rareCases, engine: withSteps(branchOnce) },
+    {
+      about: "has no time for its parallel steps",
+      cases: someCases,
+      engine: withSteps((step) => ({ ...step, timeoutMs: null })),
+    },
+    { about: "takes only the first of several ends", cases: plainCases, engine: takesOnlyFirst },
+    { about: "makes a job a second time", cases: plainCases, engine: startsAgain },
+  ])("that $about", ({ cases, engine }) => {
+    expect(firstProblem(cases(), engine)).not.toBeNull();
+  });
+});
+
+describe("the compiler and the plan made by hand agree", () => {
+  it("on what hangs on what, in every way in which three steps can be related", () => {
+    let compared = 0;
+    for (const { workflow, name } of [...someCases(), ...rareCases()]) {
+      if (/fail|denied|timeout|cancelled|now/.test(name)) continue;
+      const compiled = compileWorkflow(documentOf(workflow));
+      // A step that can never run is refused; that is for the compiler's own tests.
+      if (compiled.kind === "bad") {
+        expect(`${name}: ${compiled.problems.join("; ")}`).toMatch(/never|itself|cannot be a branch/);
+        continue;
+      }
+      expect(shapeOf(compiled.plan), name).toEqual(shapeOf(planByHand(workflow)));
+      compared += 1;
+    }
+    expect(compared).toBeGreaterThan(200);
+  });
+});
+
+/** What of a plan does not have to be evaluated. */
+function shapeOf({ steps }: Plan): object {
+  return Object.fromEntries(
+    [...steps].map(([id, { act, dependsOn, dependents, branchOf, handles, arms, onError, forEach }]) => [
+      id,
+      {
+        ...{ branchOf, arms, onError, act: act.type, need: act.type === "parallel" ? act.need : null },
+        dependsOn: [...dependsOn].sort(),
+        dependents: [...dependents].sort(),
+        handles: [...handles].sort(),
+        each: forEach && [forEach.mode, forEach.parallelMax, forEach.failuresMax],
+      },
+    ]),
+  );
+}
+
+function compare(cases: Iterable<Case>, engine: Engine): { cases: number; moments: number; problems: string[] } {
+  const problems: string[] = [];
+  let [count, moments] = [0, 0];
+  for (const each of cases) {
+    const walked = walk(each, planByHand(each.workflow), engine);
+    count += 1;
+    moments += walked.moments;
+    if (walked.problem !== null && problems.length < 5) problems.push(walked.problem);
+  }
+  return { cases: count, moments, problems };
+}
+
+function firstProblem(cases: Iterable<Case>, engine: Engine): string | null {
+  for (const each of cases) {
+    const { problem } = walk(each, planByHand(each.workflow), engine);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+/** The engine, working from a plan that somebody has changed. */
+function withSteps(change: (step: PlanStep) => PlanStep): Engine {
+  return (plan, ...rest) => {
+    const steps = new Map([...plan.steps].map(([id, step]) => [id, change(step)]));
+    return advance({ ...plan, steps } satisfies Plan, ...rest);
+  };
+}
+
+const contentWithFailures = (step: PlanStep): PlanStep => ({ ...step, onError: { kind: "continue" } });
+const leavesOpen: Engine = (...all) => ({ ...advance(...all), stops: [] });
+const takesOnlyFirst: Engine = (plan, run, events, ...rest) => advance(plan, run, events.slice(0, 1), ...rest);
+
+function oneDependencyLess(step: PlanStep): PlanStep {
+  return step.dependsOn.length < 2 ? step : { ...step, dependsOn: step.dependsOn.slice(1) };
+}
+
+function oneBranchLess(step: PlanStep): PlanStep {
+  const { act } = step;
+  return act.type === "parallel" && act.need > 1 ? { ...step, act: { ...act, need: act.need - 1 } } : step;
+}
+
+function widerFan(step: PlanStep): PlanStep {
+  return step.forEach ? { ...step, forEach: { ...step.forEach, parallelMax: 1_000 } } : step;
+}
+
+const askedOnce = (step: PlanStep): PlanStep => (step.act.type === "condition" ? { ...step, forEach: null } : step);
+const branchOnce = (step: PlanStep): PlanStep => (step.branchOf === null ? step : { ...step, forEach: null });
+
+function forgetsSkips(...all: Parameters<Engine>): ReturnType<Engine> {
+  const advanced = advance(...all);
+  const kept = Object.entries(advanced.run.steps).filter(([, { why }]) => !why?.startsWith("everything before"));
+  return { ...advanced, run: { ...advanced.run, steps: Object.fromEntries(kept) } };
+}
+
+function startsAgain(...all: Parameters<Engine>): ReturnType<Engine> {
+  const advanced = advance(...all);
+  const [, , events] = all;
+  const isEnd = events.some(({ kind }) => kind === "job_ended");
+  const first = advance(all[0], { ...all[1], steps: {} }, [], all[3], all[4]).starts;
+  return isEnd && advanced.run.state === "RUNNING" ? { ...advanced, starts: [...advanced.starts, ...first] } : advanced;
+}

@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
+
+const W = { topic: "demo.echo" };
+const IN = (text: string) => `$\{${text}}`;
+
+type Case = readonly [what: string, steps: unknown, ...problems: string[]];
+
+function check(steps: unknown, problems: readonly unknown[]): void {
+  expect(compileWorkflow({ id: "w", steps })).toEqual({ kind: "bad", problems });
+}
+
+const THEN = "then";
+const question = (chosen: unknown, otherwise: unknown = []) => ({
+  type: "condition",
+  condition: "true",
+  [THEN]: chosen,
+  else: otherwise,
+});
+
+describe("what steps say of each other is checked", () => {
+  const parallel = { type: "parallel", branches: ["b"] };
+  test.each<Case>([
+    [
+      "an unknown step",
+      { fetch: W, a: { ...W, depends_on: ["fecth"], on_error: "mend" } },
+      "steps.a.depends_on[0]: there is no step `fecth`; did you mean `fetch`?",
+      "steps.a.on_error: there is no step `mend`",
+    ],
+    [
+      "unknown arms",
+      {
+        a: question(["x1"], "x2"),
+        b: { type: "switch", switch: "input", cases: { k: ["x3"] }, default: ["x4"] },
+      },
+      "steps.a.then[0]: there is no step `x1`",
+      "steps.a.else: there is no step `x2`",
+      "steps.b.cases.k[0]: there is no step `x3`",
+      "steps.b.default[0]: there is no step `x4`",
+    ],
+    ["a step twice", { a: W, b: { ...W, depends_on: ["a", "a"] } }, "steps.b.depends_on[1]: names `a` a second time"],
+    ["itself", { a: { ...W, depends_on: ["a"] } }, "steps.a: `a` waits for itself; a step must not wait for itself"],
+    [
+      "a cycle",
+      { a: { ...W, depends_on: ["c"] }, b: { ...W, depends_on: ["a"] }, c: { ...W, depends_on: ["b"] } },
+      "steps.a: `a` waits for `c`, which waits for `b`, which waits for `a`; a step must not wait for itself",
+    ],
+    [
+      "a cycle by way of an arm",
+      { a: { ...question(["b"]), depends_on: ["b"] }, b: W },
+      "steps.a: `a` waits for `b`, which waits for `a`; a step must not wait for itself",
+    ],
+    [
+      "a handler of what it precedes",
+      { a: { ...W, depends_on: ["h"], on_error: "h" }, h: W },
+      "steps.a: `a` waits for `h`, which waits for `a`; a step must not wait for itself",
+    ],
+    [
+      "two cycles, and one who waits for both",
+      {
+        a: { ...W, depends_on: ["b"] },
+        b: { ...W, depends_on: ["a"] },
+        c: { ...W, depends_on: ["c", "a"] },
+        d: { ...W, depends_on: ["a", "c"] },
+      },
+      "steps.a: `a` waits for `b`, which waits for `a`; a step must not wait for itself",
+      "steps.c: `c` waits for itself; a step must not wait for itself",
+    ],
+    [
+      "a branch with dependencies",
+      { a: parallel, b: { ...W, depends_on: ["c"] }, c: W },
+      "steps.b.depends_on: a branch starts with `a`; give `depends_on` to that",
+    ],
+    [
+      "a branch that somebody depends on",
+      { a: parallel, b: W, c: { ...W, depends_on: ["b"] } },
+      "steps.c.depends_on[0]: `b` is a branch of `a`; depend on `a`",
+    ],
+    ["a branch of two", { a: parallel, b: W, c: parallel }, "steps.c.branches[0]: `b` is a branch of `a` already"],
+    [
+      "a branch that handles",
+      { a: parallel, b: W, c: { ...W, on_error: "b" } },
+      "steps.c.on_error: `b` is a branch of `a`, which alone starts it",
+    ],
+    [
+      "a branch in an arm",
+      { a: parallel, b: W, c: question(["b"]) },
+      "steps.c.then[0]: `b` is a branch of `a`, which alone starts it",
+    ],
+    [
+      "a branch with on_error",
+      { a: parallel, b: { ...W, on_error: "continue" } },
+      "steps.b.on_error: a branch that fails is counted by `a`; leave it out",
+    ],
+    [
+      "a branch that branches",
+      { a: parallel, b: { type: "parallel", branches: ["c"] }, c: W },
+      "steps.a.branches[0]: `b` is of the type `parallel`, which cannot be a branch; make it a subworkflow",
+    ],
+    [
+      "both arms",
+      {
+        a: question(["b"], ["c"]),
+        b: question(["d"]),
+        c: question(["d"]),
+        d: W,
+      },
+      "steps.d: can never run: `a` would have to choose both `then` and `else`",
+    ],
+    [
+      "after success and failure",
+      {
+        a: { ...W, on_error: "h" },
+        h: W,
+        c: { ...question(["d"]), depends_on: ["h"] },
+        d: { ...W, depends_on: ["a"] },
+      },
+      "steps.d: can never run: `a` would have to fail and to succeed",
+    ],
+    [
+      "one output twice",
+      { a: { ...W, output_path: "x.y" }, b: { ...W, output_path: "x" }, c: { ...W, output_path: "xy" } },
+      "steps.b.output_path: is where `a` puts its output (`x.y`)",
+    ],
+    [
+      "reading who is not before",
+      { a: W, b: { ...W, input: IN("steps.a.output") } },
+      "steps.b.input: reads `steps.a`, which is not before this step; add it to `depends_on`",
+    ],
+    [
+      "reading itself",
+      { a: { ...W, input: IN("steps.a.output") } },
+      "steps.a.input: reads `steps.a`, which is this step itself",
+    ],
+    [
+      "reading nobody",
+      { fetch: W, b: { ...W, depends_on: ["fetch"], condition: "steps.fetsh.output" } },
+      "steps.b.condition: reads `steps.fetsh`, and there is no such step; did you mean `fetch`?",
+    ],
+    [
+      "a name with a dash",
+      { "my-step": W, b: { ...W, depends_on: ["my-step"], input: IN("steps.my") } },
+      'steps.b.input: reads `steps.my`, and there is no such step; write `steps["my-step"]` for a name with `-` in it',
+    ],
+    [
+      "context that nobody writes",
+      { a: { ...W, output_path: "order.id" }, b: { ...W, depends_on: ["a"], input: IN("context.ordr.id") } },
+      "steps.b.input: reads `context.ordr`, which no step before it has as its `output_path`; did you mean `order`?",
+    ],
+  ])("%s", (_what, steps, ...problems) => check(steps, problems));
+
+  test("the output of the run may read every step, and nothing else", () => {
+    const of = (output: unknown) => compileWorkflow({ id: "w", steps: { a: { ...W, output_path: "x" } }, output });
+    expect(of({ a: IN("steps.a.output"), x: IN("context.x") }).kind).toBe("ok");
+    expect(of(IN("steps.b.output"))).toEqual({
+      kind: "bad",
+      problems: ["output: reads `steps.b`, and there is no such step; did you mean `a`?"],
+    });
+    expect(of(IN("item")).kind).toBe("bad");
+  });
+
+  test("one step is not a reason to be silent about the others", () => {
+    check({ a: { topic: 7 }, b: { ...W, depends_on: ["a", "c"] }, c: { ...W, depends_on: ["b"] } }, [
+      "steps.a.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, is 7",
+      "steps.b: `b` waits for `c`, which waits for `b`; a step must not wait for itself",
+    ]);
+  });
+});

@@ -1,0 +1,27 @@
+/** What the audit log says of one kind, wherever the lines stand by now: `alice approved`. */
+
+import {
+  AUDIT_PAGES,
+  AUDIT_PENDING,
+  type AuditKind,
+  auditPagesOf,
+  pendingAuditOf,
+} from "../../../src/core/model/audit.ts";
+import type { Flow } from "../../../src/engine/engine.ts";
+import type { Plant } from "../harness.ts";
+
+export async function auditLines(plant: Plant, flow: Flow, kind: AuditKind): Promise<readonly string[]> {
+  const { store } = flow.world;
+  const all = { limit: 100, order: "oldest" } as const;
+  const [pages, pending] = await plant.run(
+    Promise.all([
+      store.list(AUDIT_PAGES, { index: auditPagesOf("default"), ...all }),
+      store.list(AUDIT_PENDING, { index: pendingAuditOf("default"), ...all }),
+    ]),
+  );
+  const lines = [
+    ...pages.items.flatMap(({ value }) => value.entries),
+    ...pending.items.flatMap(({ value }) => value.lines),
+  ];
+  return lines.filter((line) => line.kind === kind).map(({ who, what }) => `${who} ${what}`);
+}

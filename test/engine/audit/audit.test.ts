@@ -1,0 +1,237 @@
+import { expect, test } from "vitest";
+import {
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AUDIT_PENDING_GROUP,
+  type AuditEntry,
+  type AuditLine,
+  PAGE_ENTRIES,
+  pageId,
+} from "../../../src/core/model/audit.ts";
+import { audited, noteAudit } from "../../../src/engine/audit/audit-log.ts";
+import { chainAll, chainAudit } from "../../../src/engine/audit/chain-audit.ts";
+import { checkAudit } from "../../../src/engine/audit/read-audit.ts";
+import { apply } from "../../../src/engine/commit.ts";
+import type { Flow } from "../../../src/engine/engine.ts";
+import { type Change, put, type Store } from "../../../src/ports/store.ts";
+import { around } from "../../../src/sim/mutants/decorators.ts";
+import { idOf, Plant } from "../harness.ts";
+
+const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditLine => ({
+  org,
+  kind: "key",
+  who: "somebody",
+  what,
+  facts,
+});
+
+function entriesOf(plant: Plant, org: string): readonly AuditEntry[] {
+  const { store } = plant.bench.net;
+  const all: AuditEntry[] = [];
+  for (let number = 0; ; number++) {
+    const page = store.load(AUDIT_PAGES, pageId(org, number));
+    if (!page) return all;
+    all.push(...page.value.entries);
+  }
+}
+
+const pendingOf = (plant: Plant) => plant.bench.net.store.counts(AUDIT_PENDING_GROUP, 100);
+
+test("a line stands in the commit that it is about: refused together, there together", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  const window = { group: "inflight", name: "t" };
+  const guards = [{ kind: "counter", counter: window, max: -1 }] as const;
+  const refused = await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", "no"))], guards }));
+  expect(refused.kind).toBe("refused");
+  expect(pendingOf(plant).size).toBe(0);
+  await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", "yes"))] }));
+  await plant.run(chainAudit(flow, "acme"));
+  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(["yes"]);
+  expect(pendingOf(plant).size).toBe(0);
+});
+
+test("the lines of one tick are one record per tenant, committed at once, and keep their order", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 30; at++) noteAudit(flow, line(at % 2 ? "odd" : "even", `line ${at}`));
+  await plant.pass(100);
+  expect([...pendingOf(plant)].sort()).toEqual([
+    ["even", 1],
+    ["odd", 1],
+  ]);
+  noteAudit(flow, line("odd", "later"));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "odd"));
+  const odd = entriesOf(plant, "odd");
+  expect(odd.map(({ what }) => what)).toEqual([
+    ...Array.from({ length: 15 }, (_, at) => `line ${2 * at + 1}`),
+    "later",
+  ]);
+  expect(odd.map(({ index }) => index)).toEqual(Array.from({ length: 16 }, (_, at) => at));
+  expect(entriesOf(plant, "even")).toEqual([]);
+});
+
+test("sweepers move what waits by themselves; many at once write nothing twice", async () => {
+  const plant = new Plant();
+  const flows: Flow[] = [];
+  for (const name of ["a", "b", "c"]) flows.push((await plant.control(name)).flow);
+  let written = 0;
+  for (let round = 0; round < 40; round++) {
+    for (const flow of flows) for (let at = 0; at < 7; at++) noteAudit(flow, line("acme", `${++written}`));
+    await plant.run(Promise.all(flows.map((flow) => chainAudit(flow, "acme"))));
+  }
+  await plant.pass(5_000);
+  const entries = entriesOf(plant, "acme");
+  expect(entries).toHaveLength(written);
+  expect(new Set(entries.map(({ what }) => what)).size).toBe(written);
+  expect(pendingOf(plant).size).toBe(0);
+  expect(await plant.run(checkAudit(flows[0]!, "acme"))).toMatchObject({ entries: written, problem: null });
+});
+
+test("more than a commit takes is moved in several; a chain goes over many pages", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 2_750; at++) noteAudit(flow, line("acme", `${at}`));
+  await plant.pass(100);
+  expect(await plant.run(chainAudit(flow, "acme"))).toBe(2_750);
+  const entries = entriesOf(plant, "acme");
+  expect(entries.map(({ what }) => what)).toEqual(Array.from({ length: 2_750 }, (_, at) => `${at}`));
+  const first = plant.bench.net.store.load(AUDIT_PAGES, pageId("acme", 0));
+  expect(first?.value.entries).toHaveLength(PAGE_ENTRIES);
+  expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 2_750, problem: null });
+});
+
+test("a thousand records are looked at a few times, and moved in portions that nobody waits long for", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 1_000; at++)
+    await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", `${at}`))] }));
+  const counts = { list: 0, load: 0, puts: [] as number[] };
+  const { store } = flow.world;
+  const counted = around(store, {
+    list: (...asked: Parameters<Store["list"]>) => {
+      counts.list++;
+      return store.list(...asked);
+    },
+    load: (...asked: Parameters<Store["load"]>) => {
+      counts.load++;
+      return store.load(...asked);
+    },
+    commit: (change: Change) => {
+      counts.puts.push(change.puts.length);
+      return store.commit(change);
+    },
+  });
+  expect(await plant.run(chainAudit({ ...flow, world: { ...flow.world, store: counted } }, "acme"))).toBe(1_000);
+  expect(counts.list).toBeLessThan(10);
+  expect(counts.load).toBe(2);
+  expect(Math.max(...counts.puts)).toBeLessThan(30);
+  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(Array.from({ length: 1_000 }, (_, at) => `${at}`));
+  expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 1_000, problem: null });
+});
+
+test("a check finds an entry that was changed in the store, and names it", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 450; at++) noteAudit(flow, line("acme", `${at}`));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "acme"));
+  const page = await plant.run(flow.world.store.load(AUDIT_PAGES, pageId("acme", 1)));
+  const entries = page!.value.entries.map((entry) => (entry.index === 321 ? { ...entry, who: "nobody" } : entry));
+  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }));
+  const verdict = await plant.run(checkAudit(flow, "acme"));
+  expect(verdict.problem).toMatchObject({ index: 321, why: expect.stringContaining("changed") });
+});
+
+test("a page that was removed, and a head that was set back, are found", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  for (let at = 0; at < 450; at++) noteAudit(flow, line("acme", `${at}`));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "acme"));
+  const { store } = flow.world;
+  const head = await plant.run(store.load(AUDIT_HEADS, "acme"));
+  const last = await plant.run(store.load(AUDIT_PAGES, pageId("acme", 2)));
+  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
+  expect((await plant.run(checkAudit(flow, "acme"))).problem?.index).toBe(400);
+  const back = { ...head!.value, count: 400 };
+  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
+  expect((await plant.run(checkAudit(flow, "acme"))).problem?.index).toBe(399);
+});
+
+test("a store that does not answer for a while loses no line", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  const commit = () => Promise.reject(new Error("away"));
+  const away = { ...flow, world: { ...flow.world, store: around(flow.world.store, { commit }) } };
+  for (const what of ["one", "two"]) noteAudit(away, line("acme", what));
+  await plant.pass(100);
+  expect(pendingOf(plant).size).toBe(0);
+  noteAudit(flow, line("acme", "three"));
+  await plant.run(chainAll(flow));
+  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(["one", "two", "three"]);
+});
+
+test("nothing secret is written, under whatever name", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  const key = `cordum_k1_${"s3cr3t".repeat(5)}`;
+  noteAudit(flow, line("acme", `used ${key}`, { password: "hunter2hunter2", note: `at redis://u:${"p".repeat(9)}@h` }));
+  noteAudit(flow, line("acme", "rotated", { note: key, has_password: true, count: 3 }));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "acme"));
+  const text = JSON.stringify(entriesOf(plant, "acme"));
+  expect(text).not.toMatch(/s3cr3t|hunter2|ppppp/);
+  expect(entriesOf(plant, "acme")[1]?.facts).toMatchObject({ has_password: true, count: 3 });
+});
+
+test("every verdict of the kernel is in the log of its tenant; a repeat is told from a decision", async () => {
+  const plant = new Plant();
+  const { flow } = await plant.control("a");
+  const allowed = await plant.admit(flow, { topic: "demo.echo", org: "acme", submittedBy: "k1", idempotencyKey: "1" });
+  const denied = await plant.admit(flow, { topic: "danger.rm", org: "acme", submittedBy: "k1" });
+  const again = await plant.admit(flow, { topic: "demo.echo", org: "acme", submittedBy: "k1", idempotencyKey: "1" });
+  expect(again).toMatchObject({ kind: "replayed", jobId: idOf(allowed) });
+  await plant.pass(3_000);
+  const entries = entriesOf(plant, "acme");
+  expect(entries.map(({ what, facts }) => [what, facts.job ?? null])).toEqual([
+    ["allow", idOf(allowed)],
+    ["deny", idOf(denied)],
+    ["allow", expect.any(String)],
+    ["repeated", entries[2]?.facts.job],
+  ]);
+  expect(entries[3]?.facts.known).toBe(idOf(allowed));
+  expect(entries[0]).toMatchObject({ kind: "decision", who: "k1", facts: { rule: "allow", snapshot: "s1" } });
+  expect(entriesOf(plant, "default")).toEqual([]);
+});
+
+test("permissions of one tick that differ in their job alone are one line that names every job; nothing else is joined", async () => {
+  const plant = new Plant();
+  const flow = plant.flow("a");
+  const verdict = (what: string, job: string, facts: AuditLine["facts"] = {}): AuditLine => ({
+    org: "acme",
+    kind: "decision",
+    who: "k1",
+    what,
+    facts: { job, topic: "demo.echo", rule: "r", reason: "fine", snapshot: "s1", ...facts },
+  });
+  const ids = Array.from({ length: 100 }, (_, at) => `job-${String(at).padStart(16, "0")}`);
+  for (const id of ids) noteAudit(flow, verdict("allow", id));
+  noteAudit(flow, verdict("allow", "other-rule", { rule: "r2" }));
+  noteAudit(flow, verdict("allow", "other-policy", { snapshot: "s2" }));
+  for (const id of ["denied-1", "denied-2"]) noteAudit(flow, verdict("deny", id));
+  await plant.pass(100);
+  await plant.run(chainAudit(flow, "acme"));
+  const entries = entriesOf(plant, "acme");
+  const joined = entries.filter(({ facts }) => facts.jobs !== undefined);
+  expect(joined.flatMap(({ facts }) => String(facts.jobs).split(" "))).toEqual(ids);
+  expect(joined).toHaveLength(3);
+  for (const { facts } of joined) expect(facts.count).toBe(String(facts.jobs).split(" ").length);
+  expect(entries.flatMap(({ facts }) => facts.job ?? [])).toEqual([
+    "other-rule",
+    "other-policy",
+    "denied-1",
+    "denied-2",
+  ]);
+});

@@ -1,0 +1,92 @@
+import { defaultSettings } from "../../src/config/config.ts";
+import { checkSubmission } from "../../src/core/jobs/submission.ts";
+import { JOBS, type Job } from "../../src/core/model/job.ts";
+import type { PolicyRequest } from "../../src/core/policy/decision.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { type Control, startControl } from "../../src/engine/control.ts";
+import { type Flow, openFlow } from "../../src/engine/engine.ts";
+import { type Admitted, admit } from "../../src/engine/intake/admit-job.ts";
+import type { Kernel } from "../../src/sim/adapters/safety.ts";
+import { simWorld } from "../../src/sim/adapters/world.ts";
+import type { Process } from "../../src/sim/process.ts";
+import { SeededRandom } from "../../src/sim/random.ts";
+import { startWorker, type WorkerOptions, type WorkItem } from "../../src/worker/worker.ts";
+import { type Bench, openBench } from "../sim/harness.ts";
+
+/** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
+export class Plant {
+  readonly bench: Bench;
+  readonly settings: Settings;
+  readonly kernel: Kernel;
+
+  constructor(settings: Partial<Settings> = {}, seed = 1) {
+    this.settings = { ...defaultSettings(), ...settings };
+    this.kernel = { decide, health: "up", timeoutMs: 1_000 };
+    this.bench = openBench({ kernel: this.kernel, random: new SeededRandom(seed) });
+  }
+
+  /** A process that could admit, schedule and finish; `control` joins it to the bus. */
+  flow(name: string, safety: "local" | "remote" = "local"): Flow {
+    const { process } = this.bench.enter(name);
+    const flow = openFlow(simWorld(this.bench.net, process, { safety }), { current: this.settings });
+    this.#processes.set(name, process);
+    return flow;
+  }
+
+  async control(name: string, safety: "local" | "remote" = "local"): Promise<{ flow: Flow; control: Control }> {
+    const flow = this.flow(name, safety);
+    return { flow, control: await this.run(startControl(flow)) };
+  }
+
+  crash(name: string): void {
+    this.process(name).crash();
+  }
+
+  process(name: string): Process {
+    const process = this.#processes.get(name);
+    if (!process) throw new Error(`no process ${name}`);
+    return process;
+  }
+
+  /** Its work never asks for more time, unless the options say so: a handler that hangs is lost at its deadline. */
+  async worker(
+    id: string,
+    topics: readonly string[],
+    handle: (item: WorkItem) => Promise<unknown>,
+    concurrency = 10,
+    options: Partial<WorkerOptions> = {},
+  ) {
+    const { world, process } = this.bench.enter(id);
+    this.#processes.set(id, process);
+    return this.run(startWorker(world, { id, topics, concurrency, handle, extendsForMs: 0, ...options }));
+  }
+
+  admit(flow: Flow, raw: Record<string, unknown>): Promise<Admitted> {
+    const checked = checkSubmission(raw);
+    if (checked.kind === "bad") throw new Error(checked.problems.join());
+    return this.run(admit(flow, checked.submission));
+  }
+
+  run<T>(promise: Promise<T>): Promise<T> {
+    return this.bench.run(promise);
+  }
+
+  pass(ms: number): Promise<void> {
+    return this.bench.pass(ms);
+  }
+
+  async job(id: string): Promise<Job> {
+    const found = this.bench.net.store.load(JOBS, id);
+    if (!found) throw new Error(`no job ${id}`);
+    return found.value;
+  }
+
+  readonly #processes = new Map<string, Process>();
+}
+
+export const idOf = (admitted: Admitted): string => admitted.jobId;
+
+function decide(request: PolicyRequest) {
+  const effect = request.topic.startsWith("danger.") ? "deny" : "allow";
+  return { effect, ruleId: effect, reason: `${effect} by rule`, snapshot: "s1" } as const;
+}

@@ -1,0 +1,190 @@
+import { describe, expect, test } from "vitest";
+import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
+import { defaultSettings } from "../../../src/config/config.ts";
+import { checkSubmission } from "../../../src/core/jobs/submission.ts";
+import { retryDelay } from "../../../src/core/retry/intent.ts";
+import { parsePolicy } from "../../../src/core/retry/policies.ts";
+import { startControl } from "../../../src/engine/control.ts";
+import type { Flow } from "../../../src/engine/engine.ts";
+import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
+import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
+import { RetryArrivals } from "../../../src/engine/observe/retry-arrivals.ts";
+import { withLock } from "../../../src/engine/with-lock.ts";
+import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
+import { around } from "../../../src/sim/mutants/decorators.ts";
+import { leaseOf } from "../../contract/locks/locks.subject.ts";
+import { Plant } from "../harness.ts";
+import { RunPlant } from "../run-harness.ts";
+
+/** Figures by name and labels, as they were left. */
+function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string, number> } {
+  const seen = new Map<string, number>();
+  const key = (name: string, labels: Labels = {}) => [name, ...Object.values(labels)].join(" ");
+  const add = (name: string, amount: number) => seen.set(name, (seen.get(name) ?? 0) + amount);
+  const metrics: Metrics = {
+    add: (name, labels, amount = 1) => void add(key(name, labels), amount),
+    set: (name, value, labels) => void seen.set(key(name, labels), value),
+    observe: (name, _, labels) => void add(key(name, labels), 1),
+  };
+  return { flow: { ...flow, world: { ...flow.world, metrics } }, seen };
+}
+
+test("the founding figures are of the run lock: polls at the gate and waits for a job's lock are none of it", async () => {
+  const { admission } = defaultSettings();
+  const plant = new RunPlant({ admission: { ...admission, strategy: "polled" } });
+  const metrics = promMetrics();
+  const plain = plant.flow("c1");
+  const flow: Flow = { ...plain, world: { ...plain.world, metrics } };
+  await plant.run(startControl(flow));
+  await plant.worker("w1", ["demo.x"], async () => 1);
+  await plant.apply(flow, { id: "one", steps: { a: { topic: "demo.x" } } });
+  const ask = { org: "default", ttlMs: 30_000, owner: "b" };
+  const holdForOneSecond = async (key: string) => {
+    const lease = leaseOf(await plant.run(plant.flow("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
+    plant.bench.net.timeline.post(1_000, () => void lease.release());
+  };
+  await holdForOneSecond(admissionLockOf("default"));
+  const id = await plant.started(flow, "one");
+  await holdForOneSecond("of a job");
+  const work = (waitMs: number) =>
+    plant.run(withLock(flow, { key: "of a job", path: "job", waitMs, ...ask }, async () => "done"));
+  await expect(work(0)).rejects.toThrow("busy");
+  expect(await work(2_000)).toBe("done");
+  await plant.pass(5_000);
+  expect(plant.runOf(id).state).toBe("SUCCEEDED");
+  const page = await metrics.text();
+  for (const path of ["admission", "job"]) {
+    expect(page).toMatch(new RegExp(`lock_busy_retries_total.path="${path}".* [1-9]`));
+    expect(page).toMatch(new RegExp(`run_lock_wait_seconds_bucket.le="0.5",path="${path}". 0`));
+  }
+  const { lock_busy_retry_count, lock_busy_retry_delay_ms, run_lock_wait_ms_p99 } = metrics.figures();
+  expect({ lock_busy_retry_count, lock_busy_retry_delay_ms }).toEqual({
+    lock_busy_retry_count: 0,
+    lock_busy_retry_delay_ms: { p50: null, p95: null },
+  });
+  // The engine had its lock at once.
+  expect(run_lock_wait_ms_p99).toBeLessThan(100);
+  metrics.add("cordum_lock_busy_retries_total", { path: "gateway", policy: "fixed" });
+  expect(metrics.figures().lock_busy_retry_count).toBe(1);
+});
+
+describe("L19: contention can be seen", () => {
+  const wish = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
+
+  test("a lock that was busy once and then taken is a success of the first retry; one that was busy twice is none", async () => {
+    const plant = new Plant();
+    const { flow, seen } = measured(plant.flow("a"));
+    const other = plant.flow("b");
+    const hold = async (busyTimes: number) => {
+      await plant.run(
+        withLock(other, wish, async () => {
+          for (let time = 0; time < busyTimes; time++) {
+            await expect(withLock(flow, wish, async () => {})).rejects.toThrow("is held by");
+          }
+        }),
+      );
+      await plant.pass(1_000); // The release goes on by itself.
+      await plant.run(withLock(flow, wish, async () => {}));
+      await plant.pass(1_000);
+    };
+    await hold(1);
+    expect(seen.get("cordum_lock_first_retry_success_total job")).toBe(1);
+    await hold(2);
+    await hold(0);
+    expect(seen.get("cordum_lock_first_retry_success_total job")).toBe(1);
+    expect(seen.get("cordum_lock_busy_retries_total job bounded")).toBe(3);
+  });
+
+  test("the delay of a busy lock is that of its real attempt", async () => {
+    const plant = new Plant();
+    const { retry } = plant.settings;
+    const policy = parsePolicy("capped_exponential:1s:30s:0ms");
+    const settings = { ...plant.settings, retry: { ...retry, lock_busy: { ...retry.lock_busy, policy } } };
+    const flow = { ...plant.flow("a"), settings: { current: settings } };
+    const delays: (number | undefined)[] = [];
+    await plant.run(
+      withLock(plant.flow("b"), wish, async () => {
+        for (let time = 0; time < 3; time++) {
+          await withLock(flow, wish, async () => {}).catch((error: unknown) => delays.push(retryDelay(error)));
+        }
+      }),
+    );
+    expect(delays).toEqual([2_000, 4_000, 8_000]);
+  });
+});
+
+test("admission is measured by tenant and endpoint; what is not taken is counted with its reason", async () => {
+  const plant = new Plant();
+  const { flow, seen } = measured(plant.flow("a"));
+  const submission = (raw: Record<string, unknown>) => {
+    const checked = checkSubmission(raw);
+    if (checked.kind === "bad") throw new Error(checked.problems.join());
+    return checked.submission;
+  };
+  const first = submission({ topic: "t", org: "acme", input: 1, idempotencyKey: "k" });
+  await plant.run(admit(flow, first));
+  await plant.run(admit(flow, { ...first, input: 2 }));
+  await plant.run(admit(flow, { ...first, idempotencyKey: null }, "sys.job.submit"));
+  const broken = {
+    ...flow.world,
+    store: around(flow.world.store, { commit: () => Promise.reject(new Error("away")) }),
+  };
+  await expect(plant.run(admit({ ...flow, world: broken }, first))).rejects.toThrow("away");
+  expect(seen.get("cordum_admission_wait_seconds acme /api/v1/jobs")).toBe(3);
+  expect(seen.get("cordum_admission_wait_seconds acme sys.job.submit")).toBe(1);
+  expect(seen.get("cordum_admission_rejected_total conflict")).toBe(1);
+  expect(seen.get("cordum_admission_rejected_total unavailable")).toBe(1);
+});
+
+test("L20: a backlog that nobody works on shows its length and the age of its oldest, until it is gone", async () => {
+  const plant = new Plant();
+  const { flow, seen } = measured(plant.flow("a"));
+  const { dispatch, ...rest } = plant.settings;
+  const full = { ...flow, settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } } };
+  for (const priority of ["batch", "critical", "batch"]) {
+    const checked = checkSubmission({ topic: "t", priority });
+    if (checked.kind === "ok") await plant.run(admit(full, checked.submission));
+    await plant.pass(10_000);
+  }
+  const sweeper = new Sweeper(full);
+  await plant.run(sweeper.sweep());
+  const waiting = seen.get("cordum_queue_lag t") ?? 0;
+  expect(waiting).toBeGreaterThan(0);
+  expect(seen.get("cordum_queue_oldest_seconds t")).toBeGreaterThanOrEqual(10);
+  await plant.worker("w", ["t"], async () => "done");
+  await plant.control("c");
+  await plant.pass(120_000);
+  await plant.run(sweeper.sweep());
+  expect(seen.get("cordum_queue_lag t")).toBe(0);
+  expect(seen.get("cordum_queue_oldest_seconds t")).toBe(0);
+});
+
+describe("how evenly retries come back", () => {
+  test("even arrivals are near 1, a herd is many times the mean", () => {
+    const even = new RetryArrivals();
+    for (let at = 0; at < 60_000; at += 10) even.note("lock_busy", at);
+    expect(even.peakToMean(59_999).get("lock_busy")).toBeCloseTo(1, 1);
+    const herd = new RetryArrivals();
+    for (let count = 0; count < 600; count++) herd.note("lock_busy", 10_000 * (count % 6));
+    expect(herd.peakToMean(59_999).get("lock_busy")).toBeCloseTo(200, 1);
+  });
+
+  test("only the last minute counts, classes apart, and a few are too few", () => {
+    const arrivals = new RetryArrivals();
+    for (let count = 0; count < 100; count++) arrivals.note("throttled", 5);
+    for (let at = 60_000; at < 120_000; at += 50) arrivals.note("throttled", at);
+    for (let count = 0; count < 5; count++) arrivals.note("no_worker", 100_000);
+    const figures = arrivals.peakToMean(119_999);
+    expect(figures.get("throttled")).toBeCloseTo(1, 5);
+    expect(figures.get("no_worker")).toBe(0);
+    expect(arrivals.peakToMean(500_000).get("throttled")).toBe(0);
+  });
+
+  test("what is noted ahead of its time counts when it comes", () => {
+    const arrivals = new RetryArrivals();
+    for (let count = 0; count < 30; count++) arrivals.note("lock_busy", 62_000);
+    expect(arrivals.peakToMean(60_000).get("lock_busy")).toBe(0);
+    expect(arrivals.peakToMean(62_000).get("lock_busy")).toBeGreaterThan(1);
+  });
+});

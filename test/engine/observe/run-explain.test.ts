@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import type { Flow } from "../../../src/engine/engine.ts";
+import { dryRun } from "../../../src/engine/observe/dry-run.ts";
+import { explainRun } from "../../../src/engine/observe/explain-run.ts";
+import { valueIn } from "../../../src/engine/payloads.ts";
+import { NOTIFY_CODE } from "../../../src/engine/runs/commit-effects.ts";
+import { EVENTS } from "../../../src/protocol/subjects.ts";
+import { RunPlant } from "../run-harness.ts";
+
+async function waitsOf(plant: RunPlant, flow: Flow, runId: string) {
+  const explained = await plant.run(explainRun(flow, { org: "default", runId }));
+  if (explained.kind !== "explained") throw new Error(explained.kind);
+  return explained.lines;
+}
+
+describe("a `for_each` whose children are open is explained by the first of them", () => {
+  test("nobody works for its topic", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "f", steps: { each: { topic: "demo.nobody", for_each: "[1, 2, 3]" } } });
+    const id = await plant.started(flow, "f");
+    await plant.pass(5_000);
+    const [wait] = await waitsOf(plant, flow, id);
+    expect(wait).toMatchObject({ stepId: "each", state: "RUNNING", jobId: `${id}:each.0@1` });
+    expect(wait?.reason).toContain("3 of 3 children are open (0 done, 0 failed, 0 to come)");
+    expect(wait?.reason).toContain("no worker");
+    expect(wait?.unblocks).not.toContain("--state RUNNING");
+  });
+
+  test("people have to decide", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "f", steps: { each: { type: "approval", for_each: "[1, 2]" } } });
+    const id = await plant.started(flow, "f");
+    await plant.pass(1_000);
+    const [wait] = await waitsOf(plant, flow, id);
+    expect(wait?.unblocks).toContain(`cordum approval approve ${id}:each.0@1`);
+    expect(wait?.untilMs).toBeGreaterThan(flow.world.clock.now());
+  });
+});
+
+describe("a dry run tells of a step that would fail, whatever the others do", () => {
+  const steps = {
+    gone: { topic: "t", input: "${input.customer.id}" },
+    bad: { topic: "t", input: "${input.amount}", input_schema: { type: "number" } },
+    fine: { topic: "t", input: "${input.amount}" },
+    later: { topic: "t", input: "${steps.fine.output.x}", depends_on: ["fine"] },
+  };
+  test("its input cannot be made, or does not fit its schema", async () => {
+    const plant = new RunPlant();
+    const { flow } = await plant.control("c1");
+    await plant.apply(flow, { id: "d", steps });
+    const input = { amount: "ten" };
+    const dry = await plant.run(dryRun(flow, { org: "default", workflowId: "d", version: null, input, by: "ann" }));
+    const problems = dry.kind === "dry" && Object.fromEntries(dry.steps.map((one) => [one.stepId, one.problem]));
+    expect(problems).toEqual({
+      gone: expect.stringContaining("no such key: customer"),
+      bad: expect.stringContaining("must be a number"),
+      fine: undefined,
+      later: undefined,
+    });
+  });
+});
+
+test("a `notify` of a very long message is told of with its beginning; its output has all of it", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  const told: number[] = [];
+  await plant.run(
+    flow.world.bus.listen(EVENTS, ({ body }) => {
+      if (body.kind === "alert" && body.code === NOTIFY_CODE) told.push(body.message.length);
+    }),
+  );
+  await plant.apply(flow, { id: "n", steps: { say: { type: "notify", message: "${input}" } } });
+  const id = await plant.started(flow, "n", { input: "long ".repeat(5_000) });
+  await plant.pass(1_000);
+  expect(told).toEqual([10_000]);
+  const { output } = plant.runOf(id);
+  expect(await plant.run(valueIn(flow, output!))).toEqual({ say: { message: "long ".repeat(5_000) } });
+});

@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { cancelRun } from "../../../src/engine/runs/control-run.ts";
+import { RunPlant } from "../run-harness.ts";
+
+/** What happened to what, and because of which line. */
+const told = (plant: RunPlant, id: string) =>
+  plant.runOf(id).lines.map(({ event, stepId = "", cause }) => `${event} ${stepId} ${cause ?? "-"}`);
+
+test("a step has begun before it says anything, and the run ends because of its last step", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  await plant.apply(flow, {
+    id: "say",
+    steps: {
+      say: { type: "notify", message: "hello" },
+      each: { type: "notify", message: "${item}", for_each: "[1, 2]", depends_on: ["say"] },
+      which: { type: "switch", switch: "'a'", cases: { a: ["last"] }, depends_on: ["each"] },
+      last: { type: "transform", input: 1 },
+    },
+  });
+  const id = await plant.started(flow, "say");
+  expect(told(plant, id)).toEqual([
+    "run_started  -",
+    "step_started say 0",
+    "notified say 1",
+    "step_succeeded say 1",
+    "step_started each 3",
+    "notified each 4",
+    "notified each 4",
+    "step_succeeded each 4",
+    "step_started which 7",
+    "arm_chosen which 8",
+    "step_succeeded which 8",
+    "step_started last 10",
+    "step_succeeded last 11",
+    "run_succeeded  12",
+  ]);
+});
+
+test("what ends a run before its time is the cause of all that stops with it, and of its end", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  const each = { type: "approval", for_each: "[1, 2, 3]" };
+  await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval" }, each } });
+  const id = await plant.started(flow, "ask");
+  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
+  expect(told(plant, id)).toEqual([
+    "run_started  -",
+    "step_started ask 0",
+    "step_started each 0",
+    "run_ending  -",
+    "step_cancelled ask 3",
+    "step_cancelled each 3",
+    "run_cancelled  3",
+  ]);
+});
+
+test("a run that a step fails ends because of that step", async () => {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  await plant.apply(flow, { id: "no", steps: { a: { topic: "danger.x" } } });
+  const id = await plant.started(flow, "no");
+  expect(told(plant, id)).toEqual([
+    "run_started  -",
+    "step_started a 0",
+    "step_denied a 1",
+    "run_ending  2",
+    "run_failed  3",
+  ]);
+});

@@ -1,0 +1,50 @@
+import { describe, expect, test } from "vitest";
+import { RunPlant } from "../run-harness.ts";
+
+async function ended(document: { readonly id: string; readonly steps: object }, input: unknown) {
+  const plant = new RunPlant();
+  const { flow } = await plant.control("c1");
+  await plant.worker("w1", ["demo.echo"], async ({ input: given }) => given);
+  await plant.apply(flow, document);
+  const id = await plant.started(flow, document.id, { input });
+  await plant.pass(2_000);
+  return plant.runOf(id);
+}
+
+const NUMBER = { output_schema: { type: "number" } };
+const bad = (message: string) => ({ name: "OutputInvalid", message: expect.stringContaining(message) });
+
+describe("what a step puts out fits its schema, whatever type the step is of", () => {
+  const steps: Readonly<Record<string, object>> = {
+    worker: { topic: "demo.echo", input: "${input}" },
+    transform: { type: "transform", input: "${input}" },
+    "transform for each": { type: "transform", for_each: "[1, input]", input: "${item}" },
+    switch: { type: "switch", switch: "input", cases: { x: [] } },
+    "switch for each": { type: "switch", switch: "item", for_each: "[input]", cases: { x: [] } },
+    condition: { type: "condition", condition: "input == 'x'" },
+    notify: { type: "notify", message: "${input}" },
+  };
+  test.each(Object.entries(steps))("%s", async (_type, step) => {
+    const run = await ended({ id: "s", steps: { a: { ...step, ...NUMBER } } }, "x");
+    expect(run).toMatchObject({ state: "FAILED", error: bad("output: must be a number") });
+    expect(run.steps.a).toMatchObject({ state: "FAILED", error: bad("output: must be a number") });
+  });
+
+  test("parallel", async () => {
+    const schema = { type: "object", required: ["a", "b"] };
+    const both = { type: "parallel", branches: ["a", "b"], join: "any", output_schema: schema };
+    const b = { type: "approval" };
+    const run = await ended({ id: "s", steps: { both, a: { topic: "demo.echo" }, b } }, 1);
+    expect(run).toMatchObject({ state: "FAILED", error: bad("output: has no `b`") });
+    expect(run.steps).toMatchObject({ both: { state: "FAILED" }, b: { state: "CANCELLED" } });
+  });
+
+  test("one that fits goes on, and its item is named where one does not", async () => {
+    const each = { type: "transform", for_each: "[1, 2, input]", input: "${item}", ...NUMBER };
+    expect(await ended({ id: "s", steps: { each } }, 3)).toMatchObject({
+      state: "SUCCEEDED",
+      output: { value: { each: [1, 2, 3] } },
+    });
+    expect(await ended({ id: "s", steps: { each } }, "three")).toMatchObject({ error: bad("item 2: ") });
+  });
+});

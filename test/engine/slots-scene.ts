@@ -1,0 +1,25 @@
+import { defaultSettings } from "../../src/config/config.ts";
+import { SLOT_WAITS_GROUP } from "../../src/core/model/job.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { RunPlant } from "./run-harness.ts";
+
+/** Runs that need slots for their sub-workflows, where there are few of them. */
+export const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
+export const delay = (sec: number) => ({ type: "delay", delay_sec: sec });
+
+/** A run of it stays open until somebody decides. */
+export const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
+export const INNER = { id: "inner", steps: { a: delay(1) } };
+export const OUTER = { id: "outer", steps: { sub: sub("inner") } };
+/** Its sub-workflow wants a slot when all that were started at once have theirs. */
+export const LATER = { id: "later", steps: { w: delay(1), sub: sub("inner", { depends_on: ["w"] }) } };
+
+export async function openSlots(limit: number, workflows: readonly object[], settings: Partial<Settings> = {}) {
+  const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: limit }, ...settings });
+  const { flow } = await plant.control("c1");
+  for (const workflow of workflows) await plant.apply(flow, workflow);
+  return { plant, flow };
+}
+
+export const by = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
+export const waits = (plant: RunPlant): number => plant.bench.net.store.count(SLOT_WAITS_GROUP, "default");

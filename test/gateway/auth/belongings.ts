@@ -1,0 +1,101 @@
+/** What a tenant can have: one of each, with words in them that must not be seen by others. */
+
+import { API_KEYS } from "../../../src/core/model/api-key.ts";
+import { DEAD_LETTERS, type DeadLetter } from "../../../src/core/model/dead-letter.ts";
+import { FAIL_OPENS } from "../../../src/core/model/fail-open.ts";
+import { JOBS, type Job } from "../../../src/core/model/job.ts";
+import { RUNS } from "../../../src/core/model/run.ts";
+import type { Table } from "../../../src/core/model/table.ts";
+import { headKey, WORKFLOW_HEADS } from "../../../src/core/model/workflow.ts";
+import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
+import { put } from "../../../src/ports/store.ts";
+import { applied, started } from "../flows.ts";
+import type { TestGateway } from "../open.ts";
+
+export interface Belongings {
+  readonly ids: readonly string[];
+  readonly named: Readonly<Record<Name, string>>;
+  /** Words that stand in them. */
+  readonly secrets: readonly string[];
+}
+
+type Name = "waiting" | "queued" | "bypassed" | "letter" | "lease" | "ownKey" | "workflow" | "run";
+
+/** Before any key is made: through the gateway as far as it goes, then past it. */
+export async function plantBelongings(gateway: TestGateway): Promise<Belongings> {
+  const submit = async (topic: string): Promise<string> => {
+    const body = { topic, input: { text: "acme-input" }, labels: { team: "acme-label" } };
+    const answer = await gateway.call("POST", "/api/v1/jobs", { tenant: "acme", body });
+    return answer.json<{ job_id: string }>().job_id;
+  };
+  const [waiting, queued, bypassed] = [
+    await submit("demo.approve"),
+    await submit("shared.work"),
+    await submit("acme.third"),
+  ];
+  const letter = await plantLetter(gateway);
+  await plantBypass(gateway, bypassed);
+  const opened = await openFailOpen(gateway.flow, { scope: "acme", reason: "acme-reason", by: "test", forMs: 600_000 });
+  const lease = opened.kind === "opened" ? opened.lease.id : "";
+  const { id: ownKey } = await gateway.keyOf("acme", "worker");
+  const workflow = "acme-flow";
+  const run = await plantRun(gateway, workflow);
+  const named = { waiting, queued, bypassed, letter, lease, ownKey, workflow, run };
+  return {
+    ids: Object.values(named),
+    named,
+    secrets: ["acme-input", "acme-label", "acme-reason", "acme-error", "acme.third", "acme-name"],
+  };
+}
+
+/** All of it as it stands in the store. */
+export async function stateOf({ world: { store } }: TestGateway, { named }: Belongings): Promise<unknown> {
+  const load = <T>(table: Table<T>, id: string) => store.load(table, id);
+  return Promise.all([
+    load(JOBS, named.waiting),
+    // Without its version: the control plane itself goes on looking for a worker for it.
+    load(JOBS, named.queued).then((found) => ({ org: found?.value.org, input: found?.value.input })),
+    load(JOBS, named.bypassed).then((found) => found?.value.bypass),
+    load(DEAD_LETTERS, named.letter),
+    load(FAIL_OPENS, named.lease).then((found) => found?.value.ended ?? null),
+    load(API_KEYS, named.ownKey),
+    load(WORKFLOW_HEADS, headKey("acme", named.workflow)),
+    load(RUNS, named.run),
+  ]);
+}
+
+/** It stays open: nobody does its work. */
+async function plantRun(gateway: TestGateway, id: string): Promise<string> {
+  const steps = { work: { topic: "shared.work", labels: { team: "acme-label" } } };
+  await applied(gateway, { id, name: "acme-name", steps }, { tenant: "acme" });
+  return started(gateway, id, { input: { text: "acme-input" } }, { tenant: "acme" });
+}
+
+async function plantLetter({ world }: TestGateway): Promise<string> {
+  const nowMs = world.clock.now();
+  const letter: DeadLetter = {
+    id: world.random.id(),
+    org: "acme",
+    createdMs: nowMs,
+    dueMs: nowMs + 86_400_000,
+    reason: "undecodable",
+    error: { name: "Error", message: "acme-error" },
+    source: { kind: "message", subject: "sys.job.submit", messageId: "m1", deliveries: 4, base64: "AAAA" },
+    history: [],
+  };
+  const change = { org: "acme", atMs: nowMs, guards: [], sends: [], watch: [] };
+  await world.store.commit({ ...change, puts: [put(DEAD_LETTERS, letter.id, null, letter)] });
+  return letter.id;
+}
+
+async function plantBypass({ world }: TestGateway, jobId: string): Promise<void> {
+  const { store, clock } = world;
+  for (;;) {
+    const found = await store.load(JOBS, jobId);
+    const bypass = { leaseId: "lease", reason: "acme-reason", atMs: clock.now() };
+    const after: Job | null = found && { ...found.value, bypass };
+    const change = { org: "acme", atMs: clock.now(), guards: [], sends: [], watch: [] };
+    const committed = await store.commit({ ...change, puts: [put(JOBS, jobId, found, after)] });
+    if (committed.kind === "committed") return;
+  }
+}

@@ -1,0 +1,195 @@
+// Every route there is, tried with keys of another tenant and without one. The routes come from the OpenAPI document, so that
+// a new one cannot be forgotten.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ROLES } from "../../../src/core/model/api-key.ts";
+import { documentRoute, openapiOf } from "../../../src/gateway/openapi.ts";
+import { ROUTES } from "../../../src/gateway/server.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+import { type Belongings, plantBelongings, stateOf } from "./belongings.ts";
+
+type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+interface Schema {
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly anyOf?: readonly Schema[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly minimum?: number;
+  readonly items?: Schema;
+  readonly minItems?: number;
+}
+
+interface Operation {
+  readonly "x-access": string;
+  readonly "x-long"?: true;
+  readonly parameters: readonly { readonly name: string; readonly in: string }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
+}
+
+const document = openapiOf([...ROUTES, documentRoute(ROUTES, "0")], "0") as {
+  paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+};
+const OPERATIONS = Object.entries(document.paths)
+  .flatMap(([path, methods]) =>
+    Object.entries(methods).map(([name, operation]) => ({ method: name.toUpperCase() as Method, path, operation })),
+  )
+  .filter(({ operation }) => operation["x-access"] !== "open")
+  .map((one) => [`${one.method} ${one.path}`, one] as const);
+
+const OPEN = ["/", "/healthz", "/readyz", "/api/v1/openapi.json"];
+
+let gateway: TestGateway;
+let acme: Belongings;
+let keys: readonly { readonly role: string; readonly key: string }[];
+
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  acme = await plantBelongings(gateway);
+  // Through the gateway: from now on it knows that there are keys.
+  await gateway.call("POST", "/api/v1/keys", { body: { tenant: "*", role: "admin" } });
+  keys = await Promise.all(ROLES.map(async (role) => ({ role, key: (await gateway.keyOf("intruder", role)).key })));
+});
+
+afterAll(() => gateway.close());
+
+/** The addresses of a route, once with each thing that belongs to the other tenant. */
+function addresses(path: string, { parameters }: Operation): readonly string[] {
+  const asked = parameters.some(({ name, in: place }) => place === "query" && name === "ptr");
+  if (asked) return acme.ids.flatMap((id) => [`${path}?ptr=ctx:${id}`, `${path}?ptr=redis://res:${id}`]);
+  const places = path.match(/\{\w+\}/g)?.length ?? 0;
+  if (places === 0) return [path];
+  const { workflow, run } = acme.named;
+  const sets = [
+    ...acme.ids.map((id) => [id, id]),
+    ...(places === 2
+      ? [
+          [workflow, run],
+          [run, "work"],
+        ]
+      : []),
+  ];
+  return sets.map(([first = "", second = ""]) => path.replace(/\{\w+\}/, first).replace(/\{\w+\}/, second));
+}
+
+/** A body that fits, and names the other tenant wherever it can name any. */
+function bodyFor({ requestBody }: Operation): object | undefined {
+  const schema = requestBody?.content["application/json"]?.schema;
+  return schema === undefined ? undefined : (example(schema) as object);
+}
+
+const NAMED: Readonly<Record<string, () => unknown>> = {
+  tenant: () => "acme",
+  tenant_id: () => "acme",
+  scope: () => "acme",
+  topics: () => ["shared.work"],
+  topic: () => "shared.work",
+  wait_ms: () => 0,
+};
+
+function example(schema: Schema): unknown {
+  if (schema.const !== undefined) return schema.const;
+  if (schema.enum) return schema.enum[0];
+  if (schema.anyOf) return example(schema.anyOf[0] ?? {});
+  switch (schema.type) {
+    case "object": {
+      const wanted = Object.entries(schema.properties ?? {}).filter(
+        ([name]) => name in NAMED || schema.required?.includes(name),
+      );
+      return Object.fromEntries(wanted.map(([name, inner]) => [name, NAMED[name]?.() ?? example(inner)]));
+    }
+    case "array":
+      return Array.from({ length: schema.minItems ?? 1 }, () => example(schema.items ?? {}));
+    case "integer":
+    case "number":
+      return schema.minimum ?? 1;
+    case "boolean":
+      return true;
+    default:
+      return "something";
+  }
+}
+
+describe("without a key", () => {
+  test("exactly the routes that say nothing about anybody are open", () => {
+    const open = Object.entries(document.paths).filter(([, methods]) =>
+      Object.values(methods).some((operation) => operation["x-access"] === "open"),
+    );
+    expect(open.map(([path]) => path).toSorted()).toEqual(OPEN.toSorted());
+  });
+
+  test.each(OPERATIONS)("%s is 401", async (_, { method, path, operation }) => {
+    for (const url of addresses(path, operation)) {
+      const answer = await gateway.call(method, url, { body: bodyFor(operation) });
+      expect(answer.json()).toMatchObject({ status: 401, code: "key_missing" });
+    }
+  });
+});
+
+describe("with a key of another tenant, of each role", () => {
+  test.each(OPERATIONS)("%s does not speak for the tenant that it names", async (_, { method, path, operation }) => {
+    for (const { key } of keys) {
+      const [url = ""] = addresses(path, operation);
+      const answer = await gateway.call(method, url, { key, tenant: "acme", body: bodyFor(operation) });
+      expect(answer.statusCode).toBe(403);
+    }
+  });
+
+  test.each(OPERATIONS)("%s gives and changes nothing", async (_, { method, path, operation }) => {
+    const before = await stateOf(gateway, acme);
+    const isAbout = addresses(path, operation).some((url) => url !== path);
+    for (const { role, key } of keys) {
+      // A stream does not end by itself; that it keeps tenants apart is tried in stream.test.ts.
+      if (operation["x-long"] && method === "GET" && role !== "worker") continue;
+      for (const url of addresses(path, operation)) {
+        const answer = await gateway.call(method, url, { key, body: bodyFor(operation) });
+        const told = { role, url, status: answer.statusCode, body: answer.body };
+        if (isAbout) expect([403, 404], JSON.stringify(told)).toContain(answer.statusCode);
+        expect(answer.statusCode, JSON.stringify(told)).toBeLessThan(500);
+        for (const secret of acme.secrets) expect(answer.body, JSON.stringify(told)).not.toContain(secret);
+        if (answer.statusCode >= 300) continue;
+        // What it has made of its own may have the names that it chose itself.
+        const sent = JSON.stringify(bodyFor(operation) ?? {});
+        for (const id of [...acme.ids, "acme"]) if (!sent.includes(id)) expect(answer.body).not.toContain(id);
+      }
+    }
+    expect(await stateOf(gateway, acme)).toEqual(before);
+  });
+
+  test("a job's id that another tenant has cannot be used, and nothing is told about it", async () => {
+    const key = keys.find(({ role }) => role === "submitter")?.key;
+    const body = { topic: "shared.work", input: { text: "acme-input" }, job_id: acme.named.queued };
+    const answer = await gateway.call("POST", "/api/v1/jobs", { key, body });
+    expect(answer.json()).toMatchObject({ status: 400, code: "invalid_submission" });
+    expect(answer.body).not.toContain(acme.named.queued);
+    // Whatever job it is, and whether the body is the same: the answer does not differ.
+    const other = await gateway.call("POST", "/api/v1/jobs", {
+      key,
+      body: { topic: "elsewhere", job_id: acme.named.waiting },
+    });
+    expect(other.json()).toEqual(answer.json());
+  });
+
+  test("the tenant itself does see what is its own: the tries above were not about nothing", async () => {
+    const { key } = await gateway.keyOf("acme", "admin");
+    const seen = async (url: string) => (await gateway.call("GET", url, { key })).body;
+    const { waiting, queued, letter, lease, ownKey, workflow, run } = acme.named;
+    expect(await seen("/api/v1/jobs")).toContain(queued);
+    expect(await seen(`/api/v1/jobs/${queued}`)).toContain("acme-input");
+    expect(await seen("/api/v1/approvals")).toContain(waiting);
+    expect(await seen(`/api/v1/dlq/${letter}`)).toContain("acme-error");
+    expect(await seen(`/api/v1/memory?ptr=ctx:${queued}`)).toContain("acme-input");
+    expect(await seen("/api/v1/keys")).toContain(ownKey);
+    expect(await seen("/api/v1/failopen")).toContain(lease);
+    expect(await seen("/api/v1/workflows")).toContain("acme-name");
+    expect(await seen(`/api/v1/workflows/${workflow}`)).toContain("acme-label");
+    expect(await seen(`/api/v1/workflows/${workflow}/runs`)).toContain(run);
+    expect(await seen("/api/v1/workflow-runs")).toContain(run);
+    expect(await seen(`/api/v1/workflow-runs/${run}`)).toContain("acme-input");
+    expect(await seen(`/api/v1/workflow-runs/${run}/timeline`)).toContain("run_started");
+    expect(await seen(`/api/v1/workflow-runs/${run}/explain`)).toContain("work");
+    expect(JSON.parse(await seen("/api/v1/status"))).toMatchObject({ approvals: 1, dead_letters: 1, tenant: "acme" });
+  });
+});

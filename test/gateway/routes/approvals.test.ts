@@ -1,0 +1,146 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Decision } from "../../../src/core/policy/decision.ts";
+import { startWorker } from "../../../src/worker/worker.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+type Payload = Readonly<Record<string, unknown>>;
+const JOBS = "/api/v1/jobs";
+const APPROVALS = "/api/v1/approvals";
+
+async function submit(body: Payload = {}, key?: string): Promise<Payload> {
+  const answer = await gateway.call("POST", JOBS, { body: { topic: "demo.approve", input: { usd: 1 }, ...body }, key });
+  expect(answer.statusCode).toBe(200);
+  return answer.json<Payload>();
+}
+
+/** A policy that the test changes while the gateway runs; who submits may not approve. */
+function strict(): { current: Decision } {
+  return { current: { effect: "require_approval", ruleId: "two-eyes", reason: "look", snapshot: "s1" } };
+}
+
+const openWith = (policy: { current: Decision }) =>
+  openTestGateway({
+    change: () => ({
+      safety: {
+        local: () => policy.current,
+        check: async () => ({ kind: "decided", decision: policy.current }),
+      },
+    }),
+  });
+
+describe("approvals", () => {
+  test("a job that needs one says so, is listed without its secrets, and runs once approved", async () => {
+    gateway = await openTestGateway();
+    const stop = await startWorker(gateway.world, {
+      id: "w1",
+      topics: ["demo.approve"],
+      concurrency: 1,
+      handle: async () => "done",
+    });
+    const submitted = await submit({ input: { usd: 1, password: "hunter2" }, labels: { team: "x" } });
+    expect(submitted).toMatchObject({
+      state: "APPROVAL_REQUIRED",
+      status: "approval_required",
+      reason: expect.stringContaining("asks for approval"),
+      rule_id: "approve-demo-approve",
+    });
+    const id = submitted.job_id;
+    const listed = (await gateway.call("GET", APPROVALS)).json<{ items: Payload[] }>();
+    expect(listed.items).toMatchObject([
+      {
+        job_id: id,
+        topic: "demo.approve",
+        tenant_id: "default",
+        labels: { team: "x" },
+        rule_id: "approve-demo-approve",
+        submitted_by: "local",
+        by_submitter: true,
+        job_hash: expect.stringMatching(/^[0-9a-f]{32}$/),
+        input: { usd: 1, password: "[redacted]" },
+      },
+    ]);
+    const [{ job_hash, snapshot } = {}] = listed.items;
+    const body = { note: "looks fine", job_hash, snapshot };
+    const approved = await gateway.call("POST", `${APPROVALS}/${id}/approve`, { body });
+    expect(approved.statusCode).toBe(200);
+    expect(approved.json()).toMatchObject({ job_id: id, state: expect.stringMatching(/DISPATCHED|SCHEDULED/) });
+    await gateway.ended(1);
+    const job = (await gateway.call("GET", `${JOBS}/${id}`)).json<Payload>();
+    expect(job).toMatchObject({
+      state: "SUCCEEDED",
+      approval: { decided_by: "local" },
+      input: { password: "[redacted]" },
+    });
+    const again = await gateway.call("POST", `${APPROVALS}/${id}/approve`);
+    expect(again.json()).toMatchObject({ status: 409, code: "not_waiting", state: "SUCCEEDED" });
+    const decisions = (await gateway.call("GET", `${JOBS}/${id}/decisions`)).json<{ items: Payload[] }>();
+    expect(decisions).toMatchObject({ safety: { decision: "REQUIRE_APPROVAL" }, approval: { decided_by: "local" } });
+    expect(decisions.items.map(({ event, who, why }) => [event, who, why]).at(-1)).toEqual([
+      "approved",
+      "local",
+      "looks fine",
+    ]);
+    await stop();
+  });
+
+  test("a refusal needs a reason, and whoever submits it again is told it", async () => {
+    gateway = await openTestGateway();
+    const id = (await submit({ idempotency_key: "k" })).job_id;
+    expect((await gateway.call("POST", `${APPROVALS}/${id}/reject`)).json()).toMatchObject({ code: "invalid_request" });
+    const refused = await gateway.call("POST", `${APPROVALS}/${id}/reject`, { body: { reason: "too much" } });
+    expect(refused.json()).toEqual({ job_id: id, state: "DENIED" });
+    const body = { topic: "demo.approve", input: { usd: 1 }, idempotency_key: "k" };
+    const again = await gateway.call("POST", JOBS, { body });
+    expect(again.json()).toMatchObject({ status: 403, code: "denied", job_id: id, detail: "too much" });
+  });
+
+  test("whoever submitted it may not approve it; the role has to be one that decides", async () => {
+    gateway = await openWith(strict());
+    const [sam, alice, viewer] = await Promise.all([
+      gateway.keyOf("default", "operator"),
+      gateway.keyOf("default", "operator"),
+      gateway.keyOf("default", "viewer"),
+    ]);
+    const id = (await submit({}, sam.key)).job_id;
+    const approve = (key: string) => gateway.call("POST", `${APPROVALS}/${id}/approve`, { key });
+    expect((await approve(sam.key)).json()).toMatchObject({ status: 403, code: "own_job" });
+    expect((await approve(viewer.key)).json()).toMatchObject({ status: 403, code: "forbidden" });
+    expect((await approve(alice.key)).statusCode).toBe(200);
+    const job = (await gateway.call("GET", `${JOBS}/${id}`, { key: viewer.key })).json();
+    expect(job).toMatchObject({ submitted_by: sam.id, approval: { decided_by: alice.id } });
+  });
+
+  test("L34: a policy that has changed makes it void, and the answer says what became of the job", async () => {
+    const policy = strict();
+    gateway = await openWith(policy);
+    const id = (await submit()).job_id;
+    const alice = await gateway.keyOf("default", "operator");
+    const approve = (body: object = {}) => gateway.call("POST", `${APPROVALS}/${id}/approve`, { key: alice.key, body });
+    expect((await approve({ job_hash: "other" })).json()).toMatchObject({ status: 409, code: "approval_void" });
+    policy.current = { effect: "deny", ruleId: "stop", reason: "not any more", snapshot: "s2" };
+    expect((await approve()).json()).toMatchObject({
+      status: 409,
+      code: "approval_void",
+      state: "DENIED",
+      detail: expect.stringContaining("the policy has changed"),
+    });
+    expect((await approve()).json()).toMatchObject({ code: "not_waiting", state: "DENIED" });
+  });
+
+  test("another tenant's is not there", async () => {
+    gateway = await openTestGateway();
+    const id = (await submit()).job_id;
+    for (const [path, body] of [
+      ["approve", {}],
+      ["reject", { reason: "no" }],
+    ] as const) {
+      const answer = await gateway.call("POST", `${APPROVALS}/${id}/${path}`, { tenant: "acme", body });
+      expect(answer.json()).toMatchObject({ status: 404, code: "job_not_found" });
+    }
+    expect((await gateway.call("GET", APPROVALS, { tenant: "acme" })).json()).toEqual({ items: [], next_cursor: null });
+  });
+});

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AUDIT_PAGES, pageId } from "../../../src/core/model/audit.ts";
+import { noteAudit } from "../../../src/engine/audit/audit-log.ts";
+import { apply } from "../../../src/engine/commit.ts";
+import { put } from "../../../src/ports/store.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+const keys: Record<string, string> = {};
+
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  keys.root = (await gateway.keyOf("*", "admin")).key;
+  keys.acme = (await gateway.keyOf("acme", "operator")).key;
+  keys.evil = (await gateway.keyOf("evil", "admin")).key;
+  keys.viewer = (await gateway.keyOf("acme", "viewer")).key;
+});
+afterAll(() => gateway.close());
+
+const get = async (url: string, key: string) => {
+  const response = await gateway.call("GET", url, { key: keys[key] });
+  return { status: response.statusCode, body: response.json() };
+};
+
+test("a tenant's log is there at once, newest first, page by page, and nobody else's is in it", async () => {
+  for (let at = 0; at < 450; at++) {
+    noteAudit(gateway.flow, { org: "acme", kind: "policy", who: "k", what: `line ${at}` });
+  }
+  noteAudit(gateway.flow, { org: "evil", kind: "policy", who: "k", what: "mine" });
+  await gateway.flow.world.store.counts("audit_pending", 10); // After the commit of this tick.
+  const seen: { index: number; what: string; hash: string; prev: string }[] = [];
+  let cursor = "";
+  do {
+    const { status, body } = await get(`/api/v1/audit?limit=77${cursor && `&cursor=${cursor}`}`, "acme");
+    expect(status).toBe(200);
+    seen.push(...body.items);
+    cursor = body.next_cursor ?? "";
+  } while (cursor !== "");
+  const lines = seen.filter(({ what }) => what.startsWith("line"));
+  expect(lines.map(({ what }) => what)).toEqual(Array.from({ length: 450 }, (_, at) => `line ${449 - at}`));
+  expect(seen.map(({ index }) => index)).toEqual(seen.map((_, at) => seen.length - 1 - at));
+  for (const [at, entry] of seen.entries()) if (at > 0) expect(seen[at - 1]?.prev).toBe(entry.hash);
+  expect(seen.some(({ what }) => what === "mine")).toBe(false);
+  expect((await get("/api/v1/audit", "evil")).body.items.map(({ what }: { what: string }) => what)).toContain("mine");
+});
+
+test("a viewer does not see it; the chain of all tenants takes a key of all tenants", async () => {
+  expect((await get("/api/v1/audit", "viewer")).status).toBe(403);
+  expect((await get("/api/v1/audit?system=true", "acme")).status).toBe(403);
+  const all = await get("/api/v1/audit?system=true", "root");
+  expect(all.status).toBe(200);
+  expect(all.body.items.some(({ what }: { what: string }) => what === "key used")).toBe(true);
+});
+
+test("a cursor of another tenant is none", async () => {
+  const { body } = await get("/api/v1/audit?limit=1", "acme");
+  expect((await get(`/api/v1/audit?cursor=${body.next_cursor}`, "evil")).body.code).toBe("invalid_cursor");
+});
+
+test("what was changed in the store is found and named", async () => {
+  const before = await get("/api/v1/audit/verify", "acme");
+  expect(before.body).toMatchObject({ ok: true, problem: null });
+  expect(before.body.entries).toBeGreaterThanOrEqual(450);
+  const { store } = gateway.flow.world;
+  const page = await store.load(AUDIT_PAGES, pageId("acme", 1));
+  const entries = page!.value.entries.map((entry) => (entry.index === 250 ? { ...entry, what: "nothing" } : entry));
+  await apply(gateway.flow, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] });
+  const after = await get("/api/v1/audit/verify", "acme");
+  expect(after.body).toMatchObject({ ok: false, entries: 250, problem: { index: 250 } });
+});

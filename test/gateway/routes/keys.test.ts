@@ -1,0 +1,267 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { API_KEYS, ROLES } from "../../../src/core/model/api-key.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+type Payload = Readonly<Record<string, unknown>>;
+
+const ROOT = { tenant: "*", role: "admin" };
+const jobs = (options: Parameters<TestGateway["call"]>[2] = {}) => gateway.call("GET", "/api/v1/jobs", options);
+
+async function make(body: object, key?: string): Promise<{ id: string; key: string; status: number; code?: string }> {
+  const answer = await gateway.call("POST", "/api/v1/keys", { key, body });
+  return { ...answer.json(), status: answer.statusCode };
+}
+
+describe("the first key", () => {
+  test("without any, who is on this machine is the administrator; from the first on everybody needs one", async () => {
+    gateway = await openTestGateway();
+    expect((await jobs()).statusCode).toBe(200);
+    const { key } = await make(ROOT);
+    expect(key).toMatch(/^cordum_[0-9a-z]+_[0-9A-Za-z]{43}$/);
+    const without = await jobs();
+    expect(without.json()).toMatchObject({ status: 401, code: "key_missing", retryable: false });
+    expect(without.headers["www-authenticate"]).toContain("Bearer");
+    expect((await jobs({ key })).statusCode).toBe(200);
+    const bearer = { authorization: `Bearer ${key}` };
+    expect((await gateway.app.inject({ url: "/api/v1/jobs", headers: bearer })).statusCode).toBe(200);
+  });
+
+  test("must be one that can make others, or nobody could", async () => {
+    gateway = await openTestGateway();
+    for (const body of [
+      { tenant: "acme", role: "admin" },
+      { tenant: "*", role: "viewer" },
+      { ...ROOT, expires_in_ms: 5_000 },
+    ]) {
+      expect(await make(body)).toMatchObject({ status: 409, code: "first_key" });
+    }
+    expect((await jobs()).statusCode).toBe(200);
+  });
+
+  test("the last one that can make others stays", async () => {
+    gateway = await openTestGateway();
+    const first = await make(ROOT);
+    const revoke = (id: string) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key: first.key });
+    expect((await revoke(first.id)).json()).toMatchObject({ code: "last_key" });
+    const second = await make(ROOT, first.key);
+    expect((await revoke(second.id)).json()).toMatchObject({ state: "revoked" });
+    expect((await revoke(first.id)).json()).toMatchObject({ code: "last_key" });
+  });
+
+  test("a caller from elsewhere needs one even while there is none", async () => {
+    gateway = await openTestGateway();
+    const answer = await gateway.app.inject({ url: "/api/v1/jobs", remoteAddress: "10.1.2.3" });
+    expect(answer.json()).toMatchObject({ status: 401, code: "key_missing" });
+  });
+
+  test("a page of another site cannot use its reader's access", async () => {
+    gateway = await openTestGateway();
+    const send = (headers: Readonly<Record<string, string>>) =>
+      gateway.app.inject({ method: "POST", url: "/api/v1/keys", payload: ROOT, headers });
+    expect((await send({ origin: "http://evil.example" })).statusCode).toBe(400);
+    expect((await send({ origin: "http://localhost:3000", host: "localhost:8081" })).statusCode).toBe(400);
+    expect((await send({ "sec-fetch-site": "cross-site" })).statusCode).toBe(400);
+    expect((await send({ "x-forwarded-for": "10.1.2.3" })).statusCode).toBe(401);
+    expect((await send({ origin: "http://localhost:8081", host: "localhost:8081" })).statusCode).toBe(200);
+  });
+});
+
+describe("a key", () => {
+  test("is shown once; the store has no way back to it", async () => {
+    gateway = await openTestGateway();
+    const { id, key } = await make(ROOT);
+    const secret = key.split("_")[2] ?? "";
+    const list = (await gateway.call("GET", "/api/v1/keys", { key })).body;
+    expect(list).toContain(id);
+    expect(list).not.toContain(secret);
+    expect(JSON.stringify(await gateway.world.store.load(API_KEYS, id))).not.toContain(secret);
+  });
+
+  test("that is wrong, unknown or no key at all is refused in the same words", async () => {
+    gateway = await openTestGateway();
+    const { key, id } = await gateway.keyOf("acme", "viewer");
+    const wrong = [`cordum_${id}_${"x".repeat(43)}`, key.replace(id, "nobody"), `${key}x`, "secret", ""];
+    const answers = await Promise.all(
+      wrong.map((text) => gateway.app.inject({ url: "/api/v1/jobs", headers: { "x-api-key": text } })),
+    );
+    for (const answer of answers) expect(answer.json()).toMatchObject({ status: 401, code: "key_invalid" });
+    expect(new Set(answers.map((answer) => answer.json<Payload>().detail)).size).toBe(1);
+  });
+
+  test("ends by being revoked, within a second in every process, and by its time", async () => {
+    let nowMs = 1_700_000_000_000;
+    gateway = await openTestGateway({ change: () => ({ clock: { now: () => nowMs, after: () => () => {} } }) });
+    const root = await gateway.keyOf("*", "admin");
+    const [viewer, short] = [
+      await gateway.keyOf("acme", "viewer"),
+      await gateway.keyOf("acme", "viewer", nowMs + 60_000),
+    ];
+    expect((await jobs({ key: viewer.key })).statusCode).toBe(200);
+    expect((await jobs({ key: short.key })).statusCode).toBe(200);
+    // By another process: this one believes what it knows for a second.
+    const found = await gateway.world.store.load(API_KEYS, viewer.id);
+    const { put } = await import("../../../src/ports/store.ts");
+    const change = { org: "acme", atMs: nowMs, guards: [], sends: [], watch: [] };
+    const revoked = found && { ...found.value, revokedMs: nowMs };
+    await gateway.world.store.commit({ ...change, puts: [put(API_KEYS, viewer.id, found, revoked)] });
+    nowMs += 1_000;
+    expect((await jobs({ key: viewer.key })).json()).toMatchObject({ status: 401, code: "key_revoked" });
+    nowMs += 60_000;
+    expect((await jobs({ key: short.key })).json()).toMatchObject({ status: 401, code: "key_expired" });
+    expect((await jobs({ key: root.key })).statusCode).toBe(200);
+  });
+
+  test("that is revoked here is refused at once", async () => {
+    gateway = await openTestGateway();
+    const root = await gateway.keyOf("*", "admin");
+    const viewer = await gateway.keyOf("acme", "viewer");
+    expect((await jobs({ key: viewer.key })).statusCode).toBe(200);
+    const answer = await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
+    expect(answer.json()).toMatchObject({ id: viewer.id, state: "revoked" });
+    expect((await jobs({ key: viewer.key })).json()).toMatchObject({ code: "key_revoked" });
+  });
+
+  test("is looked up once a second, and wrong ones not without end", async () => {
+    let loads = 0;
+    let nowMs = 1_700_000_000_000;
+    gateway = await openTestGateway({
+      change: ({ store, clock }) => ({
+        clock: { now: () => nowMs, after: clock.after },
+        store: new Proxy(store, {
+          get(target, name) {
+            if (name === "load") loads += 1;
+            return Reflect.get(target, name).bind(target);
+          },
+        }),
+      }),
+    });
+    const { key } = await gateway.keyOf("acme", "viewer");
+    for (let at = 0; at < 5; at++) expect((await jobs({ key })).statusCode).toBe(200);
+    expect(loads).toBe(1);
+    const guess = (at: number) => jobs({ key: `cordum_guess${at}_${"x".repeat(43)}` });
+    const codes: unknown[] = [];
+    for (let at = 0; at < 60; at++) codes.push((await guess(at)).json<Payload>().code);
+    expect(codes.slice(0, 50).every((code) => code === "key_invalid")).toBe(true);
+    expect(codes.slice(50).every((code) => code === "too_many_requests")).toBe(true);
+    expect(loads).toBe(51);
+    // Whoever has a right key is not the one who guesses.
+    nowMs += 1_000;
+    for (let at = 100; at < 110; at++) codes.push((await guess(at)).json<Payload>().code);
+    expect(codes.at(-1)).toBe("too_many_requests");
+    expect((await jobs({ key })).statusCode).toBe(200);
+  });
+});
+
+describe("what a key may", () => {
+  const TRIES = [
+    ["read", "GET", "/api/v1/jobs"],
+    ["submit", "POST", "/api/v1/jobs"],
+    ["admin", "GET", "/api/v1/keys"],
+  ] as const;
+  const MAY: Readonly<Record<string, readonly string[]>> = {
+    admin: ["read", "submit", "admin"],
+    operator: ["read", "submit"],
+    viewer: ["read"],
+    worker: [],
+    submitter: ["read", "submit"],
+  };
+
+  test("follows from its role", async () => {
+    gateway = await openTestGateway();
+    for (const role of ROLES) {
+      const { key } = await gateway.keyOf("acme", role);
+      for (const [access, method, url] of TRIES) {
+        const body = method === "POST" ? { topic: "demo.echo" } : undefined;
+        const answer = await gateway.call(method, url, { key, body });
+        const expected = MAY[role]?.includes(access) ? 200 : 403;
+        expect({ role, access, status: answer.statusCode }).toEqual({ role, access, status: expected });
+        if (expected === 403) expect(answer.json()).toMatchObject({ code: "forbidden" });
+      }
+    }
+  });
+
+  test("it speaks for its own tenant; one of `*` for any", async () => {
+    gateway = await openTestGateway();
+    const [own, any] = [await gateway.keyOf("acme", "viewer"), await gateway.keyOf("*", "viewer")];
+    const statuses = async (key: string) => [
+      (await jobs({ key })).statusCode,
+      (await jobs({ key, tenant: "acme" })).statusCode,
+      (await jobs({ key, tenant: "other" })).json<Payload>().code ?? 200,
+    ];
+    expect(await statuses(own.key)).toEqual([200, 200, "tenant_forbidden"]);
+    expect(await statuses(any.key)).toEqual([200, 200, 200]);
+    const both = { "x-api-key": any.key, "x-tenant-id": "a", "x-cordum-tenant": "b" };
+    expect((await gateway.app.inject({ url: "/api/v1/jobs", headers: both })).statusCode).toBe(400);
+  });
+
+  test("an administrator of a tenant sees and makes keys of that tenant alone", async () => {
+    gateway = await openTestGateway();
+    const root = await gateway.keyOf("*", "admin");
+    const admin = await gateway.keyOf("acme", "admin");
+    const other = await gateway.keyOf("other", "viewer");
+    expect(await make({ role: "viewer" }, admin.key)).toMatchObject({ status: 200, tenant: "acme" });
+    expect(await make({ tenant: "other", role: "viewer" }, admin.key)).toMatchObject({ code: "tenant_forbidden" });
+    expect(await make({ tenant: "*", role: "viewer" }, admin.key)).toMatchObject({ code: "tenant_forbidden" });
+    const listed = (key: string) => gateway.call("GET", "/api/v1/keys", { key });
+    const tenants = (await listed(admin.key)).json<{ items: { tenant: string }[] }>().items.map((item) => item.tenant);
+    expect(new Set(tenants)).toEqual(new Set(["acme"]));
+    expect((await listed(root.key)).body).toContain(other.id);
+    const revoke = (id: string) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key: admin.key });
+    expect((await revoke(other.id)).json()).toMatchObject({ status: 404, code: "key_not_found" });
+    expect((await revoke(root.id)).json()).toMatchObject({ status: 404, code: "key_not_found" });
+  });
+
+  test("metrics name tenants: with keys they take one of `*`; health takes none", async () => {
+    gateway = await openTestGateway();
+    expect((await gateway.call("GET", "/metrics")).statusCode).toBe(200);
+    const [own, any] = [await gateway.keyOf("acme", "admin"), await gateway.keyOf("*", "viewer")];
+    await gateway.call("GET", "/api/v1/jobs", { key: own.key });
+    expect((await gateway.call("GET", "/metrics", { key: own.key })).statusCode).toBe(403);
+    expect((await gateway.call("GET", "/metrics", { key: any.key })).statusCode).toBe(200);
+    for (const url of ["/healthz", "/readyz", "/", "/api/v1/openapi.json"]) {
+      expect((await gateway.call("GET", url)).statusCode).toBe(200);
+    }
+  });
+});
+
+test("beyond loopback it listens only where there is a key", async () => {
+  gateway = await openTestGateway();
+  await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("cordum key create");
+  await make(ROOT);
+  const url = await gateway.server.listen("0.0.0.0", 0);
+  const { port } = new URL(url);
+  expect((await fetch(`http://127.0.0.1:${port}/api/v1/jobs`)).status).toBe(401);
+});
+
+test("who made and revoked a key, who used one and who was refused stands in the audit log, bounded", async () => {
+  // A clock that stands, because the bound is for a minute of the clock.
+  gateway = await openTestGateway({
+    change: ({ clock }) => ({ clock: { now: () => 0, after: clock.after.bind(clock) } }),
+  });
+  const { chainAll } = await import("../../../src/engine/audit/chain-audit.ts");
+  const { AUDIT_PAGES, AUDIT_PENDING_GROUP, auditPagesOf } = await import("../../../src/core/model/audit.ts");
+  const root = await make(ROOT);
+  const viewer = await make({ tenant: "acme", role: "viewer" }, root.key);
+  for (let at = 0; at < 5; at++) await jobs({ key: viewer.key });
+  for (let at = 0; at < 100; at++) await jobs();
+  await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
+  await gateway.flow.desk.close();
+  // A sweep may be at it as well: then the one leaves the rest to the other.
+  while ((await gateway.world.store.counts(AUDIT_PENDING_GROUP, 10)).size > 0) await chainAll(gateway.flow);
+  const entries = async (org: string) =>
+    (await gateway.world.store.list(AUDIT_PAGES, { index: auditPagesOf(org), limit: 10 })).items.flatMap(
+      (item) => item.value.entries,
+    );
+  const [acme, all] = [await entries("acme"), await entries("*")];
+  expect(acme.map(({ what, who }) => `${what} by ${who}`)).toEqual([
+    `key created by ${root.id}`,
+    `key used by ${viewer.id}`,
+    `key revoked by ${root.id}`,
+  ]);
+  expect(all.filter(({ what }) => what === "request refused")).toHaveLength(60);
+  expect(JSON.stringify([acme, all])).not.toContain(viewer.key.split("_")[2]);
+});

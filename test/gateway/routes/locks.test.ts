@@ -1,0 +1,44 @@
+import { afterEach, expect, test } from "vitest";
+import { withLock } from "../../../src/engine/with-lock.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+test("locks are shown with their holder and their waiters, to keys of all tenants that may do anything", async () => {
+  gateway = await openTestGateway();
+  const ask = { key: "run:1", org: "acme", ttlMs: 60_000, owner: "one" };
+  const held = await gateway.world.locks.acquire({ ...ask, waitMs: 0 });
+  const waiting = gateway.world.locks.acquire({ ...ask, waitMs: 60_000, owner: "two" });
+  const shown = (await gateway.call("GET", "/api/v1/locks")).json();
+  expect(shown).toMatchObject({ items: [{ key: "run:1", holder: "one", waiters: 1 }], next_cursor: null });
+  expect(Date.parse(shown.items[0].expires_at)).toBeGreaterThan(0);
+  if (held.kind === "held") await held.lease.release();
+  const next = await waiting;
+  if (next.kind === "held") await next.lease.release();
+  expect((await gateway.call("GET", "/api/v1/locks")).json().items).toEqual([]);
+
+  const { key: root } = await gateway.keyOf("*", "admin");
+  const { key: own } = await gateway.keyOf("acme", "admin");
+  expect((await gateway.call("GET", "/api/v1/locks", { key: root })).statusCode).toBe(200);
+  expect((await gateway.call("GET", "/api/v1/locks", { key: own })).statusCode).toBe(403);
+  expect((await gateway.call("GET", "/api/v1/locks?limit=0", { key: root })).statusCode).toBe(400);
+});
+
+test("the hottest locks come first: most waiters, then most often busy, also where more are held than are shown", async () => {
+  gateway = await openTestGateway();
+  const { locks } = gateway.world;
+  const ask = (key: string, waitMs = 0) => ({ key, org: "acme", ttlMs: 60_000, waitMs, owner: "one" });
+  for (const key of ["a", "b", "c", "d"]) await locks.acquire(ask(key));
+  const waiting = locks.acquire(ask("d", 60_000));
+  const busy = (key: string) => withLock(gateway.flow, { ...ask(key), path: "job" }, async () => {});
+  for (const key of ["c", "b", "c"]) await expect(busy(key)).rejects.toThrow("is held by");
+  const { items } = (await gateway.call("GET", "/api/v1/locks?limit=3")).json();
+  expect(items).toMatchObject([
+    { key: "d", waiters: 1, busy_last_minute: 0 },
+    { key: "c", waiters: 0, busy_last_minute: 2 },
+    { key: "b", waiters: 0, busy_last_minute: 1 },
+  ]);
+  void waiting.catch(() => undefined);
+});

@@ -1,0 +1,171 @@
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { settingsFrom } from "../../../src/config/config.ts";
+import { applied, echoes, type Json, OPEN, ORDER, runIs, runUntil, SIGNED, started } from "../flows.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+beforeEach(async () => {
+  gateway = await openTestGateway({ settings: settingsFrom({ "run_lock.gateway_wait_ms": 0 }) });
+});
+afterEach(() => gateway.close());
+
+const get = async (url: string) => (await gateway.call("GET", url)).json<Json>();
+const post = async (url: string, body?: object, key?: string) =>
+  (await gateway.call("POST", url, { body, key })).json<Json>();
+const control = (runId: string, what: string, body?: object) => post(`/api/v1/workflow-runs/${runId}/${what}`, body);
+
+describe("a run", () => {
+  test("is paused, resumed and cancelled; asking twice is fine, and what has ended says so", async () => {
+    await applied(gateway, OPEN);
+    const runId = await started(gateway, "open");
+    expect(await control(runId, "pause", { reason: "lunch" })).toEqual({ run_id: runId, state: "PAUSED" });
+    expect(await control(runId, "pause")).toEqual({ run_id: runId, state: "PAUSED" });
+    expect(await control(runId, "resume")).toEqual({ run_id: runId, state: "RUNNING" });
+    const open = await gateway.call("DELETE", `/api/v1/workflow-runs/${runId}`);
+    expect(open.json()).toMatchObject({ status: 409, code: "run_open" });
+    expect(await control(runId, "rerun", { from_step: "work" })).toMatchObject({ status: 409, code: "run_open" });
+
+    expect(await control(runId, "cancel", { reason: "not wanted" })).toEqual({ run_id: runId, state: "CANCELLED" });
+    expect(await control(runId, "cancel")).toMatchObject({ status: 409, code: "run_ended", state: "CANCELLED" });
+    expect(await control(runId, "pause")).toMatchObject({ status: 409, code: "run_ended" });
+    const { items } = await get(`/api/v1/workflow-runs/${runId}/timeline`);
+    const told = (items as Json[]).map(({ event, who, why }) => [event, who, why]);
+    expect(told).toContainEqual(["run_paused", "local", "lunch"]);
+    expect(await get(`/api/v1/jobs/${runId}:work@1`)).toMatchObject({ state: "CANCELLED" });
+
+    const gone = await gateway.call("DELETE", `/api/v1/workflow-runs/${runId}`);
+    expect(gone.json()).toEqual({ run_id: runId, deleted: true });
+    expect(await get(`/api/v1/workflow-runs/${runId}`)).toMatchObject({ status: 404, code: "run_not_found" });
+    expect(await control(runId, "cancel")).toMatchObject({ status: 404, code: "run_not_found" });
+  });
+
+  test("is cancelled by its workflow, too, and by no other one", async () => {
+    await applied(gateway, OPEN);
+    await applied(gateway, SIGNED);
+    const runId = await started(gateway, "open");
+    const wrong = await post(`/api/v1/workflows/signed/runs/${runId}/cancel`);
+    expect(wrong).toMatchObject({ status: 404, code: "run_not_found" });
+    const right = await post(`/api/v1/workflows/open/runs/${runId}/cancel`);
+    expect(right).toEqual({ run_id: runId, state: "CANCELLED" });
+  });
+
+  test("is run again from a step: what was done before is kept, and nothing happens in a dry run", async () => {
+    await echoes(gateway, ["demo.price", "demo.pack"]);
+    await applied(gateway, ORDER);
+    const runId = await started(gateway, "order", { input: { items: [1] } });
+    await runIs(gateway, runId, "SUCCEEDED");
+    expect(await control(runId, "rerun", { from_step: "pak" })).toMatchObject({
+      status: 404,
+      code: "step_not_found",
+      error: expect.stringContaining("`pack`"),
+    });
+    const dry = await control(runId, "rerun", { from_step: "pack", dry_run: true });
+    expect(dry).toMatchObject({ dry_run: true, rerun_of: runId, from_step: "pack", workflow_id: "order", version: 1 });
+    expect((dry.steps as Json[]).map(({ step_id }) => step_id)).toEqual(["pack"]);
+    expect((await get("/api/v1/workflow-runs")).items).toHaveLength(1);
+
+    const again = await control(runId, "rerun", { from_step: "pack", idempotency_key: "k" });
+    expect(again).toMatchObject({ workflow_id: "order", version: 1, replayed: false, rerun_of: runId });
+    const replay = await control(runId, "rerun", { from_step: "pack", idempotency_key: "k" });
+    expect(replay).toMatchObject({ run_id: again.run_id, replayed: true });
+    const run = await runIs(gateway, String(again.run_id), "SUCCEEDED");
+    expect(run).toMatchObject({
+      rerun_of: { run_id: runId, from_step: "pack" },
+      steps: { price: { state: "SUCCEEDED" } },
+    });
+    expect(run.output).toEqual({ packed: [{ got: 1 }] });
+  });
+
+  test("waits for a human, who decides as about any job", async () => {
+    await applied(gateway, SIGNED);
+    const { key } = await gateway.keyOf("default", "operator");
+    const runId = await started(gateway, "signed", { input: { what: "the lease" } }, { key });
+    const { items } = (await gateway.call("GET", "/api/v1/approvals", { key })).json<{ items: readonly Json[] }>();
+    expect(items).toMatchObject([{ job_id: `${runId}:sign@1`, labels: { run_id: runId, workflow_id: "signed" } }]);
+    const other = await gateway.keyOf("default", "operator");
+    const approve = `/api/v1/approvals/${runId}:sign@1/approve`;
+    expect(await post(approve, { note: "fine" }, other.key)).toMatchObject({ state: "SUCCEEDED" });
+    const run = await runUntil(gateway, runId, ({ state }) => state === "SUCCEEDED", { key });
+    expect(run.output).toEqual({ done: { by: other.id } });
+  });
+});
+
+describe("while somebody else holds the lock of a run", () => {
+  const hold = async (runId: string) => {
+    const request = { key: `cordum:wf:run:lock:${runId}`, org: "default", ttlMs: 60_000, waitMs: 0, owner: "test" };
+    const held = await gateway.world.locks.acquire(request);
+    if (held.kind !== "held") throw new Error("not held");
+    return held.lease;
+  };
+  const expectBusy = async (url: string, body?: object) => {
+    const answer = await gateway.call("POST", url, { body });
+    expect(answer.json(), url).toMatchObject({ status: 503, code: "lock_busy", retryable: true });
+    expect(Number(answer.headers["retry-after"]), url).toBeGreaterThan(0);
+  };
+
+  test("controlling it and deciding about its steps is 503, and works when the lock is free", async () => {
+    await applied(gateway, SIGNED);
+    const runId = await started(gateway, "signed", { input: { what: "it" } });
+    const lease = await hold(runId);
+    const job = `${runId}:sign@1`;
+    for (const what of ["cancel", "pause"]) await expectBusy(`/api/v1/workflow-runs/${runId}/${what}`);
+    await expectBusy(`/api/v1/approvals/${job}/reject`, { reason: "no" });
+    await expectBusy(`/api/v1/jobs/${job}/cancel`);
+    await lease.release();
+    expect(await post(`/api/v1/approvals/${job}/reject`, { reason: "no" })).toMatchObject({ state: "DENIED" });
+    await runIs(gateway, runId, "FAILED");
+  });
+
+  test("L17: a client that hangs up while it waits takes nothing back: the run is cancelled, and its lock let go", async () => {
+    await gateway.close();
+    gateway = await openTestGateway({ settings: settingsFrom({ "run_lock.gateway_wait_ms": 60_000 }) });
+    await applied(gateway, OPEN);
+    const runId = await started(gateway, "open");
+    const lease = await hold(runId);
+    const { hostname: host, port } = new URL(await gateway.server.listen("127.0.0.1", 0));
+    const hungUp = new Promise((resolve) => {
+      gateway.app.server.once("connection", (peer: Socket) => peer.once("close", resolve));
+    });
+    const socket = connect({ host, port: Number(port) });
+    socket.write(`POST /api/v1/workflow-runs/${runId}/cancel HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`);
+    const locks = async () => (await get("/api/v1/locks")).items as readonly Json[];
+    await until(async () => (await locks())[0]?.waiters === 1);
+    socket.destroy();
+    await hungUp;
+    expect(await locks()).toMatchObject([{ holder: "test", waiters: 1 }]);
+    await lease.release();
+    await runIs(gateway, runId, "CANCELLED");
+    await until(async () => (await locks()).length === 0);
+  });
+
+  test("a worker over HTTP is told to send its result again, and keeps its lease", async () => {
+    await applied(gateway, OPEN);
+    const runId = await started(gateway, "open");
+    const leased = await post("/api/v1/worker/lease", {
+      worker_id: "w",
+      topics: ["nobody.works"],
+      max: 1,
+      wait_ms: 5_000,
+    });
+    const [job] = leased.jobs as readonly Json[];
+    const lease = await hold(runId);
+    const complete = `/api/v1/worker/jobs/${job?.job_id}/complete`;
+    const result = { lease_id: job?.lease_id, result: 7 };
+    await expectBusy(complete, result);
+    await expectBusy(`/api/v1/worker/jobs/${job?.job_id}/fail`, {
+      lease_id: job?.lease_id,
+      error: "no",
+      retryable: false,
+    });
+    await lease.release();
+    expect(await post(complete, result)).toMatchObject({ state: "SUCCEEDED" });
+    expect(await runIs(gateway, runId, "SUCCEEDED")).toMatchObject({ output: { work: 7 } });
+  });
+});
+
+/** Looks again with every turn of the event loop. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
+}

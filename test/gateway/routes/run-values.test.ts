@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { defaultSettings } from "../../../src/config/config.ts";
+import type { Job, Payload } from "../../../src/core/model/job.ts";
+import type { Run } from "../../../src/core/model/run.ts";
+import type { Flow } from "../../../src/engine/engine.ts";
+import { outputsOf, resultsOf } from "../../../src/gateway/views/run-values.ts";
+
+const read: string[] = [];
+const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+const blobs = {
+  get: async (ptr: string) => {
+    read.push(ptr);
+    return ptr === "gone" ? null : bytesOf({ at: ptr, password: "hidden" });
+  },
+};
+const flow = { world: { blobs }, settings: { current: defaultSettings() } } as unknown as Flow;
+const pointer = (ptr: string, bytes: number): Payload => ({ kind: "pointer", ptr, bytes });
+const runWith = (outputs: Readonly<Record<string, unknown>>) =>
+  ({
+    id: "r1",
+    steps: Object.fromEntries(Object.entries(outputs).map(([id, output]) => [id, { state: "SUCCEEDED", output }])),
+  }) as unknown as Run;
+
+test("outputs are read up to a bound in the order of the steps, and the rest says where it stands", async () => {
+  read.length = 0;
+  const outputs = await outputsOf(
+    flow,
+    runWith({
+      small: { kind: "inline", value: { n: 1, token: "hidden" } },
+      large: pointer("res:r1:large@1", 900_000),
+      larger: pointer("res:r1:larger@1", 900_000),
+      fits: pointer("res:r1:fits@1", 100_000),
+      many: { kind: "children" },
+      gone: pointer("gone", 10),
+    }),
+  );
+  expect(Object.fromEntries(outputs)).toEqual({
+    small: { value: { n: 1, token: "[redacted]" }, at: null },
+    large: { value: { at: "res:r1:large@1", password: "[redacted]" }, at: null },
+    larger: { value: null, at: "/api/v1/memory?ptr=res%3Ar1%3Alarger%401" },
+    fits: { value: { at: "res:r1:fits@1", password: "[redacted]" }, at: null },
+    many: { value: null, at: "/api/v1/workflow-runs/r1/steps/many/children" },
+    gone: { value: null, at: null },
+  });
+  expect(read).not.toContain("res:r1:larger@1");
+});
+
+test("results of children keep their places, whatever does not fit", async () => {
+  const job = (output: Payload | null) => ({ output }) as Job;
+  const results = await resultsOf(flow, [
+    job(null),
+    job(pointer("big", 2_000_000)),
+    job({ kind: "inline", value: 7 }),
+    job(pointer("p", 10)),
+  ]);
+  expect(results).toEqual([null, null, 7, { at: "p", password: "[redacted]" }]);
+});
+
+test("of what a worker wrote itself the size is known when it was read: then no more is read than fits", async () => {
+  const sizes: string[] = [];
+  const get = async (ptr: string) => {
+    sizes.push(ptr);
+    return bytesOf("x".repeat(600_000));
+  };
+  const other = { ...flow, world: { blobs: { get } } } as unknown as Flow;
+  const ids = ["a", "b", "c", "d"];
+  const outputs = await outputsOf(other, runWith(Object.fromEntries(ids.map((id) => [id, pointer(id, 0)]))));
+  expect(sizes).toEqual(["a", "b"]);
+  expect(ids.map((id) => outputs.get(id)?.at)).toEqual([
+    null,
+    ...["b", "c", "d"].map((id) => `/api/v1/memory?ptr=${id}`),
+  ]);
+});

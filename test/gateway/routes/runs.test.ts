@@ -1,0 +1,230 @@
+import { afterEach, expect, test } from "vitest";
+import { settingsFrom } from "../../../src/config/config.ts";
+import { startedAnswer } from "../../../src/gateway/routes/run-start.ts";
+import { applied, echoes, type Json, OPEN, ORDER, runIs, started } from "../flows.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+const get = async (url: string) => (await gateway.call("GET", url)).json<Json>();
+const items = async (url: string) => (await get(url)).items as readonly Json[];
+
+test("a run is started, done by workers step by step, and shown whole", async () => {
+  gateway = await openTestGateway();
+  await echoes(gateway, ["demo.price", "demo.pack"]);
+  await applied(gateway, ORDER);
+  const input = { items: ["a", "b", "c"], password: "hunter2hunter2" };
+  const body = { input, labels: { team: "blue" }, actor_id: "ann", priority: "critical" };
+  const answer = await gateway.call("POST", "/api/v1/workflows/order/runs", { body });
+  expect(answer.statusCode, answer.body).toBe(200);
+  const { run_id: runId } = answer.json<{ run_id: string }>();
+  expect(answer.json()).toMatchObject({ workflow_id: "order", replayed: false });
+
+  const run = await runIs(gateway, runId, "SUCCEEDED");
+  expect(run).toMatchObject({
+    run_id: runId,
+    workflow_id: "order",
+    version: 1,
+    tenant_id: "default",
+    input: { items: ["a", "b", "c"], password: "[redacted]" },
+    labels: { team: "blue" },
+    actor_id: "ann",
+    priority: "critical",
+    submitted_by: "local",
+    error: null,
+    parent: null,
+    rerun_of: null,
+    lock: { holder: "test", fence: expect.any(Number), waited_ms: expect.any(Number), attempts: expect.any(Number) },
+  });
+  for (const name of ["created_at", "updated_at", "deadline"] as const) {
+    expect(new Date(String(run[name])).toISOString()).toBe(run[name]);
+  }
+  const steps = run.steps as Readonly<Record<string, Json>>;
+  expect(Object.keys(steps)).toEqual(["price", "pack"]);
+  expect(steps).toMatchObject({ price: { depends_on: [] }, pack: { depends_on: ["price"] } });
+  expect(steps.price).toMatchObject({ state: "SUCCEEDED", type: "worker", job_id: `${runId}:price@1`, why: null });
+  expect(steps.price).toMatchObject({ attempt: 1, worker_id: expect.any(String), sub_run_id: null });
+  expect(steps.price?.output).toEqual({ got: { items: ["a", "b", "c"], password: "[redacted]" } });
+  expect(steps.pack).toMatchObject({
+    state: "SUCCEEDED",
+    output: null,
+    output_at: `/api/v1/workflow-runs/${runId}/steps/pack/children`,
+    children: { count: 3, spawned: 3, open: 0, succeeded: 3, failed: 0, cancelled: 0 },
+  });
+  expect(run.output).toEqual({ packed: [{ got: "a" }, { got: "b" }, { got: "c" }] });
+
+  const children = await get(String(steps.pack?.output_at));
+  expect((children.items as Json[]).map(({ index, result }) => [index, result])).toEqual([
+    [0, { got: "a" }],
+    [1, { got: "b" }],
+    [2, { got: "c" }],
+  ]);
+  expect(await get(`/api/v1/workflow-runs/${runId}/steps/pac/children`)).toMatchObject({ code: "step_not_found" });
+});
+
+test("lists are shorter, by state and by workflow; the timeline and the children come in pages", async () => {
+  gateway = await openTestGateway();
+  await echoes(gateway, ["demo.price", "demo.pack"]);
+  await applied(gateway, ORDER);
+  await applied(gateway, OPEN);
+  const done = await started(gateway, "order", { input: { items: [1, 2, 3] } });
+  const open = await started(gateway, "open");
+  await runIs(gateway, done, "SUCCEEDED");
+
+  expect((await items("/api/v1/workflow-runs")).map((run) => run.run_id).toSorted()).toEqual([done, open].toSorted());
+  const [listed] = await items("/api/v1/workflow-runs?state=succeeded");
+  expect(listed).toMatchObject({ run_id: done, state: "SUCCEEDED", step_counts: { SUCCEEDED: 2 } });
+  expect(listed).not.toHaveProperty("input");
+  expect(listed).not.toHaveProperty("steps");
+  expect(await items("/api/v1/workflows/open/runs")).toMatchObject([{ run_id: open, state: "RUNNING" }]);
+  expect(await get("/api/v1/workflow-runs?state=DONE")).toMatchObject({ status: 400, code: "invalid_request" });
+  expect(await get("/api/v1/workflows/nothing/runs")).toMatchObject({ status: 404, code: "workflow_not_found" });
+
+  const lines: Json[] = [];
+  for (let cursor: unknown = ""; cursor !== null; ) {
+    const page = await get(`/api/v1/workflow-runs/${done}/timeline?limit=2${cursor ? `&cursor=${cursor}` : ""}`);
+    lines.push(...(page.items as Json[]));
+    cursor = page.next_cursor;
+  }
+  expect(lines[0]).toMatchObject({ event: "run_started", who: "local" });
+  expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
+  const seqs = lines.map((line) => Number(line.seq));
+  expect(seqs).toEqual(seqs.toSorted((a, b) => a - b));
+  expect(new Set(seqs).size).toBe(seqs.length);
+  const stolen = (await get(`/api/v1/workflow-runs/${done}/timeline?limit=1`)).next_cursor;
+  expect(await get(`/api/v1/workflow-runs/${open}/timeline?cursor=${stolen}`)).toMatchObject({
+    code: "invalid_cursor",
+  });
+
+  const first = await get(`/api/v1/workflow-runs/${done}/steps/pack/children?limit=2`);
+  expect((first.items as Json[]).map(({ index }) => index)).toEqual([0, 1]);
+  const rest = await get(`/api/v1/workflow-runs/${done}/steps/pack/children?limit=2&cursor=${first.next_cursor}`);
+  expect((rest.items as Json[]).map(({ index }) => index)).toEqual([2]);
+});
+
+test("steps that nothing has happened to are shown as pending, and what is waited for is explained", async () => {
+  gateway = await openTestGateway();
+  const steps = { work: { topic: "nobody.works" }, after: { type: "transform", depends_on: ["work"], input: 1 } };
+  await applied(gateway, { id: "slow", steps });
+  const runId = await started(gateway, "slow");
+  const run = await get(`/api/v1/workflow-runs/${runId}`);
+  expect(run.steps).toMatchObject({
+    work: { state: "RUNNING", type: "worker", output: null, started_at: expect.any(String), ended_at: null },
+    after: { state: "PENDING", type: "transform", job_id: null, started_at: null },
+  });
+  const explained = await get(`/api/v1/workflow-runs/${runId}/explain`);
+  expect(explained).toMatchObject({ run_id: runId, state: "RUNNING" });
+  const [wait] = (explained.waits as Json[]).filter(({ step_id }) => step_id === "work");
+  expect(wait).toMatchObject({ job_id: `${runId}:work@1` });
+  expect(String(wait?.reason).length).toBeGreaterThan(5);
+  expect(await items(`/api/v1/workflow-runs/${runId}/steps/after/children`)).toEqual([]);
+});
+
+test("the same key is the same run, as a header or in the body; with another body it is refused", async () => {
+  gateway = await openTestGateway();
+  await applied(gateway, OPEN);
+  const start = async (body: object, key?: string) =>
+    gateway.app.inject({
+      method: "POST",
+      url: "/api/v1/workflows/open/runs",
+      headers: key === undefined ? {} : { "idempotency-key": key },
+      payload: body,
+    });
+  const first = (await start({ input: { n: 1 } }, "k1")).json<Json>();
+  expect(first).toMatchObject({ replayed: false });
+  expect((await start({ input: { n: 1 } }, "k1")).json()).toMatchObject({ run_id: first.run_id, replayed: true });
+  const inBody = { input: { n: 1 }, idempotency_key: "k1" };
+  expect((await start(inBody)).json()).toMatchObject({ run_id: first.run_id, replayed: true });
+  const other = await start({ input: { n: 2 } }, "k1");
+  expect(other.json()).toMatchObject({ status: 422, code: "idempotency_conflict", run_id: first.run_id });
+  expect((await start(inBody, "k2")).json()).toMatchObject({ status: 400 });
+  expect((await start({}, "k".repeat(300))).json()).toMatchObject({ status: 400 });
+  expect(await items("/api/v1/workflow-runs")).toHaveLength(1);
+});
+
+test("an input that does not fit the workflow, and a field that nobody reads, are refused", async () => {
+  gateway = await openTestGateway();
+  const input_schema = { type: "object", required: ["id"], properties: { id: { type: "integer" } } };
+  await applied(gateway, { ...OPEN, input_schema });
+  const refused = async (body: object) => (await gateway.call("POST", "/api/v1/workflows/open/runs", { body })).json();
+  const wrong = await refused({ input: { id: "seven" } });
+  expect(wrong).toMatchObject({ status: 400, code: "invalid_run" });
+  expect(JSON.stringify(wrong.problems)).toContain("id");
+  const forged = { input: { id: 1 }, labels: { safety_bypassed: "true" } };
+  expect(await refused(forged)).toMatchObject({ status: 400, code: "invalid_run" });
+  expect(await refused({ input: { id: 1 }, actor_id: "a b" })).toMatchObject({ status: 400, code: "invalid_run" });
+  expect(await refused({ inputs: {} })).toMatchObject({ status: 400, code: "invalid_run" });
+  expect(await refused({ input: { id: 1 }, version: 9 })).toMatchObject({ status: 404, code: "workflow_not_found" });
+  expect(await items("/api/v1/workflow-runs")).toEqual([]);
+});
+
+test("who comes after sub-workflows that wait for a slot is told so, with what is free", () => {
+  const wish = { org: "acme", workflowId: "w", version: null };
+  const outcome = { kind: "full", current: 1, limit: 2, waiting: 1 } as const;
+  expect(() => startedAnswer(outcome, wish)).toThrow(
+    expect.objectContaining({
+      code: "too_many_runs",
+      message: expect.stringContaining("1 sub-workflow of open runs waited for a slot before"),
+      facts: { current: 1, limit: 2, waiting: 1 },
+    }),
+  );
+});
+
+test("a step that is a run names it", async () => {
+  gateway = await openTestGateway();
+  await applied(gateway, OPEN);
+  await applied(gateway, { id: "above", steps: { sub: { type: "subworkflow", workflow: OPEN.id } } });
+  const { run_id: runId } = (await gateway.call("POST", "/api/v1/workflows/above/runs", { body: {} })).json<Json>();
+  const shown = async () => ((await get(`/api/v1/workflow-runs/${runId}`)).steps as Record<string, Json>).sub;
+  await expect.poll(async () => (await shown())?.sub_run_id).toEqual(expect.any(String));
+  const sub = await shown();
+  expect(sub).toMatchObject({ state: "RUNNING", attempt: 1, worker_id: null });
+  expect(await get(`/api/v1/workflow-runs/${sub?.sub_run_id}`)).toMatchObject({
+    parent: { run_id: runId },
+    priority: "batch",
+  });
+});
+
+test("L26: ten starts at a limit of two: two runs, and eight that are told when to come back", async () => {
+  gateway = await openTestGateway({ settings: settingsFrom({ "limits.max_concurrent_runs": 2 }) });
+  await applied(gateway, OPEN);
+  const starts = Array.from({ length: 10 }, () => gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} }));
+  const answers = await Promise.all(starts);
+  const refused = answers.filter(({ statusCode }) => statusCode === 429);
+  expect(answers.filter(({ statusCode }) => statusCode === 200)).toHaveLength(2);
+  expect(refused).toHaveLength(8);
+  for (const answer of refused) {
+    const problem = answer.json<{ retry_after_ms: number }>();
+    expect(problem).toMatchObject({ code: "too_many_runs", status: 429, retryable: true, current: 2, limit: 2 });
+    expect(problem).toMatchObject({ error: expect.stringContaining("max_concurrent_runs") });
+    expect(Number(answer.headers["retry-after"])).toBe(Math.ceil(problem.retry_after_ms / 1_000));
+  }
+  expect(new Set(refused.map((answer) => answer.json<Json>().retry_after_ms)).size).toBeGreaterThan(1);
+  expect(await get("/api/v1/status")).toMatchObject({ runs: { open: 2, by_tenant: { default: 2 } } });
+  const { key } = await gateway.keyOf("default", "viewer");
+  const own = (await gateway.call("GET", "/api/v1/status", { key })).json();
+  expect(own.runs).toEqual({ open: 2, limit: 2 });
+});
+
+test("L26: the founding gate that stays busy is 503", async () => {
+  const settings = { "admission.strategy": "polled", "admission.polled.max_wait_ms": 1 };
+  gateway = await openTestGateway({ settings: settingsFrom(settings) });
+  await applied(gateway, OPEN);
+  const key = "cordum:wf:run:admission:default";
+  const held = await gateway.world.locks.acquire({ key, org: "default", ttlMs: 60_000, waitMs: 0, owner: "test" });
+  const answer = await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} });
+  expect(answer.json()).toMatchObject({
+    status: 503,
+    code: "gate_unavailable",
+    error: "workflow concurrency gate unavailable",
+    retryable: true,
+    retry_after_ms: expect.any(Number),
+    current: 0,
+    limit: 10,
+  });
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  if (held.kind === "held") await held.lease.release();
+  expect((await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} })).statusCode).toBe(200);
+});

@@ -1,0 +1,154 @@
+import { createHash } from "node:crypto";
+import { afterEach, describe, expect, test } from "vitest";
+import { defaultSettings } from "../../../src/config/config.ts";
+import { startWorker } from "../../../src/worker/worker.ts";
+import { plantBelongings } from "../auth/belongings.ts";
+import { openTestGateway, type TestGateway } from "../open.ts";
+
+let gateway: TestGateway;
+
+afterEach(() => gateway.close());
+
+type Payload = Readonly<Record<string, unknown>>;
+
+const get = async (url: string, options: Parameters<TestGateway["call"]>[2] = {}) =>
+  (await gateway.call("GET", url, options)).json<Payload>();
+
+describe("status", () => {
+  test("shows all tenants to a key of `*`, and to another one its own numbers without names", async () => {
+    gateway = await openTestGateway();
+    const { named } = await plantBelongings(gateway);
+    const all = await get("/api/v1/status");
+    expect(all).toMatchObject({
+      tenant: "*",
+      approvals: 1,
+      approvals_by_tenant: { acme: 1 },
+      dead_letters: 1,
+      dead_letters_by_tenant: { acme: 1 },
+      workers: { total: 0, leaving: 0, items: [] },
+      safety: { kernel: "in this process", breaker: "closed", fail_open: [{ id: named.lease, scope: "acme" }] },
+      runs: { open: 1, by_tenant: { acme: 1 } },
+      input_fail_open_total: 0,
+    });
+    const [own, other] = [await gateway.keyOf("acme", "viewer"), await gateway.keyOf("other", "viewer")];
+    const seen = await get("/api/v1/status", { key: own.key });
+    expect(seen).toMatchObject({ tenant: "acme", approvals: 1, dead_letters: 1, in_flight: null, waiting: null });
+    expect(seen).toMatchObject({ safety: { fail_open: [{ scope: "acme" }] } });
+    expect(seen).not.toHaveProperty("approvals_by_tenant");
+    expect(seen.runs).toEqual({ open: 1, limit: 10 });
+    expect(seen.workers).toEqual({ total: 0, leaving: 0 });
+    const nothing = await get("/api/v1/status", { key: other.key });
+    expect(nothing).toMatchObject({ tenant: "other", approvals: 0, dead_letters: 0, backlog: {}, backlog_total: 0 });
+    expect(nothing.runs).toEqual({ open: 0, limit: 10 });
+    expect(JSON.stringify(nothing)).not.toContain("acme");
+  });
+
+  test("counts a tenant's own backlog of a topic that others use, too", async () => {
+    const settings = defaultSettings();
+    gateway = await openTestGateway({ settings: { ...settings, dispatch: { ...settings.dispatch, windowMax: 1 } } });
+    // Somebody who never ends keeps the window full, so that the others wait.
+    let begun = () => {};
+    const isBusy = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    let end = () => {};
+    const handle = () =>
+      new Promise<null>((resolve) => {
+        end = () => resolve(null);
+        begun();
+      });
+    const stop = await startWorker(gateway.world, { id: "w1", topics: ["shared.work"], concurrency: 1, handle });
+    const submit = (tenant: string) => gateway.call("POST", "/api/v1/jobs", { tenant, body: { topic: "shared.work" } });
+    await submit("acme");
+    await isBusy;
+    for (const tenant of ["acme", "acme", "other"]) await submit(tenant);
+    const own = await get("/api/v1/status", { tenant: "acme" });
+    expect(own).toMatchObject({ tenant: "acme", backlog: { "shared.work": 2 }, backlog_total: 2, in_flight_total: 1 });
+    const all = await get("/api/v1/status");
+    expect(all).toMatchObject({ backlog: { "shared.work": 3 }, in_flight: { "shared.work": 1 }, in_flight_total: 1 });
+    end();
+    await stop();
+  });
+});
+
+describe("memory", () => {
+  test("gives the input and the result of one's own jobs by pointer, wherever they are kept", async () => {
+    const settings = { ...defaultSettings() };
+    const limits = { ...settings.limits, inlineBytesMax: 40 };
+    gateway = await openTestGateway({ settings: { ...settings, limits } });
+    const handle = async () => "y".repeat(100);
+    const stop = await startWorker(gateway.world, { id: "w1", topics: ["demo.echo"], concurrency: 1, handle });
+    const submit = async (input: unknown) =>
+      (await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.echo", input } })).json<{ job_id: string }>()
+        .job_id;
+    const [small, large] = [await submit(1), await submit({ text: "x".repeat(100) })];
+    await gateway.ended(2);
+    const memory = (ptr: string) => get(`/api/v1/memory?ptr=${encodeURIComponent(ptr)}`);
+    expect(await memory(`ctx:${small}`)).toEqual({
+      pointer: `redis://ctx:${small}`,
+      key: `ctx:${small}`,
+      kind: "context",
+      size_bytes: 1,
+      base64: "MQ==",
+      text: "1",
+      json: 1,
+    });
+    expect(await memory(`redis://ctx:${large}`)).toMatchObject({ kind: "context", json: { text: "x".repeat(100) } });
+    expect(await memory(`res:${large}`)).toMatchObject({ kind: "result", size_bytes: 102, json: "y".repeat(100) });
+    for (const ptr of [`res:${small}x`, "ctx:", `job:${small}`, `ctx:${small}.x`, "/etc/passwd", "ctx:../x"]) {
+      expect(await memory(ptr)).toMatchObject({ status: 404, code: "memory_not_found" });
+    }
+    expect(await get("/api/v1/memory")).toMatchObject({ status: 400 });
+    await stop();
+  });
+
+  test("bytes that are no text are given as bytes; a blob that no job points at is not given", async () => {
+    gateway = await openTestGateway();
+    const { blobs, clock } = gateway.world;
+    await blobs.put("ctx:raw-1", new Uint8Array([255, 0, 254]), clock.now() + 60_000);
+    const memory = () => get("/api/v1/memory?ptr=ctx:raw-1");
+    expect(await memory()).toMatchObject({ status: 404 });
+    const { JOBS } = await import("../../../src/core/model/job.ts");
+    const { put } = await import("../../../src/ports/store.ts");
+    const { job_id } = (await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.forbidden" } })).json<{
+      job_id: string;
+    }>();
+    const found = await gateway.world.store.load(JOBS, job_id);
+    if (!found) throw new Error("no job");
+    const value = { ...found.value, id: "raw-1", input: { kind: "pointer", ptr: "ctx:raw-1", bytes: 3 } } as const;
+    const change = { org: "default", atMs: clock.now(), guards: [], sends: [], watch: [] };
+    await gateway.world.store.commit({ ...change, puts: [put(JOBS, "raw-1", null, value)] });
+    const seen = await memory();
+    expect(seen).toMatchObject({ size_bytes: 3, base64: "/wD+" });
+    expect(seen).not.toHaveProperty("text");
+  });
+});
+
+describe("the page", () => {
+  test("is one document, and only its own style and script may run in it", async () => {
+    gateway = await openTestGateway();
+    const answer = await gateway.call("GET", "/");
+    expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
+    const policy = String(answer.headers["content-security-policy"]);
+    for (const tag of ["style", "script"]) {
+      const [, text = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(answer.body) ?? [];
+      expect(text.length).toBeGreaterThan(100);
+      expect(policy).toContain(`${tag}-src 'sha256-${createHash("sha256").update(text).digest("base64")}'`);
+    }
+    expect(policy).toContain("default-src 'none'");
+    expect(answer.body).not.toMatch(
+      /https?:\/\/|<link|<img|src=|innerHTML|localStorage|sessionStorage|document\.cookie/,
+    );
+  });
+
+  test("its script is one, and reads only what status has", async () => {
+    gateway = await openTestGateway();
+    const { SCRIPT } = await import("../../../src/gateway/status-page/status-page-script.ts");
+    // Throws where the text is no script.
+    expect(new Function(SCRIPT)).toBeTypeOf("function");
+    const status = await get("/api/v1/status");
+    const read = [...SCRIPT.matchAll(/\bstatus\.([a-z_0-9]+)/g)].map((match) => match[1] ?? "");
+    expect(read.length).toBeGreaterThan(20);
+    for (const name of new Set(read)) if (name !== "not_ready_because") expect(status).toHaveProperty(name);
+  });
+});

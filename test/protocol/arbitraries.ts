@@ -1,0 +1,165 @@
+import fc from "fast-check";
+import type { Packet, PacketBody } from "../../src/protocol/packet.ts";
+import { CAP, camelCase, type Field } from "../../src/protocol/schema.ts";
+
+/** Messages and packets for property tests, made from the same tables as the codec. */
+export function messageOf(name: string): fc.Arbitrary<Record<string, unknown>> {
+  const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
+  const plain = fields.filter((field) => field.oneof === undefined);
+  const payloads = fields.filter((field) => field.oneof !== undefined);
+  const base = fc.record(Object.fromEntries(plain.map((field) => [camelCase(field.name), fieldOf(field)])), {
+    requiredKeys: [],
+  });
+  if (payloads.length === 0) return base;
+  const payload = fc.oneof(...payloads.map((field) => fieldOf(field).map((one) => ({ [camelCase(field.name)]: one }))));
+  return fc.tuple(base, payload).map(([a, b]) => ({ ...a, ...b }));
+}
+
+export const messageNames = Object.keys(CAP.messages);
+
+export const text = (): fc.Arbitrary<string> =>
+  fc.oneof(fc.string({ maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }), fc.constant("__proto__"));
+
+/** JSON values that survive JSON itself. */
+export const json = (): fc.Arbitrary<unknown> => fc.jsonValue().map((value) => JSON.parse(JSON.stringify(value)));
+
+function fieldOf(field: Field): fc.Arbitrary<unknown> {
+  const one = valuesOf(field);
+  if (field.shape === "repeated") return fc.array(one, { minLength: 1, maxLength: 5 });
+  if (field.shape === "map") {
+    return fc
+      .array(fc.tuple(text(), one), { minLength: 1, maxLength: 4 })
+      .map((entries) => Object.fromEntries(entries));
+  }
+  return one;
+}
+
+function valuesOf({ type }: Field): fc.Arbitrary<unknown> {
+  switch (type.kind) {
+    case "message":
+      return messageOf(type.of);
+    case "enum":
+      return fc.constantFrom(...Object.values((CAP.enums as Record<string, Record<number, string>>)[type.of]!));
+    case "json":
+      return json();
+    case "timestamp":
+      return fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 });
+    case "scalar":
+      return SCALARS[type.scalar];
+    default:
+      throw new Error(`no values of ${type satisfies never}`);
+  }
+}
+
+const SCALARS = {
+  string: text(),
+  bytes: fc.uint8Array({ maxLength: 20 }),
+  bool: fc.boolean(),
+  int32: fc.integer(),
+  int64: fc.oneof(
+    fc.maxSafeInteger(),
+    fc
+      .bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
+      .map((value) => (Number.isSafeInteger(Number(value)) ? Number(value) : value)),
+  ),
+  float: fc.float({ noNaN: true }),
+  double: fc.double({ noNaN: true }),
+};
+
+const id = (): fc.Arbitrary<string> => fc.string({ minLength: 1, maxLength: 36 });
+const labels = () => fc.dictionary(text(), text(), { minKeys: 1, maxKeys: 4 });
+const texts = () => fc.array(text(), { minLength: 1, maxLength: 4 });
+
+const meta = fc.record(
+  {
+    tenantId: text(),
+    actorId: text(),
+    idempotencyKey: text(),
+    capability: text(),
+    riskTags: texts(),
+    requires: texts(),
+    labels: labels(),
+  },
+  { requiredKeys: [] },
+);
+
+const request = fc.record(
+  {
+    kind: fc.constant("job_request" as const),
+    jobId: id(),
+    topic: id(),
+    priority: fc.constantFrom("interactive" as const, "batch" as const, "critical" as const),
+    contextPtr: text(),
+    tenantId: text(),
+    principalId: text(),
+    labels: labels(),
+    env: labels(),
+    meta,
+    attempt: fc.nat(),
+    input: json(),
+    deadlineMs: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
+  },
+  { requiredKeys: ["kind", "jobId", "topic"] },
+);
+
+const result = fc.record(
+  {
+    kind: fc.constant("job_result" as const),
+    jobId: id(),
+    status: fc.constantFrom("succeeded" as const, "failed_retryable" as const, "timeout" as const, "denied" as const),
+    workerId: id(),
+    resultPtr: text(),
+    executionMs: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
+    errorCode: text(),
+    errorMessage: text(),
+    attempt: fc.nat(),
+    output: json(),
+    retryAfterMs: fc.nat(),
+    retryClass: fc.constantFrom("lock_busy" as const, "no_worker" as const),
+    isWaiting: fc.constant(true),
+  },
+  { requiredKeys: ["kind", "jobId", "status", "workerId"] },
+);
+
+const heartbeat = fc.record(
+  {
+    kind: fc.constant("heartbeat" as const),
+    workerId: id(),
+    activeJobs: fc.nat(),
+    maxParallelJobs: fc.nat(),
+    pool: text(),
+    capabilities: texts(),
+    labels: labels(),
+  },
+  { requiredKeys: ["kind", "workerId"] },
+);
+
+const handshake = fc.record(
+  {
+    kind: fc.constant("handshake" as const),
+    componentId: id(),
+    role: fc.constantFrom("worker" as const, "scheduler" as const, "gateway" as const),
+    readyTopics: texts(),
+    sdkVersion: text(),
+  },
+  { requiredKeys: ["kind", "componentId", "role"] },
+);
+
+const alert = fc.record(
+  {
+    kind: fc.constant("alert" as const),
+    level: text(),
+    message: text(),
+    component: text(),
+    code: text(),
+    details: labels(),
+  },
+  { requiredKeys: ["kind", "level", "message"] },
+);
+
+export const packet: fc.Arbitrary<Packet> = fc.record({
+  traceId: text(),
+  senderId: text(),
+  createdAtMs: fc.nat({ max: 253_402_300_799_999 }),
+  body: fc.oneof(request, result, heartbeat, handshake, alert) as fc.Arbitrary<PacketBody>,
+});

@@ -1,0 +1,275 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MalformedError, Reader, Writer } from "../../src/protocol/bytes.ts";
+import { compile } from "../../src/protocol/protobuf.ts";
+import { CAP, camelCase, type Field, type Schema } from "../../src/protocol/schema.ts";
+import { messageNames, messageOf } from "./arbitraries.ts";
+import { peerDecode, peerEncode } from "./peer.ts";
+
+const BYTES_MAX = 1_000_000;
+const codecs = new Map(messageNames.map((name) => [name, compile(CAP, name, BYTES_MAX)]));
+
+describe.each(messageNames)("%s", (name) => {
+  const codec = codecs.get(name)!;
+
+  it("comes back as it was", () => {
+    fc.assert(
+      fc.property(messageOf(name), (message) => {
+        expect(codec.decode(codec.encode(message))).toEqual(message);
+      }),
+    );
+  });
+
+  it("is read by others as it was", () => {
+    fc.assert(
+      fc.property(messageOf(name), (message) => {
+        expect(peerDecode(name, codec.encode(message))).toEqual(asPeer(name, withoutDefaults(name, message)));
+      }),
+    );
+  });
+
+  it("is read from others as it was", () => {
+    fc.assert(
+      fc.property(messageOf(name), (message) => {
+        expect(codec.decode(peerEncode(name, asPeer(name, message)))).toEqual(withoutDefaults(name, message));
+      }),
+    );
+  });
+
+  it("never crashes on random bytes, nor on damaged ones", () => {
+    const damaged = fc
+      .tuple(messageOf(name), fc.nat(), fc.nat({ max: 255 }), fc.nat())
+      .map(([message, at, byte, length]) => {
+        const bytes = Buffer.from(codec.encode(message));
+        if (bytes.length > 0) bytes[at % bytes.length] = byte;
+        return length % 3 === 0 ? bytes.subarray(0, length % (bytes.length + 1)) : bytes;
+      });
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), damaged), (bytes) => readsOrRefuses(codec.decode, bytes)),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+describe("what is not known", () => {
+  const older: Schema = {
+    enums: { JobPriority: { 1: "interactive" } },
+    messages: { ...CAP.messages, JobRequest: CAP.messages.JobRequest.filter(({ number }) => number % 2 === 1) },
+  };
+
+  it("is kept by a reader of an older version and written again", () => {
+    const now = codecs.get("JobRequest")!;
+    const then = compile({ ...CAP, messages: older.messages }, "JobRequest", BYTES_MAX);
+    fc.assert(
+      fc.property(messageOf("JobRequest"), (message) => {
+        const passedOn = then.encode(then.decode(now.encode(message)));
+        expect(now.decode(passedOn)).toEqual(message);
+      }),
+    );
+  });
+
+  it("includes the values of an enum; a value set since then wins", () => {
+    const now = codecs.get("JobRequest")!;
+    const then = compile(
+      { ...CAP, enums: { ...CAP.enums, JobPriority: { 1: "interactive" } } },
+      "JobRequest",
+      BYTES_MAX,
+    );
+    const read = then.decode(now.encode({ jobId: "j", priority: "critical" }));
+    expect(read).toMatchObject({ jobId: "j" });
+    expect([...(read.unknown ?? [])]).toEqual([0x18, 3]);
+    // Between decoding and encoding a packet may stand in an outbox, as JSON.
+    expect(then.encode(JSON.parse(JSON.stringify(read)))).toEqual(then.encode(read));
+    expect(now.decode(then.encode(read))).toEqual({ jobId: "j", priority: "critical" });
+    expect(now.decode(then.encode({ ...read, priority: "interactive" }))).toEqual({
+      jobId: "j",
+      priority: "interactive",
+    });
+  });
+
+  it("must be bytes when it is written", () => {
+    const { encode } = codecs.get("JobCancel")!;
+    expect(() => encode({ jobId: "j", unknown: { 0: 1 } })).toThrow(MalformedError);
+  });
+});
+
+describe("the rules of proto3", () => {
+  const { decode, encode } = codecs.get("JobRequest")!;
+  const concat = (...parts: Uint8Array[]) => Buffer.concat(parts);
+
+  it("the last value of a field counts", () => {
+    expect(decode(concat(encode({ topic: "a" }), encode({ topic: "b" })))).toEqual({ topic: "b" });
+  });
+
+  it("a message that comes twice is one message", () => {
+    const twice = concat(encode({ budget: { deadlineMs: 5 } }), encode({ budget: { maxInputTokens: 7 } }));
+    expect(decode(twice)).toEqual({ budget: { deadlineMs: 5, maxInputTokens: 7 } });
+  });
+
+  it("a later payload replaces an earlier one", () => {
+    const packet = codecs.get("BusPacket")!;
+    const twice = concat(packet.encode({ jobCancel: { jobId: "a" } }), packet.encode({ alert: { code: "b" } }));
+    expect(packet.decode(twice)).toEqual({ alert: { code: "b" } });
+  });
+
+  it("number 0 of an enum is the same as nothing", () => {
+    expect(decode(concat(encode({ priority: "batch" }), Uint8Array.of(0x18, 0)))).toEqual({});
+  });
+
+  it("repeated numbers are read packed and one by one", () => {
+    const handshake = codecs.get("Handshake")!;
+    expect(handshake.decode(Uint8Array.of(0x18, 1, 0x18, 2, 0x1a, 2, 3, 4))).toEqual({
+      supportedVersions: [1, 2, 3, 4],
+    });
+  });
+
+  it("a map entry without key or value has the defaults", () => {
+    expect(decode(Uint8Array.of(0x7a, 0))).toEqual({ labels: { "": "" } });
+  });
+
+  it("defaults that were said are told from what was not said", () => {
+    const heartbeat = codecs.get("Heartbeat")!;
+    expect(heartbeat.decode(heartbeat.encode({ activeJobs: 0, pool: "" }))).toEqual({ activeJobs: 0, pool: "" });
+  });
+});
+
+describe("malformed input is refused with a reason", () => {
+  const { decode } = codecs.get("BusPacket")!;
+  const recursive: Schema = {
+    enums: {},
+    messages: {
+      Node: [{ name: "next", number: 1, type: { kind: "message", of: "Node" }, shape: "single" } satisfies Field],
+    },
+  };
+
+  it.each([
+    ["truncated text", [0x0a, 5, 0x61], /end in the middle/],
+    ["truncated number", [0x20, 0x80], /end in the middle/],
+    ["truncated tag", [0x80], /end in the middle/],
+    ["truncated message", [0x52, 10, 0x0a, 1, 0x61], /end in the middle/],
+    ["a text that leaves its message", [0x52, 3, 0x0a, 5, 0x61, 0x61, 0x61, 0x61, 0x61], /end in the middle/],
+    ["a number of eleven bytes", [0x20, ...new Array(10).fill(0x80), 1], /longer than ten bytes/],
+    ["field number 0", [0x00, 1], /number 0/],
+    ["a group", [0xf3, 0x01, 0xf4, 0x01], /wire type 3/],
+    ["another wire type than the field's", [0x08, 1], /`trace_id` of BusPacket has wire type 0/],
+    ["invalid UTF-8", [0x0a, 2, 0xc3, 0x28], /not valid UTF-8/],
+    ["an overlong UTF-8 sequence", [0x0a, 2, 0xc0, 0x80], /not valid UTF-8/],
+  ])("%s", (_, bytes, reason) => {
+    expect(() => decode(Uint8Array.from(bytes as number[]))).toThrow(reason);
+    expect(() => decode(Uint8Array.from(bytes as number[]))).toThrow(MalformedError);
+  });
+
+  it("too deep, too large", () => {
+    const node = compile(recursive, "Node", 100);
+    let deep = new Uint8Array(0);
+    for (let depth = 0; depth < 20; depth++) deep = Uint8Array.of(0x0a, deep.length, ...deep);
+    expect(() => node.decode(deep)).toThrow(/inside each other/);
+    expect(() => node.decode(new Uint8Array(101))).toThrow(/more than the limit/);
+    const small = compile(CAP, "JobCancel", 100);
+    expect(() => small.encode({ reason: "x".repeat(101) })).toThrow(/more than the limit/);
+    expect(small.decode(small.encode({ reason: "x" }))).toEqual({ reason: "x" });
+  });
+
+  it("values of the wrong type are not written", () => {
+    const { encode } = codecs.get("JobRequest")!;
+    for (const wrong of [
+      { jobId: 1 },
+      { attempt: 1.5 },
+      { attempt: 2 ** 31 },
+      { deadlineMs: 0.5 },
+      { budget: { deadlineMs: 2n ** 63n } },
+      { priority: "urgent" },
+      { labels: "x" },
+      { labels: { a: 1 } },
+      { meta: 5 },
+      { meta: { requires: "x" } },
+      { contextHints: { allowRetrieval: 1 } },
+      { input: () => 1 },
+    ]) {
+      expect(() => encode(wrong), JSON.stringify(wrong, bigintAsText)).toThrow(MalformedError);
+    }
+  });
+});
+
+describe("numbers", () => {
+  it("of 64 bits are exact", () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), (value) => {
+        const writer = new Writer();
+        writer.int64(value);
+        expect(BigInt(new Reader(writer.finish()).int64())).toBe(value);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.maxSafeInteger(), (value) => {
+        const writer = new Writer();
+        writer.int64(value);
+        expect(new Reader(writer.finish()).int64()).toBe(value);
+      }),
+    );
+  });
+});
+
+/** The other implementation cannot tell a default that was said from nothing; so, for the comparison, nobody can. */
+function withoutDefaults(name: string, message: Record<string, unknown>): Record<string, unknown> {
+  const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
+  const out: Record<string, unknown> = {};
+  for (const { name: snake, shape, type } of fields) {
+    const key = camelCase(snake);
+    const value = message[key];
+    if (type.kind === "message" && value !== undefined) {
+      out[key] = withoutDefaults(type.of, value as Record<string, unknown>);
+    } else if (shape !== "single" || type.kind !== "scalar" || !isDefault(value)) {
+      if (value !== undefined) out[key] = value;
+    }
+  }
+  return out;
+}
+
+const isDefault = (value: unknown): boolean =>
+  value === "" || Object.is(value, 0) || value === false || (value instanceof Uint8Array && value.length === 0);
+
+/** Our names for enums and dates as the other implementation has them, whole milliseconds as seconds and nanos. */
+function asPeer(name: string, message: Record<string, unknown>): Record<string, unknown> {
+  const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
+  const out: Record<string, unknown> = {};
+  for (const field of fields) {
+    const value = message[camelCase(field.name)];
+    if (value !== undefined) out[camelCase(field.name)] = peerValue(field, value);
+  }
+  return out;
+}
+
+function peerValue({ type }: Field, value: unknown): unknown {
+  switch (type.kind) {
+    case "message":
+      return asPeer(type.of, value as Record<string, unknown>);
+    case "enum": {
+      const table = (CAP.enums as Record<string, Record<number, string>>)[type.of]!;
+      return Number(Object.keys(table).find((number) => table[Number(number)] === value));
+    }
+    case "json":
+      return Buffer.from(JSON.stringify(value));
+    case "timestamp": {
+      const seconds = Math.floor((value as number) / 1_000);
+      const nanos = ((value as number) - seconds * 1_000) * 1_000_000;
+      return { ...(seconds !== 0 && { seconds: String(seconds) }), ...(nanos !== 0 && { nanos }) };
+    }
+    case "scalar":
+      if (type.scalar === "int64") return String(value);
+      return type.scalar === "bytes" ? Buffer.from(value as Uint8Array) : value;
+    default:
+      throw new Error(`no values of ${type satisfies never}`);
+  }
+}
+
+function readsOrRefuses(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): void {
+  try {
+    decode(bytes);
+  } catch (error) {
+    expect(error).toBeInstanceOf(MalformedError);
+    expect((error as Error).message).not.toBe("");
+  }
+}
+
+const bigintAsText = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);

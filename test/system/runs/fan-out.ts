@@ -1,0 +1,118 @@
+/** One run with a list of so many items, on NATS and Redis: how long it takes, and what it asks of the run's lock. */
+import { nats as overNats, worker } from "../../../src/worlds/worker-sdk.ts";
+import { startNats, startRedis } from "../../servers/start.ts";
+import { type Answer, Api } from "../api.ts";
+import { LiveEvents } from "../live-events.ts";
+import { Program } from "../program.ts";
+
+export interface FanOutReport {
+  readonly seconds: number;
+  readonly state: string;
+  readonly output: unknown;
+  readonly children: Readonly<Record<string, number>>;
+  /** Of the jobs that workers were given: how many different ones, and how many times. */
+  readonly distinct: number;
+  readonly given: number;
+  /** Turns of the run's lock, in all processes, and results that were applied under them. */
+  readonly locks: number;
+  readonly results: number;
+}
+
+export async function fanOut(wish: {
+  readonly items: number;
+  readonly controls: number;
+  readonly workers: number;
+}): Promise<FanOutReport> {
+  const [program, nats, redis] = await Promise.all([
+    Program.build(),
+    startNats(),
+    startRedis({ appendonly: true, appendfsync: "everysec" }),
+  ]);
+  const stops: (() => Promise<unknown>)[] = [];
+  try {
+    const servers = ["--nats", nats.url, "--redis", redis.url, "--port", "0"];
+    const env = { CORDUM_LOG_LEVEL: "error" };
+    const up = (role: string) => program.up([...servers, "--role", role], env).url;
+    const urls = await Promise.all([up("gateway"), ...times(wish.controls, () => up("control"))]);
+    const door = new Api(urls[0] ?? "");
+    const given: string[] = [];
+    const handle = async ({ jobId, input }: { readonly jobId: string; readonly input: unknown }) => {
+      given.push(jobId);
+      return input;
+    };
+    const transport = overNats({ nats: nats.url, redis: redis.url });
+    for (const id of times(wish.workers, (index) => `fan-${index}`)) {
+      stops.push(await worker({ id, topics: ["fan.out"], concurrency: 64, transport, handle }));
+    }
+    const applied = await door.post("/workflows", WORKFLOW);
+    if (applied.status !== 200) throw new Error(JSON.stringify(applied.body));
+    const startedMs = Date.now();
+    const input = { items: times(wish.items, (index) => index) };
+    const { body: started } = await door.post("/workflows/fan/runs", { input });
+    const run = await ended(door, started.run_id);
+    const seconds = (Date.now() - startedMs) / 1_000;
+    const metrics = await metricsOf(urls);
+    return {
+      seconds,
+      state: run.state,
+      output: run.output,
+      children: run.steps.each.children,
+      distinct: new Set(given).size,
+      given: given.length,
+      locks: sumOf(metrics, /^cordum_lock_attempts_count\{.*path="(engine|gateway)"/),
+      results: sumOf(metrics, /^cordum_run_results_total/),
+    };
+  } finally {
+    await Promise.all(stops.map((stop) => stop()));
+    await program.remove();
+    await Promise.all([nats.stop(), redis.stop()]);
+  }
+}
+
+/** The run once it has ended. Nobody asks meanwhile: those who work have the machine for themselves. */
+async function ended(door: Api, runId: string): Promise<Answer["body"]> {
+  for (;;) {
+    let over = (): void => {};
+    const isOver = new Promise<void>((resolve) => {
+      over = resolve;
+    });
+    const events = await LiveEvents.open(door, (burst) => {
+      if (burst.some(({ kind, data }) => kind === "run" && data.run_id === runId && data.state !== "RUNNING")) over();
+    });
+    const { body } = await door.get(`/workflow-runs/${runId}`);
+    if (body.state !== "RUNNING") {
+      events.stop();
+      return body;
+    }
+    // A reader that does not keep up is dropped, and looks again.
+    await Promise.race([isOver, events.closed]);
+    events.stop();
+  }
+}
+
+const WORKFLOW = {
+  id: "fan",
+  steps: { each: { topic: "fan.out", for_each: "${input.items}", max_parallel: 256, failure: "wait_all" } },
+  output: { count: "${size(steps.each.output)}" },
+};
+
+async function metricsOf(urls: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const sums = new Map<string, number>();
+  for (const url of urls) {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    for (const line of text.split("\n")) {
+      const [, name, value] = /^([a-z].*) (\S+)$/.exec(line) ?? [];
+      if (name !== undefined) sums.set(name, (sums.get(name) ?? 0) + Number(value));
+    }
+  }
+  return sums;
+}
+
+function sumOf(metrics: ReadonlyMap<string, number>, name: RegExp): number {
+  let sum = 0;
+  for (const [key, value] of metrics) if (name.test(key)) sum += value;
+  return sum;
+}
+
+const times = <T>(count: number, make: (index: number) => T): readonly T[] =>
+  Array.from({ length: count }, (_, index) => make(index));

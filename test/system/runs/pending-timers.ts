@@ -1,0 +1,54 @@
+/** So many timers that are far from due: what it costs to sweep past them. */
+import { defaultSettings } from "../../../src/config/config.ts";
+import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
+import { openFlow } from "../../../src/engine/engine.ts";
+import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
+import type { Change } from "../../../src/ports/store.ts";
+import { put } from "../../../src/ports/store.ts";
+import type { World } from "../../../src/ports/world.ts";
+
+/** `cpuUs` is read before and after so many sweeps that find nothing due; the least of several rounds, for one sweep. */
+export async function leastSweepUs(
+  world: World,
+  cpuUs: () => number | Promise<number>,
+  { rounds, sweeps }: { readonly rounds: number; readonly sweeps: number },
+): Promise<number> {
+  const sweeper = new Sweeper(openFlow(world, { current: defaultSettings() }));
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < rounds; round++) {
+    const before = await cpuUs();
+    for (let n = 0; n < sweeps; n++) await sweeper.sweep();
+    least = Math.min(least, ((await cpuUs()) - before) / sweeps);
+  }
+  return least;
+}
+
+/** Writes one that is due among all that are not, and answers with those that are found to be. */
+export async function firedNow({ store, clock }: World): Promise<readonly string[]> {
+  await store.commit(changeOf(clock.now(), ["due"], clock.now()));
+  const nowMs = clock.now();
+  const due = await store.due({ nowMs, untilMs: nowMs + 60_000, leaseMs: 1_000, limit: 10 });
+  return due.map(({ id }) => id);
+}
+
+export async function fillPending({ store, clock }: World, pending: number): Promise<void> {
+  const fromMs = clock.now() + FAR_MS;
+  for (let done = 0; done < pending; done += CHUNK) {
+    const commits = Array.from({ length: Math.min(CHUNK, pending - done) / EACH }, (_, at) => {
+      const ids = Array.from({ length: EACH }, (_, n) => `far-${done + at * EACH + n}`);
+      return store.commit(changeOf(fromMs + done, ids, fromMs));
+    });
+    await Promise.all(commits);
+  }
+}
+
+function changeOf(dueMs: number, ids: readonly string[], atMs: number): Change {
+  const reservation = { jobId: "j", traceId: "t", fingerprint: "f", dueMs };
+  const puts = ids.map((id) => put(RESERVATIONS, id, null, reservation));
+  return { org: "o", atMs, puts, guards: [], sends: [], watch: [] };
+}
+
+const FAR_MS = 24 * 3_600_000;
+/** Commits at a time, and timers in each. */
+const EACH = 10;
+const CHUNK = 5_000;

@@ -1,0 +1,120 @@
+/** What is wrong with a run of `examples/workflows/every-step.yaml` that should have gone well, whatever happened to it. */
+import type { Answer, Api } from "../api.ts";
+import type { Given } from "../workers/counting-worker.ts";
+
+type Json = Answer["body"];
+
+export const LINES = 11;
+/** Large enough for a human to be asked. */
+export const ORDER = {
+  customer: "Ann",
+  region: "eu",
+  items: Array.from({ length: LINES }, (_, index) => ({ sku: `a-${index}`, count: 1 })),
+};
+
+export async function problemsOf(door: Api, runId: string, given: readonly Given[]): Promise<readonly string[]> {
+  const { body: run } = await door.get(`/workflow-runs/${runId}`);
+  const { body: timeline } = await door.get(`/workflow-runs/${runId}/timeline?limit=200`);
+  const { body: children } = await door.get(`/workflow-runs/${runId}/steps/reserve/children?limit=200`);
+  const ids = STEP_JOBS.map((step) => `${runId}:${step}@1`);
+  ids.push(...children.items.map(({ job_id }: Json) => job_id));
+  const jobs = await Promise.all(ids.map((id) => door.job(encodeURIComponent(id))));
+  const problems = [...inRun(run), ...inTimeline(timeline.items), ...jobs.flatMap((job) => inJob(job, given))];
+  const indexes = children.items.map(({ index }: Json) => index);
+  if (String(indexes) !== String([...indexes.keys()])) problems.push(`the children are ${indexes}`);
+  const ofNobody = given.filter(({ jobId }) => jobId.startsWith(`${runId}:`) && !ids.includes(jobId));
+  if (ofNobody.length > 0) problems.push(`the worker was given what is no step: ${JSON.stringify(ofNobody)}`);
+  return problems.map((problem) => `run ${runId}: ${problem}`);
+}
+
+/** Each run of the workflow has had one run of `greet` for its step, which has ended well. */
+export async function subRunProblems(door: Api, runIds: readonly string[]): Promise<readonly string[]> {
+  const subs = new Map<string, string[]>();
+  for (let cursor = ""; ; ) {
+    const { body } = await door.get(`/workflows/greet/runs?limit=200${cursor && `&cursor=${cursor}`}`);
+    for (const { parent, state } of body.items) {
+      subs.set(parent?.run_id, [...(subs.get(parent?.run_id) ?? []), state]);
+    }
+    if (body.next_cursor === null) break;
+    cursor = body.next_cursor;
+  }
+  const wrong = runIds.filter((id) => String(subs.get(id)) !== "SUCCEEDED");
+  return wrong.map((id) => `run ${id}: its runs of \`greet\` are ${subs.get(id)}`);
+}
+
+function inRun(run: Json): readonly string[] {
+  const { open, succeeded, failed, cancelled } = run.steps.reserve.children ?? {};
+  const states = Object.fromEntries(Object.entries<Json>(run.steps).map(([id, { state }]) => [id, state]));
+  return [
+    ...unlike("the state", run.state, "SUCCEEDED"),
+    ...unlike("the greeting", run.output?.greeting, "hello Ann"),
+    ...unlike("the steps", states, STATES),
+    ...unlike("the counts", [open, succeeded, failed, cancelled], [0, LINES, 0, 0]),
+  ];
+}
+
+function inTimeline(lines: readonly Json[]): readonly string[] {
+  const seqs = lines.map(({ seq }) => seq);
+  const counts = new Map<string, number>();
+  for (const { event, step_id } of lines) {
+    const kind = event === "step_started" ? "started" : /^step_/.test(event) ? "ended" : event;
+    const key = step_id === null ? event : `${step_id} ${kind}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  const expected = new Map([
+    ["run_started", 1],
+    ["run_succeeded", 1],
+    ["is_large arm_chosen", 1],
+    ["by_region arm_chosen", 1],
+  ]);
+  for (const [step, state] of Object.entries(STATES)) {
+    expected.set(`${step} ended`, 1);
+    if (state !== "SKIPPED") expected.set(`${step} started`, 1);
+  }
+  return [
+    ...unlike("the numbers of the timeline", seqs, [...seqs.keys()]),
+    ...unlike("how often things happened", [...counts].sort(), [...expected].sort()),
+  ];
+}
+
+function inJob(job: Json, given: readonly Given[]): readonly string[] {
+  const { job_id, state, history, attempt, updated_at } = job;
+  const step = job.labels.step_id;
+  const events: string[] = history.map(({ event }: Json) => event);
+  const good = step === "ask" ? "approved" : "succeeded";
+  const isPlain = step === "pause" || step === "quote_slow";
+  const mine = given.filter(({ jobId }) => jobId === job_id);
+  // What was on its way when it was cancelled may arrive. What has succeeded had been given before: at least once, since the
+  // result of an attempt that counted as lost may come while the next one is on its way.
+  const lastMs = state === "SUCCEEDED" ? Date.parse(updated_at) + 1 : Number.POSITIVE_INFINITY;
+  const late = mine.filter((one) => (one.attempt === 1 && one.atMs > lastMs) || one.attempt > attempt);
+  return [
+    ...unlike(`the state of ${job_id}`, state, step === "quote_slow" ? "CANCELLED" : "SUCCEEDED"),
+    ...(isPlain ? [] : unlike(`the good ends of ${job_id}`, events.filter((event) => event === good).length, 1)),
+    ...unlike(`what was sent of ${job_id} after its end at ${updated_at}`, late, []),
+  ];
+}
+
+function unlike(what: string, seen: unknown, expected: unknown): readonly string[] {
+  const [one, other] = [JSON.stringify(seen), JSON.stringify(expected)];
+  return one === other ? [] : [`${what}: ${one} instead of ${other}`];
+}
+
+/** Beside the children of `reserve`. */
+const STEP_JOBS = ["ask", "quote_fast", "quote_slow", "pay", "pause", "greet"];
+const STATES = {
+  order: "SUCCEEDED",
+  reserve: "SUCCEEDED",
+  is_large: "SUCCEEDED",
+  ask: "SUCCEEDED",
+  small: "SKIPPED",
+  quotes: "SUCCEEDED",
+  quote_fast: "SUCCEEDED",
+  quote_slow: "CANCELLED",
+  pay: "SUCCEEDED",
+  refund: "SKIPPED",
+  by_region: "SUCCEEDED",
+  pause: "SUCCEEDED",
+  abroad: "SKIPPED",
+  greet: "SUCCEEDED",
+};
