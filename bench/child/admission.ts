@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { intentOf } from "../../src/core/retry/intent.ts";
 import { startControl } from "../../src/engine/control.ts";
-import type { Flow } from "../../src/engine/engine.ts";
+import type { Engine } from "../../src/engine/engine.ts";
 import { applyAll, HELD, openFlowWith, start } from "./ours/our-workflows.ts";
 import { openWorld, oursOnly } from "./ours/our-world.ts";
 import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "./task.ts";
@@ -17,15 +17,15 @@ import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_C
 export async function runAdmission(task: AdmissionTask, ready: () => void): Promise<AdmissionFigures> {
   const opened = await openWorld(oursOnly(task.side));
   const warmOrg = `warm-${process.pid}`;
-  const flow = openFlowWith(opened.world, {
+  const engine = openFlowWith(opened.world, {
     limits: { max_concurrent_runs: task.limit },
     orgs: { [warmOrg]: { limits: { max_concurrent_runs: WARM_STARTS * 2 } } },
     admission: admissionOf(task.strategy),
   });
-  const control = await startControl(flow);
-  await applyAll(flow, warmOrg, [HELD]);
-  await applyAll(flow, HOT_ORG, [HELD]);
-  await warmUp(flow, warmOrg);
+  const control = await startControl(engine);
+  await applyAll(engine, warmOrg, [HELD]);
+  await applyAll(engine, HOT_ORG, [HELD]);
+  await warmUp(engine, warmOrg);
   const go = await hearGo(task.goRedisUrl);
   ready();
   await go.heard;
@@ -33,7 +33,7 @@ export async function runAdmission(task: AdmissionTask, ready: () => void): Prom
   const statuses: Record<number, number> = {};
   const contend = async () => {
     const beganMs = performance.now();
-    const status = await statusOfStart(flow, HOT_ORG);
+    const status = await statusOfStart(engine, HOT_ORG);
     latenciesMs.push(performance.now() - beganMs);
     statuses[status] = (statuses[status] ?? 0) + 1;
   };
@@ -50,16 +50,16 @@ function admissionOf(strategy: AdmissionStrategy): Readonly<Record<string, unkno
   return { strategy: name, ...(policy !== undefined && { polled: { policy } }) };
 }
 
-async function warmUp(flow: Flow, org: string): Promise<void> {
+async function warmUp(engine: Engine, org: string): Promise<void> {
   for (let n = 0; n < WARM_STARTS; n++) {
-    const status = await statusOfStart(flow, org);
+    const status = await statusOfStart(engine, org);
     if (status !== 200) throw new Error(`a start of the warm-up, where there is room, was answered with ${status}`);
   }
 }
 
-async function statusOfStart(flow: Flow, org: string): Promise<number> {
+async function statusOfStart(engine: Engine, org: string): Promise<number> {
   try {
-    const outcome = await start(flow, org, HELD.id, { n: 1 });
+    const outcome = await start(engine, org, HELD.id, { n: 1 });
     switch (outcome.kind) {
       case "started":
       case "replayed":
@@ -80,9 +80,9 @@ async function statusOfStart(flow: Flow, org: string): Promise<number> {
 
 async function hearGo(redisUrl: string | null): Promise<{ readonly heard: Promise<void>; close(): void }> {
   if (redisUrl === null) return { heard: Promise.resolve(), close() {} };
-  const ear = new Redis(redisUrl);
-  await ear.subscribe(GO_CHANNEL);
-  return { heard: new Promise((resolve) => ear.once("message", () => resolve())), close: () => ear.disconnect() };
+  const filter = new Redis(redisUrl);
+  await filter.subscribe(GO_CHANNEL);
+  return { heard: new Promise((resolve) => filter.once("message", () => resolve())), close: () => filter.disconnect() };
 }
 
 const HOT_ORG = "hot";

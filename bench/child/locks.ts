@@ -14,13 +14,13 @@ import { GO_CHANNEL, type LockFigures, type LockTask } from "./task.ts";
  */
 export async function runLocks(task: LockTask, ready: () => void): Promise<LockFigures> {
   const { acquire, close } = await openLockPeer(task.peer, task.redisUrl);
-  const ear = new Redis(task.redisUrl);
+  const filter = new Redis(task.redisUrl);
   for (let round = 0; round < WARM_ROUNDS; round++) {
     const lock = await acquire(`warm-${process.pid}`);
     await lock.release();
   }
-  await ear.subscribe(GO_CHANNEL);
-  const go = new Promise<void>((resolve) => ear.once("message", () => resolve()));
+  await filter.subscribe(GO_CHANNEL);
+  const go = new Promise<void>((resolve) => filter.once("message", () => resolve()));
   ready();
   await go;
   const requests = countRequests();
@@ -37,7 +37,7 @@ export async function runLocks(task: LockTask, ready: () => void): Promise<LockF
   await Promise.all(Array.from({ length: task.contenders }, contend));
   const sent = requests();
   await close();
-  ear.disconnect();
+  filter.disconnect();
   return { holdsMs, attempts, requests: sent };
 }
 

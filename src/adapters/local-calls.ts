@@ -9,17 +9,17 @@ import type { Packet } from "../protocol/packet.ts";
  */
 export class LocalCalls {
   readonly #log: Log;
-  readonly #listeners = new Map<string, Set<Ear>>();
-  readonly #servers = new Map<string, Ear[]>();
+  readonly #listeners = new Map<string, Set<Subscription>>();
+  readonly #servers = new Map<string, Subscription[]>();
   #turn = 0;
-  #calls: { readonly ear: Ear; readonly packet: Packet }[] = [];
+  #calls: { readonly filter: Subscription; readonly packet: Packet }[] = [];
 
   constructor(log: Log) {
     this.#log = log;
   }
 
   tell(subject: string, packet: Packet): void {
-    for (const ear of this.#listeners.get(subject) ?? []) this.#callSoon(ear, packet);
+    for (const filter of this.#listeners.get(subject) ?? []) this.#callSoon(filter, packet);
   }
 
   hasListeners(subject: string): boolean {
@@ -27,11 +27,11 @@ export class LocalCalls {
   }
 
   async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    const ear: Ear = { subject, handler };
+    const filter: Subscription = { subject, handler };
     const ears = this.#listeners.get(subject) ?? new Set();
-    this.#listeners.set(subject, ears.add(ear));
+    this.#listeners.set(subject, ears.add(filter));
     return async () => {
-      ears.delete(ear);
+      ears.delete(filter);
       if (ears.size === 0 && this.#listeners.get(subject) === ears) this.#listeners.delete(subject);
     };
   }
@@ -44,34 +44,34 @@ export class LocalCalls {
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    const ear: Ear = { subject, handler };
-    this.#servers.set(subject, [...(this.#servers.get(subject) ?? []), ear]);
+    const filter: Subscription = { subject, handler };
+    this.#servers.set(subject, [...(this.#servers.get(subject) ?? []), filter]);
     return async () => {
-      const left = (this.#servers.get(subject) ?? []).filter((other) => other !== ear);
+      const left = (this.#servers.get(subject) ?? []).filter((other) => other !== filter);
       if (left.length > 0) this.#servers.set(subject, left);
       else this.#servers.delete(subject);
     };
   }
 
-  #callSoon(ear: Ear, packet: Packet): void {
-    this.#calls.push({ ear, packet });
+  #callSoon(filter: Subscription, packet: Packet): void {
+    this.#calls.push({ filter, packet });
     if (this.#calls.length === 1) queueMicrotask(() => this.#callAll());
   }
 
   #callAll(): void {
     const calls = this.#calls;
     this.#calls = [];
-    for (const { ear, packet } of calls) {
+    for (const { filter, packet } of calls) {
       try {
-        ear.handler(packet);
+        filter.handler(packet);
       } catch (error) {
-        this.#log.write("error", "bus.listener_failed", { subject: ear.subject, error: String(error) });
+        this.#log.write("error", "bus.listener_failed", { subject: filter.subject, error: String(error) });
       }
     }
   }
 }
 
-interface Ear {
+interface Subscription {
   readonly subject: string;
   readonly handler: (packet: Packet) => void;
 }

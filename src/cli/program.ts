@@ -132,7 +132,8 @@ function addSim(program: Command, { io, end }: Kit): void {
     .option("--seeds <n>", "so many seeds, from --seed on", whole)
     .option("--runs <n>", "jobs per seed", whole)
     .addOption(new Option("--faults <faults>", "which faults").choices(["none", "lite", "swarm"]))
-    .option("--plant <name>", "plant a known bug, which the checkers must catch")
+    .option("--mutant <name>", "run with a known bug that the checkers must catch")
+    .addOption(new Option("--plant <name>", "the former name of --mutant").hideHelp())
     .action(async (options: SimCommandOptions) => {
       const { runSim } = await import("./commands/sim.ts");
       const line = new ProgressLine(io);

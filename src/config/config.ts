@@ -54,10 +54,10 @@ export function configure(sources: Sources): Configured {
   return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"], sections) };
 }
 
-type Given = ReadonlyMap<string, { readonly value: Value; readonly origin: Origin }>;
+type DecisionContext = ReadonlyMap<string, { readonly value: Value; readonly origin: Origin }>;
 
 /** What was written anywhere, the strongest source last. */
-function gather(sources: Sources): { readonly given: Given; readonly problems: string[] } {
+function gather(sources: Sources): { readonly given: DecisionContext; readonly problems: string[] } {
   const none: Gathered = { written: [], problems: [] };
   const gathered = {
     file: sources.file ? writtenInFile(sources.file) : none,

@@ -1,32 +1,32 @@
-import type { Patience } from "../core/retry/budget.ts";
+import type { RetryState } from "../core/retry/budget.ts";
 import type { Packet } from "../protocol/packet.ts";
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "../protocol/subjects.ts";
-import { accountIn, deliver, type Station } from "./delivery/deliver-message.ts";
-import { schedule } from "./delivery/handle-submission.ts";
-import { finish } from "./dispatch/settle-job.ts";
-import type { Flow } from "./engine.ts";
+import { deliverTo, type MessageHandler, retryKeyOf } from "./delivery/deliver-message.ts";
+import { handleSubmission } from "./delivery/handle-submission.ts";
+import { handleResult } from "./dispatch/settle-job.ts";
+import type { Engine } from "./engine.ts";
 import { Sweeper } from "./maintenance/sweeper.ts";
-import { followSafety } from "./safety/watch-safety.ts";
-import { followWorkers } from "./workers/heartbeats.ts";
+import { watchSafety } from "./safety/watch-safety.ts";
+import { watchWorkers } from "./workers/heartbeats.ts";
 
 /** One control-plane process: joins the stations to the bus and starts the sweeper. The same lines in every world. */
-export async function startControl(flow: Flow): Promise<Control> {
-  const { bus } = flow.world;
-  const sweeper = new Sweeper(flow);
+export async function startControl(engine: Engine): Promise<Control> {
+  const { bus } = engine.world;
+  const sweeper = new Sweeper(engine);
   const stops = await Promise.all([
-    bus.consume(SUBMIT, SCHEDULER_GROUP, deliver(flow, SCHEDULE)),
-    bus.consume(RESULT, ENGINE_GROUP, deliver(flow, FINISH)),
-    followWorkers(flow),
-    followSafety(flow),
+    bus.consume(SUBMIT, SCHEDULER_GROUP, deliverTo(engine, SCHEDULE)),
+    bus.consume(RESULT, ENGINE_GROUP, deliverTo(engine, FINISH)),
+    watchWorkers(engine),
+    watchSafety(engine),
   ]);
   sweeper.start();
-  flow.notices.start();
+  engine.events.start();
   return {
     sweptMs: () => sweeper.sweptMs,
     async stop() {
       await Promise.all([...stops.map((stop) => stop()), sweeper.stop()]);
-      await flow.desk.close();
-      await flow.notices.stop();
+      await engine.jobCache.close();
+      await engine.events.stop();
     },
   };
 }
@@ -38,11 +38,11 @@ export interface Control {
   stop(): Promise<void>;
 }
 
-const SCHEDULE: Station = { name: "schedule", about: accountIn, handle: schedule };
-const FINISH: Station = { name: "finish", about: accountIn, handle: finishOne };
+const SCHEDULE: MessageHandler = { name: "schedule", about: retryKeyOf, handle: handleSubmission };
+const FINISH: MessageHandler = { name: "finish", about: retryKeyOf, handle: finishOne };
 
 /** Whatever becomes of the result: the worker is no longer busy with it. */
-function finishOne(flow: Flow, packet: Packet, patience: Patience): Promise<void> {
-  if (packet.body.kind === "job_result") flow.roster.answered(packet.body.jobId);
-  return finish(flow, packet, patience);
+function finishOne(engine: Engine, packet: Packet, retryState: RetryState): Promise<void> {
+  if (packet.body.kind === "job_result") engine.registry.recordAnswer(packet.body.jobId);
+  return handleResult(engine, packet, retryState);
 }

@@ -1,68 +1,68 @@
-import type { Given } from "../core/jobs/transitions.ts";
+import type { DecisionContext } from "../core/jobs/transitions.ts";
 import { builtInKernel, type LiveKernel } from "../core/policy/kernel.ts";
 import type { LiveSettings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
-import { AuditDesk } from "./audit/audit-log.ts";
-import { Bells } from "./dispatch/long-poll-waiters.ts";
-import { Pace } from "./fairness-throttle.ts";
-import { StartLine } from "./intake/admission-limiter.ts";
-import { Desk } from "./job-cache.ts";
-import { Notices } from "./observe/event-feed.ts";
+import { AuditBuffer } from "./audit/audit-log.ts";
+import { LongPollWaiters } from "./dispatch/long-poll-waiters.ts";
+import { FairnessThrottle } from "./fairness-throttle.ts";
+import { AdmissionLimiter } from "./intake/admission-limiter.ts";
+import { JobCache } from "./job-cache.ts";
+import { EventFeed } from "./observe/event-feed.ts";
 import { RetryArrivals } from "./observe/retry-arrivals.ts";
-import { Plans } from "./runs/plan-cache.ts";
-import { RunDesk } from "./runs/run-inbox.ts";
-import { SafetyDesk } from "./safety/safety-state.ts";
+import { PlanCache } from "./runs/plan-cache.ts";
+import { RunInbox } from "./runs/run-inbox.ts";
+import { SafetyState } from "./safety/safety-state.ts";
 import { Pools } from "./workers/worker-pools.ts";
-import { Roster } from "./workers/worker-registry.ts";
+import { WorkerRegistry } from "./workers/worker-registry.ts";
 
 /** What every station of one process works with: the outside, the settings in force, and what the process remembers. */
-export interface Flow {
+export interface Engine {
   readonly world: World;
   readonly settings: LiveSettings;
-  readonly desk: Desk;
-  readonly notices: Notices;
-  readonly audit: AuditDesk;
+  readonly jobCache: JobCache;
+  readonly events: EventFeed;
+  readonly audit: AuditBuffer;
   readonly arrivals: RetryArrivals;
-  readonly safety: SafetyDesk;
+  readonly safety: SafetyState;
   /** The policy in force in this process; the World's `safety` may ask another process. */
   readonly kernel: LiveKernel;
   /** The workers that were heard of, and the pools that they are in. */
-  readonly roster: Roster;
+  readonly registry: WorkerRegistry;
   readonly pools: Pools;
   /** Who waits for work over HTTP. */
-  readonly bells: Bells;
+  readonly waiters: LongPollWaiters;
   /** The workflows that it has compiled. */
-  readonly plans: Plans;
+  readonly planCache: PlanCache;
   /** News that waits for the lock of its run. */
-  readonly runs: RunDesk;
+  readonly runInbox: RunInbox;
   /** Who lets whom pass. */
-  readonly pace: Pace;
+  readonly throttle: FairnessThrottle;
   /** Who wants a run, where many do at once. */
-  readonly starts: StartLine;
+  readonly admissionLimiter: AdmissionLimiter;
 }
 
-export function openFlow(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Flow {
-  const notices = new Notices(world);
+export function openEngine(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
+  const notices = new EventFeed(world);
   return {
     world,
     settings,
-    desk: new Desk(),
-    notices,
-    audit: new AuditDesk(world),
+    jobCache: new JobCache(),
+    events: notices,
+    audit: new AuditBuffer(world),
     arrivals: new RetryArrivals(),
-    safety: new SafetyDesk(),
+    safety: new SafetyState(),
     kernel,
-    roster: new Roster(() => settings.current.worker.silentMs),
+    registry: new WorkerRegistry(() => settings.current.worker.silentMs),
     pools: new Pools(),
-    bells: new Bells(world, notices),
-    plans: new Plans(),
-    runs: new RunDesk(),
-    pace: new Pace(world.locks.isShared),
-    starts: new StartLine(),
+    waiters: new LongPollWaiters(world, notices),
+    planCache: new PlanCache(),
+    runInbox: new RunInbox(),
+    throttle: new FairnessThrottle(world.locks.isShared),
+    admissionLimiter: new AdmissionLimiter(),
   };
 }
 
 /** The time, the settings and the chance that a decision is given. */
-export function given({ world, settings }: Flow, nowMs = world.clock.now()): Given {
+export function decisionContext({ world, settings }: Engine, nowMs = world.clock.now()): DecisionContext {
   return { nowMs, settings: settings.current, random: () => world.random.next() };
 }

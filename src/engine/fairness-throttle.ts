@@ -1,4 +1,4 @@
-import type { Flow } from "./engine.ts";
+import type { Engine } from "./engine.ts";
 
 /**
  * Who lets whom pass, in one process: what has very much to do (a wide `for_each`, the chain of the audit log) takes small
@@ -10,7 +10,7 @@ import type { Flow } from "./engine.ts";
  * 3. Whoever has a step now and then never rests.
  * 4. A hint like everything that a process remembers: it says when, never what.
  */
-export class Pace {
+export class FairnessThrottle {
   /** How many pieces of work are under way here, by the run or the job that they are about. */
   readonly #open = new Map<string, number>();
   readonly #wide = new Map<string, Wide>();
@@ -79,8 +79,11 @@ export class Pace {
 }
 
 /** Before a turn: others pass first, where this one has had its share. Null: nobody has to wait. */
-export function letOthersPass({ pace, world }: Pick<Flow, "pace" | "world">, about: string): Promise<void> | null {
-  const restMs = pace.restMs(about, world.clock.now());
+export function awaitTurn(
+  { throttle, world }: Pick<Engine, "throttle" | "world">,
+  about: string,
+): Promise<void> | null {
+  const restMs = throttle.restMs(about, world.clock.now());
   return restMs > 0 ? new Promise((resolve) => world.clock.after(restMs, resolve)) : null;
 }
 

@@ -8,7 +8,7 @@ import { BusyKeys } from "./busy-keys.ts";
  * What one process remembers between two messages: hints only. Everything here may be wrong or lost at any moment; the
  * store is asked before anything is decided by it.
  */
-export class Desk {
+export class JobCache {
   readonly #idle = new Map<string, IdleTopic>();
   readonly #drains = new Map<string, Drain>();
   readonly #turns = new Map<string, Turn>();

@@ -6,38 +6,38 @@ import { permanent } from "../core/retry/intent.ts";
 import type { Plan } from "../core/workflow/definition/plan.ts";
 import { type Loaded, type Missing, READ_BYTES_MAX, type Values, type Wanted } from "../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
-import type { Flow } from "./engine.ts";
+import type { Engine } from "./engine.ts";
 
 /**
  * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
  * large one would stand is asked for only then.
  */
 export function storeValue(
-  flow: Flow,
+  engine: Engine,
   value: unknown,
   place: () => Place | Promise<Place>,
-  inlineBytesMax = flow.settings.current.limits.inlineBytesMax,
+  inlineBytesMax = engine.settings.current.limits.inlineBytesMax,
 ): Payload | TooLarge | Promise<Payload | TooLarge> {
   if (isSurelyWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
   const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
   if (bytes.length <= inlineBytesMax) return { kind: "inline", value: value ?? null };
-  return storeBytes(flow, bytes, place);
+  return storeBytes(engine, bytes, place);
 }
 
 async function storeBytes(
-  flow: Flow,
+  engine: Engine,
   bytes: Uint8Array,
   place: () => Place | Promise<Place>,
 ): Promise<Payload | TooLarge> {
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
   const { ptr, untilMs } = await place();
-  await flow.world.blobs.put(ptr, bytes, untilMs);
+  await engine.world.blobs.put(ptr, bytes, untilMs);
   return { kind: "pointer", ptr, bytes: bytes.length };
 }
 
 /** What somebody sends: if it is too large, it is refused for good. */
 export function storeSent(
-  flow: Flow,
+  engine: Engine,
   what: string,
   value: unknown,
   place: () => Place | Promise<Place>,
@@ -46,7 +46,7 @@ export function storeSent(
     if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));
     return kept;
   };
-  const kept = storeValue(flow, value, place);
+  const kept = storeValue(engine, value, place);
   return kept instanceof Promise ? kept.then(accept) : accept(kept);
 }
 
@@ -55,15 +55,15 @@ export function storeSent(
  * is this run's alone and nobody knows it yet: so what is put there is known here, and its first steps need not read it.
  */
 export function storeForRun(
-  flow: Flow,
+  engine: Engine,
   value: unknown,
   place: Place,
-  roomBytes = flow.settings.current.limits.inlineBytesMax,
+  roomBytes = engine.settings.current.limits.inlineBytesMax,
 ): Payload | TooLarge | Promise<Payload | TooLarge> {
-  const stored = storeValue(flow, value, () => place, Math.min(RUN_VALUE_BYTES_MAX, roomBytes));
+  const stored = storeValue(engine, value, () => place, Math.min(RUN_VALUE_BYTES_MAX, roomBytes));
   if (!(stored instanceof Promise)) return stored;
   return stored.then((kept) => {
-    if (kept.kind === "pointer") flow.runs.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
+    if (kept.kind === "pointer") engine.runInbox.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
     return kept;
   });
 }
@@ -78,10 +78,10 @@ export interface Place {
 }
 
 /** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
-export async function keptUntilMs(flow: Flow, runId: string): Promise<number> {
-  const { run: limits, retention } = flow.settings.current;
-  const run = await flow.world.store.load(RUNS, runId);
-  const endMs = Math.max(run?.value.deadlineMs ?? 0, flow.world.clock.now() + limits.deadlineMs);
+export async function keptUntilMs(engine: Engine, runId: string): Promise<number> {
+  const { run: limits, retention } = engine.settings.current;
+  const run = await engine.world.store.load(RUNS, runId);
+  const endMs = Math.max(run?.value.deadlineMs ?? 0, engine.world.clock.now() + limits.deadlineMs);
   return endMs + 2 * retention.runsMs;
 }
 
@@ -103,7 +103,7 @@ export interface ValueSource {
  * can point at.
  */
 export function withValues<T>(
-  flow: Flow,
+  engine: Engine,
   source: ValueSource,
   values: Values,
   decide: (values: Values) => T,
@@ -114,7 +114,7 @@ export function withValues<T>(
   } catch (error) {
     const { what } = asMissing(error);
     if (loadsMax === 0) throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
-    return load(flow, source, values, what).then(() => withValues(flow, source, values, decide, loadsMax - 1));
+    return load(engine, source, values, what).then(() => withValues(engine, source, values, decide, loadsMax - 1));
   }
 }
 
@@ -123,32 +123,32 @@ function asMissing(error: unknown): Missing {
   throw error;
 }
 
-async function load(flow: Flow, source: ValueSource, values: Values, what: Wanted): Promise<void> {
+async function load(engine: Engine, source: ValueSource, values: Values, what: Wanted): Promise<void> {
   switch (what.kind) {
     case "pointer":
-      values.addPointed(what.payload.ptr, await loadPointed(flow, what.payload.ptr));
+      values.addPointed(what.payload.ptr, await loadPointed(engine, what.payload.ptr));
       return;
     case "children":
-      values.addChildren(what.stepId, await childOutputs(flow, source, what));
+      values.addChildren(what.stepId, await childOutputs(engine, source, what));
       return;
     default:
       what satisfies never;
   }
 }
 
-export async function valueIn(flow: Flow, payload: Payload): Promise<unknown> {
-  return payload.kind === "inline" ? payload.value : (await loadPointed(flow, payload.ptr)).value;
+export async function valueIn(engine: Engine, payload: Payload): Promise<unknown> {
+  return payload.kind === "inline" ? payload.value : (await loadPointed(engine, payload.ptr)).value;
 }
 
 /** A value that has gone is null: whoever needs it says so in its own words. */
-async function loadPointed(flow: Flow, ptr: string): Promise<Loaded> {
-  const known = flow.runs.recallValue(ptr);
+async function loadPointed(engine: Engine, ptr: string): Promise<Loaded> {
+  const known = engine.runInbox.recallValue(ptr);
   if (known) return known;
-  const bytes = await flow.world.blobs.get(ptr);
+  const bytes = await engine.world.blobs.get(ptr);
   if (bytes === null) return GONE;
   try {
     const loaded = { value: JSON.parse(new TextDecoder().decode(bytes)) as unknown, bytes: bytes.length };
-    flow.runs.rememberValue(ptr, loaded);
+    engine.runInbox.rememberValue(ptr, loaded);
     return loaded;
   } catch {
     return GONE;
@@ -160,7 +160,7 @@ async function loadPointed(flow: Flow, ptr: string): Promise<Loaded> {
  * is newer than the store. Null altogether when it is more than can be read at once.
  */
 export async function childOutputs(
-  flow: Flow,
+  engine: Engine,
   { runId, plan, fresh }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
 ): Promise<Loaded<readonly unknown[] | null>> {
@@ -169,13 +169,13 @@ export async function childOutputs(
   const schema = plan.steps.get(stepId)?.outputSchema;
   let bytes = 0;
   const take = async (job: Job): Promise<void> => {
-    const value = await outputOf(flow, job);
+    const value = await outputOf(engine, job);
     const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
     outputs[job.step?.index ?? 0] = isFit ? value : null;
     if (isFit) bytes += (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
   };
   for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
-    const { items, cursor: next } = await flow.world.store.list(JOBS, {
+    const { items, cursor: next } = await engine.world.store.list(JOBS, {
       index: childrenOf(runId, stepId),
       limit: PAGE,
       order: "oldest",
@@ -195,8 +195,8 @@ export async function childOutputs(
   return { value: outputs, bytes };
 }
 
-async function outputOf(flow: Flow, { state, output }: Job): Promise<unknown> {
-  return state !== "SUCCEEDED" || output === null ? null : valueIn(flow, output);
+async function outputOf(engine: Engine, { state, output }: Job): Promise<unknown> {
+  return state !== "SUCCEEDED" || output === null ? null : valueIn(engine, output);
 }
 
 const GONE = { value: null, bytes: 0 };

@@ -1,6 +1,6 @@
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
-import type { Lease } from "../ports/locks.ts";
-import type { Flow } from "./engine.ts";
+import type { LockLease } from "../ports/locks.ts";
+import type { Engine } from "./engine.ts";
 
 /**
  * A lock asked for again and again, as at the founding; kept so that it can be compared with the hand-over queue. Between
@@ -17,11 +17,11 @@ export interface Poll {
 }
 
 export type Polled =
-  | { readonly kind: "held"; readonly lease: Lease; readonly waitedMs: number; readonly attempts: number }
+  | { readonly kind: "held"; readonly lease: LockLease; readonly waitedMs: number; readonly attempts: number }
   | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
 
-export async function pollLock(flow: Flow, { key, org, ttlMs, maxWaitMs, policy, path }: Poll): Promise<Polled> {
-  const { clock, locks, metrics, random, name } = flow.world;
+export async function pollLock(engine: Engine, { key, org, ttlMs, maxWaitMs, policy, path }: Poll): Promise<Polled> {
+  const { clock, locks, metrics, random, name } = engine.world;
   const fromMs = clock.now();
   let delayedMs = 0;
   let delayMs: number | undefined;
@@ -30,7 +30,7 @@ export async function pollLock(flow: Flow, { key, org, ttlMs, maxWaitMs, policy,
     // A clock that is set back does not make anybody wait for longer.
     const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
     if (acquired.kind === "held") return { kind: "held", lease: acquired.lease, waitedMs, attempts };
-    flow.desk.noteBusy(key, clock.now());
+    engine.jobCache.noteBusy(key, clock.now());
     delayMs = nextDelay(policy, attempts, () => random.next(), delayMs);
     // Not cut short to fit: those who came together would meet again at their last try.
     if (waitedMs + delayMs > maxWaitMs) return { kind: "busy", holder: acquired.holder, waitedMs, attempts };

@@ -1,8 +1,8 @@
-import type { Spent } from "../core/retry/budget.ts";
+import type { RetryUsage } from "../core/retry/budget.ts";
 import { retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
-import type { Acquired, Lease, LockRequest } from "../ports/locks.ts";
-import type { Flow } from "./engine.ts";
+import type { Acquired, LockLease, LockRequest } from "../ports/locks.ts";
+import type { Engine } from "./engine.ts";
 import { type Polled, pollLock } from "./poll-lock.ts";
 
 /**
@@ -18,7 +18,7 @@ import { type Polled, pollLock } from "./poll-lock.ts";
  * 5. Who was turned away and came back has waited since then, whichever process it came to: where the store has an account
  *    of it, that is what is measured, not the last try alone.
  */
-export interface LockWish extends Omit<LockRequest, "owner"> {
+export interface LockOptions extends Omit<LockRequest, "owner"> {
   /** Which path asks, for the metrics: job, engine, gateway. */
   readonly path: string;
   /** In place of the hand-over queue: asked again at this pace, as at the founding. */
@@ -27,53 +27,57 @@ export interface LockWish extends Omit<LockRequest, "owner"> {
    * What the accounts say of those for whom it was taken. Null or left out: nobody has one, and what this process remembers
    * has to do.
    */
-  readonly accounts?: (() => readonly Spent[]) | null;
+  readonly accounts?: (() => readonly RetryUsage[]) | null;
 }
 
 /** What it took to get a lock, all tries together. */
-export interface Taken {
+export interface LockWait {
   readonly waitedMs: number;
   readonly attempts: number;
 }
 
 export async function withLock<T>(
-  flow: Flow,
-  wish: LockWish,
-  work: (lease: Lease, taken: Taken) => Promise<T>,
+  engine: Engine,
+  request: LockOptions,
+  work: (lease: LockLease, taken: LockWait) => Promise<T>,
 ): Promise<T> {
-  const { locks, name } = flow.world;
-  const { key, org, ttlMs, waitMs, path, poll } = wish;
+  const { locks, name } = engine.world;
+  const { key, org, ttlMs, waitMs, path, poll } = request;
   const acquired = poll
-    ? await pollLock(flow, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
+    ? await pollLock(engine, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
     : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
-    const { policy } = flow.settings.current.retry.lock_busy;
-    const attempt = flow.desk.noteBusy(wish.key, flow.world.clock.now());
-    const delayMs = nextDelay(policy, attempt, () => flow.world.random.next());
-    noteBusyRetry(flow, path, policy, delayMs);
+    const { policy } = engine.settings.current.retry.lock_busy;
+    const attempt = engine.jobCache.noteBusy(request.key, engine.world.clock.now());
+    const delayMs = nextDelay(policy, attempt, () => engine.world.random.next());
+    noteBusyRetry(engine, path, policy, delayMs);
     const what = path === "job" ? "job lock busy" : "run lock busy";
     throw retryAfter(
-      new Error(`${what}: \`${wish.key}\` is held by ${acquired.holder ?? "somebody"}`),
+      new Error(`${what}: \`${request.key}\` is held by ${acquired.holder ?? "somebody"}`),
       delayMs,
       "lock_busy",
     );
   }
   const { lease } = acquired;
-  const taken = takenSince(acquired, wish.accounts?.() ?? [], flow.world.clock.now());
-  noteTaken(flow, wish, taken);
+  const taken = totalLockWait(acquired, request.accounts?.() ?? [], engine.world.clock.now());
+  recordAcquired(engine, request, taken);
   try {
     return await work(lease, taken);
   } finally {
     const released = lease.release().catch((error: unknown) => {
-      flow.world.log.write("warn", "lock_left_to_its_ttl", { key: wish.key, error: String(error) });
+      engine.world.log.write("warn", "lock_left_to_its_ttl", { key: request.key, error: String(error) });
     });
-    flow.desk.track(released);
+    engine.jobCache.track(released);
   }
 }
 
 /** One acquisition serves all of them: it took as long as the one that was turned away first has waited. */
-export function takenSince({ waitedMs, attempts }: Taken, accounts: readonly Spent[], nowMs: number): Taken {
-  let first: Spent | null = null;
+export function totalLockWait(
+  { waitedMs, attempts }: LockWait,
+  accounts: readonly RetryUsage[],
+  nowMs: number,
+): LockWait {
+  let first: RetryUsage | null = null;
   for (const spent of accounts) if (first === null || spent.sinceMs < first.sinceMs) first = spent;
   if (first === null) return { waitedMs, attempts };
   // Another process may have written the account, by a clock that is ahead.
@@ -81,25 +85,25 @@ export function takenSince({ waitedMs, attempts }: Taken, accounts: readonly Spe
 }
 
 /** Somebody has a lock now. */
-export function noteTaken(
-  flow: Flow,
-  { key, path, accounts = null }: Pick<LockWish, "key" | "path" | "accounts">,
-  { waitedMs, attempts }: Taken,
+export function recordAcquired(
+  engine: Engine,
+  { key, path, accounts = null }: Pick<LockOptions, "key" | "path" | "accounts">,
+  { waitedMs, attempts }: LockWait,
 ): void {
-  const { metrics } = flow.world;
-  const busyTimes = flow.desk.noteTaken(key);
-  if (accounts === null && busyTimes === 1) noteFirstRetry(flow, path);
+  const { metrics } = engine.world;
+  const busyTimes = engine.jobCache.noteTaken(key);
+  if (accounts === null && busyTimes === 1) noteFirstRetry(engine, path);
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
   metrics.observe("cordum_lock_attempts", attempts, { path });
 }
 
 /** Somebody who was turned away once has come through. */
-export function noteFirstRetry({ world: { metrics } }: Flow, path: string): void {
+export function noteFirstRetry({ world: { metrics } }: Engine, path: string): void {
   metrics.add("cordum_lock_first_retry_success_total", { path });
 }
 
 /** Somebody comes back later because of a lock. */
-export function noteBusyRetry({ world: { metrics } }: Flow, path: string, policy: Policy, delayMs: number): void {
+export function noteBusyRetry({ world: { metrics } }: Engine, path: string, policy: Policy, delayMs: number): void {
   const labels = { path, policy: policy.kind };
   metrics.add("cordum_lock_busy_retries_total", labels);
   metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, labels);

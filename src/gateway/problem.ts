@@ -12,7 +12,7 @@ import { ERRORS, type ErrorCode } from "../core/model/errors.ts";
 import { IllegalMove } from "../core/model/move-job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
-import { Contention } from "../engine/commit.ts";
+import { ConflictError } from "../engine/commit.ts";
 
 export class Problem extends Error {
   override readonly name = "Problem";
@@ -83,7 +83,7 @@ export function problemFrom(thrown: unknown): Problem {
   if (intent.kind === "permanent") return new Problem("invalid_submission", String(message), {}, thrown);
   if (isBug(thrown) || code === "STORE_REFUSED")
     return new Problem("internal", "see the log of the control plane", {}, thrown);
-  if (thrown instanceof Contention)
+  if (thrown instanceof ConflictError)
     return new Problem("store_unavailable", `${thrown.message}; send it again`, {}, thrown);
   const detail =
     "what became of the request is not known; send it again, with an `Idempotency-Key` if it makes something";

@@ -5,7 +5,7 @@
 import type { TSchema } from "typebox";
 import type { Role } from "../core/model/api-key.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
-import type { Flow } from "../engine/engine.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { KeyRing } from "./auth/access.ts";
 import type { Verdicts } from "./routes/verdict.ts";
 
@@ -51,7 +51,7 @@ export interface Principal {
 
 /** What the routes work with. */
 export interface Gateway {
-  readonly flow: Flow;
+  readonly engine: Engine;
   readonly control: Progress;
   readonly metrics: MetricsPage;
   readonly about: About;

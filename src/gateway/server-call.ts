@@ -76,7 +76,7 @@ export class Calls {
   }
 
   async #admit(route: Route, { headers, ip }: FastifyRequest): Promise<Caller> {
-    const { isDraining, keys, flow } = this.#gateway;
+    const { isDraining, keys, engine } = this.#gateway;
     if (isDraining() && !route.always) {
       throw new Problem("shutting_down", "send it again: another process, or this one after its restart, will take it");
     }
@@ -86,7 +86,7 @@ export class Calls {
     const org = this.#tenantOf(principal, headers);
     const exceeded = this.#spend(principal);
     if (exceeded === null) return { principal, org };
-    if (isSubmission(route)) flow.world.metrics.add("cordum_admission_rejected_total", { reason: "rate_limited" });
+    if (isSubmission(route)) engine.world.metrics.add("cordum_admission_rejected_total", { reason: "rate_limited" });
     const { rate, whose } = exceeded;
     const detail = `at most ${rate.perSecond} requests a second are taken from one ${whose} (see \`http.rate_per_s\`)`;
     throw new Problem("too_many_requests", detail, { current: rate.burst, limit: rate.burst });
@@ -94,7 +94,7 @@ export class Calls {
 
   /** Takes from the caller and from its tenant, or from neither: what is refused costs nothing. */
   #spend({ id, org }: Principal): { readonly rate: Rate; readonly whose: "caller" | "tenant" } | null {
-    const nowMs = this.#gateway.flow.world.clock.now();
+    const nowMs = this.#gateway.engine.world.clock.now();
     if (this.#buckets.left(id, nowMs, this.#rate) < 1) return { rate: this.#rate, whose: "caller" };
     // Keys of `*` are the operators': what a tenant does must not keep them out, nor what one of them does the others.
     if (org !== EVERY_ORG && !this.#tenantBuckets.take(org, nowMs, this.#tenantRate)) {
@@ -134,15 +134,15 @@ export class Calls {
 
   /** What was let in does not stay in for ever: a wait ends when its key does. */
   #askAgain(wait: AbortController, call: Call): void {
-    const { flow, keys } = this.#gateway;
+    const { engine, keys } = this.#gateway;
     let stop = () => {};
     const ask = async () => {
       const refused = await keys.identify(call).then(() => null, refusalIn);
       if (wait.signal.aborted) return;
       if (refused) wait.abort(refused);
-      else stop = flow.world.clock.after(ASKED_EVERY_MS, ask);
+      else stop = engine.world.clock.after(ASKED_EVERY_MS, ask);
     };
-    stop = flow.world.clock.after(ASKED_EVERY_MS, ask);
+    stop = engine.world.clock.after(ASKED_EVERY_MS, ask);
     wait.signal.addEventListener("abort", () => stop(), { once: true });
   }
 }

@@ -85,9 +85,9 @@ export function openGateway(
   routes: readonly Route[] = ROUTES,
 ): GatewayServer {
   let draining = false;
-  const { clock } = parts.flow.world;
-  const keys = new KeyRing(parts.flow);
-  const verdicts = new Verdicts(parts.flow);
+  const { clock } = parts.engine.world;
+  const keys = new KeyRing(parts.engine);
+  const verdicts = new Verdicts(parts.engine);
   const gateway: Gateway = { ...parts, keys, verdicts, startedMs: clock.now(), isDraining: () => draining };
   const calls = new Calls(gateway, limits.ratePerS ?? RATE_PER_S);
   const all = [...routes, documentRoute(routes, parts.about.version)];
@@ -125,7 +125,7 @@ export class NotLoopback extends Error {
 }
 
 function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: readonly Route[]): FastifyInstance {
-  const { log, random } = gateway.flow.world;
+  const { log, random } = gateway.engine.world;
   const app = fastify({
     bodyLimit: bodyBytesMax,
     requestTimeout: REQUEST_MS_MAX,
@@ -202,7 +202,7 @@ async function sendProblem(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const { log, random } = gateway.flow.world;
+  const { log, random } = gateway.engine.world;
   const problem = problemFrom(error);
   const { status, headers, body } = answerFor(problem, () => random.next());
   if (status >= 500) {

@@ -30,10 +30,10 @@ export interface Bus {
   publish(message: Message): Promise<void>;
   consume(subject: string, group: string, handler: Handler): Promise<Stop>;
 
-  tell(subject: string, packet: Packet): void;
+  broadcast(subject: string, packet: Packet): void;
   /** False when it is certain that nobody listens: then nobody has to think of something to tell. */
-  mayHear(subject: string): boolean;
-  listen(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
+  hasSubscribers(subject: string): boolean;
+  subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched>;
   serve(subject: string, handler: (packet: Packet) => void): Promise<Stop>;

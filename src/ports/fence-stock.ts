@@ -7,58 +7,58 @@
  *    tried again with the next wish.
  * 3. It is kept for so many orgs: beyond these the one that was met first begins anew.
  */
-export class FenceStock {
+export class FenceAllocator {
   readonly #draw: Draw;
-  readonly #shelves = new Map<string, Shelf>();
+  readonly #shelves = new Map<string, DiskQueue>();
 
   constructor(draw: Draw) {
     this.#draw = draw;
   }
 
   take(org: string, above: number): number | null {
-    const shelf = this.#shelfOf(org);
-    const following = shelf.following;
-    if (following !== null && (shelf.next > shelf.last || shelf.last <= above)) {
-      shelf.next = following - BLOCK + 1;
-      shelf.last = following;
-      shelf.following = null;
+    const diskQueue = this.#shelfOf(org);
+    const following = diskQueue.following;
+    if (following !== null && (diskQueue.next > diskQueue.last || diskQueue.last <= above)) {
+      diskQueue.next = following - BLOCK + 1;
+      diskQueue.last = following;
+      diskQueue.following = null;
     }
-    if (shelf.following === null && shelf.last - shelf.next < BLOCK / 2) this.#refill(org, shelf);
-    return shelf.next <= shelf.last && shelf.next > above ? shelf.next++ : null;
+    if (diskQueue.following === null && diskQueue.last - diskQueue.next < BLOCK / 2) this.#refill(org, diskQueue);
+    return diskQueue.next <= diskQueue.last && diskQueue.next > above ? diskQueue.next++ : null;
   }
 
-  #refill(org: string, shelf: Shelf): void {
-    if (shelf.isDrawing) return;
-    shelf.isDrawing = true;
+  #refill(org: string, diskQueue: DiskQueue): void {
+    if (diskQueue.isDrawing) return;
+    diskQueue.isDrawing = true;
     this.#draw(org, BLOCK).then(
       (last) => {
-        shelf.isDrawing = false;
-        shelf.following = last;
+        diskQueue.isDrawing = false;
+        diskQueue.following = last;
       },
       () => {
-        shelf.isDrawing = false;
+        diskQueue.isDrawing = false;
       },
     );
   }
 
-  #shelfOf(org: string): Shelf {
-    let shelf = this.#shelves.get(org);
-    if (shelf === undefined) {
+  #shelfOf(org: string): DiskQueue {
+    let diskQueue = this.#shelves.get(org);
+    if (diskQueue === undefined) {
       for (const oldest of this.#shelves.keys()) {
         if (this.#shelves.size < ORGS_MAX) break;
         this.#shelves.delete(oldest);
       }
-      shelf = { next: 1, last: 0, following: null, isDrawing: false };
-      this.#shelves.set(org, shelf);
+      diskQueue = { next: 1, last: 0, following: null, isDrawing: false };
+      this.#shelves.set(org, diskQueue);
     }
-    return shelf;
+    return diskQueue;
   }
 }
 
 /** Moves the org's counter on by `count`; the last of them, which are all this caller's. */
 export type Draw = (org: string, count: number) => Promise<number>;
 
-interface Shelf {
+interface DiskQueue {
   next: number;
   last: number;
   /** The last of the block after this one, once it is drawn. */

@@ -25,7 +25,7 @@ export interface Locks {
    * refuses it if anybody else has the lock or waits for it by then. So nothing is asked for, and nothing can be left
    * behind. Larger than any fence that this process drew before, and than `above`. Null: it has to be acquired.
    */
-  moment(key: string, org: string, above: number): number | null;
+  reserveFence(key: string, org: string, above: number): number | null;
   /** The keys that are held or waited for, most waiters first. */
   list(limit: number): Promise<readonly LockView[]>;
 }
@@ -42,10 +42,10 @@ export interface LockRequest {
 }
 
 export type Acquired =
-  | { readonly kind: "held"; readonly lease: Lease }
+  | { readonly kind: "held"; readonly lease: LockLease }
   | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
 
-export interface Lease {
+export interface LockLease {
   readonly key: string;
   readonly token: string;
   readonly fence: number;

@@ -34,14 +34,14 @@ export interface SimulateOptions {
   readonly runs: number;
   readonly faults: FaultProfile;
   /** A bug to put in, which the checkers must find. */
-  readonly plant?: Plant | null | undefined;
+  readonly mutant?: WorldMutation | null | undefined;
   readonly keepsTrace?: boolean;
   readonly isFreezing?: boolean;
   readonly onLog?: (level: string, event: string, fields: object | undefined, atMs: number) => void;
 }
 
 /** A planted bug: it stands around what it spoils, never in the shipped code. */
-export interface Plant {
+export interface WorldMutation {
   readonly name: string;
   world?(world: World, net: SimNet): World;
   settings?(settings: Settings): Settings;
@@ -72,8 +72,8 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const safety = new SafetyWatch(net, plan, violations);
   const seen = watch(net, plan, violations, failures);
   new RunWatch(net, plan, violations);
-  const { plant } = options;
-  const settings = { current: plant?.settings?.(plan.settings) ?? plan.settings };
+  const { mutant } = options;
+  const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
     net,
     plan,
@@ -82,7 +82,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     failures,
     safety,
     settings,
-    decorate: (world) => plant?.world?.(world, net) ?? world,
+    decorate: (world) => mutant?.world?.(world, net) ?? world,
     crash: (host) => chaos.crash(host),
     stall: (host, ms) => chaos.pause(host, ms),
   });

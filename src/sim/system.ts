@@ -1,7 +1,7 @@
 import { permanent, retryAfter } from "../core/retry/intent.ts";
 import type { LiveSettings } from "../core/settings.ts";
 import { type Control, startControl } from "../engine/control.ts";
-import { type Flow, openFlow } from "../engine/engine.ts";
+import { type Engine, openEngine } from "../engine/engine.ts";
 import type { Stop } from "../ports/bus.ts";
 import type { World } from "../ports/world.ts";
 import { RESULT } from "../protocol/subjects.ts";
@@ -33,7 +33,7 @@ export interface System {
 export interface ControlHost {
   readonly host: Host;
   /** The flow of the process that lives there now. */
-  readonly flow: Flow | null;
+  readonly engine: Engine | null;
 }
 
 export interface SystemOptions {
@@ -92,15 +92,15 @@ function controlHost(
   look: (world: World, process: Process) => World,
   hooks: (host: Host) => TallyHooks,
 ): ControlHost {
-  let flow: Flow | null = null;
+  let engine: Engine | null = null;
   let starting: Promise<[Control, Stop]> = new Promise(() => undefined);
   const host: Host = new Host(net.timeline, random, {
     name: control.name,
     skewMs: control.skewMs,
     boot: (process) => {
       const world = decorate(simWorld(net, process, { safety: control.safety }));
-      flow = openFlow(look(world, process), settings);
-      starting = Promise.all([startControl(flow), startTally(flow, hooks(host))]);
+      engine = openEngine(look(world, process), settings);
+      starting = Promise.all([startControl(engine), startTally(engine, hooks(host))]);
     },
     shutdown: async () => {
       const [control, stopTally] = await starting;
@@ -109,8 +109,8 @@ function controlHost(
   });
   return {
     host,
-    get flow() {
-      return host.process === null ? null : flow;
+    get engine() {
+      return host.process === null ? null : engine;
     },
   };
 }

@@ -18,7 +18,7 @@ export function appear(
   const everyMs = options.heartbeatMs ?? HEARTBEAT_MS;
   let cancel: Cancel = () => {};
   const tell = (subject: string, body: PacketBody) =>
-    world.bus.tell(subject, {
+    world.bus.broadcast(subject, {
       traceId: world.random.id(),
       senderId: id,
       createdAtMs: world.clock.now(),

@@ -67,7 +67,7 @@ export class Running {
       ...(Number.isFinite(spanMs) ? { extendMs: spanMs } : {}),
       ...news,
     } as const;
-    bus.tell(PROGRESS, { traceId: packet.traceId, senderId: this.#workerId, createdAtMs: clock.now(), body });
+    bus.broadcast(PROGRESS, { traceId: packet.traceId, senderId: this.#workerId, createdAtMs: clock.now(), body });
   }
 
   stop(): void {

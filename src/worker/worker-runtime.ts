@@ -12,7 +12,7 @@ import { type Attempt, Running } from "./running.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
 /** Where a worker's jobs are: begun, or waiting for a free place. What it promises is in `worker.ts`. */
-export class Workbench {
+export class WorkerRuntime {
   readonly #world: WorkerWorld;
   readonly #options: WorkerOptions;
   readonly #running: Running;

@@ -3,7 +3,7 @@ import type { World } from "../ports/world.ts";
 import { CANCEL, directSubject, workSubject } from "../protocol/subjects.ts";
 import type { WorkItem } from "./item.ts";
 import { appear } from "./presence.ts";
-import { Workbench } from "./worker-runtime.ts";
+import { WorkerRuntime } from "./worker-runtime.ts";
 
 /**
  * For those who do the work, on any bus.
@@ -32,13 +32,13 @@ export type { WorkItem } from "./item.ts";
 export type WorkerWorld = Pick<World, "bus" | "blobs" | "clock" | "random" | "log">;
 
 export async function startWorker(world: WorkerWorld, options: WorkerOptions): Promise<Stop> {
-  const bench = new Workbench(world, { extendsForMs: EXTENDS_FOR_MS, ...options });
+  const bench = new WorkerRuntime(world, { extendsForMs: EXTENDS_FOR_MS, ...options });
   const subjects = options.topics.map(workSubject);
   // Only an id that can stand in a subject has one of its own.
   if (/^[A-Za-z0-9_-]+$/.test(options.id)) subjects.push(directSubject(options.id));
   const stops = await Promise.all([
     ...subjects.map((subject) => world.bus.serve(subject, (packet) => bench.accept(packet))),
-    world.bus.listen(CANCEL, ({ body }) => {
+    world.bus.subscribe(CANCEL, ({ body }) => {
       if (body.kind === "job_cancel") bench.cancel(body.jobId, body.reason ?? "no reason was given");
     }),
   ]);

@@ -28,19 +28,19 @@ export interface WorkerWish extends Omit<WorkerOptions, "id" | "concurrency"> {
 export type Transport = (options: WorkerOptions) => Promise<Stop>;
 
 /** Works until the answer is called: that takes nothing new, and waits for what is being worked on. */
-export function worker({ transport, ...wish }: WorkerWish): Promise<Stop> {
-  return transport({ concurrency: CONCURRENCY, id: ownName(), ...wish });
+export function worker({ transport, ...request }: WorkerWish): Promise<Stop> {
+  return transport({ concurrency: CONCURRENCY, id: ownName(), ...request });
 }
 
 /** Over HTTP, from anywhere that reaches the gateway. */
 export function http(options: HttpOptions & { readonly log?: Log }): Transport {
   const parts = { clock: wallClock, random: cryptoRandom(wallClock), fetch, log: options.log ?? SILENT };
-  return (wish) => startHttpWorker(parts, options, wish);
+  return (request) => startHttpWorker(parts, options, request);
 }
 
 /** On the bus of a cluster: work is sent without being asked for, large payloads stand in Redis. */
 export function nats(options: NatsOptions): Transport {
-  return async (wish) => {
+  return async (request) => {
     const { log = SILENT, space } = options;
     // Imported only where it is used: who works over HTTP should not have to load these drivers.
     const [{ openNatsBus }, { connectRedis }, { RedisBlobs }] = await Promise.all([
@@ -54,7 +54,7 @@ export function nats(options: NatsOptions): Transport {
       const bus = await openNatsBus(options.nats, {
         ...BUS,
         log,
-        name: wish.id,
+        name: request.id,
         ...(form === null ? {} : { form }),
         ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
       });
@@ -65,7 +65,7 @@ export function nats(options: NatsOptions): Transport {
         random: cryptoRandom(wallClock),
         log,
       };
-      const stop = await startWorker(world, wish);
+      const stop = await startWorker(world, request);
       return async () => {
         await stop();
         await bus.close();
@@ -112,7 +112,7 @@ async function formOf({ key, controlKey }: NatsOptions, log: Log): Promise<Packe
 
 /** In the process of the control plane itself. */
 export function inProcess(world: WorkerWorld): Transport {
-  return (wish) => startWorker(world, wish);
+  return (request) => startWorker(world, request);
 }
 
 /** Can stand in a subject. */

@@ -16,8 +16,8 @@ let env: { CORDUM_URL: string };
 beforeEach(async () => {
   gateway = await openTestGateway();
   stopWorker = await startDemoWorker(gateway.world);
-  const { roster } = gateway.flow;
-  while (roster.list(gateway.world.clock.now()).length === 0) await new Promise(setImmediate);
+  const { registry } = gateway.engine;
+  while (registry.list(gateway.world.clock.now()).length === 0) await new Promise(setImmediate);
   env = { CORDUM_URL: await gateway.server.listen("127.0.0.1", 0) };
 });
 

@@ -142,11 +142,12 @@ describe("config explain", () => {
   });
 });
 
-test("sim runs the core on a seed: the same seed, the same trace; an unknown planted bug is a mistake", async () => {
+test("sim runs the core on a seed: the same seed, the same trace; an unknown mutant is a usage error", async () => {
   const run = () => cordum(["sim", "--seed", "7", "--runs", "20", "--faults", "lite", "--json"]);
   const [one, again] = [await run(), await run()];
   expect(one.exitCode).toBe(0);
   expect(JSON.parse(one.out)).toMatchObject({ seed: 7, violations: [] });
   expect(JSON.parse(again.out).hash).toBe(JSON.parse(one.out).hash);
-  expect(await cordum(["sim", "--plant", "nothing-of-the-kind"])).toMatchObject({ exitCode: 2, out: "" });
+  expect(await cordum(["sim", "--mutant", "unknown"])).toMatchObject({ exitCode: 2, out: "" });
+  expect(await cordum(["sim", "--plant", "unknown"])).toMatchObject({ exitCode: 2, out: "" });
 });

@@ -17,7 +17,7 @@ approval list|approve|reject; dlq list|show|retry|drop; lock list; worker list
 policy check|explain|simulate|diff|publish|rollback|list
 failopen open|list|close; kill engage|release|status
 lab lock-busy|admission|safety-outage|occ --seed --seeds --live --json --out
-sim --seed --seeds --runs --faults --plant
+sim --seed --seeds --runs --faults --mutant
 audit list|verify; completion
 `;
 

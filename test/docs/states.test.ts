@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { isFinal, JOB_MOVES, JOB_STATES, REVIVABLE } from "../../src/core/model/job.ts";
+import { isFinal, JOB_MOVES, JOB_STATES, REDRIVABLE } from "../../src/core/model/job.ts";
 import { isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/core/model/run.ts";
 
 /** The diagrams are made from the tables of legal moves; `npx vitest run test/docs -u` writes it anew. */
 test("docs/states.md is what the tables of legal moves say", async () => {
   const arrows = JOB_STATES.flatMap((from) => JOB_MOVES[from].map((to) => `  ${from} --> ${to}`));
-  const revivals = REVIVABLE.map((from) => `  ${from} --> PENDING: revived by an operator`);
+  const revivals = REDRIVABLE.map((from) => `  ${from} --> PENDING: revived by an operator`);
   const ends = JOB_STATES.filter(isFinal).map((state) => `  ${state} --> [*]`);
   const rows = JOB_STATES.map(
     (state) => `| ${state} | ${isFinal(state) ? "final" : JOB_MOVES[state].join(", ")} | ${WAITS_FOR[state]} |`,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Pace } from "../../src/engine/fairness-throttle.ts";
+import { FairnessThrottle } from "../../src/engine/fairness-throttle.ts";
 import { during, PaceScene } from "./throttle-scenario.ts";
 
 describe("on one thread, first come first served", () => {
@@ -26,7 +26,7 @@ describe("on one thread, first come first served", () => {
     const scene = await PaceScene.open(1);
     const fromBusyMs = scene.thread.busyMs;
     await scene.startWide(ITEMS);
-    while (scene.isWideOpen) await scene.plant.pass(10);
+    while (scene.isWideOpen) await scene.harness.pass(10);
     const busyMs = scene.thread.busyMs - fromBusyMs;
     expect(busyMs / scene.wideTookMs).toBeGreaterThan(0.95);
   }, 60_000);
@@ -34,38 +34,38 @@ describe("on one thread, first come first served", () => {
 
 describe("who rests", () => {
   test("what is wide, for as long as it took and as long again, while others are at work here", () => {
-    const pace = paceAfterWideTurn();
-    expect(pace.restMs("wide", 1_000)).toBe(0);
-    pace.begin("other", 1_000);
-    expect(pace.restMs("wide", 1_000)).toBe(8);
-    expect(pace.restMs("wide", 1_005)).toBe(3);
-    expect(pace.restMs("wide", 1_008)).toBe(0);
+    const throttle = paceAfterWideTurn();
+    expect(throttle.restMs("wide", 1_000)).toBe(0);
+    throttle.begin("other", 1_000);
+    expect(throttle.restMs("wide", 1_000)).toBe(8);
+    expect(throttle.restMs("wide", 1_005)).toBe(3);
+    expect(throttle.restMs("wide", 1_008)).toBe(0);
   });
 
   test("nobody, once others have gone for more than a moment", () => {
-    const pace = paceAfterWideTurn();
-    pace.begin("other", 990);
-    pace.end("other", 995);
-    expect(pace.restMs("wide", 1_000)).toBe(8);
-    expect(pace.restMs("wide", 1_006)).toBe(0);
-    expect(pace.isAlone("wide", 1_006)).toBe(false);
-    expect(pace.isAlone("wide", 1_300)).toBe(true);
+    const throttle = paceAfterWideTurn();
+    throttle.begin("other", 990);
+    throttle.end("other", 995);
+    expect(throttle.restMs("wide", 1_000)).toBe(8);
+    expect(throttle.restMs("wide", 1_006)).toBe(0);
+    expect(throttle.isAlone("wide", 1_006)).toBe(false);
+    expect(throttle.isAlone("wide", 1_300)).toBe(true);
   });
 
   test("where others are in other processes too, who came by lately stands for those who are not seen", () => {
-    const pace = paceAfterWideTurn(new Pace(true));
-    pace.begin("other", 900);
-    pace.end("other", 900);
-    expect(pace.restMs("wide", 1_000)).toBe(8);
+    const throttle = paceAfterWideTurn(new FairnessThrottle(true));
+    throttle.begin("other", 900);
+    throttle.end("other", 900);
+    expect(throttle.restMs("wide", 1_000)).toBe(8);
   });
 
   test("not those who have a step now and then, and not the wide for each other", () => {
-    const pace = paceAfterWideTurn();
-    pace.spend("small", 3, 400, 1_000);
-    pace.begin("small", 1_000);
-    pace.end("small", 1_000);
-    pace.begin("wide", 1_000);
-    expect(pace.restMs("small", 1_000)).toBe(0);
+    const throttle = paceAfterWideTurn();
+    throttle.spend("small", 3, 400, 1_000);
+    throttle.begin("small", 1_000);
+    throttle.end("small", 1_000);
+    throttle.begin("wide", 1_000);
+    expect(throttle.restMs("small", 1_000)).toBe(0);
     const wide = paceAfterWideTurn();
     wide.spend("wide too", 64, 4, 1_000);
     wide.begin("wide too", 1_000);
@@ -73,20 +73,20 @@ describe("who rests", () => {
   });
 
   test("however long a turn took, not for long; and two debts are paid one after the other", () => {
-    const pace = paceAfterWideTurn();
-    pace.begin("other", 1_000);
-    pace.spend("wide", 64, 4, 1_000);
-    expect(pace.restMs("wide", 1_000)).toBe(16);
-    pace.spend("wide", 64, 30_000, 1_000);
-    expect(pace.restMs("wide", 1_000)).toBe(20);
+    const throttle = paceAfterWideTurn();
+    throttle.begin("other", 1_000);
+    throttle.spend("wide", 64, 4, 1_000);
+    expect(throttle.restMs("wide", 1_000)).toBe(16);
+    throttle.spend("wide", 64, 30_000, 1_000);
+    expect(throttle.restMs("wide", 1_000)).toBe(20);
   });
 });
 
-function paceAfterWideTurn(pace = new Pace(false)): Pace {
-  pace.begin("wide", 996);
-  pace.end("wide", 1_000);
-  pace.spend("wide", 64, 4, 1_000);
-  return pace;
+function paceAfterWideTurn(throttle = new FairnessThrottle(false)): FairnessThrottle {
+  throttle.begin("wide", 996);
+  throttle.end("wide", 1_000);
+  throttle.spend("wide", 64, 4, 1_000);
+  return throttle;
 }
 
 function p95(values: readonly number[]): number {

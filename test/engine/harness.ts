@@ -4,8 +4,8 @@ import { JOBS, type Job } from "../../src/core/model/job.ts";
 import type { PolicyRequest } from "../../src/core/policy/decision.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Control, startControl } from "../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../src/engine/engine.ts";
-import { type Admitted, admit } from "../../src/engine/intake/admit-job.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
+import { type Admitted, admitJob } from "../../src/engine/intake/admit-job.ts";
 import type { Kernel } from "../../src/sim/adapters/safety.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
 import type { Process } from "../../src/sim/process.ts";
@@ -14,7 +14,7 @@ import { startWorker, type WorkerOptions, type WorkItem } from "../../src/worker
 import { type Bench, openBench } from "../sim/harness.ts";
 
 /** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
-export class Plant {
+export class Harness {
   readonly bench: Bench;
   readonly settings: Settings;
   readonly kernel: Kernel;
@@ -26,16 +26,16 @@ export class Plant {
   }
 
   /** A process that could admit, schedule and finish; `control` joins it to the bus. */
-  flow(name: string, safety: "local" | "remote" = "local"): Flow {
+  engine(name: string, safety: "local" | "remote" = "local"): Engine {
     const { process } = this.bench.enter(name);
-    const flow = openFlow(simWorld(this.bench.net, process, { safety }), { current: this.settings });
+    const engine = openEngine(simWorld(this.bench.net, process, { safety }), { current: this.settings });
     this.#processes.set(name, process);
-    return flow;
+    return engine;
   }
 
-  async control(name: string, safety: "local" | "remote" = "local"): Promise<{ flow: Flow; control: Control }> {
-    const flow = this.flow(name, safety);
-    return { flow, control: await this.run(startControl(flow)) };
+  async control(name: string, safety: "local" | "remote" = "local"): Promise<{ engine: Engine; control: Control }> {
+    const engine = this.engine(name, safety);
+    return { engine, control: await this.run(startControl(engine)) };
   }
 
   crash(name: string): void {
@@ -61,10 +61,10 @@ export class Plant {
     return this.run(startWorker(world, { id, topics, concurrency, handle, extendsForMs: 0, ...options }));
   }
 
-  admit(flow: Flow, raw: Record<string, unknown>): Promise<Admitted> {
+  admit(engine: Engine, raw: Record<string, unknown>): Promise<Admitted> {
     const checked = checkSubmission(raw);
     if (checked.kind === "bad") throw new Error(checked.problems.join());
-    return this.run(admit(flow, checked.submission));
+    return this.run(admitJob(engine, checked.submission));
   }
 
   run<T>(promise: Promise<T>): Promise<T> {

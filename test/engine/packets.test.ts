@@ -31,6 +31,6 @@ test("a job of its own has what it must keep to there, and else nothing", () => 
 function jobOf(raw: Record<string, unknown>): Job {
   const checked = checkSubmission(raw);
   if (checked.kind === "bad") throw new Error(checked.problems.join());
-  const given = { nowMs: 1_000, settings: defaultSettings(), random: () => 0 };
-  return newJob(checked.submission, { jobId: "j", traceId: "t" }, { kind: "inline", value: null }, given);
+  const context = { nowMs: 1_000, settings: defaultSettings(), random: () => 0 };
+  return newJob(checked.submission, { jobId: "j", traceId: "t" }, { kind: "inline", value: null }, context);
 }

@@ -1,22 +1,22 @@
 import { RUNS, type Run } from "../../src/core/model/run.ts";
-import type { Flow } from "../../src/engine/engine.ts";
-import { plainWish, type RunWish, type StartOutcome, startRun } from "../../src/engine/intake/start-run.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { defaultRunRequest, type RunRequest, type StartOutcome, startRun } from "../../src/engine/intake/start-run.ts";
 import { applyWorkflow } from "../../src/engine/runs/workflows.ts";
-import { Plant } from "./harness.ts";
+import { Harness } from "./harness.ts";
 
 /** A small system on virtual time, for tests of workflow runs. */
-export class RunPlant extends Plant {
-  async apply(flow: Flow, document: object, org = "default"): Promise<void> {
-    const applied = await this.run(applyWorkflow(flow, { org, by: "test", document }));
+export class RunPlant extends Harness {
+  async apply(engine: Engine, document: object, org = "default"): Promise<void> {
+    const applied = await this.run(applyWorkflow(engine, { org, by: "test", document }));
     if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
   }
 
-  start(flow: Flow, workflowId: string, wish: Partial<RunWish> = {}): Promise<StartOutcome> {
-    return this.run(startRun(flow, { ...WISH, workflowId, ...wish }, "test"));
+  start(engine: Engine, workflowId: string, request: Partial<RunRequest> = {}): Promise<StartOutcome> {
+    return this.run(startRun(engine, { ...WISH, workflowId, ...request }, "test"));
   }
 
-  async started(flow: Flow, workflowId: string, wish: Partial<RunWish> = {}): Promise<string> {
-    const outcome = await this.start(flow, workflowId, wish);
+  async started(engine: Engine, workflowId: string, request: Partial<RunRequest> = {}): Promise<string> {
+    const outcome = await this.start(engine, workflowId, request);
     if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
     return outcome.runId;
   }
@@ -33,4 +33,4 @@ export class RunPlant extends Plant {
   }
 }
 
-export const WISH = plainWish("default", "", "alice");
+export const WISH = defaultRunRequest("default", "", "alice");

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../src/core/model/dead-letter.ts";
 import { retryAfter } from "../../src/core/retry/intent.ts";
-import { deliver, type Station } from "../../src/engine/delivery/deliver-message.ts";
-import { schedule } from "../../src/engine/delivery/handle-submission.ts";
-import type { Flow } from "../../src/engine/engine.ts";
-import { retryLetter } from "../../src/engine/maintenance/redrive.ts";
+import { deliverTo, type MessageHandler } from "../../src/engine/delivery/deliver-message.ts";
+import { handleSubmission } from "../../src/engine/delivery/handle-submission.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { redriveDeadLetter } from "../../src/engine/maintenance/redrive.ts";
 import type { Content } from "../../src/ports/bus.ts";
 import { fromBase64 } from "../../src/protocol/base64.ts";
 import { decodePacket, encodePacket } from "../../src/protocol/codec.ts";
 import type { Packet } from "../../src/protocol/packet.ts";
 import { RESULT, SUBMIT } from "../../src/protocol/subjects.ts";
 import { signer, submitBytes } from "../adapters/node/signers.ts";
-import { Plant } from "./harness.ts";
+import { Harness } from "./harness.ts";
 
 const ann = signer();
 const senders = { ann: { keyFile: "", tenants: ["acme"] } };
@@ -21,24 +21,28 @@ function arrived(bytes: Uint8Array, signedBy: string | null): Content {
   return { kind: "packet", packet: { ...decodePacket(bytes), origin: { kind: "arrived", bytes, signedBy } } };
 }
 
-const station = (handle: Station["handle"]): Station => ({ name: "test", about: () => "", handle });
-const FINE = station(async () => {});
+const messageHandler = (handle: MessageHandler["handle"]): MessageHandler => ({
+  name: "test",
+  about: () => "",
+  handle,
+});
+const FINE = messageHandler(async () => {});
 
-function once(plant: Plant, flow: Flow, content: Content, at: Station, subject = RESULT) {
-  return plant.run(deliver(flow, at)({ id: "m1", subject, attempt: 1, content }));
+function once(harness: Harness, engine: Engine, content: Content, at: MessageHandler, subject = RESULT) {
+  return harness.run(deliverTo(engine, at)({ id: "m1", subject, attempt: 1, content }));
 }
 
-async function letterOn(plant: Plant, flow: Flow, subject: string) {
-  const letter = (await plant.run(flow.world.store.load(DEAD_LETTERS, `${subject}/m1`)))?.value;
-  if (letter?.source.kind !== "message") throw new Error("there is no letter of a message");
-  return { ...letter, bytes: [...fromBase64(letter.source.base64)] };
+async function letterOn(harness: Harness, engine: Engine, subject: string) {
+  const deadLetter = (await harness.run(engine.world.store.load(DEAD_LETTERS, `${subject}/m1`)))?.value;
+  if (deadLetter?.source.kind !== "message") throw new Error("there is no letter of a message");
+  return { ...deadLetter, bytes: [...fromBase64(deadLetter.source.base64)] };
 }
 
 /** What is sent on a subject from now on. */
-async function watched(plant: Plant, flow: Flow, subject: string): Promise<Packet[]> {
+async function watched(harness: Harness, engine: Engine, subject: string): Promise<Packet[]> {
   const seen: Packet[] = [];
-  await plant.run(
-    flow.world.bus.consume(subject, "watch", async ({ content }) => {
+  await harness.run(
+    engine.world.bus.consume(subject, "watch", async ({ content }) => {
       if (content.kind === "packet") seen.push(content.packet);
       return { kind: "ack" };
     }),
@@ -53,29 +57,29 @@ describe("a packet that is refused", () => {
   test.each(["SIGNATURE_MISSING", "SIGNATURE_INVALID"] as const)(
     "%s: to the dead letters at once, with its bytes",
     async (code) => {
-      const plant = new Plant();
-      const flow = plant.flow("c");
+      const harness = new Harness();
+      const engine = harness.engine("c");
       const content: Content = { kind: "refused", bytes: unusual, code, error: "because" };
       let isHandled = false;
-      const watching = station(async () => {
+      const watching = messageHandler(async () => {
         isHandled = true;
       });
-      expect(await once(plant, flow, content, watching)).toEqual({ kind: "term" });
-      const letter = await letterOn(plant, flow, RESULT);
-      expect(letter).toMatchObject({ reason: "permanent", org: "*", error: { code, message: "because" } });
-      expect(letter.bytes).toEqual([...unusual]);
+      expect(await once(harness, engine, content, watching)).toEqual({ kind: "term" });
+      const deadLetter = await letterOn(harness, engine, RESULT);
+      expect(deadLetter).toMatchObject({ reason: "permanent", org: "*", error: { code, message: "because" } });
+      expect(deadLetter.bytes).toEqual([...unusual]);
       expect(isHandled).toBe(false);
     },
   );
 
   test("is sent again as it came, once its sender is known", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
-    await once(plant, flow, { kind: "refused", bytes: unusual, code: "SIGNATURE_INVALID", error: "x" }, FINE);
-    const seen = await watched(plant, flow, RESULT);
-    const wish = { org: "*", id: `${RESULT}/m1`, by: "alice" };
-    expect(await plant.run(retryLetter(flow, wish))).toMatchObject({ kind: "sent_again" });
-    await plant.pass(1_000);
+    const harness = new Harness();
+    const engine = harness.engine("c");
+    await once(harness, engine, { kind: "refused", bytes: unusual, code: "SIGNATURE_INVALID", error: "x" }, FINE);
+    const seen = await watched(harness, engine, RESULT);
+    const request = { org: "*", id: `${RESULT}/m1`, by: "alice" };
+    expect(await harness.run(redriveDeadLetter(engine, request))).toMatchObject({ kind: "sent_again" });
+    await harness.pass(1_000);
     expect(seen.map((packet) => [...encodePacket(packet)])).toEqual([[...unusual]]);
   });
 });
@@ -84,54 +88,57 @@ describe("a packet that others have signed", () => {
   const bytes = ann.sign(unusual);
 
   test("is parked and comes back as it came: its sender's signature is still right", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const later = station(() => Promise.reject(retryAfter("later", 30_000)));
-    expect(await once(plant, flow, arrived(bytes, "ann"), later)).toEqual({ kind: "ack" });
-    const seen = await watched(plant, plant.flow("d"), RESULT);
-    await plant.pass(31_000);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const later = messageHandler(() => Promise.reject(retryAfter("later", 30_000)));
+    expect(await once(harness, engine, arrived(bytes, "ann"), later)).toEqual({ kind: "ack" });
+    const seen = await watched(harness, harness.engine("d"), RESULT);
+    await harness.pass(31_000);
     expect(seen.map((packet) => [...encodePacket(packet)])).toEqual([[...bytes]]);
     // Who signed it is looked at anew: what a record says of it counts for nothing.
     expect(seen[0]?.origin?.kind).toBe("kept");
   });
 
   test("goes back to the broker as it came, while the store is away", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
-    const cut: Flow = { ...flow, world: { ...flow.world, store: new Proxy(flow.world.store, { get: () => away }) } };
-    const seen = await watched(plant, flow, RESULT);
-    const handler = deliver(cut, station(away));
+    const cut: Engine = {
+      ...engine,
+      world: { ...engine.world, store: new Proxy(engine.world.store, { get: () => away }) },
+    };
+    const seen = await watched(harness, engine, RESULT);
+    const handler = deliverTo(cut, messageHandler(away));
     const content = arrived(bytes, "ann");
-    const { deliverMax } = flow.settings.current.bus;
-    await plant.run(handler({ id: "m1", subject: RESULT, attempt: deliverMax - 1, content }));
-    await plant.pass(1_000);
+    const { deliverMax } = engine.settings.current.bus;
+    await harness.run(handler({ id: "m1", subject: RESULT, attempt: deliverMax - 1, content }));
+    await harness.pass(1_000);
     expect(seen.map((packet) => [...encodePacket(packet)])).toEqual([[...bytes]]);
   });
 
   test("ends among the dead letters as it came", async () => {
-    const plant = new Plant({ senders });
-    const flow = plant.flow("c");
+    const harness = new Harness({ senders });
+    const engine = harness.engine("c");
     const other = ann.sign(submitBytes("ann", "j2", "birch"));
-    const submits: Station = { ...FINE, handle: schedule };
-    expect(await once(plant, flow, arrived(other, "ann"), submits, SUBMIT)).toEqual({ kind: "term" });
-    const letter = await letterOn(plant, flow, SUBMIT);
-    expect(letter.bytes).toEqual([...other]);
-    expect(letter).toMatchObject({
+    const submits: MessageHandler = { ...FINE, handle: handleSubmission };
+    expect(await once(harness, engine, arrived(other, "ann"), submits, SUBMIT)).toEqual({ kind: "term" });
+    const deadLetter = await letterOn(harness, engine, SUBMIT);
+    expect(deadLetter.bytes).toEqual([...other]);
+    expect(deadLetter).toMatchObject({
       org: "*",
       error: { message: expect.stringContaining("`cap.senders.ann.tenants`") },
     });
   });
 
   test("submits for the tenants of its sender; the same words without a signature do not", async () => {
-    const plant = new Plant({ senders });
-    const { flow } = await plant.control("c1");
-    const submits: Station = { ...FINE, handle: schedule };
+    const harness = new Harness({ senders });
+    const { engine } = await harness.control("c1");
+    const submits: MessageHandler = { ...FINE, handle: handleSubmission };
     const signed = ann.sign(submitBytes("ann", "signed", "acme"));
-    expect(await once(plant, flow, arrived(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
-    expect(await plant.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
+    expect(await once(harness, engine, arrived(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
+    expect(await harness.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
     const unsigned = submitBytes("ann", "unsigned", "acme");
-    expect(await once(plant, flow, arrived(unsigned, null), submits, SUBMIT)).toEqual({ kind: "term" });
-    await expect(plant.job("unsigned")).rejects.toThrow("no job");
+    expect(await once(harness, engine, arrived(unsigned, null), submits, SUBMIT)).toEqual({ kind: "term" });
+    await expect(harness.job("unsigned")).rejects.toThrow("no job");
   });
 });

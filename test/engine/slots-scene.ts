@@ -15,11 +15,11 @@ export const OUTER = { id: "outer", steps: { sub: sub("inner") } };
 export const LATER = { id: "later", steps: { w: delay(1), sub: sub("inner", { depends_on: ["w"] }) } };
 
 export async function openSlots(limit: number, workflows: readonly object[], settings: Partial<Settings> = {}) {
-  const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: limit }, ...settings });
-  const { flow } = await plant.control("c1");
-  for (const workflow of workflows) await plant.apply(flow, workflow);
-  return { plant, flow };
+  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: limit }, ...settings });
+  const { engine } = await harness.control("c1");
+  for (const workflow of workflows) await harness.apply(engine, workflow);
+  return { harness, engine };
 }
 
 export const by = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
-export const waits = (plant: RunPlant): number => plant.bench.net.store.count(SLOT_WAITS_GROUP, "default");
+export const waits = (harness: RunPlant): number => harness.bench.net.store.count(SLOT_WAITS_GROUP, "default");

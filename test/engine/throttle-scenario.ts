@@ -2,7 +2,7 @@ import { defaultSettings } from "../../src/config/config.ts";
 import { JOBS } from "../../src/core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../src/core/model/run.ts";
 import { startControl } from "../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { startRun } from "../../src/engine/intake/start-run.ts";
 import type { World } from "../../src/ports/world.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
@@ -14,47 +14,49 @@ import { RunPlant, WISH } from "./run-harness.ts";
  * thread, first come first served, and each record that is written, message that is handled and job that is sent costs.
  */
 export class PaceScene {
-  readonly plant = new RunPlant(MANY);
-  readonly flows: Flow[] = [];
-  readonly thread = new Thread(() => this.plant.bench.net.timeline.nowMs);
+  readonly harness = new RunPlant(MANY);
+  readonly engines: Engine[] = [];
+  readonly thread = new Thread(() => this.harness.bench.net.timeline.nowMs);
   /** Turns of the wide run's lock, and results that were applied to it. */
   readonly wide = { id: "none", startedMs: 0, locks: 0, results: 0 };
   readonly #endedMs = new Map<string, number>();
 
   static async open(processes: number): Promise<PaceScene> {
     const scene = new PaceScene();
-    const { net } = scene.plant.bench;
+    const { net } = scene.harness.bench;
     const swift = { latencyMs: 0.05 };
     net.faults = { ...net.faults, store: { ...net.faults.store, ...swift }, bus: { ...net.faults.bus, ...swift } };
     for (let n = 1; n <= processes; n++) await scene.#control(`c${n}`, processes);
-    await scene.plant.worker("w", ["demo.step", "demo.child"], async () => ({ ok: true }), 1_000);
-    for (const document of [THREE, FAN]) await scene.plant.apply(scene.#first, document);
+    await scene.harness.worker("w", ["demo.step", "demo.child"], async () => ({ ok: true }), 1_000);
+    for (const document of [THREE, FAN]) await scene.harness.apply(scene.#first, document);
     return scene;
   }
 
   /** Small runs, one every 50 ms, as long as it is asked for: how long each of them took. */
   async others(goesOn: () => boolean): Promise<readonly number[]> {
-    const { timeline } = this.plant.bench.net;
+    const { timeline } = this.harness.bench.net;
     const started: Promise<{ readonly id: string; readonly atMs: number }>[] = [];
     while (goesOn()) {
       const atMs = timeline.nowMs;
-      const flow = this.flows[started.length % this.flows.length] ?? this.#first;
-      started.push(startRun(flow, { ...WISH, workflowId: THREE.id }, "test").then((run) => ({ id: idOf(run), atMs })));
-      await this.plant.pass(EVERY_MS);
+      const engine = this.engines[started.length % this.engines.length] ?? this.#first;
+      started.push(
+        startRun(engine, { ...WISH, workflowId: THREE.id }, "test").then((run) => ({ id: idOf(run), atMs })),
+      );
+      await this.harness.pass(EVERY_MS);
     }
-    await this.plant.pass(1_000);
+    await this.harness.pass(1_000);
     const runs = await Promise.all(started);
     return runs.map(({ id, atMs }) => (this.#endedMs.get(id) ?? Number.POSITIVE_INFINITY) - atMs);
   }
 
   async startWide(items: number): Promise<void> {
     const input = { items: Array.from({ length: items }, (_, index) => index) };
-    this.wide.id = await this.plant.started(this.#first, FAN.id, { input });
+    this.wide.id = await this.harness.started(this.#first, FAN.id, { input });
     this.wide.startedMs = this.nowMs;
   }
 
   get nowMs(): number {
-    return this.plant.bench.net.timeline.nowMs;
+    return this.harness.bench.net.timeline.nowMs;
   }
 
   get isWideOpen(): boolean {
@@ -65,18 +67,18 @@ export class PaceScene {
     return (this.#endedMs.get(this.wide.id) ?? Number.POSITIVE_INFINITY) - this.wide.startedMs;
   }
 
-  get #first(): Flow {
-    const [first] = this.flows;
+  get #first(): Engine {
+    const [first] = this.engines;
     if (!first) throw new Error("no process");
     return first;
   }
 
   async #control(name: string, processes: number): Promise<void> {
-    const { process } = this.plant.bench.enter(name);
-    const world = this.#slow(simWorld(this.plant.bench.net, process, { safety: "local" }), processes);
-    const flow = openFlow(world, { current: this.plant.settings });
-    await this.plant.run(startControl(flow));
-    this.flows.push(flow);
+    const { process } = this.harness.bench.enter(name);
+    const world = this.#slow(simWorld(this.harness.bench.net, process, { safety: "local" }), processes);
+    const engine = openEngine(world, { current: this.harness.settings });
+    await this.harness.run(startControl(engine));
+    this.engines.push(engine);
   }
 
   #slow(world: World, processes: number): World {
@@ -88,7 +90,7 @@ export class PaceScene {
       if (committed.kind !== "committed") return committed;
       for (const { table, id, value } of change.puts) {
         if (table === RUNS.name && value && isRunFinal((value as Run).state)) {
-          this.#endedMs.set(id, this.plant.bench.net.timeline.nowMs);
+          this.#endedMs.set(id, this.harness.bench.net.timeline.nowMs);
         }
         if (table === JOBS.name && id.startsWith(`${this.wide.id}:`) && isEnd(value)) this.wide.results += 1;
       }

@@ -60,7 +60,7 @@ export async function runUntil(
   options: CallOptions = {},
 ): Promise<Json> {
   let tell = (): void => {};
-  const stop = gateway.flow.notices.listenRuns((notice) => {
+  const stop = gateway.engine.events.subscribeRuns((notice) => {
     if (notice.runId === runId) tell();
   });
   try {

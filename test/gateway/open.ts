@@ -11,7 +11,7 @@ import { DEMO_POLICY } from "../../src/core/policy/built-in.ts";
 import { builtInKernel } from "../../src/core/policy/kernel.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { startControl } from "../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import type { About, Route } from "../../src/gateway/route.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import type { Log } from "../../src/ports/log.ts";
@@ -24,7 +24,7 @@ export interface TestGateway {
   readonly app: FastifyInstance;
   readonly server: GatewayServer;
   readonly world: World;
-  readonly flow: Flow;
+  readonly engine: Engine;
   call(method: "GET" | "POST" | "PUT" | "DELETE", url: string, options?: CallOptions): Promise<LightMyRequestResponse>;
   /** Makes a key, past the gateway: no other key is needed for it. */
   keyOf(tenant: string, role: Role, expiresMs?: number | null): Promise<MadeKey>;
@@ -76,23 +76,23 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     safety: localSafety(kernel),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
   });
-  const controlled = openFlow(world, { current: settings }, kernel);
+  const controlled = openEngine(world, { current: settings }, kernel);
   const control = await startControl(controlled);
   // One flow, as in a real process; another one only where the gateway is to see another world than the control plane.
-  const flow = options.change
-    ? openFlow({ ...world, ...options.change(world) }, { current: settings }, kernel)
+  const engine = options.change
+    ? openEngine({ ...world, ...options.change(world) }, { current: settings }, kernel)
     : controlled;
   const durability = { profile: "test", meaning: "a test" };
   const usual = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
   const about: About = { ...usual, ...options.about };
   const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
   const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
-  const server = openGateway({ flow, control: seen, metrics: prom, about }, limits, options.routes);
+  const server = openGateway({ engine, control: seen, metrics: prom, about }, limits, options.routes);
   return {
     app: server.app,
     server,
     world,
-    flow,
+    engine,
     call: (method, url, { key, tenant, body } = {}) =>
       server.app.inject({
         method,

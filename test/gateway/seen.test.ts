@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config/config.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../src/core/model/dead-letter.ts";
-import { deliver } from "../../src/engine/delivery/deliver-message.ts";
+import { deliverTo } from "../../src/engine/delivery/deliver-message.ts";
 import { put } from "../../src/ports/store.ts";
 import { SUBMIT } from "../../src/protocol/subjects.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";
@@ -68,7 +68,7 @@ describe("of the servers and of all tenants together", () => {
   test("nothing; whoever has a key of `*` sees it, also while looking at one tenant", async () => {
     const { root, other } = await openWithWorker();
     const reason = "the kernel at 10.0.0.7:50051 gave no answer";
-    gateway.flow.safety.breaker = { kind: "open", untilMs: Number.MAX_SAFE_INTEGER, openings: 1, reason };
+    gateway.engine.safety.breaker = { kind: "open", untilMs: Number.MAX_SAFE_INTEGER, openings: 1, reason };
     const seen = await get("/api/v1/status", other);
     expect(seen).toMatchObject({ input_fail_open_total: null, lock_busy_retry_count: null, warnings: [] });
     expect(seen).toMatchObject({ job_result_latency_ms_p95: null, durability: { profile: "test" } });
@@ -106,9 +106,9 @@ test("a message that nobody can read is shown to keys of `*` alone, not to the d
   gateway = await openTestGateway();
   const root = await gateway.keyOf("*", "operator");
   const tenant = await gateway.keyOf("default", "operator");
-  const station = { name: "test", about: () => "", handle: async () => {} };
+  const messageHandler = { name: "test", about: () => "", handle: async () => {} };
   const content = { kind: "undecodable", bytes: new Uint8Array([255]), error: "not a packet" } as const;
-  await deliver(gateway.flow, station)({ id: "m1", subject: SUBMIT, attempt: 9, content });
+  await deliverTo(gateway.engine, messageHandler)({ id: "m1", subject: SUBMIT, attempt: 9, content });
   const id = `${SUBMIT}/m1`;
   const list = async (key: string) => (await get("/api/v1/dlq", key)).items;
   const call = async (method: "GET" | "POST" | "DELETE", key: string, lever = "") =>

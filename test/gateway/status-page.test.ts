@@ -67,7 +67,7 @@ test("shows what status says, with units and what each number means", async () =
   const gateway = await openTestGateway();
   await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.approve" } });
   await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.nobody" } });
-  gateway.flow.roster.hear(
+  gateway.engine.registry.record(
     { id: "w<1>", transport: "http", topics: ["demo.echo"], maxParallelJobs: 4 },
     gateway.world.clock.now(),
   );

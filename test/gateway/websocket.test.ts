@@ -59,11 +59,11 @@ describe("the stream as a WebSocket", () => {
 
   test("ends with who does not keep to the protocol, and its place is free again", async () => {
     const url = await listening();
-    const { notices } = gateway.flow;
-    const listen = notices.listen.bind(notices);
+    const { events: notices } = gateway.engine;
+    const listen = notices.subscribe.bind(notices);
     const left = new Promise<void>((resolve) => {
       Object.assign(notices, {
-        listen: (...args: Parameters<typeof listen>) => {
+        subscribe: (...args: Parameters<typeof listen>) => {
           const stop = listen(...args);
           return () => {
             stop();

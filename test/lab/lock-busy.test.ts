@@ -178,8 +178,8 @@ interface Wish {
   readonly nakLookMs?: number;
 }
 
-function history(stage: Stage, row: string, wish: Wish = {}): Promise<History> {
-  const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false, stepMs = 0, nakLookMs = 0 } = wish;
+function history(stage: Stage, row: string, request: Wish = {}): Promise<History> {
+  const { variant = "bus", latencyMs = 0.1, holdMs = 5, isCapped = false, stepMs = 0, nakLookMs = 0 } = request;
   const settings = settingsOf(row, isCapped);
   const given = { ...EVEN, holdMs, latencyMs, stepMs, nakLookMs };
   return runRow(stage, { seed: SEED, settings, replicas: 3, ...given, binMs: 50, variant });

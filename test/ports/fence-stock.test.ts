@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { FenceStock } from "../../src/ports/fence-stock.ts";
+import { FenceAllocator } from "../../src/ports/fence-stock.ts";
 
 describe("fences drawn ahead", () => {
   test("are each given once, growing, from block to block, whoever else draws meanwhile", async () => {
     const counter = new Counter();
-    const stock = new FenceStock(counter.draw);
+    const stock = new FenceAllocator(counter.draw);
     const fences = await takeSome(stock, 3_000, () => counter.acquire());
     expect(new Set(fences).size).toBe(3_000);
     expect(fences).toEqual([...fences].sort((a, b) => a - b));
@@ -13,14 +13,14 @@ describe("fences drawn ahead", () => {
 
   test("of two processes are never the same", async () => {
     const counter = new Counter();
-    const stocks = [new FenceStock(counter.draw), new FenceStock(counter.draw)];
+    const stocks = [new FenceAllocator(counter.draw), new FenceAllocator(counter.draw)];
     const fences = await Promise.all(stocks.map((stock) => takeSome(stock, 2_000)));
     expect(new Set(fences.flat()).size).toBe(4_000);
   });
 
   test("are none until a block is there, and the wish for one is made once", async () => {
     const counter = new Counter();
-    const stock = new FenceStock(counter.draw);
+    const stock = new FenceAllocator(counter.draw);
     expect([stock.take("acme", 0), stock.take("acme", 0)]).toEqual([null, null]);
     await drawn();
     expect(stock.take("acme", 0)).toBe(1);
@@ -29,7 +29,7 @@ describe("fences drawn ahead", () => {
 
   test("are larger than what stands on the record: a later block serves it, those before it are not given any more", async () => {
     const counter = new Counter();
-    const stock = new FenceStock(counter.draw);
+    const stock = new FenceAllocator(counter.draw);
     stock.take("acme", 0);
     await drawn();
     const first = stock.take("acme", 0) ?? 0;
@@ -49,7 +49,7 @@ describe("fences drawn ahead", () => {
 
   test("come from the next block without a gap: it is drawn while half of the last is left", async () => {
     const counter = new Counter();
-    const stock = new FenceStock(counter.draw);
+    const stock = new FenceAllocator(counter.draw);
     stock.take("acme", 0);
     await drawn();
     for (let given = 1; given <= 10_000; given += 1) {
@@ -61,7 +61,7 @@ describe("fences drawn ahead", () => {
 
   test("are drawn again with the next wish where drawing failed", async () => {
     const counter = new Counter();
-    const stock = new FenceStock(counter.draw);
+    const stock = new FenceAllocator(counter.draw);
     counter.isAway = true;
     stock.take("acme", 0);
     await drawn();
@@ -80,7 +80,7 @@ describe("fences drawn ahead", () => {
       counters.set(org, counter);
       return counter;
     };
-    const stock = new FenceStock((org, count) => counterOf(org).draw(org, count));
+    const stock = new FenceAllocator((org, count) => counterOf(org).draw(org, count));
     const orgs = Array.from({ length: 1_001 }, (_, at) => `org-${at}`);
     for (const org of orgs) stock.take(org, 0);
     await drawn();
@@ -117,7 +117,7 @@ class Counter {
 
 const drawn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-async function takeSome(stock: FenceStock, count: number, between: () => void = () => {}): Promise<number[]> {
+async function takeSome(stock: FenceAllocator, count: number, between: () => void = () => {}): Promise<number[]> {
   const fences: number[] = [];
   while (fences.length < count) {
     const fence = stock.take("acme", 0);

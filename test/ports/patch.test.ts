@@ -51,8 +51,8 @@ describe("a patch", () => {
   });
 
   test("does not name an object that is another one and says the same", () => {
-    const before = { state: "RUNNING", patience: {}, wait: { by: { name: "x" } }, tags: ["a"] };
-    expect(patchOf(before, { ...before, patience: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
+    const before = { state: "RUNNING", retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] };
+    expect(patchOf(before, { ...before, retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
   });
 
   test("a list that has lost or changed something is written as a whole", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
-import { type Lease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
+import { type LockLease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
 import type { NetFaults } from "../../src/sim/adapters/net.ts";
 import { CALM } from "../../src/sim/faults.ts";
 import { NOTES, note } from "./documents.ts";
@@ -120,10 +120,10 @@ describe("simulated bus", () => {
     const seen = await consume(bench, "p", () => ACK);
     const { bus } = bench.enter("q").world;
     const heard: unknown[] = [];
-    await bench.run(bus.listen("sys.heartbeat", (packet) => heard.push(packet)));
+    await bench.run(bus.subscribe("sys.heartbeat", (packet) => heard.push(packet)));
     await bench.run(bus.serve("job.echo", (packet) => heard.push(packet)));
     await publish(bench, "m");
-    bus.tell("sys.heartbeat", MESSAGE.packet);
+    bus.broadcast("sys.heartbeat", MESSAGE.packet);
     expect(await bench.run(bus.dispatch("job.echo", MESSAGE.packet))).toBe("sent");
     await bench.pass(1_000);
     expect([seen.length, heard.length]).toEqual([2, 0]);
@@ -233,7 +233,7 @@ async function consume(
   return seen;
 }
 
-async function hold(bench: Bench, acquiring: ReturnType<typeof acquireOf>): Promise<Lease> {
+async function hold(bench: Bench, acquiring: ReturnType<typeof acquireOf>): Promise<LockLease> {
   const acquired = await bench.run(acquiring);
   if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "nobody"}`);
   return acquired.lease;

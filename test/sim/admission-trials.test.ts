@@ -3,12 +3,12 @@ import { defaultSettings } from "../../src/config/config.ts";
 import { JOBS, SLOT_WAITS_GROUP } from "../../src/core/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run } from "../../src/core/model/run.ts";
 import { builtInKernel } from "../../src/core/policy/kernel.ts";
-import { type Flow, openFlow } from "../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { rerun } from "../../src/engine/intake/rerun-run.ts";
 import { type StartOutcome, startRun } from "../../src/engine/intake/start-run.ts";
 import { Sweeper } from "../../src/engine/maintenance/sweeper.ts";
 import { cancelRun } from "../../src/engine/runs/control-run.ts";
-import { Plans } from "../../src/engine/runs/plan-cache.ts";
+import { PlanCache } from "../../src/engine/runs/plan-cache.ts";
 import { applyWorkflow } from "../../src/engine/runs/workflows.ts";
 import type { Change, Committed } from "../../src/ports/store.ts";
 import type { World } from "../../src/ports/world.ts";
@@ -49,10 +49,10 @@ test.each(Array.from({ length: Math.ceil(SEEDS / BATCH) }, (_, index) => index *
 
 test.each(["a slot is not guarded", "a turn is not guarded", "a key is not kept"] as const)(
   "it would be noticed if %s",
-  async (plant) => {
+  async (mutant) => {
     const found: string[] = [];
     for (let seed = 1; seed <= 200 && found.length === 0; seed++) {
-      const trial = new Trial(seed, {}, plant);
+      const trial = new Trial(seed, {}, mutant);
       await trial.run();
       found.push(...trial.violations);
     }
@@ -99,7 +99,7 @@ class Trial {
     for (const name of ["c1", "c2", "c3"]) this.#hosts.push(this.#boot(name));
     for (const org of ORGS) {
       for (const document of DOCUMENTS) {
-        await bench.run(applyWorkflow(this.#hosts[0]!.flow, { org, by: "trial", document }));
+        await bench.run(applyWorkflow(this.#hosts[0]!.engine, { org, by: "trial", document }));
       }
     }
     const check = (change: Change, { kind }: Committed) => {
@@ -124,24 +124,24 @@ class Trial {
   }
 
   #act(): void {
-    const { flow } = this.#random.pick(this.#hosts);
+    const { engine } = this.#random.pick(this.#hosts);
     const org = this.#random.pick(ORGS);
     const chance = this.#random.next();
     const done = this.#runs.filter((run) => run.org === org);
     if (chance < 0.25 && done.length > 0) {
       const { runId } = this.#random.pick(done);
-      void cancelRun(flow, { org, runId, by: "trial", why: "enough" }).catch(() => {});
+      void cancelRun(engine, { org, runId, by: "trial", why: "enough" }).catch(() => {});
     } else if (chance < 0.35 && done.length > 0) {
       const { runId } = this.#random.pick(done);
-      void rerun(flow, { org, runId, fromStep: "ask", by: "trial", idempotencyKey: null }).catch(() => {});
-    } else this.#start(flow, org);
+      void rerun(engine, { org, runId, fromStep: "ask", by: "trial", idempotencyKey: null }).catch(() => {});
+    } else this.#start(engine, org);
   }
 
-  #start(flow: Flow, org: Org): void {
+  #start(engine: Engine, org: Org): void {
     const workflowId = this.#random.pick(["ask", "ask", "outer"]);
     const idempotencyKey = this.#random.chance(0.5) ? `k${this.#random.below(3)}${workflowId}` : null;
     this.#count("unanswered", 1);
-    void startRun(flow, { ...WISH, org, workflowId, idempotencyKey }, "trial").then(
+    void startRun(engine, { ...WISH, org, workflowId, idempotencyKey }, "trial").then(
       (outcome) => this.#note(org, idempotencyKey, outcome),
       () => {},
     );
@@ -184,15 +184,15 @@ class Trial {
     for (const { value } of store.rows(RUN_RESERVATIONS)) expect(runs.has(value.runId)).toBe(true);
     for (const { value } of store.rows(JOBS)) expect(runs.has(value.step?.runId ?? "")).toBe(true);
     // The lock of nobody who died keeps the rest from ending; then every slot can be had again.
-    const { flow } = this.#hosts[0]!;
+    const { engine } = this.#hosts[0]!;
     for (const { id, org } of this.#opened()) {
-      await this.#bench.run(cancelRun(flow, { org, runId: id, by: "trial", why: "the end" }));
+      await this.#bench.run(cancelRun(engine, { org, runId: id, by: "trial", why: "the end" }));
     }
     await this.#bench.pass(10_000);
     expect(this.#opened()).toEqual([]);
     for (const org of ORGS) {
-      const wish = { ...WISH, org, workflowId: "ask" };
-      const starts = Array.from({ length: 5 }, () => startRun(flow, wish, "trial"));
+      const request = { ...WISH, org, workflowId: "ask" };
+      const starts = Array.from({ length: 5 }, () => startRun(engine, request, "trial"));
       const started = (await this.#bench.run(Promise.all(starts))).filter(({ kind }) => kind === "started");
       expect(started).toHaveLength(LIMITS[org]);
     }
@@ -203,9 +203,9 @@ class Trial {
     this.#lives += 1;
     const { process } = this.#bench.enter(`${name}.${this.#lives}`);
     const world = this.#plant(simWorld(this.#bench.net, process, { safety: "local" }));
-    const flow = { ...openFlow(world, { current: this.#settings }, KERNEL), plans: PLANS };
-    new Sweeper(flow).start();
-    return { name, process, flow };
+    const engine = { ...openEngine(world, { current: this.#settings }, KERNEL), plans: PLANS };
+    new Sweeper(engine).start();
+    return { name, process, engine };
   }
 
   /** A store that forgets what admission relies on. */
@@ -251,12 +251,12 @@ class Trial {
 interface Host {
   readonly name: string;
   readonly process: Process;
-  readonly flow: Flow;
+  readonly engine: Engine;
 }
 
 /** Compiled once for all trials. */
 const KERNEL = builtInKernel();
-const PLANS = new Plans();
+const PLANS = new PlanCache();
 
 const DOCUMENTS = [
   { id: "ask", steps: { ask: { type: "approval" } } },

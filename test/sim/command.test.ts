@@ -51,10 +51,10 @@ describe("cordum sim", () => {
   });
 
   it("ends with 1 on a violation, and names the command that repeats it", async () => {
-    const bug = { seed: 2, runs: 40, faults: "lite", plant: "no-due-sweep" } as const;
+    const bug = { seed: 2, runs: 40, faults: "lite", mutant: "no-due-sweep" } as const;
     const words = await run(bug);
     expect(words.code).toBe(1);
-    expect(words.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --plant no-due-sweep\n");
+    expect(words.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --mutant no-due-sweep\n");
     const { code, text } = await run({ ...bug, json: true });
     expect(code).toBe(1);
     const { violations } = JSON.parse(text) as { violations: Record<string, unknown>[] };
@@ -62,7 +62,7 @@ describe("cordum sim", () => {
   });
 
   it("refuses names that it does not know, and says which there are", async () => {
-    await expect(run({ plant: "nonsense" })).rejects.toThrow("no-outbox-sweep");
+    await expect(run({ mutant: "nonsense" })).rejects.toThrow("no-outbox-sweep");
     await expect(run({ faults: "nonsense" })).rejects.toMatchObject({
       exitCode: 2,
       next: expect.stringContaining("swarm"),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CHECKERS } from "../../src/sim/checks/violations.ts";
-import { PLANTS } from "../../src/sim/mutants/mutants.ts";
+import { MUTANTS } from "../../src/sim/mutants/mutants.ts";
 import { simulate } from "../../src/sim/simulate.ts";
 
 /**
@@ -19,28 +19,28 @@ function withoutPlant(seed: number): ReturnType<typeof simulate> {
 }
 
 describe("planted bugs", () => {
-  it.each(PLANTS)("$name: $about", async (plant) => {
+  it.each(MUTANTS)("$name: $about", async (mutant) => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
-      const { violations } = await simulate({ ...OPTIONS, seed, plant });
+      const { violations } = await simulate({ ...OPTIONS, seed, mutant });
       for (const { checker } of violations) seen.add(checker);
-      if (!violations.some(({ checker }) => plant.caughtBy.includes(checker))) continue;
+      if (!violations.some(({ checker }) => mutant.caughtBy.includes(checker))) continue;
       expect((await withoutPlant(seed)).violations).toEqual([]);
       return;
     }
     expect.unreachable(
-      `not caught by ${plant.caughtBy.join(" or ")} in ${SEEDS_MAX} seeds; seen: ${[...seen].join(" ")}`,
+      `not caught by ${mutant.caughtBy.join(" or ")} in ${SEEDS_MAX} seeds; seen: ${[...seen].join(" ")}`,
     );
   });
 
   it("leave no checker untested", () => {
-    const tested = new Set(PLANTS.flatMap(({ caughtBy }) => caughtBy));
+    const tested = new Set(MUTANTS.flatMap(({ caughtBy }) => caughtBy));
     const untested = Object.keys(CHECKERS).filter((checker) => !tested.has(checker as keyof typeof CHECKERS));
     expect(untested).toEqual([]);
   });
 
   it("have names of their own", () => {
-    expect(new Set(PLANTS.map(({ name }) => name)).size).toBe(PLANTS.length);
-    expect(PLANTS.length).toBeGreaterThanOrEqual(12);
+    expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(MUTANTS.length);
+    expect(MUTANTS.length).toBeGreaterThanOrEqual(12);
   });
 });

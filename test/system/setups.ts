@@ -244,8 +244,8 @@ function policyFile(dir: string): string {
 }
 
 async function makeKeys(url: string): Promise<{ readonly root: Api; readonly keys: Keys }> {
-  const make = async (api: Api, wish: object): Promise<string> => {
-    const { status, body } = await api.post("/keys", wish);
+  const make = async (api: Api, request: object): Promise<string> => {
+    const { status, body } = await api.post("/keys", request);
     if (status !== 200) throw new Error(`no key: ${JSON.stringify(body)}`);
     return body.key;
   };

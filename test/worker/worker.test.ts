@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config/config.ts";
 import { JOBS } from "../../src/core/model/job.ts";
-import type { Flow } from "../../src/engine/engine.ts";
+import type { Engine } from "../../src/engine/engine.ts";
 import type { Heartbeat, PacketBody } from "../../src/protocol/packet.ts";
 import { CANCEL, HANDSHAKE, HEARTBEAT } from "../../src/protocol/subjects.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
-import { idOf, Plant } from "../engine/harness.ts";
+import { Harness, idOf } from "../engine/harness.ts";
 
 const HOUR_MS = 3_600_000;
 const { deadlineMs } = defaultSettings().dispatch;
 
 /** Work that takes so long, and ends early when its signal says so. */
-const lasting = (flow: Flow, ms: number) => (item: WorkItem) =>
+const lasting = (engine: Engine, ms: number) => (item: WorkItem) =>
   new Promise((resolve, reject) => {
-    const cancel = flow.world.clock.after(ms, () => resolve("done"));
+    const cancel = engine.world.clock.after(ms, () => resolve("done"));
     item.signal.addEventListener("abort", () => {
       cancel();
       reject(item.signal.reason);
@@ -22,10 +22,10 @@ const lasting = (flow: Flow, ms: number) => (item: WorkItem) =>
 
 describe("long work", () => {
   test("asks for more time by itself, and is not lost", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w", ["t"], lasting(flow, deadlineMs * 5), 10, { extendsForMs: HOUR_MS });
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    const plant = new Harness();
+    const { engine } = await plant.control("c1");
+    await plant.worker("w", ["t"], lasting(engine, deadlineMs * 5), 10, { extendsForMs: HOUR_MS });
+    const id = idOf(await plant.admit(engine, { topic: "t" }));
     await plant.pass(deadlineMs * 4);
     expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1, workerId: "w" });
     await plant.pass(deadlineMs * 1.1);
@@ -33,8 +33,8 @@ describe("long work", () => {
   });
 
   test("that hangs is given up when it has asked for long enough", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const plant = new Harness();
+    const { engine } = await plant.control("c1");
     let aborted = 0;
     await plant.worker(
       "w",
@@ -46,7 +46,7 @@ describe("long work", () => {
       10,
       { extendsForMs: deadlineMs * 3 },
     );
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    const id = idOf(await plant.admit(engine, { topic: "t" }));
     await plant.pass(deadlineMs * 2.5);
     expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
     await plant.pass(deadlineMs * 2);
@@ -55,12 +55,12 @@ describe("long work", () => {
   });
 
   test("ends at the limit of its rule, whatever it asks for", async () => {
-    const plant = new Plant();
+    const plant = new Harness();
     const budgets = { maxRuntimeMs: deadlineMs * 2 };
     const decide = () =>
       ({ effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints: { budgets } }) as const;
     Object.assign(plant.kernel, { decide });
-    const { flow } = await plant.control("c1");
+    const { engine } = await plant.control("c1");
     const seen: unknown[] = [];
     await plant.worker(
       "w",
@@ -72,7 +72,7 @@ describe("long work", () => {
       10,
       { extendsForMs: HOUR_MS },
     );
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    const id = idOf(await plant.admit(engine, { topic: "t" }));
     await plant.pass(deadlineMs * 1.9);
     expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
     await plant.pass(deadlineMs);
@@ -83,18 +83,18 @@ describe("long work", () => {
 
 describe("progress", () => {
   test("stands on the job, written once a second at most, by one of all processes", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const plant = new Harness();
+    const { engine } = await plant.control("c1");
     await plant.control("c2");
     await plant.worker("w", ["t"], async (item) => {
       for (let percent = 0; percent < 100; percent++) {
         item.progress(percent, `step ${percent}`);
-        await new Promise<void>((resolve) => flow.world.clock.after(50, resolve));
+        await new Promise<void>((resolve) => engine.world.clock.after(50, resolve));
       }
       return "done";
     });
     let writes = 0;
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    const id = idOf(await plant.admit(engine, { topic: "t" }));
     plant.bench.net.onCommit = (_, change) => {
       if (change.puts.some(({ table }) => table === JOBS.name)) writes++;
     };
@@ -111,17 +111,17 @@ describe("progress", () => {
 
 describe("a cancelled job", () => {
   test("aborts its signal, and nothing more is said about it", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const plant = new Harness();
+    const { engine } = await plant.control("c1");
     const reasons: unknown[] = [];
     await plant.worker("w", ["t"], async (item) => {
-      await lasting(flow, deadlineMs)(item).catch((reason) => reasons.push(reason.message));
+      await lasting(engine, deadlineMs)(item).catch((reason) => reasons.push(reason.message));
       throw new Error("it was cut off");
     });
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
+    const id = idOf(await plant.admit(engine, { topic: "t" }));
     await plant.pass(100);
     const body: PacketBody = { kind: "job_cancel", jobId: id, reason: "changed my mind" };
-    flow.world.bus.tell(CANCEL, { traceId: "", senderId: "test", createdAtMs: 0, body });
+    engine.world.bus.broadcast(CANCEL, { traceId: "", senderId: "test", createdAtMs: 0, body });
     await plant.pass(100);
     expect(reasons).toEqual(["the job was cancelled: changed my mind"]);
     expect(await plant.job(id)).toMatchObject({ state: "DISPATCHED", attempt: 1, history: [] });
@@ -130,11 +130,11 @@ describe("a cancelled job", () => {
 
 describe("presence", () => {
   test("a handshake, then heartbeats with all that a control plane has to know, and a last one when it leaves", async () => {
-    const plant = new Plant();
+    const plant = new Harness();
     const { world } = plant.bench.enter("ear");
     const heard: PacketBody[] = [];
     for (const subject of [HANDSHAKE, HEARTBEAT])
-      await plant.run(world.bus.listen(subject, ({ body }) => heard.push(body)));
+      await plant.run(world.bus.subscribe(subject, ({ body }) => heard.push(body)));
     const options = { pool: "p", capabilities: ["gpu"] };
     const stop = await plant.worker("w", ["t"], async () => "done", 7, options);
     await plant.pass(40_000);

@@ -101,11 +101,11 @@ function count(counts: Record<string, number>, key: string): void {
 function tellEnd(world: World, run: Run): void {
   const status = run.state === "SUCCEEDED" ? "succeeded" : "failed_fatal";
   const packet = { traceId: "", senderId: world.name, createdAtMs: world.clock.now() };
-  world.bus.tell(RUN_ENDED, { ...packet, body: { kind: "job_result", jobId: run.id, workerId: "bench", status } });
+  world.bus.broadcast(RUN_ENDED, { ...packet, body: { kind: "job_result", jobId: run.id, workerId: "bench", status } });
 }
 
 export function hearEnds(world: World, ended: (runId: string, isGood: boolean) => void): Promise<() => Promise<void>> {
-  return world.bus.listen(RUN_ENDED, ({ body }) => {
+  return world.bus.subscribe(RUN_ENDED, ({ body }) => {
     if (body.kind === "job_result") ended(body.jobId, body.status === "succeeded");
   });
 }

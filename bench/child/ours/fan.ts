@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { startControl } from "../../../src/engine/control.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { percentile } from "../../frame/figures.ts";
 import type { FanFigures, FanTask } from "../task.ts";
 import { hearEnds, keepBooks, startWorkers } from "./fan-handlers.ts";
@@ -29,16 +29,16 @@ export async function runFan(task: FanTask): Promise<FanFigures> {
   const spec = oursOnly(task.side);
   const scene = new Scene();
   const place = await (task.role === "all" ? openAll(task, spec, scene) : openStarter(spec, scene));
-  const { flow } = place;
-  await applyAll(flow, ORG, [THREE, FAN]);
-  const others = keepStarting(flow, scene, task.othersPerSecond);
-  await fan(flow, scene, Math.ceil(task.items / 10));
+  const { engine } = place;
+  await applyAll(engine, ORG, [THREE, FAN]);
+  const others = keepStarting(engine, scene, task.othersPerSecond);
+  await fan(engine, scene, Math.ceil(task.items / 10));
   await delay(task.warmMs);
   const quiet = scene.phase();
   await delay(task.quietMs);
   const meanwhile = scene.phase();
   const beganMs = performance.now();
-  const runId = await fan(flow, scene, task.items);
+  const runId = await fan(engine, scene, task.items);
   const seconds = (performance.now() - beganMs) / 1_000;
   scene.phase();
   others.stop();
@@ -134,8 +134,8 @@ class Scene {
   }
 }
 
-async function fan(flow: Flow, scene: Scene, count: number): Promise<string> {
-  const runId = await mustStart(flow, FAN.id, { items: Array.from({ length: count }, (_, item) => item) });
+async function fan(engine: Engine, scene: Scene, count: number): Promise<string> {
+  const runId = await mustStart(engine, FAN.id, { items: Array.from({ length: count }, (_, item) => item) });
   const overdue = new AbortController();
   const tooLong = delay(FAN_MS_MAX, undefined, { signal: overdue.signal }).then(() => {
     throw new Error(`a run with ${count} children had not ended after ${FAN_MS_MAX / 1_000} s`);
@@ -148,21 +148,21 @@ async function fan(flow: Flow, scene: Scene, count: number): Promise<string> {
 }
 
 /** So many a second; what a late timer missed is made up for. */
-function keepStarting(flow: Flow, scene: Scene, perSecond: number): { stop(): void } {
+function keepStarting(engine: Engine, scene: Scene, perSecond: number): { stop(): void } {
   const beganMs = performance.now();
   let started = 0;
   const timer = setInterval(() => {
     const wanted = ((performance.now() - beganMs) / 1_000) * perSecond;
     for (; started < wanted; started++) {
       const input = inputOf(started);
-      void scene.start(() => mustStart(flow, THREE.id, input));
+      void scene.start(() => mustStart(engine, THREE.id, input));
     }
   }, STEP_MS);
   return { stop: () => clearInterval(timer) };
 }
 
 interface Place {
-  readonly flow: Flow;
+  readonly engine: Engine;
   close(): Promise<Pick<FanFigures, "control" | "workers">>;
 }
 
@@ -170,11 +170,11 @@ async function openAll(task: FanTask, spec: OurSpec, scene: Scene): Promise<Plac
   const opened = await openWorld(spec);
   const books = keepBooks(opened.world);
   watchRunEnds(opened.world, ({ id, state }) => scene.ended(id, state === "SUCCEEDED"));
-  const flow = openFlowWith(opened.world, MANY_RUNS);
-  const control = await startControl(flow);
+  const engine = openFlowWith(opened.world, MANY_RUNS);
+  const control = await startControl(engine);
   const workers = await startWorkers(opened.world, task.workers, spec.concurrency);
   return {
-    flow,
+    engine,
     async close() {
       const figures = await workers.stop();
       await control.stop();
@@ -188,7 +188,7 @@ async function openStarter(spec: OurSpec, scene: Scene): Promise<Place> {
   const opened = await openWorld(spec);
   const stop = await hearEnds(opened.world, scene.ended);
   return {
-    flow: openFlowWith(withoutKernel(opened.world), MANY_RUNS),
+    engine: openFlowWith(withoutKernel(opened.world), MANY_RUNS),
     async close() {
       await stop();
       await opened.close();

@@ -16,22 +16,22 @@ import { type Input, STEP_TOPICS, stepOf } from "./payload.ts";
 export async function openOurRuns(spec: OurSpec, events: Events): Promise<Side> {
   const opened = await openWorld(spec);
   const { world } = opened;
-  const flow = openFlowWith(world, MANY_RUNS);
+  const engine = openFlowWith(world, MANY_RUNS);
   watchRunEnds(world, (run) => {
     if (run.state === "SUCCEEDED") events.ended(numberOf(run));
     else process.stderr.write(`a run ended as ${run.state}: ${run.error?.message}\n`);
   });
-  await applyAll(flow, ORG, [THREE]);
+  await applyAll(engine, ORG, [THREE]);
   const stops: (() => Promise<void>)[] = [];
   return {
     async submit(input) {
-      await mustStart(flow, THREE.id, input);
+      await mustStart(engine, THREE.id, input);
     },
     async fill() {
       throw new Error("the backlog is measured with jobs alone");
     },
     async start() {
-      const control = await startControl(flow);
+      const control = await startControl(engine);
       stops.push(() => control.stop());
       const worker = await startWorker(world, {
         id: "bench",

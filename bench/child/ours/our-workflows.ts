@@ -2,8 +2,8 @@
 
 import { configure } from "../../../src/config/config.ts";
 import { isRunFinal, RUNS, type Run } from "../../../src/core/model/run.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { plainWish, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { defaultRunRequest, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { STEP_TOPICS } from "./payload.ts";
@@ -26,27 +26,27 @@ export const FAN = { id: "fan", steps: { each: { topic: CHILD_TOPIC, for_each: "
 export const HELD = { id: "held", steps: { ask: { type: "approval", reason: "measured" } } };
 
 /** The default settings, but for these, written as in a configuration file. */
-export function openFlowWith(world: World, differing: Readonly<Record<string, unknown>>): Flow {
+export function openFlowWith(world: World, differing: Readonly<Record<string, unknown>>): Engine {
   // JSON is YAML.
   const configured = configure({ file: { name: "bench", text: JSON.stringify(differing) } });
   if (configured.kind === "bad") throw new Error(configured.problems.join("; "));
-  return openFlow(world, { current: configured.config.settings });
+  return openEngine(world, { current: configured.config.settings });
 }
 
-export async function applyAll(flow: Flow, org: string, documents: readonly unknown[]): Promise<void> {
+export async function applyAll(engine: Engine, org: string, documents: readonly unknown[]): Promise<void> {
   for (const document of documents) {
-    const applied = await applyWorkflow(flow, { org, by: "bench", document });
+    const applied = await applyWorkflow(engine, { org, by: "bench", document });
     if (applied.kind !== "applied") throw new Error(applied.problems.join("; "));
   }
 }
 
-export function start(flow: Flow, org: string, workflowId: string, input: unknown): Promise<StartOutcome> {
-  return startRun(flow, { ...plainWish(org, workflowId, null), input }, "/api/v1/workflows/runs");
+export function start(engine: Engine, org: string, workflowId: string, input: unknown): Promise<StartOutcome> {
+  return startRun(engine, { ...defaultRunRequest(org, workflowId, null), input }, "/api/v1/workflows/runs");
 }
 
 /** The run's id. Throws when it was not started. */
-export async function mustStart(flow: Flow, workflowId: string, input: unknown): Promise<string> {
-  const outcome = await start(flow, ORG, workflowId, input);
+export async function mustStart(engine: Engine, workflowId: string, input: unknown): Promise<string> {
+  const outcome = await start(engine, ORG, workflowId, input);
   if (outcome.kind !== "started") throw new Error(`a run was not started but ${JSON.stringify(outcome)}`);
   return outcome.runId;
 }

@@ -5,8 +5,8 @@ import { decideSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import { type Flow, given, openFlow } from "../../../src/engine/engine.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { decisionContext, type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
@@ -26,19 +26,19 @@ import { type Input, TOPIC } from "./payload.ts";
 export async function openOurs(spec: OurSpec, role: Role, events: Events): Promise<Side> {
   const opened = await openWorld(spec);
   const world = role === "submitter" ? withoutKernel(opened.world) : opened.world;
-  const flow = openFlow(world, { current: defaultSettings() });
+  const engine = openEngine(world, { current: defaultSettings() });
   const stops: (() => Promise<void>)[] = [];
   if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : announcing(world));
   if (role === "submitter") stops.push(await hearEnds(world, events));
   return {
-    submit: (input) => submit(flow, input),
+    submit: (input) => submit(engine, input),
     async fill(count, next) {
-      await fill(flow, count, next);
+      await fill(engine, count, next);
       if (spec.kind === "cluster") await untilRedisRests(spec.redisUrl);
     },
     async start() {
       if (role === "all" || role === "control") {
-        const control = await startControl(flow);
+        const control = await startControl(engine);
         stops.push(() => control.stop());
       }
       if (role === "all" || role === "worker") stops.push(await work(world, spec.concurrency, events));
@@ -51,8 +51,8 @@ export async function openOurs(spec: OurSpec, role: Role, events: Events): Promi
   };
 }
 
-async function submit(flow: Flow, input: Input): Promise<void> {
-  const admitted = await admit(flow, submissionOf(input));
+async function submit(engine: Engine, input: Input): Promise<void> {
+  const admitted = await admitJob(engine, submissionOf(input));
   if (admitted.kind !== "accepted") throw new Error(`a job was not accepted but ${admitted.kind}`);
 }
 
@@ -101,13 +101,13 @@ function announcing(world: World): Pick<Events, "ended"> {
   return {
     ended(n) {
       const packet = { traceId: "", senderId: world.name, createdAtMs: world.clock.now() };
-      world.bus.tell(ENDED, { ...packet, body: { ...result, jobId: String(n) } });
+      world.bus.broadcast(ENDED, { ...packet, body: { ...result, jobId: String(n) } });
     },
   };
 }
 
 function hearEnds(world: World, events: Events): Promise<() => Promise<void>> {
-  return world.bus.listen(ENDED, ({ body }) => {
+  return world.bus.subscribe(ENDED, ({ body }) => {
     if (body.kind === "job_result") events.ended(Number(body.jobId));
   });
 }
@@ -117,16 +117,16 @@ function withoutKernel(world: World): World {
 }
 
 /** Straight into the backlog, many jobs a commit: what admission would have written, had nobody served the topic. */
-async function fill(flow: Flow, count: number, next: () => Input): Promise<void> {
+async function fill(engine: Engine, count: number, next: () => Input): Promise<void> {
   for (let done = 0; done < count; ) {
     const commits: Promise<unknown>[] = [];
     for (let i = 0; i < FILL_COMMITS && done < count; i++) {
-      const jobs = Array.from({ length: Math.min(FILL_PUTS, count - done) }, () => waitingJob(flow, next()));
+      const jobs = Array.from({ length: Math.min(FILL_PUTS, count - done) }, () => waitingJob(engine, next()));
       done += jobs.length;
       const puts = jobs.map((job) => put(JOBS, job.id, null, job));
       const org = jobs[0]?.org ?? "";
       commits.push(
-        flow.world.store.commit({ org, atMs: flow.world.clock.now(), puts, guards: [], sends: [], watch: [] }),
+        engine.world.store.commit({ org, atMs: engine.world.clock.now(), puts, guards: [], sends: [], watch: [] }),
       );
     }
     await Promise.all(commits);
@@ -140,11 +140,11 @@ export async function untilRedisRests(redisUrl: string): Promise<void> {
   redis.disconnect();
 }
 
-function waitingJob(flow: Flow, input: Input): Job {
-  const moment = given(flow);
-  const jobId = flow.world.random.id();
+function waitingJob(engine: Engine, input: Input): Job {
+  const moment = decisionContext(engine);
+  const jobId = engine.world.random.id();
   const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, moment);
-  const local = flow.world.safety.local;
+  const local = engine.world.safety.local;
   if (!local) throw new Error("the backlog is filled where the safety kernel is");
   return decideSafety(job, local(policyRequestOf(job)), moment);
 }

@@ -1,5 +1,5 @@
 import type { Msg } from "@nats-io/nats-core";
-import { inWords, type NatsFailure, refused, unavailable } from "./errors.ts";
+import { describeError, type NatsFailure, refused, unavailable } from "./errors.ts";
 
 /** What the stream says to a publish: null if it has the message. */
 export function failureOfAck(message: Msg): NatsFailure | null {
@@ -11,7 +11,7 @@ export function failureOfAck(message: Msg): NatsFailure | null {
   try {
     ack = JSON.parse(message.string());
   } catch (error) {
-    return unavailable(`the stream's confirmation cannot be read: ${inWords(error)}`);
+    return unavailable(`the stream's confirmation cannot be read: ${describeError(error)}`);
   }
   if (ack.error !== undefined) return failureOf(ack.error);
   // The stream had it before. It says so with the number 0 where nobody had to read it any more.

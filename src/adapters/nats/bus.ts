@@ -15,7 +15,7 @@ import { type PacketForm, PLAIN } from "../packet-form.ts";
 import { connectNats, type NatsLink, type NatsServer } from "./connection.ts";
 import { NatsMember } from "./consumer.ts";
 import { NatsWork } from "./dispatch.ts";
-import { inWords, refused, unavailable } from "./errors.ts";
+import { describeError, refused, unavailable } from "./errors.ts";
 import { NatsPublisher } from "./publisher.ts";
 import { consumerName, ensureGroup, ensureStream, type GroupPlan, type StreamPlan, streamsOn } from "./stream.ts";
 
@@ -137,15 +137,15 @@ export class NatsBus implements Bus {
   }
 
   /** Who else is connected is not known here. */
-  mayHear(): boolean {
+  hasSubscribers(): boolean {
     return true;
   }
 
-  tell(subject: string, packet: Packet): void {
+  broadcast(subject: string, packet: Packet): void {
     this.#work.tell(this.#prefix + subject, packet);
   }
 
-  async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+  async subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     return this.#stoppable(await this.#work.listen(this.#prefix + subject, handler));
   }
 
@@ -235,7 +235,7 @@ export class NatsBus implements Bus {
           const { consumer, stream_seq: sequence, deliveries } = message.json<Record<string, string | number>>();
           this.#options.log.write("error", "bus_delivery_cap_reached", { consumer, sequence, deliveries });
         } catch (error) {
-          this.#options.log.write("error", "bus_delivery_cap_reached", { error: inWords(error) });
+          this.#options.log.write("error", "bus_delivery_cap_reached", { error: describeError(error) });
         }
       },
     });

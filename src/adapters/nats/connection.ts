@@ -1,6 +1,6 @@
 import { type ConnectionOptions, connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Log } from "../../ports/log.ts";
-import { inWords, type NatsFailure, refused, unavailable } from "./errors.ts";
+import { describeError, type NatsFailure, refused, unavailable } from "./errors.ts";
 
 /**
  * The connection to NATS, and what kind of server is at its other end.
@@ -17,7 +17,7 @@ export async function connectNats(url: string, options: NatsOptions): Promise<Na
   try {
     connection = await connect(connectionOptions(url, options));
   } catch (error) {
-    const why = inWords(error);
+    const why = describeError(error);
     throw unavailable(
       `cannot reach nats at \`${address}\` (${why}): start it, or give another address with --nats`,
       error,
@@ -100,10 +100,10 @@ export class NatsLink {
   async close(): Promise<void> {
     if (this.#isConnected) {
       let overdue: NodeJS.Timeout | undefined;
-      const patience = new Promise<void>((resolve) => {
+      const retryState = new Promise<void>((resolve) => {
         overdue = setTimeout(resolve, CLOSE_MS_MAX);
       });
-      await Promise.race([this.connection.flush().catch(() => undefined), patience]);
+      await Promise.race([this.connection.flush().catch(() => undefined), retryState]);
       clearTimeout(overdue);
     }
     await this.connection.close();

@@ -4,7 +4,7 @@ import type { FrameItem } from "../../protocol/frame.ts";
 import { SignatureError } from "../../protocol/signature.ts";
 import type { PacketForm } from "../packet-form.ts";
 import type { NatsLink } from "./connection.ts";
-import { inWords } from "./errors.ts";
+import { describeError } from "./errors.ts";
 import { type Arrival, type Arrived, noteHeaders, traced } from "./message.ts";
 import type { NatsPublisher } from "./publisher.ts";
 import { NatsPull } from "./pull.ts";
@@ -121,7 +121,7 @@ export class NatsMember {
       });
     } catch (error) {
       const { subject, log } = this.#options;
-      log.write("error", "bus_handler_threw", { subject, message: item.id, error: inWords(error) });
+      log.write("error", "bus_handler_threw", { subject, message: item.id, error: describeError(error) });
       settlement = { kind: "nakDelay", delayMs: THROWN_DELAY_MS };
     }
     this.#active -= 1;
@@ -159,7 +159,7 @@ export class NatsMember {
       const note = noteHeaders({ id, attempt, group, delayMs });
       await this.#publisher.publishAlone(subject, `${note["Cordum-Id"]}#${group}#${attempt}`, bytes, note);
     } catch (error) {
-      log.write("warn", "bus_frame_comes_again", { subject, message: id, error: inWords(error) });
+      log.write("warn", "bus_frame_comes_again", { subject, message: id, error: describeError(error) });
       held.isBroken = true;
     }
     this.#itemDone(held);
@@ -260,7 +260,7 @@ function contentOf({ bytes, traceparent }: Arrived, { form, subject }: MemberOpt
     return { kind: "packet", packet: traced(form.decode(bytes, subject, isFirst), traceparent) };
   } catch (error) {
     if (error instanceof SignatureError) return { kind: "refused", bytes, code: error.code, error: error.message };
-    return { kind: "undecodable", bytes, error: inWords(error) };
+    return { kind: "undecodable", bytes, error: describeError(error) };
   }
 }
 

@@ -6,7 +6,7 @@ import type { Packet } from "../../protocol/packet.ts";
 import { SignatureError } from "../../protocol/signature.ts";
 import type { PacketForm } from "../packet-form.ts";
 import type { NatsLink } from "./connection.ts";
-import { inWords, unavailable } from "./errors.ts";
+import { describeError, unavailable } from "./errors.ts";
 import { traced } from "./message.ts";
 
 /**
@@ -81,7 +81,7 @@ export class NatsWork {
       .flush()
       .then(
         () => this.#settle(tokens, null),
-        (error) => this.#settle(tokens, unavailable(`the connection was lost: ${inWords(error)}`, error)),
+        (error) => this.#settle(tokens, unavailable(`the connection was lost: ${describeError(error)}`, error)),
       )
       .finally(() => clearTimeout(overdue));
   }
@@ -112,7 +112,7 @@ export class NatsWork {
     // Whoever dispatches after this resolves finds us.
     await this.#link.connection.flush().catch((error: unknown) => {
       subscription.unsubscribe();
-      throw unavailable(`the connection was lost: ${inWords(error)}`, error);
+      throw unavailable(`the connection was lost: ${describeError(error)}`, error);
     });
     return async () => {
       if (subscription.isClosed()) return;
@@ -128,13 +128,13 @@ export class NatsWork {
       packet = traced(decoded, message.headers?.get("traceparent"));
     } catch (error) {
       if (error instanceof SignatureError) return; // Counted where it was looked at.
-      this.#countUnreadable(subject, inWords(error));
+      this.#countUnreadable(subject, describeError(error));
       return;
     }
     try {
       handler(packet);
     } catch (error) {
-      this.#options.log.write("error", "bus_listener_threw", { subject, error: inWords(error) });
+      this.#options.log.write("error", "bus_listener_threw", { subject, error: describeError(error) });
     }
   }
 

@@ -26,5 +26,5 @@ export function isUnavailable(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "BUS_UNAVAILABLE";
 }
 
-export const inWords = (error: unknown): string =>
+export const describeError = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).toLowerCase();

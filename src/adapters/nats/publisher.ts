@@ -7,7 +7,7 @@ import type { PacketForm } from "../packet-form.ts";
 import { RecentIds } from "../recent-ids.ts";
 import { failureOfAck } from "./ack.ts";
 import type { NatsLink } from "./connection.ts";
-import { inWords, refused, unavailable } from "./errors.ts";
+import { describeError, refused, unavailable } from "./errors.ts";
 
 /**
  * Durable publishing, gathered: the publishes of one tick to one subject travel as one JetStream message.
@@ -120,7 +120,7 @@ export class NatsPublisher {
       const fields = { headers: headersOf(id, note), reply: this.#inbox + token };
       this.#link.connection.publish(lane.subject, bytes, fields);
     } catch (error) {
-      this.#end(token, unavailable(`nats did not take the message: ${inWords(error)}`, error));
+      this.#end(token, unavailable(`nats did not take the message: ${describeError(error)}`, error));
     }
   }
 

@@ -2,7 +2,7 @@ import type { Msg, Subscription } from "@nats-io/nats-core";
 import { createInbox } from "@nats-io/transport-node";
 import type { Log } from "../../ports/log.ts";
 import type { NatsLink } from "./connection.ts";
-import { inWords } from "./errors.ts";
+import { describeError } from "./errors.ts";
 import { type Arrival, readArrival } from "./message.ts";
 import { NANOS_PER_MS } from "./stream.ts";
 
@@ -122,7 +122,7 @@ export class NatsPull {
         await ensure();
         break;
       } catch (error) {
-        log.write("warn", "bus_consumer_not_made", { consumer, error: inWords(error) });
+        log.write("warn", "bus_consumer_not_made", { consumer, error: describeError(error) });
         await rest();
       }
     }

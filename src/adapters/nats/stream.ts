@@ -11,7 +11,7 @@ import {
   type StreamConfig,
 } from "@nats-io/jetstream";
 import type { BusOptions } from "../../ports/bus.ts";
-import { inWords, type NatsFailure, refused, unavailable } from "./errors.ts";
+import { describeError, type NatsFailure, refused, unavailable } from "./errors.ts";
 
 /**
  * The stream that holds the durable subjects, and the consumers that read it: made if they are not there, else
@@ -173,7 +173,7 @@ async function answered<T>(answer: Promise<T>, what: string): Promise<T> {
 
 function failureOf(error: unknown, what: string): NatsFailure {
   if (error instanceof JetStreamApiError && error.status < 500) {
-    return refused(`nats refused ${what}: ${inWords(error)}`, error);
+    return refused(`nats refused ${what}: ${describeError(error)}`, error);
   }
-  return unavailable(`nats does not answer about ${what}: ${inWords(error)}`, error);
+  return unavailable(`nats does not answer about ${what}: ${describeError(error)}`, error);
 }

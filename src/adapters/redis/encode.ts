@@ -144,8 +144,8 @@ class Args {
   }
 
   /** The letter of an operation. */
-  op(letter: keyof typeof OPS): this {
-    this.#parts.push(OPS[letter]);
+  op(deadLetter: keyof typeof OPS): this {
+    this.#parts.push(OPS[deadLetter]);
     this.count += 1;
     return this;
   }
@@ -166,9 +166,9 @@ const END = "\r\n";
 const HEADS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `${END}$${length}${END}`);
 const headOf = (length: number): string => HEADS[length] ?? `${END}$${length}${END}`;
 
-const OPS = Object.fromEntries([..."PMFAGLCZzQqOSTw"].map((letter) => [letter, headOf(1) + letter])) as Readonly<
-  Record<"P" | "M" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
->;
+const OPS = Object.fromEntries(
+  [..."PMFAGLCZzQqOSTw"].map((deadLetter) => [deadLetter, headOf(1) + deadLetter]),
+) as Readonly<Record<"P" | "M" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>>;
 
 function encoded(write: (args: Args) => void): Encoded {
   const narrow = new Args(false);

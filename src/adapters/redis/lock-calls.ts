@@ -19,8 +19,8 @@ export class LockCalls {
     this.#wake = wake;
   }
 
-  ask(lock: string, token: string, wish: AskWish): Promise<AskReply> {
-    const { ttlMs, owner, org, isQueueing, number } = wish;
+  ask(lock: string, token: string, request: AcquireRequest): Promise<AskReply> {
+    const { ttlMs, owner, org, isQueueing, number } = request;
     const facts = [String(ttlMs), owner, org, this.#processId, LEASE, isQueueing ? "1" : "0", number];
     return this.#batch.call(encodeCall(["ask", lock, token, ...facts])) as Promise<AskReply>;
   }
@@ -92,7 +92,7 @@ export const monotonicMs = (): number => performance.now();
 
 const LEASE = String(WAITER_LEASE_MS);
 
-export interface AskWish {
+export interface AcquireRequest {
   readonly ttlMs: number;
   readonly owner: string;
   readonly org: string;

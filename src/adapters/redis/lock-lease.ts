@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
-import { firstRenewalMs, type Lease, WAITER_LEASE_MS } from "../../ports/locks.ts";
+import { firstRenewalMs, type LockLease, WAITER_LEASE_MS } from "../../ports/locks.ts";
 import { type Grant, type Heir, type LockCalls, monotonicMs } from "./lock-calls.ts";
 
 /**
@@ -14,7 +14,7 @@ import { type Grant, type Heir, type LockCalls, monotonicMs } from "./lock-calls
  *    the lock in our name, and afterwards in the heir's: so the heir believes in it for the shorter of the two times.
  * 4. After `release` nothing aborts any more.
  */
-export class RedisLease implements Lease {
+export class RedisLease implements LockLease {
   readonly key: string;
   readonly token: string;
   readonly fence: number;
@@ -151,11 +151,11 @@ export interface LeaseFacts extends Claim {
   readonly isConfirmed: boolean;
   /** Whom the server has promised it to after us. */
   readonly next: Grant | null;
-  readonly handOn: HandOn;
+  readonly handOn: HandOver;
 }
 
 /** Gives a lock to a waiter of this process, until then at most; null if it waits no more, or that is too soon. */
-export type HandOn = (next: Grant, untilMs: number) => Heir | null;
+export type HandOver = (next: Grant, untilMs: number) => Heir | null;
 
 /** Frees the lock if the token has it, else the token's place in the queue. */
 export function releaseLock({ calls, lock, token }: Claim, heir: Heir | null = null): Promise<boolean> {

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../../ports/locks.ts";
 import { type Grant, type Heir, type LockCalls, monotonicMs, type NotYet, type Turn } from "./lock-calls.ts";
-import { type Claim, type HandOn, leaveNothing, RedisLease } from "./lock-lease.ts";
+import { type Claim, type HandOver, leaveNothing, RedisLease } from "./lock-lease.ts";
 
 /**
  * One request for a lock on Redis, from asking to holding it or giving up.
@@ -91,10 +91,10 @@ export class RedisWaiter implements Heir {
     const { lock, token, ttlMs } = this.#claim;
     const { calls } = this.#context;
     const isFirst = this.#number === "";
-    const wish = { ttlMs, owner, org, isQueueing: waitMs > 0, number: this.#number };
+    const request = { ttlMs, owner, org, isQueueing: waitMs > 0, number: this.#number };
     const sentMs = monotonicMs();
     try {
-      const [isHeld, ...rest] = await calls.ask(lock, token, wish);
+      const [isHeld, ...rest] = await calls.ask(lock, token, request);
       if (this.#settle === null) {
         this.#leaveNothing();
       } else if (isHeld === 1) {
@@ -230,7 +230,7 @@ export class RedisWaiter implements Heir {
 export interface WaiterContext {
   readonly calls: LockCalls;
   readonly clock: Clock;
-  readonly handOn: HandOn;
+  readonly handOn: HandOver;
   forget(waiter: RedisWaiter): void;
 }
 

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../../ports/clock.ts";
-import { FenceStock } from "../../ports/fence-stock.ts";
+import { FenceAllocator } from "../../ports/fence-stock.ts";
 import type { Acquired, LockRequest, Locks, LockView } from "../../ports/locks.ts";
 import type { Random } from "../../ports/random.ts";
 import type { RedisConnection } from "./connection.ts";
@@ -31,7 +31,7 @@ export class RedisLocks implements Locks {
   readonly #context: WaiterContext;
   readonly #waiters = new Map<string, RedisWaiter>();
   readonly #subscriber: Redis;
-  readonly #stock: FenceStock;
+  readonly #stock: FenceAllocator;
   #isClosed = false;
 
   static async open(connection: RedisConnection, clock: Clock, random: Random): Promise<RedisLocks> {
@@ -49,7 +49,7 @@ export class RedisLocks implements Locks {
     this.#prefix = connection.prefix;
     this.#random = random;
     this.#subscriber = subscriber;
-    this.#stock = new FenceStock(async (org, count) => {
+    this.#stock = new FenceAllocator(async (org, count) => {
       const counter = `${connection.prefix}lock:fence:${org}`;
       return (await connection.pipe.command("incrby", [encodeArgs([counter, String(count)])])) as number;
     });
@@ -72,7 +72,7 @@ export class RedisLocks implements Locks {
     return waiter.acquire();
   }
 
-  moment(_key: string, org: string, above: number): number | null {
+  reserveFence(_key: string, org: string, above: number): number | null {
     return this.#stock.take(org, above);
   }
 

@@ -18,11 +18,11 @@ import {
   userVersion,
 } from "./database.ts";
 import { readJournal } from "./journal.ts";
-import { dutiesOf } from "./operations.ts";
+import { storeOperations } from "./operations.ts";
 import { recoverAll } from "./participant.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { syncPath } from "./sync-path.ts";
-import { Sheet, SheetWriter } from "./write-batch.ts";
+import { BatchWriter, WriteBatch } from "./write-batch.ts";
 
 export type BackedUp =
   | { readonly kind: "done"; readonly file: string; readonly sizeBytes: number; readonly schema: number }
@@ -114,11 +114,11 @@ function entriesNow(made: Database, dir: string, now: () => number): string[] | 
 
 /** What the journal had, as if the process had been killed at that moment and started again. */
 function takeIn(made: Database, entries: readonly string[]): void {
-  const { participants } = dutiesOf(made);
+  const { participants } = storeOperations(made);
   recoverAll(participants, entries);
-  const sheet = new Sheet();
-  for (const participant of participants) participant.handOver(sheet);
+  const batch = new WriteBatch();
+  for (const participant of participants) participant.handOver(batch);
   made.exec("begin");
-  new SheetWriter(made).write(sheet.passages());
+  new BatchWriter(made).write(batch.statements());
   made.exec("commit");
 }

@@ -6,7 +6,7 @@ export type Call = readonly [name: keyof Handlers, ...args: unknown[]];
 
 export interface Batch {
   /** Nobody waits for the answers of these. */
-  readonly riders: readonly Call[];
+  readonly piggybacked: readonly Call[];
   readonly changes: readonly Call[];
   readonly reads: readonly Call[];
 }
@@ -27,8 +27,8 @@ export interface Failure {
   readonly text: string;
 }
 
-export function sizeOf({ riders, changes, reads }: Batch): number {
-  return riders.length + changes.length + reads.length;
+export function sizeOf({ piggybacked, changes, reads }: Batch): number {
+  return piggybacked.length + changes.length + reads.length;
 }
 
 export function failed(batch: Batch, failure: Failure): Answers {

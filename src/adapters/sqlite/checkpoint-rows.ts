@@ -8,29 +8,29 @@ import {
   FENCE,
   MESSAGE,
   RECORD,
-  type Sheet,
+  type WriteBatch,
 } from "./write-batch.ts";
 
 // What memory has of records, fences and the outbox, and how it gets onto a sheet.
 
-export function addRow(sheet: Sheet, row: Row): void {
+export function addRow(batch: WriteBatch, row: Row): void {
   const { table, id, version, text, dueMs, queue, score, left, entered } = row;
-  if (text === null) sheet.add(DELETE_RECORD, table, id);
-  else sheet.add(RECORD, table, id, version, text, dueMs, queue, score);
-  for (let i = 0; i < left.length; i += 2) sheet.add(DELETE_ENTRY, table, left[i]!, left[i + 1]!, id);
-  for (let i = 0; i < entered.length; i += 2) sheet.add(ENTRY, table, entered[i]!, entered[i + 1]!, id);
+  if (text === null) batch.add(DELETE_RECORD, table, id);
+  else batch.add(RECORD, table, id, version, text, dueMs, queue, score);
+  for (let i = 0; i < left.length; i += 2) batch.add(DELETE_ENTRY, table, left[i]!, left[i + 1]!, id);
+  for (let i = 0; i < entered.length; i += 2) batch.add(ENTRY, table, entered[i]!, entered[i + 1]!, id);
 }
 
-export function addFence(sheet: Sheet, { table, id, fence, atMs }: FenceRow): void {
-  sheet.add(FENCE, table, id, fence, atMs);
+export function addFence(batch: WriteBatch, { table, id, fence, atMs }: FenceRow): void {
+  batch.add(FENCE, table, id, fence, atMs);
 }
 
-export function addMessage(sheet: Sheet, { id, atMs, seq, subject, json }: OutboxRow): void {
-  sheet.add(MESSAGE, id, atMs, seq, subject, json);
+export function addMessage(batch: WriteBatch, { id, atMs, seq, subject, json }: OutboxRow): void {
+  batch.add(MESSAGE, id, atMs, seq, subject, json);
 }
 
-export function addMessageGone(sheet: Sheet, id: string): void {
-  sheet.add(DELETE_MESSAGE, id);
+export function addMessageGone(batch: WriteBatch, id: string): void {
+  batch.add(DELETE_MESSAGE, id);
 }
 
 /** A record, and the entries of lists that it left and entered since the tables were told. */

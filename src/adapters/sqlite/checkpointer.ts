@@ -1,8 +1,8 @@
 import type { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import type { Folder } from "./commit-executor.ts";
+import type { Checkpointer } from "./commit-executor.ts";
 import type { Database, Statement } from "./database.ts";
-import type { Passage } from "./write-batch.ts";
+import type { BatchStatement } from "./write-batch.ts";
 
 /**
  * A thread that writes sheets into the tables, over a connection of its own.
@@ -11,7 +11,7 @@ import type { Passage } from "./write-batch.ts";
  * 2. Its program travels as text: it is small, and needs no file of its own beside whatever this ends up bundled in. So it
  *    may use nothing but what it is given.
  */
-export class FoldingThread implements Folder {
+export class FoldingThread implements Checkpointer {
   readonly #given: ThreadGiven;
   #thread: Worker | null = null;
 
@@ -19,7 +19,7 @@ export class FoldingThread implements Folder {
     this.#given = { file, pragmas, from: import.meta.url };
   }
 
-  async fold(passages: readonly Passage[]): Promise<void> {
+  async checkpoint(passages: readonly BatchStatement[]): Promise<void> {
     this.#thread ??= this.#start();
     const thread = this.#thread;
     const [failure] = await new Promise<[string | null]>((resolve) => {
@@ -79,12 +79,12 @@ function program(require: ReturnType<typeof createRequire>): void {
   const db: Database = new (sqlite as unknown as { DatabaseSync: new (file: string) => Database }).DatabaseSync(file);
   db.exec(pragmas);
   const statements = new Map<string, Statement>();
-  const write = ({ sql, width, values }: Passage) => {
+  const write = ({ sql, width, values }: BatchStatement) => {
     const statement = statements.get(sql) ?? db.prepare(sql);
     statements.set(sql, statement);
     for (let at = 0; at < values.length; at += width) statement.run(...values.slice(at, at + width));
   };
-  const writeAll = (passages: readonly Passage[]): string | null => {
+  const writeAll = (passages: readonly BatchStatement[]): string | null => {
     try {
       db.exec("begin immediate");
       for (const passage of passages) write(passage);
@@ -99,7 +99,7 @@ function program(require: ReturnType<typeof createRequire>): void {
       return error instanceof Error ? error.message : String(error);
     }
   };
-  parentPort?.on("message", (passages: readonly Passage[] | null) => {
+  parentPort?.on("message", (passages: readonly BatchStatement[] | null) => {
     if (passages !== null) return parentPort.postMessage(writeAll(passages));
     db.close();
     parentPort.close();

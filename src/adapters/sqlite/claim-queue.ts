@@ -7,7 +7,7 @@
  * 1. A row that was taken is not given again before its lease ends or `moved` is told.
  * 2. Every row in front of the frontier is hidden, so a take begins there: taking a long line in small steps is linear.
  */
-export class Lane {
+export class ClaimQueue {
   readonly #hiddenUntilMs = new Map<string, number>();
   #frontier: Place | null = null;
   /** The first lease to end: from then on, somebody in front of the frontier is visible again. */

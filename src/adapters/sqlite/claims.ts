@@ -1,5 +1,5 @@
 import type { PreparedPut } from "./change.ts";
-import { type Claim, Lane, type Place } from "./claim-queue.ts";
+import { type Claim, ClaimQueue, type Place } from "./claim-queue.ts";
 import type { Participant } from "./participant.ts";
 
 /**
@@ -7,14 +7,14 @@ import type { Participant } from "./participant.ts";
  * A take is undone when its batch fails; a move is told to the lanes once its batch stands.
  */
 export class Claims implements Participant {
-  readonly #queues = new Map<string, Lane>();
-  readonly #due = new Lane();
-  #taken: { readonly lane: Lane; readonly rows: readonly Place[] }[] = [];
+  readonly #queues = new Map<string, ClaimQueue>();
+  readonly #due = new ClaimQueue();
+  #taken: { readonly lane: ClaimQueue; readonly rows: readonly Place[] }[] = [];
   #moved: PreparedPut[] = [];
 
   takeQueued<R extends Place>(table: string, queue: string, claim: Claim, page: Page<R>): readonly R[] {
     const key = keyOf(table, queue);
-    const lane = this.#queues.get(key) ?? new Lane();
+    const lane = this.#queues.get(key) ?? new ClaimQueue();
     const rows = this.#take(lane, claim, page);
     if (lane.isEmpty) this.#queues.delete(key);
     else this.#queues.set(key, lane);
@@ -57,7 +57,7 @@ export class Claims implements Participant {
     this.#moved = [];
   }
 
-  #take<R extends Place>(lane: Lane, claim: Claim, page: Page<R>): readonly R[] {
+  #take<R extends Place>(lane: ClaimQueue, claim: Claim, page: Page<R>): readonly R[] {
     const rows = lane.take(claim, page);
     if (rows.length > 0) this.#taken.push({ lane, rows });
     return rows;

@@ -3,7 +3,7 @@ import type { Database } from "./database.ts";
 import type { Journal } from "./journal.ts";
 import { type Handlers, IN_MEMORY, isLenient, isQuestion } from "./operations.ts";
 import { type Participant, recoverAll } from "./participant.ts";
-import { EPOCH, type Passage, Sheet, SheetWriter } from "./write-batch.ts";
+import { type BatchStatement, BatchWriter, EPOCH, WriteBatch } from "./write-batch.ts";
 
 /**
  * Where batches of calls are carried out, in order.
@@ -22,26 +22,31 @@ import { EPOCH, type Passage, Sheet, SheetWriter } from "./write-batch.ts";
  * 7. Who comes with nothing but questions lets the folder have a turn first, and the others go on. Then little is left to be
  *    written here, and nothing at all for questions that need no more than what was there when they were asked.
  */
-export class Scribe {
+export class CommitExecutor {
   readonly #db: Database;
   readonly #journal: Journal;
   readonly #handlers: Handlers;
   readonly #participants: readonly Participant[];
-  readonly #tables: SheetWriter;
-  readonly #folder: Folder | null;
+  readonly #tables: BatchWriter;
+  readonly #folder: Checkpointer | null;
   /** What the folder was handed, until the tables have it. */
-  #aside: readonly Passage[] | null = null;
+  #aside: readonly BatchStatement[] | null = null;
   /** Resolves when the folder has done it, or has not. */
   #folding: Promise<void> | null = null;
   /** Batches that wait for that. */
   #line = 0;
 
-  constructor(db: Database, journal: Journal, { handlers, participants }: Duties, folder: Folder | null = null) {
+  constructor(
+    db: Database,
+    journal: Journal,
+    { handlers, participants }: StoreOperations,
+    folder: Checkpointer | null = null,
+  ) {
     this.#db = db;
     this.#journal = journal;
     this.#handlers = handlers;
     this.#participants = participants;
-    this.#tables = new SheetWriter(db);
+    this.#tables = new BatchWriter(db);
     this.#folder = folder;
   }
 
@@ -72,11 +77,11 @@ export class Scribe {
   /** Takes in what an earlier boot left in the journal. */
   recover(entries: readonly string[]): void {
     recoverAll(this.#participants, entries);
-    this.fold();
+    this.checkpoint();
   }
 
   /** Puts everything into the tables and starts the journal again. The folder must be at rest. */
-  fold(): void {
+  checkpoint(): void {
     const { failure } = this.#transact(NOTHING, true);
     if (failure !== null) throw new Error(failure.text);
   }
@@ -84,7 +89,7 @@ export class Scribe {
   /** The same, whatever is under way. */
   async close(): Promise<void> {
     while (this.#folding !== null) await this.#folding;
-    this.fold();
+    this.checkpoint();
   }
 
   /** (6) */
@@ -127,7 +132,7 @@ export class Scribe {
     this.#aside = this.#handOver(epoch);
     for (const participant of this.#participants) participant.setAside();
     this.#journal.begin(epoch);
-    this.#folding = this.#folder.fold(this.#aside).then(
+    this.#folding = this.#folder.checkpoint(this.#aside).then(
       () => {
         this.#folding = null;
         this.#aside = null;
@@ -154,7 +159,7 @@ export class Scribe {
     return failed(batch, failure);
   }
 
-  #runAlone({ riders, changes, reads }: Batch): Answers {
+  #runAlone({ piggybacked, changes, reads }: Batch): Answers {
     const results: unknown[] = [];
     const failures: (Failure | null)[] = [];
     const troubles: Failure[] = [];
@@ -167,7 +172,7 @@ export class Scribe {
       results.push(result);
       failures.push(failure);
     };
-    for (const call of riders) transact({ riders: [call] });
+    for (const call of piggybacked) transact({ piggybacked: [call] });
     for (const call of changes) answer(transact({ changes: [call] }));
     for (const call of reads) answer(transact({ reads: [call] }));
     const [first] = troubles;
@@ -185,7 +190,7 @@ export class Scribe {
     try {
       if (isFold) begin();
       stage = "call";
-      for (const call of batch.riders) this.#call(call);
+      for (const call of batch.piggybacked) this.#call(call);
       const results = batch.changes.map((call) => this.#call(call));
       if (isInTables) this.#flush();
       for (const call of batch.reads) results.push(this.#call(call));
@@ -209,10 +214,10 @@ export class Scribe {
     }
   }
 
-  #needsTables({ riders, changes, reads }: Batch): boolean {
+  #needsTables({ piggybacked, changes, reads }: Batch): boolean {
     if (this.#mustFold || (this.#folder === null && this.#fill >= 1)) return true;
     const needsTables = ([name]: Call) => !IN_MEMORY.has(name);
-    return riders.some(needsTables) || changes.some(needsTables) || reads.some(needsTables);
+    return piggybacked.some(needsTables) || changes.some(needsTables) || reads.some(needsTables);
   }
 
   /** Something has failed, and the tables make up for it. */
@@ -234,11 +239,11 @@ export class Scribe {
     this.#tables.write(this.#handOver(this.#journal.isUsed ? this.#journal.epoch + 1 : null));
   }
 
-  #handOver(epoch: number | null): readonly Passage[] {
-    const sheet = new Sheet();
-    for (const participant of this.#participants) participant.handOver(sheet);
-    if (epoch !== null) sheet.add(EPOCH, epoch);
-    return sheet.passages();
+  #handOver(epoch: number | null): readonly BatchStatement[] {
+    const batch = new WriteBatch();
+    for (const participant of this.#participants) participant.handOver(batch);
+    if (epoch !== null) batch.add(EPOCH, epoch);
+    return batch.statements();
   }
 
   /** The tables have everything. */
@@ -270,14 +275,14 @@ export class Scribe {
 }
 
 /** Who answers the calls, and who has to know how their batch ended. */
-export interface Duties {
+export interface StoreOperations {
   readonly handlers: Handlers;
   readonly participants: readonly Participant[];
 }
 
 /** Writes into the tables beside the scribe, in one transaction, durably. Rejects when nothing was written. */
-export interface Folder {
-  fold(passages: readonly Passage[]): Promise<void>;
+export interface Checkpointer {
+  checkpoint(passages: readonly BatchStatement[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -292,4 +297,4 @@ const FILL_MAX = 4;
 const TURN_MIN = 1 / 24;
 
 const NO_ROOM: Failure = { stage: "commit", isPassing: true, text: "no room in the journal" };
-const NOTHING: Batch = { riders: [], changes: [], reads: [] };
+const NOTHING: Batch = { piggybacked: [], changes: [], reads: [] };

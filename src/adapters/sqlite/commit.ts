@@ -16,11 +16,11 @@ import {
 import type { Claims } from "./claims.ts";
 import type { Counters } from "./counters.ts";
 import type { Database, Statement } from "./database.ts";
-import { type Done, readStep, tellStep } from "./journal-entry.ts";
+import { type Done, encodeEntry, readStep } from "./journal-entry.ts";
 import type { JournalStep, Participant } from "./participant.ts";
 import type { RecordRow } from "./records.ts";
-import { Known } from "./version-cache.ts";
-import type { Sheet } from "./write-batch.ts";
+import { VersionCache } from "./version-cache.ts";
+import type { WriteBatch } from "./write-batch.ts";
 
 /**
  * Changes: checked one by one, kept in memory and in the journal, written into the tables together.
@@ -44,8 +44,8 @@ export class Commits implements Participant {
   #rowsAside = new ByRecord<Row>();
   #fencesAside = new ByRecord<FenceRow>();
   /** What the tables have. */
-  readonly #knownVersions: Known;
-  readonly #knownFences: Known;
+  readonly #knownVersions: VersionCache;
+  readonly #knownFences: VersionCache;
   readonly #countEntries: Statement;
   /** What this batch has done so far. */
   #steps: Done[] = [];
@@ -56,11 +56,11 @@ export class Commits implements Participant {
     this.#counters = counters;
     this.#claims = claims;
     this.#unfoldedMax = unfoldedMax;
-    this.#knownVersions = new Known(
+    this.#knownVersions = new VersionCache(
       db.prepare("select max(id) as id from records where tbl = ?"),
       db.prepare("select version as number from records where tbl = ? and id = ?"),
     );
-    this.#knownFences = new Known(
+    this.#knownFences = new VersionCache(
       db.prepare("select max(id) as id from fences where tbl = ?"),
       db.prepare("select fence as number from fences where tbl = ? and id = ?"),
     );
@@ -137,7 +137,7 @@ export class Commits implements Participant {
   }
 
   tell(pieces: string[]): void {
-    for (const step of this.#steps) tellStep(step, pieces);
+    for (const step of this.#steps) encodeEntry(step, pieces);
   }
 
   recover(told: JournalStep): void {
@@ -158,11 +158,11 @@ export class Commits implements Participant {
     }
   }
 
-  handOver(sheet: Sheet): void {
-    for (const row of this.#rows.values()) addRow(sheet, row);
-    for (const fence of this.#fences.values()) addFence(sheet, fence);
-    for (const id of this.#sent) addMessageGone(sheet, id);
-    for (const message of this.#outbox.values()) addMessage(sheet, message);
+  handOver(batch: WriteBatch): void {
+    for (const row of this.#rows.values()) addRow(batch, row);
+    for (const fence of this.#fences.values()) addFence(batch, fence);
+    for (const id of this.#sent) addMessageGone(batch, id);
+    for (const message of this.#outbox.values()) addMessage(batch, message);
   }
 
   kept(): void {

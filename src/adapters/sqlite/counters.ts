@@ -1,7 +1,7 @@
 import type { CounterName } from "../../core/model/table.ts";
 import type { Database } from "./database.ts";
 import type { JournalStep, Participant } from "./participant.ts";
-import { COUNTER, DELETE_COUNTER, type Sheet } from "./write-batch.ts";
+import { COUNTER, DELETE_COUNTER, type WriteBatch } from "./write-batch.ts";
 
 /**
  * The counters. The data directory has one process, so they are read from memory; a hot one is written once for many
@@ -72,11 +72,11 @@ export class Counters implements Participant {
     this.add({ group, name }, value - this.value({ group, name }));
   }
 
-  handOver(sheet: Sheet): void {
+  handOver(batch: WriteBatch): void {
     for (const cell of this.#touched) this.#unfolded.add(cell);
     for (const { group, name, value } of this.#unfolded) {
-      if (value === 0) sheet.add(DELETE_COUNTER, group, name);
-      else sheet.add(COUNTER, group, name, value);
+      if (value === 0) batch.add(DELETE_COUNTER, group, name);
+      else batch.add(COUNTER, group, name, value);
     }
   }
 

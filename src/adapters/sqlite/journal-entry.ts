@@ -20,7 +20,7 @@ export type Done =
  * As pieces of a text, each with the comma before it; nobody has to put them together in memory. Values are JSON already, and
  * last: they are put in as they are. Rows are most of it, so their heads are written by hand.
  */
-export function tellStep(step: Step, pieces: string[]): void {
+export function encodeEntry(step: Step, pieces: string[]): void {
   switch (step.kind) {
     case "row": {
       const { table, id, version, text, dueMs, queue, score, left, entered } = step.row;

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { FoldingThread } from "./checkpointer.ts";
-import { Scribe } from "./commit-executor.ts";
+import { CommitExecutor } from "./commit-executor.ts";
 import { DATA_FILE, openDataDirectory, PRAGMAS } from "./database.ts";
-import { dutiesOf } from "./operations.ts";
+import { storeOperations } from "./operations.ts";
 import type { Link } from "./writer.ts";
 
 /**
@@ -13,19 +13,24 @@ export async function openHere(dir: string, unfoldedMax?: number): Promise<Link>
   const directory = await openDataDirectory(dir);
   const folder = new FoldingThread(join(dir, DATA_FILE), PRAGMAS);
   try {
-    const scribe = new Scribe(directory.db, directory.journal, dutiesOf(directory.db, unfoldedMax), folder);
-    scribe.recover(directory.left);
+    const executor = new CommitExecutor(
+      directory.db,
+      directory.journal,
+      storeOperations(directory.db, unfoldedMax),
+      folder,
+    );
+    executor.recover(directory.left);
     let closed: Promise<void> | null = null;
     const close = async () => {
       try {
-        await scribe.close();
+        await executor.close();
       } finally {
         await folder.close();
         await directory.close();
       }
     };
     return {
-      run: (batch) => scribe.run(batch),
+      run: (batch) => executor.run(batch),
       close: () => {
         closed ??= close();
         return closed;

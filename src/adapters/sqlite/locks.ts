@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
-import type { Acquired, Lease, LockRequest, Locks, LockView } from "../../ports/locks.ts";
+import type { Acquired, LockLease, LockRequest, Locks, LockView } from "../../ports/locks.ts";
 import type { Random } from "../../ports/random.ts";
 
 /**
@@ -38,7 +38,7 @@ export class EmbeddedLocks implements Locks {
   }
 
   /** Here a lock is acquired without asking anybody: there is nothing to spare. */
-  moment(): null {
+  reserveFence(): null {
     return null;
   }
 
@@ -99,7 +99,7 @@ export class EmbeddedLocks implements Locks {
     });
   }
 
-  #admit(door: Door, request: LockRequest, waitedMs: number): Lease {
+  #admit(door: Door, request: LockRequest, waitedMs: number): LockLease {
     const fence = this.#nextFence();
     const holder = new Holder(request.owner, fence, this.#clock.now() + request.ttlMs);
     door.holder = holder;

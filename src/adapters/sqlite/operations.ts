@@ -6,7 +6,7 @@ import { type MessageRow, MessageRows } from "./bus/rows.ts";
 import type { PreparedChange } from "./change.ts";
 import { Claims } from "./claims.ts";
 import { Commits } from "./commit.ts";
-import type { Duties } from "./commit-executor.ts";
+import type { StoreOperations } from "./commit-executor.ts";
 import { Counters } from "./counters.ts";
 import type { Database } from "./database.ts";
 import { type FencePlace, type ListPlace, Records } from "./records.ts";
@@ -16,7 +16,7 @@ import { Sequences } from "./sequences.ts";
  * Everything that can be asked of a data directory, by name. Arguments and answers are plain data. After `unfoldedMax` rows it
  * is time for the tables.
  */
-export function dutiesOf(db: Database, unfoldedMax = UNFOLDED_MAX): Duties {
+export function storeOperations(db: Database, unfoldedMax = UNFOLDED_MAX): StoreOperations {
   const counters = new Counters(db);
   const claims = new Claims();
   const commits = new Commits(db, counters, claims, unfoldedMax);
@@ -58,8 +58,8 @@ export function isQuestion({ changes, reads }: Batch): boolean {
 }
 
 /** Whether the tables may answer as they were a moment after it was asked: all but what is given to one and to nobody else. */
-export function isLenient({ riders, reads }: Batch): boolean {
-  return riders.length === 0 && reads.every(([name]) => name === "list");
+export function isLenient({ piggybacked, reads }: Batch): boolean {
+  return piggybacked.length === 0 && reads.every(([name]) => name === "list");
 }
 
 function recordHandlers(records: Records, commits: Commits, claims: Claims, counters: Counters) {

@@ -1,4 +1,4 @@
-import type { Sheet } from "./write-batch.ts";
+import type { WriteBatch } from "./write-batch.ts";
 
 /** Who keeps something in memory that the tables do not have yet, or that must follow the batch. */
 export interface Participant {
@@ -9,7 +9,7 @@ export interface Participant {
   /** Does again what the journal tells, if it is one's own. */
   recover(step: JournalStep): void;
   /** After the changes, before the reads: puts on the sheet all that the tables do not have. */
-  handOver(sheet: Sheet): void;
+  handOver(batch: WriteBatch): void;
   /** What was handed over is on its way: it is to be looked up, and not to be handed over again. */
   setAside(): void;
   /** What was set aside is in the tables. */

@@ -8,7 +8,7 @@ import type { Statement } from "./database.ts";
  * 2. What is not known was written before that. So its id is not beyond the largest of that time; whose id is beyond has
  *    nothing there, and need not be looked for. New records mostly are.
  */
-export class Known {
+export class VersionCache {
   readonly #numbers = new ByRecord<number>();
   /** No id that was written before is larger. */
   readonly #bounds = new Map<string, string>();

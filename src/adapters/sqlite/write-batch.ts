@@ -7,10 +7,10 @@ import type { Database, SqlValue, Statement } from "./database.ts";
  * 2. Rows of one kind go together: a statement of sixteen rows costs a third of sixteen statements, because most of a small
  *    insert is the way into SQLite and back.
  */
-export class Sheet {
-  readonly #rows = new Map<Line, SqlValue[]>();
+export class WriteBatch {
+  readonly #rows = new Map<RowKind, SqlValue[]>();
 
-  add(line: Line, ...row: SqlValue[]): void {
+  add(line: RowKind, ...row: SqlValue[]): void {
     let values = this.#rows.get(line);
     if (values === undefined) {
       values = [];
@@ -20,18 +20,18 @@ export class Sheet {
   }
 
   /** In the order of `LINES`. */
-  passages(): Passage[] {
-    const passages: Passage[] = [];
+  statements(): BatchStatement[] {
+    const passages: BatchStatement[] = [];
     for (const line of LINES) {
       const values = this.#rows.get(line);
-      if (values !== undefined) passages.push(...passagesOf(line, values));
+      if (values !== undefined) passages.push(...statementsOf(line, values));
     }
     return passages;
   }
 }
 
 /** One statement, and the values of as many runs of it as there are, one behind the other. */
-export interface Passage {
+export interface BatchStatement {
   readonly sql: string;
   /** How many values a run takes. */
   readonly width: number;
@@ -39,19 +39,19 @@ export interface Passage {
 }
 
 /** A kind of row: the statement up to its values (those are written by dozens), or the whole of it. */
-export interface Line {
+export interface RowKind {
   readonly sql: string;
   readonly width: number;
   /** What comes after the values; undefined where a run is of one row. */
   readonly tail?: string;
 }
 
-export const DELETE_RECORD: Line = { sql: "delete from records where tbl = ? and id = ?", width: 2 };
-export const DELETE_ENTRY: Line = {
+export const DELETE_RECORD: RowKind = { sql: "delete from records where tbl = ? and id = ?", width: 2 };
+export const DELETE_ENTRY: RowKind = {
   sql: "delete from lists where tbl = ? and name = ? and score = ? and id = ?",
   width: 4,
 };
-export const RECORD: Line = {
+export const RECORD: RowKind = {
   sql: "insert into records (tbl, id, version, value, due_ms, queue, score)",
   width: 7,
   // What begins with a line break goes behind what is there (see `record-text.ts`), and once only.
@@ -60,28 +60,28 @@ export const RECORD: Line = {
     "when excluded.version > records.version then records.value || excluded.value else records.value end, " +
     "version = excluded.version, due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
 };
-export const ENTRY: Line = { sql: "insert or ignore into lists (tbl, name, score, id)", width: 4, tail: "" };
-export const FENCE: Line = {
+export const ENTRY: RowKind = { sql: "insert or ignore into lists (tbl, name, score, id)", width: 4, tail: "" };
+export const FENCE: RowKind = {
   sql: "insert into fences (tbl, id, fence, at_ms)",
   width: 4,
   tail: "on conflict (tbl, id) do update set fence = excluded.fence, at_ms = excluded.at_ms",
 };
-export const DELETE_MESSAGE: Line = { sql: "delete from outbox where id = ?", width: 1 };
-export const MESSAGE: Line = {
+export const DELETE_MESSAGE: RowKind = { sql: "delete from outbox where id = ?", width: 1 };
+export const MESSAGE: RowKind = {
   sql: "insert or replace into outbox (id, at_ms, seq, subject, packet)",
   width: 5,
   tail: "",
 };
-export const COUNTER: Line = {
+export const COUNTER: RowKind = {
   sql: "insert into counters (grp, name, value)",
   width: 3,
   tail: "on conflict (grp, name) do update set value = excluded.value",
 };
-export const DELETE_COUNTER: Line = { sql: "delete from counters where grp = ? and name = ?", width: 2 };
-export const EPOCH: Line = { sql: "update journal set epoch = ?", width: 1 };
+export const DELETE_COUNTER: RowKind = { sql: "delete from counters where grp = ? and name = ?", width: 2 };
+export const EPOCH: RowKind = { sql: "update journal set epoch = ?", width: 1 };
 
 /** What goes comes first: an entry may leave a place that another record enters. */
-const LINES: readonly Line[] = [
+const LINES: readonly RowKind[] = [
   DELETE_RECORD,
   DELETE_ENTRY,
   RECORD,
@@ -95,7 +95,7 @@ const LINES: readonly Line[] = [
 ];
 
 /** Writes sheets in this thread. */
-export class SheetWriter {
+export class BatchWriter {
   readonly #db: Database;
   readonly #statements = new Map<string, Statement>();
 
@@ -103,7 +103,7 @@ export class SheetWriter {
     this.#db = db;
   }
 
-  write(passages: readonly Passage[]): void {
+  write(passages: readonly BatchStatement[]): void {
     for (const { sql, width, values } of passages) {
       let statement = this.#statements.get(sql);
       if (statement === undefined) {
@@ -115,10 +115,10 @@ export class SheetWriter {
   }
 }
 
-function passagesOf(line: Line, values: SqlValue[]): Passage[] {
+function statementsOf(line: RowKind, values: SqlValue[]): BatchStatement[] {
   const { sql, width, tail } = line;
   if (tail === undefined) return [{ sql, width, values }];
-  const passages: Passage[] = [];
+  const passages: BatchStatement[] = [];
   let at = 0;
   for (const rows of ROWS_PER_RUN) {
     const end = values.length - ((values.length - at) % (rows * width));
@@ -129,10 +129,10 @@ function passagesOf(line: Line, values: SqlValue[]): Passage[] {
   return passages;
 }
 
-const bulks = new Map<Line, Map<number, string>>();
+const bulks = new Map<RowKind, Map<number, string>>();
 
 /** Made once: it is what the prepared statement is found by. */
-function bulkOf(line: Line, rows: number): string {
+function bulkOf(line: RowKind, rows: number): string {
   let byRows = bulks.get(line);
   if (byRows === undefined) {
     byRows = new Map();

@@ -133,10 +133,10 @@ export class Writer {
   #sendBatch(): void {
     const changes = this.#takeChanges();
     const reads = this.#reads.splice(0, BATCH_MAX);
-    const riders = this.#takeRiders(changes.length > 0);
-    if (changes.length + reads.length + riders.length === 0) return;
+    const piggybacked = this.#takeRiders(changes.length > 0);
+    if (changes.length + reads.length + piggybacked.length === 0) return;
     this.#underWay += 1;
-    this.#lastAnswer = this.#run(riders, changes, reads).then(() => this.#answered());
+    this.#lastAnswer = this.#run(piggybacked, changes, reads).then(() => this.#answered());
   }
 
   get #mayAsk(): boolean {
@@ -152,11 +152,11 @@ export class Writer {
   }
 
   /** Resolves when all of them were answered, one way or the other. */
-  #run(riders: readonly Call[], changes: readonly Waiting[], reads: readonly Waiting[]): Promise<void> {
-    return this.#link.run({ riders, changes: changes.map(callOf), reads: reads.map(callOf) }).then(
+  #run(piggybacked: readonly Call[], changes: readonly Waiting[], reads: readonly Waiting[]): Promise<void> {
+    return this.#link.run({ piggybacked, changes: changes.map(callOf), reads: reads.map(callOf) }).then(
       (answers) => {
         settle(answers, changes, reads);
-        this.#hear(answers, riders);
+        this.#hear(answers, piggybacked);
       },
       (error: unknown) => {
         for (const { reject } of changes) reject(error);
@@ -189,20 +189,20 @@ export class Writer {
 
   #takeRiders(others: boolean): readonly Call[] {
     if (this.#riders.length === 0 || !(others || this.#ridersDue)) return [];
-    const riders = this.#riders;
+    const piggybacked = this.#riders;
     this.#riders = [];
     this.#ridersDue = false;
     this.#ridersTimer?.();
     this.#ridersTimer = null;
-    return riders;
+    return piggybacked;
   }
 
-  #hear({ trouble }: Answers, riders: readonly Call[]): void {
+  #hear({ trouble }: Answers, piggybacked: readonly Call[]): void {
     if (trouble === null) return;
     const { calls, stage, text } = trouble;
     this.#log.write("error", "store.write_failed", { calls, stage, error: text });
     // A disk that is full for a minute must not lose them; a rider that is itself at fault must not come for ever.
-    if (stage === "commit") for (const rider of riders) this.#ride(rider);
+    if (stage === "commit") for (const piggyback of piggybacked) this.#ride(piggyback);
   }
 }
 

@@ -8,12 +8,12 @@ export async function listDeadLetters(io: Io, client: Client, options: PageOptio
   const { limit, cursor } = options;
   return showPage(io, await client.get("/dlq", { limit, cursor }), options, {
     headers: ["ID", "REASON", "TOPIC", "CREATED", "ERROR"],
-    row: (letter) => [
-      letter.id,
-      letter.reason,
-      letter.topic ?? letter.subject,
-      letter.created_at,
-      letter.error?.message,
+    row: (deadLetter) => [
+      deadLetter.id,
+      deadLetter.reason,
+      deadLetter.topic ?? deadLetter.subject,
+      deadLetter.created_at,
+      deadLetter.error?.message,
     ],
     again: "dlq list",
   });

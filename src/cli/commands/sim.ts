@@ -1,7 +1,7 @@
 import { CHECKERS } from "../../sim/checks/violations.ts";
 import { FAULT_PROFILES, type FaultProfile } from "../../sim/faults.ts";
-import { PLANTS, plantNamed } from "../../sim/mutants/mutants.ts";
-import { type Plant, type Report, simulate } from "../../sim/simulate.ts";
+import { MUTANTS, mutantNamed } from "../../sim/mutants/mutants.ts";
+import { type Report, simulate, type WorldMutation } from "../../sim/simulate.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { textTable } from "../table.ts";
 
@@ -16,6 +16,8 @@ export interface SimCommandOptions {
   /** Jobs per seed. */
   readonly runs?: number;
   readonly faults?: string;
+  readonly mutant?: string;
+  /** The former name of `mutant`. */
   readonly plant?: string;
   readonly json?: boolean;
 }
@@ -27,17 +29,18 @@ export async function runSim(
 ): Promise<ExitCode> {
   const { seed: first = 1, seeds = 1, runs = RUNS_DEFAULT, json = false } = options;
   const faults = profileNamed(options.faults);
-  const plant = options.plant === undefined ? null : bugNamed(options.plant);
+  const mutantName = options.mutant ?? options.plant;
+  const mutant = mutantName === undefined ? null : findMutant(mutantName);
   const cpuBefore = process.cpuUsage();
   const total: Total = { events: 0, jobs: 0, crashes: 0, virtualMs: 0, findings: [], hash: "" };
   for (let seed = first; seed < first + seeds; seed += 1) {
     show(`sim: ${seed - first} of ${seeds} seeds, ${total.findings.length} violations`);
-    add(total, await simulate({ seed, runs, faults, plant }));
+    add(total, await simulate({ seed, runs, faults, mutant }));
   }
   const { user, system } = process.cpuUsage(cpuBefore);
   const cpuMs = Math.round((user + system) / 1_000);
   const repeat = (seed: number): string =>
-    `cordum sim --seed ${seed} --runs ${runs} --faults ${faults}${plant === null ? "" : ` --plant ${plant.name}`}`;
+    `cordum sim --seed ${seed} --runs ${runs} --faults ${faults}${mutant === null ? "" : ` --mutant ${mutant.name}`}`;
 
   if (json) {
     const violations = total.findings.map((finding) => ({ ...finding, repeat: repeat(finding.seed) }));
@@ -126,13 +129,13 @@ function profileNamed(name = "swarm"): FaultProfile {
   throw new CliError(EXIT.usage, `no faults are called \`${name}\``, `cordum sim --faults ${FAULT_PROFILES.join("|")}`);
 }
 
-function bugNamed(name: string): Plant {
-  const plant = plantNamed(name);
-  if (plant !== undefined) return plant;
-  const names = PLANTS.map((known) => known.name);
+function findMutant(name: string): WorldMutation {
+  const mutant = mutantNamed(name);
+  if (mutant !== undefined) return mutant;
+  const names = MUTANTS.map((known) => known.name);
   throw new CliError(
     EXIT.usage,
-    `no planted bug is called \`${name}\`; there are ${names.join(", ")}`,
+    `mutant not found: \`${name}\`; known mutants: ${names.join(", ")}`,
     "cordum sim --help",
   );
 }

@@ -67,7 +67,7 @@ function work(io: Io, status: Json): Facts {
   const names = (workers.items ?? []).slice(0, WORKERS_SHOWN_MAX).map(workerOf);
   const more = workers.total > names.length && names.length > 0 ? "; …" : "";
   const approvals = status.approvals > 0 ? ` (${io.command} approval list)` : "";
-  const letters = status.dead_letters > 0 ? ` (${io.command} dlq list)` : "";
+  const deadLetters = status.dead_letters > 0 ? ` (${io.command} dlq list)` : "";
   return [
     ["shown for", whose],
     ["to be sent", `${plural(status.backlog_total, "job")}${counts(status.backlog)}`],
@@ -75,7 +75,7 @@ function work(io: Io, status: Json): Facts {
     ["waiting", total(status.waiting, "job")],
     ["parked", total(status.parked_retries, "retry", "retries")],
     ["approvals", `${plural(status.approvals, "job")} for a human${approvals}`],
-    ["dead letters", `${status.dead_letters}${letters}`],
+    ["dead letters", `${status.dead_letters}${deadLetters}`],
     ["runs", runsOf(status.runs ?? {})],
     ["workers", `${workers.total}${leaving}${names.length === 0 ? "" : `: ${names.join("; ")}${more}`}`],
   ];

@@ -48,27 +48,27 @@ export interface LiveAsk {
   readonly typed: ReadonlySet<string>;
 }
 
-export async function planLive(io: Io, one: Experiment, ask: LiveAsk, wish: LiveWish): Promise<PlannedLive> {
+export async function planLive(io: Io, one: Experiment, ask: LiveAsk, request: LiveWish): Promise<PlannedLive> {
   const next = `cordum lab ${one.name} --help`;
-  const found = await survey(wish.target).catch((error: unknown) => {
+  const found = await survey(request.target).catch((error: unknown) => {
     throw new CliError(EXIT.tryAgain, messageOf(error), next);
   });
   const { meanMs, spread } = found.ping;
   // Two ways that have nothing to do with each other are steadier together than each of them.
   const pingSpread = Math.min(1, rounded(Math.SQRT2 * spread));
-  const processesMax = wish.target.kind === "embedded" ? 1 : PROCESSES_MAX;
+  const processesMax = request.target.kind === "embedded" ? 1 : PROCESSES_MAX;
   const load = rounded(loadavg()[0] ?? 0);
   const { decided, plan } = specOf(one);
   const planned = ({ latencyMs, stepMs, nakLookMs, tunedBy }: Tuned): PlannedLive => {
     // Waiting for others who work is as uneven as it is long.
     const latencySpread = tunedBy === null ? pingSpread : 1;
     const measured = { latencyMs, latencySpread, stepMs, nakLookMs };
-    const given = { processes: wish.processes, processesMax, ...measured, typed: ask.typed };
+    const given = { processes: request.processes, processesMax, ...measured, typed: ask.typed };
     const facts = { latencyMs: decided.includes("latencyMs") ? latencyMs : null, stepMs, nakLookMs, tunedBy };
     return { ...plan(ask.params, given), survey: found, ...facts, load };
   };
   try {
-    return await tuned(io, one, { wish, planned, pingedMs: Math.max(LATENCY_MS_MIN, rounded(meanMs / 2)) });
+    return await tuned(io, one, { request, planned, pingedMs: Math.max(LATENCY_MS_MIN, rounded(meanMs / 2)) });
   } catch (error) {
     throw error instanceof CliError ? error : new CliError(EXIT.usage, messageOf(error), next);
   }
@@ -82,13 +82,13 @@ interface Tuned {
 }
 
 interface Tuning {
-  readonly wish: LiveWish;
+  readonly request: LiveWish;
   readonly pingedMs: number;
   planned(tuned: Tuned): PlannedLive;
 }
 
 /** With what the experiment's small row takes as long with as it does live. */
-async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tuning): Promise<PlannedLive> {
+async function tuned(io: Io, one: Experiment, { request, planned, pingedMs }: Tuning): Promise<PlannedLive> {
   const { tuning } = specOf(one);
   const pinged: Tuned = { latencyMs: pingedMs, stepMs: 0, nakLookMs: 0, tunedBy: null };
   const first = planned(pinged);
@@ -97,11 +97,11 @@ async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tunin
   const order: LiveOrder = { key, params: tuning.params(first.params) };
   const signals = new Signals();
   const run = (change: Pick<RowOrder, "times" | "conduct">, name: string): Promise<LiveFigures> =>
-    runTimes(io, one, { wish, plan: first, order, ...change }, `${newSpaceName()}_${name}`, signals.stopped);
+    runTimes(io, one, { request, plan: first, order, ...change }, `${newSpaceName()}_${name}`, signals.stopped);
   try {
     const surveyed = await run({ times: 1, conduct: tuning.survey }, "s");
     const nakLookMs = rounded(Number(surveyed.figures.nak_look_ms ?? 0));
-    const { figures, isFinished, busyMs = 0 } = await run({ times: wish.times ?? times }, "0");
+    const { figures, isFinished, busyMs = 0 } = await run({ times: request.times ?? times }, "0");
     const tookMs = figures[figure];
     if (!isFinished || typeof tookMs !== "number") return planned({ ...pinged, nakLookMs });
     const found = await tunedTo({ tookMs, busyMs, pingedMs }, async (tried) => {
@@ -116,14 +116,14 @@ async function tuned(io: Io, one: Experiment, { wish, planned, pingedMs }: Tunin
 }
 
 export interface LiveRun {
-  readonly wish: LiveWish;
+  readonly request: LiveWish;
   readonly plan: PlannedLive;
   note(done: number, of: number, name: string): void;
 }
 
 /** Adds what happened live to what was simulated. */
 export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: LiveRun): Promise<Outcome> {
-  const { wish, plan } = run;
+  const { request, plan } = run;
   const spec = specOf(one);
   const keys = spec.keys(plan.params);
   const signals = new Signals();
@@ -132,7 +132,7 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
     const base = newSpaceName();
     for (const [index, key] of keys.entries()) {
       run.note(index, keys.length, Object.values(key).join(" "));
-      const row = { wish, plan, order: { key, params: plan.params }, times: timesOf(one, wish) };
+      const row = { request, plan, order: { key, params: plan.params }, times: timesOf(one, request) };
       const { figures, busyMs: _, ...seen } = await runTimes(io, one, row, `${base}_${index + 1}`, signals.stopped);
       rows.push({ key, ...seen, figures: roundedFigures(figures) });
     }
@@ -142,7 +142,14 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
   const { on, ping, busPing } = plan.survey;
   const { processes, latencyMs, tunedBy, stepMs, nakLookMs, load } = plan;
   const live: LiveOutcome = {
-    ...{ on, processes, secondsMax: wish.secondsMax, times: timesOf(one, wish), cores: availableParallelism(), load },
+    ...{
+      on,
+      processes,
+      secondsMax: request.secondsMax,
+      times: timesOf(one, request),
+      cores: availableParallelism(),
+      load,
+    },
     ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs) },
     ...{ latencyMs, tunedBy, stepMs, nakLookMs, compared: spec.compared, rows },
   };
@@ -166,7 +173,7 @@ async function runTimes(
 const timesOf = (one: Experiment, { times }: LiveWish): number => times ?? specOf(one).times ?? 1;
 
 interface RowOrder {
-  readonly wish: LiveWish;
+  readonly request: LiveWish;
   readonly plan: PlannedLive;
   readonly order: LiveOrder;
   readonly times: number;
@@ -185,7 +192,7 @@ class RowRun {
     if (io.program === undefined) throw new Error("this program does not know how it was started");
     this.#one = one;
     this.#row = row;
-    this.#space = newSpace(row.wish.target, spaceName);
+    this.#space = newSpace(row.request.target, spaceName);
     const { processes } = row.plan;
     const crew = { program: io.program, experiment: one.name, processes, space: this.#space, order: row.order };
     this.#crew = new ProcessCrew(crew);
@@ -217,10 +224,10 @@ class RowRun {
       throw new Error(`the processes were not ready within ${JOIN_MS_MAX / 1_000} s`);
     });
     await Promise.race([this.#crew.joined(), late]);
-    const { order, wish, conduct } = this.#row;
-    const timeUp = this.#timers.after(wish.secondsMax * 1_000);
+    const { order, request, conduct } = this.#row;
+    const timeUp = this.#timers.after(request.secondsMax * 1_000);
     const conducted = conduct?.(this.#crew) ?? specOf(this.#one).conduct(this.#crew, order, timeUp);
-    const overdue = this.#timers.after(wish.secondsMax * 1_000 + SAY_MS_MAX).then(() => NOTHING);
+    const overdue = this.#timers.after(request.secondsMax * 1_000 + SAY_MS_MAX).then(() => NOTHING);
     return Promise.race([conducted, overdue]);
   }
 }

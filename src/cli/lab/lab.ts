@@ -41,12 +41,12 @@ type LabOptions = Typed & LiveOptions & { readonly json?: boolean; readonly out?
 
 async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
   const ask = readAsk(one, options);
-  const wish = readLiveWish(options, `cordum lab ${one.name} --help`);
-  if (wish !== null) refuseDecided(one, options);
+  const request = readLiveWish(options, `cordum lab ${one.name} --help`);
+  if (request !== null) refuseDecided(one, options);
   // Before the work, not after it.
   if (options.out !== undefined) tryToWrite(options.out, () => mkdirSync(options.out ?? "", { recursive: true }));
   const line = new ProgressLine(io);
-  const outcome = wish === null ? await simulate(one, ask, line) : await simulateAndRun(io, one, ask, wish, line);
+  const outcome = request === null ? await simulate(one, ask, line) : await simulateAndRun(io, one, ask, request, line);
   line.clear();
   if (options.json === true) {
     printJson(io, outcomeDocument(outcome));
@@ -82,16 +82,16 @@ async function simulateAndRun(
   io: Io,
   one: Experiment,
   ask: Ask & { readonly typed: ReadonlySet<string> },
-  wish: LiveWish,
+  request: LiveWish,
   line: ProgressLine,
 ): Promise<Outcome> {
   const { planLive, runLive } = await import("./lab-live.ts");
   line.show(`lab ${one.name} live: measures the target`);
-  const plan = await planLive(io, one, ask, wish);
+  const plan = await planLive(io, one, ask, request);
   const simulated = await simulate(one, { ...ask, params: plan.params }, line);
   const note = (done: number, of: number, name: string): void =>
     line.show(`lab ${one.name} live: ${done} of ${of} rows, now ${name}`);
-  return runLive(io, one, simulated, { wish, plan, note }).finally(() => line.clear());
+  return runLive(io, one, simulated, { request, plan, note }).finally(() => line.clear());
 }
 
 const SEEDS_MAX = 10_000;

@@ -15,9 +15,9 @@ export interface OpenedWorld {
   readonly close: Stop;
 }
 
-type Given = Pick<World, "name" | "log" | "metrics" | "safety">;
+type DecisionContext = Pick<World, "name" | "log" | "metrics" | "safety">;
 
-export async function openWorld(config: Config, live: LiveSettings, given: Given): Promise<OpenedWorld> {
+export async function openWorld(config: Config, live: LiveSettings, given: DecisionContext): Promise<OpenedWorld> {
   const { natsUrl, redisUrl, dataDir, signatures } = config.process;
   const { ackWaitMs, deliverMax, ackPendingMax } = config.settings.bus;
   const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
@@ -56,7 +56,7 @@ export async function openWorld(config: Config, live: LiveSettings, given: Given
 async function openForm(
   { mode, keyFile }: Config["process"]["signatures"],
   live: LiveSettings,
-  { log, metrics }: Given,
+  { log, metrics }: DecisionContext,
 ): Promise<PacketForm | null> {
   if (mode === "off" && keyFile === null) return null;
   const [{ openSenderKeys, readOwnKey }, { SignedForm }] = await Promise.all([

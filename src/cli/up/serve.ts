@@ -12,12 +12,12 @@ import { type Config, LiveConfig } from "../../config/config.ts";
 import { hostOf } from "../../core/model/loopback.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 import { startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
 import { openAtStart } from "../../engine/safety/fail-open.ts";
 import { publishFile, releases } from "../../engine/safety/publish-policy.ts";
-import { followPolicy } from "../../engine/safety/watch-policy.ts";
-import { followSafety } from "../../engine/safety/watch-safety.ts";
-import { followWorkers } from "../../engine/workers/heartbeats.ts";
+import { watchPolicy } from "../../engine/safety/watch-policy.ts";
+import { watchSafety } from "../../engine/safety/watch-safety.ts";
+import { watchWorkers } from "../../engine/workers/heartbeats.ts";
 import type { About, Progress, Route } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
@@ -84,31 +84,31 @@ const SERVED: Readonly<Record<ServeRole, Serve>> = {
 
 async function serveAll(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
   const base = await openBase(options, live, stops);
-  const control = await startControl(base.flow);
+  const control = await startControl(base.engine);
   stops.add(() => control.stop());
-  if (options.demo) stops.add(await startDemoWorker(base.flow.world));
+  if (options.demo) stops.add(await startDemoWorker(base.engine.world));
   return listen(base, options, stops, control, ROUTES);
 }
 
 /** Takes jobs and shows them; what becomes of them is the business of others. */
 async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
   const base = await openBase(options, live, stops);
-  const { flow } = base;
-  flow.notices.start();
-  stops.add(() => flow.notices.stop());
-  stops.add(() => flow.desk.close());
-  stops.add(await followWorkers(flow));
-  stops.add(await followSafety(flow));
+  const { engine } = base;
+  engine.events.start();
+  stops.add(() => engine.events.stop());
+  stops.add(() => engine.jobCache.close());
+  stops.add(await watchWorkers(engine));
+  stops.add(await watchSafety(engine));
   // Nothing is swept here, so there is nothing to be late with.
-  return listen(base, options, stops, { sweptMs: () => flow.world.clock.now() }, ROUTES);
+  return listen(base, options, stops, { sweptMs: () => engine.world.clock.now() }, ROUTES);
 }
 
 /** Does what is to be done; over HTTP there is only how it is. */
 async function serveControl(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
   const base = await openBase(options, live, stops);
-  const control = await startControl(base.flow);
+  const control = await startControl(base.engine);
   stops.add(() => control.stop());
-  if (options.demo) stops.add(await startDemoWorker(base.flow.world));
+  if (options.demo) stops.add(await startDemoWorker(base.engine.world));
   return listen(base, options, stops, control, HEALTH_ROUTES);
 }
 
@@ -121,8 +121,8 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
   // Before anything is opened or published: what may not listen has done nothing.
   const trust = readKernelTrust(safetyTrust);
   refuseToListen(host, trust);
-  const flow = natsUrl === null ? null : (await openBase(options, live, stops)).flow;
-  if (flow === null && file !== null) {
+  const engine = natsUrl === null ? null : (await openBase(options, live, stops)).engine;
+  if (engine === null && file !== null) {
     const take = (text: string) => putFileInForce(kernel, file.name, text);
     await take(file.text);
     const stopWatching = publishChanges(file, log, take);
@@ -134,7 +134,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
       "like this, so put a proxy that speaks TLS before it, or give it a certificate";
     log.write("warn", "safety_kernel_in_the_clear", { host, advice });
   }
-  const snapshots = flow === null ? undefined : () => snapshotsIn(flow);
+  const snapshots = engine === null ? undefined : () => snapshotsIn(engine);
   const { port } = options;
   const server = await startSafetyServer({ kernel, log, host, port, trust, ...(snapshots && { snapshots }) });
   stops.add(() => server.stop());
@@ -142,7 +142,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
 }
 
 interface Base {
-  readonly flow: Flow;
+  readonly engine: Engine;
   readonly metrics: ReturnType<typeof promMetrics>;
   readonly facts: OpenedWorld["facts"];
 }
@@ -154,26 +154,26 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): 
   const safety = await openSafety(options, live, stops);
   const opened = await openWorld(config, live, { name, log, metrics, safety });
   stops.add(opened.close);
-  const flow = openFlow(opened.world, live, policy.kernel);
+  const engine = openEngine(opened.world, live, policy.kernel);
   const { file } = policy;
   if (file !== null) {
-    await publishFile(flow, file);
-    const stopWatching = publishChanges(file, log, (text) => publishFile(flow, { name: file.name, text }));
+    await publishFile(engine, file);
+    const stopWatching = publishChanges(file, log, (text) => publishFile(engine, { name: file.name, text }));
     stops.add(async () => stopWatching());
   }
-  stops.add(await followPolicy(flow));
-  if (options.role === "safety") return { flow, metrics, facts: opened.facts };
-  if (config.process.failMode === "open") await openAtStart(flow);
-  await followWorkflows(flow, config.process.workflowsDir, log, stops);
-  return { flow, metrics, facts: opened.facts };
+  stops.add(await watchPolicy(engine));
+  if (options.role === "safety") return { engine, metrics, facts: opened.facts };
+  if (config.process.failMode === "open") await openAtStart(engine);
+  await followWorkflows(engine, config.process.workflowsDir, log, stops);
+  return { engine, metrics, facts: opened.facts };
 }
 
 /** Before anything listens: what the directory says can be started from the first request on. */
-async function followWorkflows(flow: Flow, name: string | null, log: Log, stops: Stops): Promise<void> {
+async function followWorkflows(engine: Engine, name: string | null, log: Log, stops: Stops): Promise<void> {
   if (name === null) return;
   const dir = loadWorkflows(name);
-  await applyAtStart(flow, dir, log);
-  const stopWatching = applyChanges(flow, dir, log);
+  await applyAtStart(engine, dir, log);
+  const stopWatching = applyChanges(engine, dir, log);
   stops.add(async () => stopWatching());
 }
 
@@ -195,7 +195,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops)
 }
 
 async function listen(
-  { flow, metrics, facts }: Base,
+  { engine, metrics, facts }: Base,
   { config, version, port }: ServeOptions,
   stops: Stops,
   control: Progress,
@@ -207,12 +207,12 @@ async function listen(
     safety_line: safetyTrust.ca === null ? "plain" : "tls",
   } as const;
   const about: About = { version, profile, ...facts, ...(safetyAddress && kernel) };
-  const gateway = openGateway({ flow, control, metrics, about }, { bodyBytesMax, ratePerS }, routes);
+  const gateway = openGateway({ engine, control, metrics, about }, { bodyBytesMax, ratePerS }, routes);
   stops.add(() => gateway.stop());
   return { url: await gateway.listen(host, port), about };
 }
 
-async function snapshotsIn(flow: Flow): Promise<readonly string[]> {
-  const published = (await releases(flow)).map(({ snapshot }) => snapshot);
-  return [...new Set([flow.kernel.inForce.snapshot.hash, ...published])];
+async function snapshotsIn(engine: Engine): Promise<readonly string[]> {
+  const published = (await releases(engine)).map(({ snapshot }) => snapshot);
+  return [...new Set([engine.kernel.inForce.snapshot.hash, ...published])];
 }

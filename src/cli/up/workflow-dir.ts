@@ -10,7 +10,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { applyWorkflow } from "../../engine/runs/workflows.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
@@ -54,12 +54,12 @@ export function loadWorkflows(name: string): WorkflowDir {
   throw new CliError(EXIT.usage, message, `cordum up --workflows ${name}`, { problems });
 }
 
-export async function applyAtStart(flow: Flow, { texts }: WorkflowDir, log: Log): Promise<void> {
-  for (const one of texts) await applyText(flow, one, log);
+export async function applyAtStart(engine: Engine, { texts }: WorkflowDir, log: Log): Promise<void> {
+  for (const one of texts) await applyText(engine, one, log);
 }
 
 /** Applies what has changed since it was read, again and again. */
-export function applyChanges(flow: Flow, { name, stamps }: WorkflowDir, log: Log): () => void {
+export function applyChanges(engine: Engine, { name, stamps }: WorkflowDir, log: Log): () => void {
   let known = stamps;
   const take = async () => {
     const now = stampsIn(name);
@@ -67,7 +67,7 @@ export function applyChanges(flow: Flow, { name, stamps }: WorkflowDir, log: Log
     known = now;
     for (const file of changed) {
       try {
-        await applyText(flow, { file, text: readFileSync(file, "utf8") }, log);
+        await applyText(engine, { file, text: readFileSync(file, "utf8") }, log);
       } catch (error) {
         log.write("error", "workflow_not_applied", { file, why: whyOf(error), still: STILL });
       }
@@ -91,8 +91,8 @@ export function applyChanges(flow: Flow, { name, stamps }: WorkflowDir, log: Log
 
 const STILL = "the version from before is the one that is started";
 
-async function applyText(flow: Flow, { file, text }: WorkflowText, log: Log): Promise<void> {
-  const applied = await applyWorkflow(flow, { org: DEFAULT_ORG, by: `file ${file}`, source: { text, file } });
+async function applyText(engine: Engine, { file, text }: WorkflowText, log: Log): Promise<void> {
+  const applied = await applyWorkflow(engine, { org: DEFAULT_ORG, by: `file ${file}`, source: { text, file } });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("; "));
   const { id, version, isNew } = applied;
   if (isNew) log.write("info", "workflow_applied", { file, workflow: id, version });

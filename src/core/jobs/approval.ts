@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { type Approval, type Job, remember } from "../model/job.ts";
+import { type Approval, appendHistory, type Job } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { canonical } from "./idempotency.ts";
-import { end, type Given, line } from "./transitions.ts";
+import { type DecisionContext, endJob, historyLine } from "./transitions.ts";
 
 /**
  * A human has to decide.
@@ -13,8 +13,8 @@ import { end, type Given, line } from "./transitions.ts";
  * 2. It is good once and until it expires. Who submitted the job may not approve it, unless the policy's rule says so.
  * 3. An approval that nobody gave in time ends the job as TIMEOUT, with a dead letter: it is not forgotten silently.
  */
-export function requestApproval(job: Job, safety: Decision, given: Given): Job {
-  const { nowMs, settings } = given;
+export function requestApproval(job: Job, safety: Decision, context: DecisionContext): Job {
+  const { nowMs, settings } = context;
   const { expiresMs, bySubmitter } = safety.approval ?? { expiresMs: null, bySubmitter: false };
   const untilMs = Math.min(nowMs + (expiresMs ?? settings.approval.expiresMs), job.deadlineMs);
   return Object.assign(moveJob(job, "APPROVAL_REQUIRED", nowMs), {
@@ -29,7 +29,7 @@ export function requestApproval(job: Job, safety: Decision, given: Given): Job {
       expiresMs: untilMs,
       bySubmitter,
     },
-    history: remember(job, line(job, "approval_required", safety.reason, nowMs)),
+    history: appendHistory(job, historyLine(job, "approval_required", safety.reason, nowMs)),
   });
 }
 
@@ -60,26 +60,26 @@ export function approveJob(
   job: Job,
   approver: Approver,
   present: { readonly job: Job; readonly decision: Decision },
-  given: Given,
+  context: DecisionContext,
 ): Approved {
   const { by, note } = approver;
-  const { nowMs } = given;
+  const { nowMs } = context;
   const objection = objectionTo(job, by, nowMs);
   if (objection !== null || !job.approval) return { kind: objection ?? "not_waiting" };
   const why = changeSince(job.approval, present);
   if (why !== null) {
-    const history = remember(job, line(job, "approval_void", why, nowMs, by));
+    const history = appendHistory(job, historyLine(job, "approval_void", why, nowMs, by));
     const { approval: _, ...asked } = present.job;
     return { kind: "void", job: Object.assign(moveJob(asked, "PENDING", nowMs), { history }), why };
   }
   const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
-  const history = remember(job, line(job, "approved", note, nowMs, by));
+  const history = appendHistory(job, historyLine(job, "approved", note, nowMs, by));
   if (job.step?.kind === "approval") {
     // The step is the approval: there is nothing to be sent.
     const value = { approved_by: by, note: note ?? null, decided_at: new Date(nowMs).toISOString() };
     return {
       kind: "approved",
-      job: Object.assign(end(job, "SUCCEEDED", given), { approval, history, output: { kind: "inline", value } }),
+      job: Object.assign(endJob(job, "SUCCEEDED", context), { approval, history, output: { kind: "inline", value } }),
     };
   }
   return {
@@ -103,21 +103,21 @@ export interface Seen {
 }
 
 /** `null` when nobody is asked to decide about it. */
-export function rejectJob(job: Job, by: string, why: string, given: Given): Job | null {
+export function rejectJob(job: Job, by: string, why: string, context: DecisionContext): Job | null {
   const { approval } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return null;
-  const { nowMs } = given;
-  return Object.assign(end(job, "DENIED", given), {
+  const { nowMs } = context;
+  return Object.assign(endJob(job, "DENIED", context), {
     approval: { ...approval, decidedBy: by, decidedMs: nowMs },
     error: { name: "Rejected", message: why },
-    history: remember(job, line(job, "rejected", why, nowMs, by)),
+    history: appendHistory(job, historyLine(job, "rejected", why, nowMs, by)),
   });
 }
 
-export function expireApproval(job: Job, given: Given): Job {
+export function expireApproval(job: Job, context: DecisionContext): Job {
   const message = "nobody approved it in time";
-  const history = remember(job, line(job, "approval_expired", message, given.nowMs));
-  return Object.assign(end(job, "TIMEOUT", given), { error: { name: "ApprovalExpired", message }, history });
+  const history = appendHistory(job, historyLine(job, "approval_expired", message, context.nowMs));
+  return Object.assign(endJob(job, "TIMEOUT", context), { error: { name: "ApprovalExpired", message }, history });
 }
 
 /** Of everything that an approver decides about. Two jobs that differ in any of it never have the same hash (L34). */

@@ -1,10 +1,10 @@
 import type { JobResult } from "../../protocol/packet.ts";
-import { isFinal, type Job, type JobEvent, type JobState, type Payload, remember } from "../model/job.ts";
+import { appendHistory, isFinal, type Job, type JobEvent, type JobState, type Payload } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
-import { type Budget, isSpent } from "../retry/budget.ts";
+import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
-import { chooseDelay, end, type Given, line, waiting } from "./transitions.ts";
+import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from "./transitions.ts";
 
 /**
  * From the backlog to a result: every decision about an attempt, as plain functions of the job, the news, and the time.
@@ -13,8 +13,8 @@ import { chooseDelay, end, type Given, line, waiting } from "./transitions.ts";
  * 2. A failure only speaks for the attempt that is out now.
  * 3. A job that ends unhappily has its last error on it; the flow writes the dead letter in the same commit.
  */
-export function dispatchJob(job: Job, given: Given): Job {
-  const { nowMs, settings } = given;
+export function dispatchJob(job: Job, context: DecisionContext): Job {
+  const { nowMs, settings } = context;
   const sent = moveJob(withoutLease(job), "DISPATCHED", nowMs);
   sent.attempt = job.attempt + 1;
   sent.dispatchedMs = nowMs;
@@ -23,19 +23,19 @@ export function dispatchJob(job: Job, given: Given): Job {
 }
 
 /** A worker over HTTP takes the job: what others are sent, it has come for. */
-export function leaseJob(job: Job, workerId: string, leaseId: string, given: Given): Job {
-  const sent = dispatchJob(job, given);
-  return Object.assign(moveJob(sent, "RUNNING", given.nowMs), { workerId, leaseId });
+export function leaseJob(job: Job, workerId: string, leaseId: string, context: DecisionContext): Job {
+  const sent = dispatchJob(job, context);
+  return Object.assign(moveJob(sent, "RUNNING", context.nowMs), { workerId, leaseId });
 }
 
 /** The worker is still at it, and may have said how far: the attempt's deadline moves on. `null`: not its attempt. */
 export function noteProgress(
   job: Job,
   news: { workerId: string; percent: number | null; message: string | null; extendMs: number | null },
-  given: Given,
+  context: DecisionContext,
 ): Job | null {
   if ((job.state !== "DISPATCHED" && job.state !== "RUNNING") || !isForWorkers(job)) return null;
-  const { nowMs, settings } = given;
+  const { nowMs, settings } = context;
   const { percent, message, workerId } = news;
   const dueMs = attemptDueMs(job, nowMs, news.extendMs ?? settings.dispatch.deadlineMs, job.dispatchedMs ?? nowMs);
   const progress = percent === null && message === null ? {} : { progress: { percent, message, atMs: nowMs } };
@@ -58,36 +58,36 @@ function attemptDueMs(job: Job, nowMs: number, forMs: number, beganMs: number): 
 }
 
 /** Nobody has got it: back to its place in the backlog. It counts as no failure of the job, and as no attempt. */
-export function giveBack(job: Job, given: Given): Job {
-  return Object.assign(moveJob(job, "SCHEDULED", given.nowMs), { dueMs: job.deadlineMs, attempt: job.attempt - 1 });
+export function giveBack(job: Job, context: DecisionContext): Job {
+  return Object.assign(moveJob(job, "SCHEDULED", context.nowMs), { dueMs: job.deadlineMs, attempt: job.attempt - 1 });
 }
 
 /** As many of its rule's jobs run as the rule allows: it comes back later, and does not stand in the way of others. */
-export function waitForRule(job: Job, limit: number, given: Given): Job {
-  const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, given);
+export function waitForRule(job: Job, limit: number, context: DecisionContext): Job {
+  const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, context);
   const reason = `rule \`${job.safety?.ruleId}\` lets ${limit} of its jobs run at once`;
   return Object.assign(
-    moveJob(job, "RETRYING", given.nowMs),
-    waiting(job, "throttled", "throttled", reason, delayMs, setBy, given),
+    moveJob(job, "RETRYING", context.nowMs),
+    waitFor(job, "throttled", "throttled", reason, delayMs, setBy, context),
   );
 }
 
 /** A retry is due: the job joins the backlog again, at the place that its age gives it. */
-export function resume(job: Job, given: Given): Job {
-  return Object.assign(moveJob(job, "SCHEDULED", given.nowMs), { dueMs: job.deadlineMs });
+export function resume(job: Job, context: DecisionContext): Job {
+  return Object.assign(moveJob(job, "SCHEDULED", context.nowMs), { dueMs: job.deadlineMs });
 }
 
 /** A worker has answered. `null` when the answer changes nothing. */
-export function applyResult(job: Job, result: JobResult, output: Payload | null, given: Given): Job | null {
+export function applyResult(job: Job, result: JobResult, output: Payload | null, context: DecisionContext): Job | null {
   // Nobody can have done what was never sent. (Who waits for a verdict may have been sent before, under a lease that has
   // ended or in an earlier life.)
   if (isFinal(job.state) || job.attempt === 0 || !isForWorkers(job)) return null;
   if (result.status === "succeeded") {
-    const done = end(job, "SUCCEEDED", given);
+    const done = endJob(job, "SUCCEEDED", context);
     done.output = output;
     done.error = null;
     done.workerId = result.workerId;
-    done.history = remember(job, line(job, "succeeded", undefined, given.nowMs, result.workerId));
+    done.history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, result.workerId));
     return done;
   }
   // A failure only speaks for the attempt that is out now.
@@ -95,12 +95,12 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const named = { ...job, workerId: result.workerId };
   if (FATAL.has(result.status)) {
-    const history = remember(job, line(job, "failed", error.message, given.nowMs, result.workerId));
-    return Object.assign(end(named, "FAILED", given), { error: { ...error, retryNever: true }, history });
+    const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs, result.workerId));
+    return Object.assign(endJob(named, "FAILED", context), { error: { ...error, retryNever: true }, history });
   }
   const retryClass = result.retryClass ?? "unclassified";
   const outcome = (result.isWaiting && OUTCOME_OF[retryClass]) || "failed";
-  return retryOrEnd(named, outcome, error, retryClass, result.retryAfterMs, given);
+  return retryOrEnd(named, outcome, error, retryClass, result.retryAfterMs, context);
 }
 
 /** What was waited for is no failure of the work. A worker that has tried it has failed, whatever class it names. */
@@ -113,19 +113,19 @@ const OUTCOME_OF: Readonly<Partial<Record<RetryClass, JobEvent>>> = {
 const FATAL: ReadonlySet<JobResult["status"]> = new Set(["failed_fatal", "cancelled", "denied"]);
 
 /** Time has passed. `null` when there is nothing to do but what the state itself asks for (see `wake`). */
-export function passTime(job: Job, given: Given): Job | null {
+export function passTime(job: Job, context: DecisionContext): Job | null {
   if (isFinal(job.state)) return null;
-  if (given.nowMs >= job.deadlineMs) {
+  if (context.nowMs >= job.deadlineMs) {
     const error = job.error ?? {
       name: "DeadlineExceeded",
       message: `not finished within its own deadline, last ${job.state}`,
     };
-    const history = remember(job, line(job, "timed_out", error.message, given.nowMs));
-    return Object.assign(end(job, "TIMEOUT", given), { error, history });
+    const history = appendHistory(job, historyLine(job, "timed_out", error.message, context.nowMs));
+    return Object.assign(endJob(job, "TIMEOUT", context), { error, history });
   }
-  if (!isOut(job.state) || given.nowMs < job.dueMs) return null;
+  if (!isOut(job.state) || context.nowMs < job.dueMs) return null;
   const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
-  return retryOrEnd(job, "lost", error, "unclassified", undefined, given);
+  return retryOrEnd(job, "lost", error, "unclassified", undefined, context);
 }
 
 /** A step that waits for people, for the clock or for another run was sent to nobody, whatever anybody says. */
@@ -140,26 +140,30 @@ export function retryOrEnd(
   error: WireError,
   retryClass: RetryClass,
   askedMs: number | undefined,
-  given: Given,
+  context: DecisionContext,
 ): Job {
-  const { delayMs, setBy } = chooseDelay(job, retryClass, askedMs, given);
+  const { delayMs, setBy } = chooseDelay(job, retryClass, askedMs, context);
   const isFailure = outcome === "failed" || outcome === "lost";
   const failures = (job.failures ?? 0) + 1;
   const counted = isFailure ? { failures } : {};
-  const facts = { error, ...counted, ...waiting(job, retryClass, outcome, error.message, delayMs, setBy, given) };
+  const facts = { error, ...counted, ...waitFor(job, retryClass, outcome, error.message, delayMs, setBy, context) };
   const spent = facts.patience[retryClass];
-  const isOver = spent && isSpent(budgetOf(job, retryClass, given), spent, given.nowMs, job.deadlineMs);
+  const isOver = spent && isBudgetExhausted(budgetOf(job, retryClass, context), spent, context.nowMs, job.deadlineMs);
   if (isOver || (isFailure && failures > retriesMaxOf(job))) {
-    const history = remember(job, line(job, outcome, error.message, given.nowMs));
-    return Object.assign(end(job, outcome === "failed" ? "FAILED" : "TIMEOUT", given), { error, ...counted, history });
+    const history = appendHistory(job, historyLine(job, outcome, error.message, context.nowMs));
+    return Object.assign(endJob(job, outcome === "failed" ? "FAILED" : "TIMEOUT", context), {
+      error,
+      ...counted,
+      history,
+    });
   }
   // One that has not begun stays what it is.
   const isBegun = job.state !== "PENDING" && job.state !== "RETRYING";
-  return Object.assign(isBegun ? moveJob(job, "RETRYING", given.nowMs) : { ...job }, facts);
+  return Object.assign(isBegun ? moveJob(job, "RETRYING", context.nowMs) : { ...job }, facts);
 }
 
 /** A step that says how often it is tried says so for what states no class; other classes end when theirs does, too. */
-function budgetOf({ step }: Job, retryClass: RetryClass, { settings }: Given): Budget {
+function budgetOf({ step }: Job, retryClass: RetryClass, { settings }: DecisionContext): Budget {
   if (retryClass === "unclassified" && step?.retry) return { kind: "count", max: step.retry.retriesMax + 1 };
   return settings.retry[retryClass].budget;
 }

@@ -1,7 +1,7 @@
 import type { Bypass, Job } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
 import type { Decision } from "../policy/decision.ts";
-import { chooseDelay, type Given, waiting } from "./transitions.ts";
+import { chooseDelay, type DecisionContext, waitFor } from "./transitions.ts";
 
 /**
  * After a bypass (see `bypassSafety` in `life.ts`).
@@ -10,21 +10,27 @@ import { chooseDelay, type Given, waiting } from "./transitions.ts";
  *    does one that comes back for another attempt.
  * 2. Whoever looks at a bypassed job again writes down what the policy says to it; the job itself stays as it is.
  */
-export function askAgain(job: Job, given: Given): Job {
-  const { delayMs, setBy } = chooseDelay(job, "safety_unavailable", undefined, given);
+export function askAgain(job: Job, context: DecisionContext): Job {
+  const { delayMs, setBy } = chooseDelay(job, "safety_unavailable", undefined, context);
   const reason = `safety unavailable: the fail-open lease \`${job.bypass?.leaseId}\` has ended`;
-  const facts = waiting(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, given);
-  return Object.assign(moveJob(job, "PENDING", given.nowMs), { ...facts, safety: null });
+  const facts = waitFor(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, context);
+  return Object.assign(moveJob(job, "PENDING", context.nowMs), { ...facts, safety: null });
 }
 
 /** `null` when it was not bypassed, or was reviewed already. */
-export function reviewJob(job: Job, by: string, verdict: Decision, note: string | undefined, given: Given): Job | null {
+export function reviewJob(
+  job: Job,
+  by: string,
+  verdict: Decision,
+  note: string | undefined,
+  context: DecisionContext,
+): Job | null {
   if (!job.bypass || job.bypass.reviewedMs !== undefined) return null;
   const { effect, ruleId, reason, snapshot } = verdict;
   const bypass: Bypass = {
     ...job.bypass,
     reviewedBy: by,
-    reviewedMs: given.nowMs,
+    reviewedMs: context.nowMs,
     verdict: { effect, ruleId, reason, snapshot },
     ...(note === undefined ? {} : { note }),
   };

@@ -6,7 +6,7 @@
  *    by weight, however little the room.
  * 3. Order is explicit: by name.
  */
-export function shareOut(
+export function fairShare(
   waiting: ReadonlyMap<string, number>,
   room: number,
   turn: Turn,

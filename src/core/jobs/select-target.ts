@@ -1,6 +1,6 @@
 import type { Job } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
-import { chooseDelay, type Given, waiting } from "./transitions.ts";
+import { chooseDelay, type DecisionContext, waitFor } from "./transitions.ts";
 
 /**
  * Which worker a job is sent to.
@@ -40,7 +40,7 @@ export interface PoolsOfTopic {
   readonly named: readonly string[];
 }
 
-export type Aim =
+export type DispatchTarget =
   /** `takesInline`: the input may be in the message alone. */
   | { readonly kind: "direct"; readonly workerId: string; readonly takesInline: boolean }
   | { readonly kind: "topic" }
@@ -49,7 +49,7 @@ export type Aim =
   /** `isForAll`: no job of the topic can go, whatever it requires. */
   | { readonly kind: "wait"; readonly why: string; readonly isForAll: boolean };
 
-export function aimAt(work: Work, workers: readonly Candidate[], pools: PoolsOfTopic): Aim {
+export function selectTarget(work: Work, workers: readonly Candidate[], pools: PoolsOfTopic): DispatchTarget {
   const { requires, org } = work;
   let best: Candidate | null = null;
   let [isAlone, hasOthers, hasComing, hasDrained] = [true, false, false, false];
@@ -86,16 +86,16 @@ export const canDo = (abilities: ReadonlySet<string>, requires: readonly string[
   requires.every((name) => abilities.has(name));
 
 /** A job that no worker is fit for now: it comes back later, and does not stand in the way of others. */
-export function waitForWorker(job: Job, why: string, given: Given): Job {
-  const { delayMs, setBy } = chooseDelay(job, "no_worker", undefined, given);
+export function waitForWorker(job: Job, why: string, context: DecisionContext): Job {
+  const { delayMs, setBy } = chooseDelay(job, "no_worker", undefined, context);
   return Object.assign(
-    moveJob(job, "RETRYING", given.nowMs),
-    waiting(job, "no_worker", "no_worker", why, delayMs, setBy, given),
+    moveJob(job, "RETRYING", context.nowMs),
+    waitFor(job, "no_worker", "no_worker", why, delayMs, setBy, context),
   );
 }
 
-const AT_TOPIC: Aim = { kind: "topic" };
-const FOR_LEASE: Aim = { kind: "lease" };
+const AT_TOPIC: DispatchTarget = { kind: "topic" };
+const FOR_LEASE: DispatchTarget = { kind: "lease" };
 
 const isOpen = ({ pool, isDirect, transport }: Candidate, { draining }: PoolsOfTopic): boolean =>
   (isDirect || transport === "http") && (pool === null || !draining.has(pool));

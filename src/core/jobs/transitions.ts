@@ -1,29 +1,29 @@
-import { type HistoryLine, type Job, type JobEvent, remember } from "../model/job.ts";
+import { appendHistory, type HistoryLine, type Job, type JobEvent } from "../model/job.ts";
 import { moveJob } from "../model/move-job.ts";
 import type { StepRetry } from "../model/step-ref.ts";
 import type { Writable } from "../model/writable.ts";
-import { spend } from "../retry/budget.ts";
+import { recordFailure } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
 import { formatPolicy } from "../retry/policies.ts";
 import type { Settings } from "../settings.ts";
 
 /** What the decisions about a job share: what they are given, how a wait and an end are written down. */
-export interface Given {
+export interface DecisionContext {
   readonly nowMs: number;
   readonly settings: Settings;
   readonly random: () => number;
 }
 
 /** How long to wait: as the worker asked, or as the policy of the class says. */
-export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, given: Given) {
+export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, context: DecisionContext) {
   if (askedMs !== undefined) return { delayMs: askedMs, setBy: "worker" };
-  const { retry } = given.settings;
+  const { retry } = context.settings;
   if (retryClass === "unclassified" && job.step?.retry) {
     const attempt = (job.patience.unclassified?.count ?? 0) + 1;
-    return { delayMs: backoffOf(job.step.retry, attempt, given.random), setBy: "the step's `retry`" };
+    return { delayMs: backoffOf(job.step.retry, attempt, context.random), setBy: "the step's `retry`" };
   }
-  const delayMs = delayFor(retryClass, { settings: retry, patience: job.patience, random: given.random });
+  const delayMs = delayFor(retryClass, { settings: retry, retryState: job.patience, random: context.random });
   return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
 }
 
@@ -43,27 +43,30 @@ export function backoffOf(retry: StepRetry, attempt: number, random: () => numbe
 }
 
 /** The facts of a job that waits for its next try. */
-export function waiting(
+export function waitFor(
   job: Job,
   retryClass: RetryClass,
   event: JobEvent,
   reason: string,
   delayMs: number,
   setBy: string,
-  given: Given,
+  context: DecisionContext,
 ) {
-  const untilMs = Math.ceil(given.nowMs + delayMs);
+  const untilMs = Math.ceil(context.nowMs + delayMs);
   return {
-    patience: spend(job.patience, retryClass, given.nowMs, delayMs),
+    patience: recordFailure(job.patience, retryClass, context.nowMs, delayMs),
     wait: { retryClass, reason, untilMs, setBy },
     dueMs: Math.min(untilMs, job.deadlineMs),
-    updatedMs: given.nowMs,
-    history: remember(job, { ...line(job, event, reason, given.nowMs), retry: { retryClass, delayMs, setBy } }),
+    updatedMs: context.nowMs,
+    history: appendHistory(job, {
+      ...historyLine(job, event, reason, context.nowMs),
+      retry: { retryClass, delayMs, setBy },
+    }),
   };
 }
 
 /** Written out: spreading what may be absent takes longer than all the rest of a move. */
-export function line(
+export function historyLine(
   { attempt }: Job,
   event: JobEvent,
   why: string | undefined,
@@ -77,7 +80,7 @@ export function line(
 type End = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED";
 
 /** A final state: kept for the retention time, then removed. */
-export function end(job: Job, state: End, { nowMs, settings }: Given): Writable<Job> {
+export function endJob(job: Job, state: End, { nowMs, settings }: DecisionContext): Writable<Job> {
   const ended = moveJob(job, state, nowMs);
   ended.patience = {};
   ended.dueMs = nowMs + settings.retention.jobsMs;

@@ -91,9 +91,9 @@ export const hashOf = (secret: string): string => createHash("sha256").update(se
 
 /** Takes as long for a nearly right secret as for a wrong one. */
 export function isSecretOf(key: ApiKey, secret: string): boolean {
-  const given = hashOf(secret);
-  let difference = given.length ^ key.sha256.length;
-  for (let at = 0; at < given.length; at++) difference |= given.charCodeAt(at) ^ key.sha256.charCodeAt(at);
+  const presented = hashOf(secret);
+  let difference = presented.length ^ key.sha256.length;
+  for (let at = 0; at < presented.length; at++) difference |= presented.charCodeAt(at) ^ key.sha256.charCodeAt(at);
   return difference === 0;
 }
 

@@ -41,14 +41,14 @@ export type DeadLetterSource =
 
 export const DEAD_LETTERS: Table<DeadLetter> = {
   name: "dead_letter",
-  placement(letter): Placement {
-    const lists = [{ name: deadLettersOf(letter.org), score: letter.createdMs }];
-    if (letter.org !== EVERY_ORG) lists.push({ name: deadLettersOf(EVERY_ORG), score: letter.createdMs });
+  placement(deadLetter): Placement {
+    const lists = [{ name: deadLettersOf(deadLetter.org), score: deadLetter.createdMs }];
+    if (deadLetter.org !== EVERY_ORG) lists.push({ name: deadLettersOf(EVERY_ORG), score: deadLetter.createdMs });
     return {
       lists,
       queue: null,
-      counters: [{ group: "dead_letters", name: letter.org }],
-      dueMs: letter.dueMs,
+      counters: [{ group: "dead_letters", name: deadLetter.org }],
+      dueMs: deadLetter.dueMs,
     };
   },
 };
@@ -57,7 +57,7 @@ export const DEAD_LETTERS: Table<DeadLetter> = {
 export const deadLettersOf = (org: string): string => `dead_letters/${org}`;
 
 /** The letter for a job that ended unhappily; `null` for any other end. A denial is an answer, not a failure. */
-export function letterOf(job: Job): DeadLetter | null {
+export function deadLetterOf(job: Job): DeadLetter | null {
   if (job.state !== "FAILED" && job.state !== "TIMEOUT") return null;
   const error = job.error ?? { name: "Error", message: job.state };
   return {

@@ -10,7 +10,7 @@ import type { CounterName, Placement, Table } from "./table.ts";
  * 3. Once ended it stays ended. That stands in a counter of its own, which guards every commit made by virtue of the
  *    lease: nothing goes out under a lease that somebody has closed.
  */
-export interface FailOpen {
+export interface FailOpenGrant {
   readonly id: string;
   /** A tenant, or `*` for all of them. */
   readonly scope: string;
@@ -26,7 +26,7 @@ export interface FailOpen {
   readonly dueMs: number;
 }
 
-export const EVERYBODY = "*";
+export const ALL_TENANTS = "*";
 export const FAIL_OPEN_MS = { default: 30 * 60_000, max: 4 * 3_600_000, min: 1_000 } as const;
 /** By how much clocks of healthy machines may differ. */
 export const CLOCK_TOLERANCE_MS = 5_000;
@@ -37,13 +37,13 @@ const SEEN_EVERY_MS = 60_000;
  */
 export const FAIL_OPEN_MAX = { ofScope: 5, ofTenants: 200, listed: 205 } as const;
 
-export const FAIL_OPENS: Table<FailOpen> = {
+export const FAIL_OPENS: Table<FailOpenGrant> = {
   name: "fail-open",
   placement: (lease): Placement => ({
     lists: [
-      { name: leasesOf(null), score: lease.openedMs },
-      { name: leasesOf(lease.scope), score: lease.openedMs },
-      ...(lease.ended ? [] : [{ name: OPEN_LEASES_LIST, score: lease.openedMs }]),
+      { name: grantsOf(null), score: lease.openedMs },
+      { name: grantsOf(lease.scope), score: lease.openedMs },
+      ...(lease.ended ? [] : [{ name: OPEN_GRANTS_LIST, score: lease.openedMs }]),
     ],
     queue: null,
     counters: lease.ended ? [endedOf(lease.id)] : openCountersOf(lease.scope).map(({ counter }) => counter),
@@ -52,45 +52,46 @@ export const FAIL_OPENS: Table<FailOpen> = {
 };
 
 /** All of them, or those of one scope. */
-export const leasesOf = (scope: string | null): string => (scope === null ? "fail-open" : `fail-open/of/${scope}`);
-export const OPEN_LEASES_LIST = "fail-open/open";
+export const grantsOf = (scope: string | null): string => (scope === null ? "fail-open" : `fail-open/of/${scope}`);
+export const OPEN_GRANTS_LIST = "fail-open/open";
 /** What an open lease of a scope counts towards, and how many there may be. */
 export function openCountersOf(scope: string): readonly { readonly counter: CounterName; readonly max: number }[] {
   const own = { counter: { group: "fail-open-of", name: scope }, max: FAIL_OPEN_MAX.ofScope };
   const ofTenants = { counter: { group: "fail-open", name: "tenants" }, max: FAIL_OPEN_MAX.ofTenants };
-  return scope === EVERYBODY ? [own] : [own, ofTenants];
+  return scope === ALL_TENANTS ? [own] : [own, ofTenants];
 }
 /** 1 when the lease has ended. */
 export const endedOf = (leaseId: string) => ({ group: "fail-open-ended", name: leaseId });
 
-export function openLease(
-  wish: { readonly id: string; readonly scope: string; readonly reason: string; readonly by: string },
+export function openGrant(
+  request: { readonly id: string; readonly scope: string; readonly reason: string; readonly by: string },
   forMs: number,
   nowMs: number,
-): FailOpen {
+): FailOpenGrant {
   const endsMs = nowMs + Math.min(forMs, FAIL_OPEN_MS.max);
-  return seeLease({ ...wish, openedMs: nowMs, endsMs, seenMs: nowMs, dueMs: endsMs }, nowMs);
+  return observeGrant({ ...request, openedMs: nowMs, endsMs, seenMs: nowMs, dueMs: endsMs }, nowMs);
 }
 
 /** Looked after, and not over yet. */
-export function seeLease(lease: FailOpen, nowMs: number): FailOpen {
+export function observeGrant(lease: FailOpenGrant, nowMs: number): FailOpenGrant {
   return { ...lease, seenMs: Math.max(lease.seenMs, nowMs), dueMs: Math.min(lease.endsMs, nowMs + SEEN_EVERY_MS) };
 }
 
 /** `null` when it has ended already. */
-export function endLease(lease: FailOpen, by: string, nowMs: number, keepMs: number): FailOpen | null {
+export function endGrant(lease: FailOpenGrant, by: string, nowMs: number, keepMs: number): FailOpenGrant | null {
   if (lease.ended) return null;
   return { ...lease, ended: { atMs: nowMs, by }, dueMs: nowMs + keepMs };
 }
 
 /** By the clock alone. Written so that a record that somebody has tampered with is not in force either. */
-export function isInForce(lease: FailOpen, nowMs: number): boolean {
+export function isInForce(lease: FailOpenGrant, nowMs: number): boolean {
   if (lease.ended !== undefined) return false;
   if (!(lease.endsMs - lease.openedMs <= FAIL_OPEN_MS.max)) return false;
   return nowMs < lease.endsMs && Math.max(lease.openedMs, lease.seenMs) <= nowMs + CLOCK_TOLERANCE_MS;
 }
 
 /** A job whose only permission is a lease: a verdict that came later has taken its place. */
-export const isOnLease = (job: Job): boolean => job.bypass !== undefined && job.safety?.snapshot === "";
+export const isFailOpenOnly = (job: Job): boolean => job.bypass !== undefined && job.safety?.snapshot === "";
 
-export const covers = (lease: FailOpen, org: string): boolean => lease.scope === EVERYBODY || lease.scope === org;
+export const covers = (lease: FailOpenGrant, org: string): boolean =>
+  lease.scope === ALL_TENANTS || lease.scope === org;

@@ -1,6 +1,6 @@
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { ActorType, Decision } from "../policy/decision.ts";
-import type { Patience } from "../retry/budget.ts";
+import type { RetryState } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { StepRef } from "./step-ref.ts";
@@ -35,7 +35,7 @@ export type OpenState = { [S in JobState]: (typeof JOB_MOVES)[S] extends readonl
  * Ended jobs to which an operator may give a second life, in the commit that removes their dead letter: the only way out
  * of a final state.
  */
-export const REVIVABLE: readonly JobState[] = ["FAILED", "TIMEOUT"];
+export const REDRIVABLE: readonly JobState[] = ["FAILED", "TIMEOUT"];
 
 export interface Job {
   readonly id: string;
@@ -63,7 +63,7 @@ export interface Job {
   readonly dispatchedMs: number | null;
   readonly workerId: string | null;
   readonly wait: Wait | null;
-  readonly patience: Patience;
+  readonly patience: RetryState;
   readonly error: WireError | null;
   readonly history: readonly HistoryLine[];
 
@@ -175,7 +175,7 @@ export const HISTORY_MAX = 20;
 export const isFinal = (state: JobState): boolean => JOB_MOVES[state].length === 0;
 
 /** Adds a line to the history; the first and the latest lines are kept. */
-export function remember(job: Job, line: HistoryLine): readonly HistoryLine[] {
+export function appendHistory(job: Job, line: HistoryLine): readonly HistoryLine[] {
   if (job.history.length < HISTORY_MAX) return [...job.history, line];
   return [...job.history.slice(0, 1), ...job.history.slice(2), line];
 }

@@ -1,4 +1,4 @@
-import type { Patience } from "../retry/budget.ts";
+import type { RetryState } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { Placement, Table } from "./table.ts";
 
@@ -31,12 +31,12 @@ export const PARKED_GROUP = "parked";
  * How much of each class's budget the retries of one message have used. It stands beside the record that the message is
  * about, not in it: counting a failure must not race with the change that failed.
  */
-export interface Spending {
-  readonly patience: Patience;
+export interface StoredRetryState {
+  readonly patience: RetryState;
   readonly dueMs: number;
 }
 
-export const SPENDINGS: Table<Spending> = {
+export const RETRY_STATES: Table<StoredRetryState> = {
   name: "spending",
-  placement: (spending): Placement => ({ lists: [], queue: null, counters: [], dueMs: spending.dueMs }),
+  placement: (stored): Placement => ({ lists: [], queue: null, counters: [], dueMs: stored.dueMs }),
 };

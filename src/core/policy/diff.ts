@@ -67,7 +67,7 @@ function changedParts(before: object, after: object, prefix: string): readonly s
   const now = new Map(Object.entries(after));
   return [...new Set([...old.keys(), ...now.keys()])]
     .filter((key) => canonicalText(old.get(key)) !== canonicalText(now.get(key)))
-    .map((key) => `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`);
+    .map((key) => `${prefix}${key.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`)}`);
 }
 
 /** The members of a longest ascending subsequence of distinct numbers. */

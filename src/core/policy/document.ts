@@ -19,7 +19,7 @@ import {
 } from "./decision.ts";
 import { readMatch } from "./read-match.ts";
 import { readApproval, readConstraints, readRemediations } from "./read-terms.ts";
-import { given, present, readYaml, type YamlFields, type YamlNode } from "./yaml-fields.ts";
+import { optionalField, present, readYaml, type YamlFields, type YamlNode } from "./yaml-fields.ts";
 
 export interface PolicyDocument {
   /** The author's own, shown to operators. */
@@ -94,8 +94,8 @@ type RuleFields = ReadonlyMap<(typeof RULE_KEYS)[number], Node>;
 
 function readDocument(yaml: YamlFields, node: YamlNode): PolicyDocument {
   const fields = yaml.map(node, DOCUMENT_KEYS, "a policy is a map with `rules`");
-  const version = given(fields, "version", (value) => yaml.text(value, "version"));
-  const defaultDecision = given(fields, "default_decision", (value) =>
+  const version = optionalField(fields, "version", (value) => yaml.text(value, "version"));
+  const defaultDecision = optionalField(fields, "default_decision", (value) =>
     yaml.choice(value, "default_decision", DEFAULT_EFFECTS, "deny"),
   );
   const rules = readRules(yaml, fields.get("rules"));
@@ -123,7 +123,7 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
       const hint = key === "match" ? "; write `match: {}` to match everything" : "";
       yaml.problem(node, `this rule has no \`${key}\`${hint}`);
     }
-    return given(fields, key, read);
+    return optionalField(fields, key, read);
   };
   const decision = needed("decision", (value) => yaml.choice(value, "decision", EFFECTS, "deny"));
   const rule = {
@@ -134,9 +134,9 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
   };
   if (decision !== undefined) checkTerms(yaml, node, fields, decision);
   const terms = {
-    constraints: given(fields, "constraints", (value) => readConstraints(yaml, value)),
-    remediations: given(fields, "remediations", (value) => readRemediations(yaml, value)),
-    approval: given(fields, "approval", (value) => readApproval(yaml, value)),
+    constraints: optionalField(fields, "constraints", (value) => readConstraints(yaml, value)),
+    remediations: optionalField(fields, "remediations", (value) => readRemediations(yaml, value)),
+    approval: optionalField(fields, "approval", (value) => readApproval(yaml, value)),
   };
   return { ...rule, ...present(terms) };
 }

@@ -4,24 +4,26 @@ import type { Conditions } from "./condition.ts";
 import type { ActorType } from "./decision.ts";
 import type { Match, McpMatch } from "./document.ts";
 import { namePatternProblem, patternProblem } from "./pattern.ts";
-import { given, present, type YamlFields } from "./yaml-fields.ts";
+import { optionalField, present, type YamlFields } from "./yaml-fields.ts";
 
 /** Which requests a rule is about. */
 export function readMatch(yaml: YamlFields, node: Node, conditions: Conditions): Match {
   const fields = yaml.map(node, MATCH_KEYS, "`match` is a map, such as `{topics: [demo.*]}`");
-  const names = (key: (typeof MATCH_KEYS)[number]) => given(fields, key, (value) => yaml.names(value, key));
+  const names = (key: (typeof MATCH_KEYS)[number]) => optionalField(fields, key, (value) => yaml.names(value, key));
   return present({
     tenants: names("tenants"),
-    topics: given(fields, "topics", (value) => checked(yaml, value, yaml.names(value, "topics"), patternProblem)),
+    topics: optionalField(fields, "topics", (value) =>
+      checked(yaml, value, yaml.names(value, "topics"), patternProblem),
+    ),
     capabilities: names("capabilities"),
     riskTags: names("risk_tags"),
     requires: names("requires"),
     actorIds: names("actor_ids"),
-    actorTypes: given(fields, "actor_types", (value) => readActorTypes(yaml, value)),
+    actorTypes: optionalField(fields, "actor_types", (value) => readActorTypes(yaml, value)),
     packIds: names("pack_ids"),
-    labels: given(fields, "labels", (value) => yaml.texts(value, "labels")),
-    mcp: given(fields, "mcp", (value) => readMcp(yaml, value)),
-    when: given(fields, "when", (value) => readWhen(yaml, value, conditions)),
+    labels: optionalField(fields, "labels", (value) => yaml.texts(value, "labels")),
+    mcp: optionalField(fields, "mcp", (value) => readMcp(yaml, value)),
+    when: optionalField(fields, "when", (value) => readWhen(yaml, value, conditions)),
   });
 }
 
@@ -54,7 +56,7 @@ function readMcp(yaml: YamlFields, node: Node): McpMatch {
   if (isMap(node) && node.items.length === 0)
     yaml.problem(node, "`mcp` asks for nothing; give it `servers`, `tools`, `resources` or `actions`");
   const patterns = (key: (typeof MCP_KEYS)[number]) =>
-    given(fields, key, (value) => checked(yaml, value, yaml.names(value, `mcp.${key}`), namePatternProblem));
+    optionalField(fields, key, (value) => checked(yaml, value, yaml.names(value, `mcp.${key}`), namePatternProblem));
   return present({
     servers: patterns("servers"),
     tools: patterns("tools"),

@@ -3,7 +3,7 @@ import { isMap, isScalar, type Node } from "yaml";
 import { parseDuration } from "../retry/duration.ts";
 import type { ApprovalTerms, Constraints, Remediation } from "./decision.ts";
 import { patternProblem } from "./pattern.ts";
-import { given, present, type YamlFields } from "./yaml-fields.ts";
+import { optionalField, present, type YamlFields } from "./yaml-fields.ts";
 
 const CONSTRAINTS_KEYS = ["budgets", "sandbox", "toolchain", "diff", "redaction_level"] as const;
 const BUDGET_KEYS = ["max_runtime_ms", "max_retries", "max_artifact_bytes", "max_concurrent_jobs"] as const;
@@ -29,11 +29,11 @@ export function readConstraints(yaml: YamlFields, node: Node): Constraints {
   if (isMap(node) && node.items.length === 0)
     yaml.problem(node, "`constraints` constrain nothing; give them something, or allow without");
   return present({
-    budgets: given(fields, "budgets", (value) => readBudgets(yaml, value)),
-    sandbox: given(fields, "sandbox", (value) => readSandbox(yaml, value)),
-    toolchain: given(fields, "toolchain", (value) => readToolchain(yaml, value)),
-    diff: given(fields, "diff", (value) => readDiff(yaml, value)),
-    redactionLevel: given(fields, "redaction_level", (value) => yaml.text(value, "redaction_level")),
+    budgets: optionalField(fields, "budgets", (value) => readBudgets(yaml, value)),
+    sandbox: optionalField(fields, "sandbox", (value) => readSandbox(yaml, value)),
+    toolchain: optionalField(fields, "toolchain", (value) => readToolchain(yaml, value)),
+    diff: optionalField(fields, "diff", (value) => readDiff(yaml, value)),
+    redactionLevel: optionalField(fields, "redaction_level", (value) => yaml.text(value, "redaction_level")),
   });
 }
 
@@ -44,14 +44,14 @@ export function readRemediations(yaml: YamlFields, node: Node): readonly Remedia
 export function readApproval(yaml: YamlFields, node: Node): ApprovalTerms {
   const fields = yaml.map(node, APPROVAL_KEYS, "`approval` is a map, such as `{expires: 30m}`");
   return {
-    expiresMs: given(fields, "expires", (value) => readExpires(yaml, value)) ?? null,
-    bySubmitter: given(fields, "by_submitter", (value) => yaml.flag(value, "by_submitter")) ?? false,
+    expiresMs: optionalField(fields, "expires", (value) => readExpires(yaml, value)) ?? null,
+    bySubmitter: optionalField(fields, "by_submitter", (value) => yaml.flag(value, "by_submitter")) ?? false,
   };
 }
 
 function readBudgets(yaml: YamlFields, node: Node): NonNullable<Constraints["budgets"]> {
   const fields = yaml.map(node, BUDGET_KEYS, "`budgets` is a map, such as `{max_retries: 1}`");
-  const count = (key: (typeof BUDGET_KEYS)[number]) => given(fields, key, (value) => yaml.count(value, key));
+  const count = (key: (typeof BUDGET_KEYS)[number]) => optionalField(fields, key, (value) => yaml.count(value, key));
   const maxRuntimeMs = count("max_runtime_ms");
   if (maxRuntimeMs === 0)
     yaml.problem(fields.get("max_runtime_ms"), "`max_runtime_ms` of 0 leaves no time; write `deny`");
@@ -66,41 +66,42 @@ function readBudgets(yaml: YamlFields, node: Node): NonNullable<Constraints["bud
 function readSandbox(yaml: YamlFields, node: Node): NonNullable<Constraints["sandbox"]> {
   const fields = yaml.map(node, SANDBOX_KEYS, "`sandbox` is a map, such as `{isolated: true}`");
   return present({
-    isolated: given(fields, "isolated", (value) => yaml.flag(value, "isolated")),
-    networkAllowlist: given(fields, "network_allowlist", (value) => yaml.names(value, "network_allowlist")),
-    fsReadOnly: given(fields, "fs_read_only", (value) => yaml.names(value, "fs_read_only")),
-    fsReadWrite: given(fields, "fs_read_write", (value) => yaml.names(value, "fs_read_write")),
+    isolated: optionalField(fields, "isolated", (value) => yaml.flag(value, "isolated")),
+    networkAllowlist: optionalField(fields, "network_allowlist", (value) => yaml.names(value, "network_allowlist")),
+    fsReadOnly: optionalField(fields, "fs_read_only", (value) => yaml.names(value, "fs_read_only")),
+    fsReadWrite: optionalField(fields, "fs_read_write", (value) => yaml.names(value, "fs_read_write")),
   });
 }
 
 function readToolchain(yaml: YamlFields, node: Node): NonNullable<Constraints["toolchain"]> {
   const fields = yaml.map(node, TOOLCHAIN_KEYS, "`toolchain` is a map, such as `{allowed_tools: [git]}`");
   return present({
-    allowedTools: given(fields, "allowed_tools", (value) => yaml.names(value, "allowed_tools")),
-    allowedCommands: given(fields, "allowed_commands", (value) => yaml.names(value, "allowed_commands")),
+    allowedTools: optionalField(fields, "allowed_tools", (value) => yaml.names(value, "allowed_tools")),
+    allowedCommands: optionalField(fields, "allowed_commands", (value) => yaml.names(value, "allowed_commands")),
   });
 }
 
 function readDiff(yaml: YamlFields, node: Node): NonNullable<Constraints["diff"]> {
   const fields = yaml.map(node, DIFF_KEYS, "`diff` is a map, such as `{max_files: 20}`");
   return present({
-    maxFiles: given(fields, "max_files", (value) => yaml.count(value, "max_files")),
-    maxLines: given(fields, "max_lines", (value) => yaml.count(value, "max_lines")),
-    denyPathGlobs: given(fields, "deny_path_globs", (value) => yaml.names(value, "deny_path_globs")),
+    maxFiles: optionalField(fields, "max_files", (value) => yaml.count(value, "max_files")),
+    maxLines: optionalField(fields, "max_lines", (value) => yaml.count(value, "max_lines")),
+    denyPathGlobs: optionalField(fields, "deny_path_globs", (value) => yaml.names(value, "deny_path_globs")),
   });
 }
 
 function readRemediation(yaml: YamlFields, node: Node): Remediation {
   const fields = yaml.map(node, REMEDIATION_KEYS, "a remediation is a map with `id` and `title`");
-  const text = (key: "id" | "title" | "replacement_capability") => given(fields, key, (value) => yaml.text(value, key));
+  const text = (key: "id" | "title" | "replacement_capability") =>
+    optionalField(fields, key, (value) => yaml.text(value, key));
   const [id, title] = [text("id"), text("title")];
   if (id === undefined || title === undefined) yaml.problem(node, "a remediation needs an `id` and a `title`");
   const rest = {
-    summary: given(fields, "summary", (value) => yaml.text(value, "summary", LIMITS.summaryLength)),
-    replacementTopic: given(fields, "replacement_topic", (value) => readTopic(yaml, value)),
+    summary: optionalField(fields, "summary", (value) => yaml.text(value, "summary", LIMITS.summaryLength)),
+    replacementTopic: optionalField(fields, "replacement_topic", (value) => readTopic(yaml, value)),
     replacementCapability: text("replacement_capability"),
-    addLabels: given(fields, "add_labels", (value) => yaml.texts(value, "add_labels")),
-    removeLabels: given(fields, "remove_labels", (value) => yaml.names(value, "remove_labels")),
+    addLabels: optionalField(fields, "add_labels", (value) => yaml.texts(value, "add_labels")),
+    removeLabels: optionalField(fields, "remove_labels", (value) => yaml.names(value, "remove_labels")),
   };
   return { id: id ?? "", title: title ?? "", ...present(rest) };
 }

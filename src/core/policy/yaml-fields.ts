@@ -118,7 +118,7 @@ export class YamlFields {
 }
 
 /** What was read from the keys that are there: nothing stands for a key that is not. */
-export function given<K extends string, T>(
+export function optionalField<K extends string, T>(
   fields: ReadonlyMap<K, Node>,
   key: K,
   read: (node: Node) => T,

@@ -42,7 +42,7 @@ export interface BreakerRule {
   readonly probeMs: number;
 }
 
-export interface BreakerGiven {
+export interface BreakerContext {
   readonly nowMs: number;
   readonly random: () => number;
   readonly rule: BreakerRule;
@@ -57,7 +57,10 @@ export const CLOSED: Breaker = Object.freeze({ kind: "closed", failures: 0 });
 export const OPEN_GROWTH_MAX = 2;
 
 /** What somebody who would like to call may do: call, claim a probe first, or let it be. */
-export function permission(breaker: Breaker, { nowMs, rule }: Omit<BreakerGiven, "random">): "call" | "probe" | "wait" {
+export function permission(
+  breaker: Breaker,
+  { nowMs, rule }: Omit<BreakerContext, "random">,
+): "call" | "probe" | "wait" {
   switch (breaker.kind) {
     case "closed":
       return "call";
@@ -71,15 +74,15 @@ export function permission(breaker: Breaker, { nowMs, rule }: Omit<BreakerGiven,
 }
 
 /** The breaker after the news; the same object when they change nothing. */
-export function stepBreaker(breaker: Breaker, event: BreakerEvent, given: BreakerGiven): Breaker {
+export function stepBreaker(breaker: Breaker, event: BreakerEvent, context: BreakerContext): Breaker {
   switch (event.kind) {
     case "claimed":
-      return claim(breaker, event.probe, given);
+      return claim(breaker, event.probe, context);
     case "succeeded":
       if (breaker.kind === "closed") return breaker.failures === 0 ? breaker : CLOSED;
       return isProbeOf(breaker, event.probe) ? CLOSED : breaker;
     case "failed":
-      return fail(breaker, event.probe, event.reason, given);
+      return fail(breaker, event.probe, event.reason, context);
     case "released":
       if (breaker.kind !== "half_open" || !isProbeOf(breaker, event.probe)) return breaker;
       return { ...breaker, probes: breaker.probes.filter(({ id }) => id !== event.probe) };
@@ -94,23 +97,23 @@ export function openInterval(rule: BreakerRule, openings: number): { readonly lo
   return { loMs: (rule.openMs * growth) / 2, hiMs: (rule.openMs * growth * 3) / 2 };
 }
 
-function claim(breaker: Breaker, probe: string, given: BreakerGiven): Breaker {
-  if (breaker.kind === "closed" || permission(breaker, given) !== "probe") return breaker;
-  const before = breaker.kind === "half_open" ? underWay(breaker.probes, given.nowMs, given.rule) : [];
+function claim(breaker: Breaker, probe: string, context: BreakerContext): Breaker {
+  if (breaker.kind === "closed" || permission(breaker, context) !== "probe") return breaker;
+  const before = breaker.kind === "half_open" ? underWay(breaker.probes, context.nowMs, context.rule) : [];
   const { openings, reason } = breaker;
-  const own = { id: probe, untilMs: given.nowMs + given.rule.probeMs };
+  const own = { id: probe, untilMs: context.nowMs + context.rule.probeMs };
   return { kind: "half_open", openings, reason, probes: [...before, own] };
 }
 
-function fail(breaker: Breaker, probe: string | null, reason: string, given: BreakerGiven): Breaker {
+function fail(breaker: Breaker, probe: string | null, reason: string, context: BreakerContext): Breaker {
   if (breaker.kind === "closed") {
     const failures = breaker.failures + 1;
-    return failures >= given.rule.failures ? opened(1, reason, given) : { kind: "closed", failures };
+    return failures >= context.rule.failures ? opened(1, reason, context) : { kind: "closed", failures };
   }
-  return isProbeOf(breaker, probe) ? opened(breaker.openings + 1, reason, given) : breaker;
+  return isProbeOf(breaker, probe) ? opened(breaker.openings + 1, reason, context) : breaker;
 }
 
-function opened(openings: number, reason: string, { nowMs, random, rule }: BreakerGiven): Breaker {
+function opened(openings: number, reason: string, { nowMs, random, rule }: BreakerContext): Breaker {
   const { loMs, hiMs } = openInterval(rule, openings);
   return { kind: "open", untilMs: Math.ceil(nowMs + loMs + random() * (hiMs - loMs)), openings, reason };
 }

@@ -18,7 +18,7 @@ export type Budget =
   | { readonly kind: "until_deadline" };
 
 /** What one class has used. */
-export interface Spent {
+export interface RetryUsage {
   /** How many tries have failed. */
   readonly count: number;
   /** When the first of them failed. */
@@ -28,7 +28,7 @@ export interface Spent {
 }
 
 /** The accounts of one record. A class that is not there has used nothing. */
-export type Patience = Readonly<Partial<Record<RetryClass, Spent>>>;
+export type RetryState = Readonly<Partial<Record<RetryClass, RetryUsage>>>;
 
 export const BUDGET_LIMITS = { countMax: 10_000, durationMsMax: 30 * 24 * 3_600_000 } as const;
 
@@ -36,14 +36,19 @@ export const BUDGET_LIMITS = { countMax: 10_000, durationMsMax: 30 * 24 * 3_600_
 export const DEADLINE_MS_DEFAULT = 24 * 3_600_000;
 
 /** Books one failed try and the delay that it is given. */
-export function spend(patience: Patience, retryClass: RetryClass, nowMs: number, delayMs: number): Patience {
-  const before = patience[retryClass];
-  const spent: Spent = {
+export function recordFailure(
+  retryState: RetryState,
+  retryClass: RetryClass,
+  nowMs: number,
+  delayMs: number,
+): RetryState {
+  const before = retryState[retryClass];
+  const spent: RetryUsage = {
     count: (before?.count ?? 0) + 1,
     sinceMs: before?.sinceMs ?? nowMs,
     lastDelayMs: delayMs,
   };
-  return { ...patience, [retryClass]: spent };
+  return { ...retryState, [retryClass]: spent };
 }
 
 /**
@@ -54,7 +59,12 @@ export function spend(patience: Patience, retryClass: RetryClass, nowMs: number,
  *   still takes place, so the last one may come late by its own delay.
  * - `until_deadline`: spent once the deadline is reached. `deadlineMs` null means that the record has none.
  */
-export function isSpent(budget: Budget, spent: Spent | undefined, nowMs: number, deadlineMs: number | null): boolean {
+export function isBudgetExhausted(
+  budget: Budget,
+  spent: RetryUsage | undefined,
+  nowMs: number,
+  deadlineMs: number | null,
+): boolean {
   const sinceMs = spent?.sinceMs ?? nowMs;
   switch (budget.kind) {
     case "count":

@@ -5,7 +5,7 @@
  * 2. Only the account of the failure's own class is touched, and a permanent failure touches none.
  * 3. A stated delay is obeyed; a failure that states nothing gets the delay of the `unclassified` policy.
  */
-import { isSpent, type Patience, spend } from "./budget.ts";
+import { isBudgetExhausted, type RetryState, recordFailure } from "./budget.ts";
 import type { RetryClass } from "./classes.ts";
 import { intentOf } from "./intent.ts";
 import type { Outcome } from "./outcome.ts";
@@ -15,7 +15,7 @@ import type { RetrySettings } from "./settings.ts";
 export interface Circumstances {
   readonly settings: RetrySettings;
   /** The accounts of the record that the message is about, before this failure. */
-  readonly patience: Patience;
+  readonly retryState: RetryState;
   readonly nowMs: number;
   /** The deadline of the record itself; null if it has none. */
   readonly deadlineMs: number | null;
@@ -27,14 +27,14 @@ export interface Circumstances {
 export interface Judgement {
   readonly outcome: Extract<Outcome, { kind: "retryable" | "permanent" }>;
   /** To be stored with the record. */
-  readonly patience: Patience;
+  readonly retryState: RetryState;
 }
 
 export function judgeFailure(error: unknown, circumstances: Circumstances): Judgement {
   const intent = intentOf(error);
   switch (intent.kind) {
     case "permanent":
-      return { outcome: { kind: "permanent" }, patience: circumstances.patience };
+      return { outcome: { kind: "permanent" }, retryState: circumstances.retryState };
     case "retry":
       return book(intent.retryClass, intent.delayMs, circumstances);
     case "unclassified":
@@ -54,15 +54,15 @@ export function isStoreAway(error: unknown): boolean {
 /** The delay that a class gives its next try: what to state with `retryAfter`. */
 export function delayFor(
   retryClass: RetryClass,
-  { settings, patience, random }: Pick<Circumstances, "settings" | "patience" | "random">,
+  { settings, retryState, random }: Pick<Circumstances, "settings" | "retryState" | "random">,
 ): number {
-  const spent = patience[retryClass];
+  const spent = retryState[retryClass];
   return nextDelay(settings[retryClass].policy, (spent?.count ?? 0) + 1, random, spent?.lastDelayMs);
 }
 
 function book(retryClass: RetryClass, delayMs: number, circumstances: Circumstances): Judgement {
   const { settings, nowMs, deadlineMs, deliveryCapNear = false } = circumstances;
-  const patience = spend(circumstances.patience, retryClass, nowMs, delayMs);
-  const spent = isSpent(settings[retryClass].budget, patience[retryClass], nowMs, deadlineMs);
-  return { outcome: { kind: "retryable", delayMs, retryClass, spent, deliveryCapNear }, patience };
+  const retryState = recordFailure(circumstances.retryState, retryClass, nowMs, delayMs);
+  const spent = isBudgetExhausted(settings[retryClass].budget, retryState[retryClass], nowMs, deadlineMs);
+  return { outcome: { kind: "retryable", delayMs, retryClass, spent, deliveryCapNear }, retryState };
 }

@@ -105,7 +105,7 @@ export function toWire(error: unknown): WireError {
 
 /** An error again, from whatever another process sent. Reading by shape is the validation: the rest falls away. */
 export function fromWire(json: unknown): Error {
-  return revive(toWire(json));
+  return redrive(toWire(json));
 }
 
 function wrap(error: unknown, name: string, messageIfNone: string): Error {
@@ -203,12 +203,12 @@ function describeAll(children: Iterable<unknown>, room: Room, depth: number): Wi
   return described;
 }
 
-function revive(wire: WireError): Error {
-  const options = wire.cause === undefined ? {} : { cause: revive(wire.cause) };
+function redrive(wire: WireError): Error {
+  const options = wire.cause === undefined ? {} : { cause: redrive(wire.cause) };
   const error =
     wire.errors === undefined
       ? new Error(wire.message, options)
-      : new AggregateError(wire.errors.map(revive), wire.message, options);
+      : new AggregateError(wire.errors.map(redrive), wire.message, options);
   if (wire.code !== undefined) Object.assign(error, { code: wire.code });
   return state(named(error, wire.name), wire);
 }

@@ -4,7 +4,7 @@ import type { AuditLine } from "../../core/model/audit.ts";
  * Lines of the audit log that are written together, in order. Plain permissions that differ in their job alone are one line
  * that names all the jobs.
  */
-export class AuditBundle {
+export class AuditBatch {
   readonly #gathered: Gathered[] = [];
   /** Of those, the ones that a further permission of the same kind can join. */
   readonly #joinable = new Map<string, Gathered>();

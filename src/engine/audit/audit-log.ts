@@ -4,9 +4,9 @@ import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
 import type { Run } from "../../core/model/run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
-import { apply } from "../commit.ts";
-import type { Flow } from "../engine.ts";
-import { AuditBundle } from "./audit-batch.ts";
+import { commit } from "../commit.ts";
+import type { Engine } from "../engine.ts";
+import { AuditBatch } from "./audit-batch.ts";
 
 /**
  * Writing the audit log (see `model/audit.ts` for what it promises).
@@ -17,22 +17,22 @@ import { AuditBundle } from "./audit-batch.ts";
  *    again by this process' sweeper: then a line may be there twice, but is not missing. `chain-audit.ts` takes it from there.
  * 3. Secrets are taken out before anything is written.
  */
-export function audited(flow: Flow, line: AuditLine): Put {
-  return flow.audit.put([flow.audit.stamp(line)], line.org);
+export function auditPut(engine: Engine, line: AuditLine): Put {
+  return engine.audit.put([engine.audit.stamp(line)], line.org);
 }
 
 /** The same for the verdicts on jobs of one tenant that are made by one commit. */
-export function auditedVerdicts(flow: Flow, jobs: readonly Job[]): readonly Put[] {
+export function auditDecisionPuts(engine: Engine, jobs: readonly Job[]): readonly Put[] {
   const [org] = jobs.map((job) => job.org);
   if (org === undefined) return [];
-  const bundle = new AuditBundle();
-  for (const job of jobs) bundle.add(decisionLine(job), flow.world.clock.now());
-  return flow.audit.putAll(bundle, org);
+  const bundle = new AuditBatch();
+  for (const job of jobs) bundle.add(decisionLine(job), engine.world.clock.now());
+  return engine.audit.putAll(bundle, org);
 }
 
-export function noteAudit(flow: Flow, line: AuditLine): void {
-  if (!flow.audit.gather(line)) return;
-  flow.desk.track(Promise.resolve().then(() => writeAudit(flow, flow.audit.takeGathered())));
+export function recordAudit(engine: Engine, line: AuditLine): void {
+  if (!engine.audit.gather(line)) return;
+  engine.jobCache.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
 }
 
 /** A verdict of the safety kernel. */
@@ -63,9 +63,9 @@ export function notStartedLine({ id, org, submittedBy }: Run, why: string): Audi
 }
 
 /** What one process is about to write. */
-export class AuditDesk {
+export class AuditBuffer {
   readonly #world: World;
-  readonly #gathered = new Map<string, AuditBundle>();
+  readonly #gathered = new Map<string, AuditBatch>();
   #unwritten: Noted[] = [];
   #prefix = "";
   #last = 0;
@@ -86,7 +86,7 @@ export class AuditDesk {
     return put(AUDIT_PENDING, id, null, { org, lines });
   }
 
-  putAll(bundle: AuditBundle, org: string): readonly Put[] {
+  putAll(bundle: AuditBatch, org: string): readonly Put[] {
     const lines = bundle.lines().map(({ line, at }) => this.stamp(line, at));
     const puts: Put[] = [];
     for (let at = 0; at < lines.length; at += LINES_MAX) puts.push(this.put(lines.slice(at, at + LINES_MAX), org));
@@ -96,7 +96,7 @@ export class AuditDesk {
   /** True for the first line of a tick: whoever brings it sees to it that all are written. */
   gather(line: AuditLine): boolean {
     const isFirst = this.#gathered.size === 0;
-    const bundle = this.#gathered.get(line.org) ?? new AuditBundle();
+    const bundle = this.#gathered.get(line.org) ?? new AuditBatch();
     bundle.add(line, this.#world.clock.now());
     this.#gathered.set(line.org, bundle);
     return isFirst;
@@ -146,11 +146,11 @@ interface Noted {
 }
 
 /** Never throws. A stale version: it was written before, and the answer was lost. */
-export async function writeAudit(flow: Flow, notes: readonly Noted[]): Promise<void> {
-  const { log } = flow.world;
+export async function writeAudit(engine: Engine, notes: readonly Noted[]): Promise<void> {
+  const { log } = engine.world;
   const writes = notes.map((noted) =>
-    apply(flow, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
-      if (flow.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
+    commit(engine, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
+      if (engine.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
       else log.write("error", "audit_lost", { org: noted.org, id: noted.put.id, error: String(error) });
     }),
   );

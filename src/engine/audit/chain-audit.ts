@@ -14,21 +14,21 @@ import {
   pendingAuditOf,
 } from "../../core/model/audit.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { apply } from "../commit.ts";
-import type { Flow } from "../engine.ts";
-import { letOthersPass } from "../fairness-throttle.ts";
+import { commit } from "../commit.ts";
+import type { Engine } from "../engine.ts";
+import { awaitTurn } from "../fairness-throttle.ts";
 import { writeAudit } from "./audit-log.ts";
 
 // Moving lines of the audit log into its chains (see `model/audit.ts`): any process may, and one at a time succeeds.
 
 /** Moves what waits into the chains of all orgs; how many lines were moved. */
-export async function chainAll(flow: Flow): Promise<number> {
-  await writeAudit(flow, flow.audit.takeUnwritten());
-  const waiting = await flow.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
+export async function chainAll(engine: Engine): Promise<number> {
+  await writeAudit(engine, engine.audit.takeUnwritten());
+  const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
   const orgs = [...waiting.keys()];
   let moved = 0;
   for (let at = 0; at < orgs.length; at += ORGS_AT_ONCE) {
-    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(flow, org)));
+    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(engine, org)));
     moved += some.reduce((sum, count) => sum + count, 0);
   }
   return moved;
@@ -38,18 +38,18 @@ export async function chainAll(flow: Flow): Promise<number> {
  * Moves what waits into the chain of one org, a bounded portion at a time; many portions for each look at what waits, because a
  * look costs the store more than a portion does.
  */
-export async function chainAudit(flow: Flow, org: string): Promise<number> {
-  const { clock, store } = flow.world;
+export async function chainAudit(engine: Engine, org: string): Promise<number> {
+  const { clock, store } = engine.world;
   const query = { index: pendingAuditOf(org), order: "oldest" } as const;
   let moved = 0;
   let end: ChainEnd | null = null;
   for (let looks = 0, limit = RECORDS_MAX; looks < LOOKS_MAX; looks++) {
     const { items, cursor } = await store.list(AUDIT_PENDING, { ...query, limit });
     for (const portion of portionsOf(items)) {
-      await letOthersPass(flow, CHAINING);
+      await awaitTurn(engine, CHAINING);
       const fromMs = clock.now();
-      end = await chain(flow, org, portion, end);
-      flow.pace.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
+      end = await chain(engine, org, portion, end);
+      engine.throttle.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
       if (end === null) return moved; // Another process is at it.
       moved += linesOf(portion);
     }
@@ -86,19 +86,19 @@ interface ChainEnd {
  * somebody else was faster.
  */
 async function chain(
-  flow: Flow,
+  engine: Engine,
   org: string,
   items: readonly Versioned<PendingAudit>[],
   known: ChainEnd | null,
 ): Promise<ChainEnd | null> {
-  const { head, page: last } = known ?? (await chainEnd(flow, org));
+  const { head, page: last } = known ?? (await chainEnd(engine, org));
   const { entries, head: after } = extend(
     head?.value ?? emptyHead(org),
     items.flatMap(({ value }) => value.lines),
   );
   const pages = pagesOf(org, last?.value ?? null, entries);
   const pagePuts = pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page));
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org,
     puts: [
       put<AuditHead>(AUDIT_HEADS, org, head, after),
@@ -114,7 +114,7 @@ async function chain(
   };
 }
 
-async function chainEnd({ world: { store } }: Flow, org: string): Promise<ChainEnd> {
+async function chainEnd({ world: { store } }: Engine, org: string): Promise<ChainEnd> {
   const head = await store.load(AUDIT_HEADS, org);
   return { head, page: await store.load(AUDIT_PAGES, pageId(org, pageOf(head?.value.count ?? 0))) };
 }

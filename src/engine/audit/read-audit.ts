@@ -11,17 +11,17 @@ import {
   pageId,
   pageOf,
 } from "../../core/model/audit.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { chainAudit } from "./chain-audit.ts";
 
 /** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */
 export async function readAudit(
-  flow: Flow,
+  engine: Engine,
   org: string,
   query: { readonly limit: number; readonly before: number | null },
 ): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
-  const { store } = flow.world;
-  if (query.before === null) await chainAudit(flow, org);
+  const { store } = engine.world;
+  if (query.before === null) await chainAudit(engine, org);
   const count = (await store.load(AUDIT_HEADS, org))?.value.count ?? 0;
   const end = Math.min(query.before ?? count, count);
   const start = Math.max(0, end - query.limit);
@@ -39,7 +39,7 @@ export async function readAudit(
  * of the chain, or where very many of other kinds lie between.
  */
 export async function readAuditOf(
-  flow: Flow,
+  engine: Engine,
   org: string,
   kind: AuditKind,
   query: { readonly limit: number; readonly before: number | null },
@@ -47,7 +47,7 @@ export async function readAuditOf(
   const entries: AuditEntry[] = [];
   let { before } = query;
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const page = await readAudit(flow, org, { limit: PAGE_ENTRIES, before });
+    const page = await readAudit(engine, org, { limit: PAGE_ENTRIES, before });
     entries.push(...page.entries.filter((entry) => entry.kind === kind));
     const last = entries[query.limit - 1];
     if (last) return { entries: entries.slice(0, query.limit), before: last.index > 0 ? last.index : null };
@@ -58,9 +58,9 @@ export async function readAuditOf(
 }
 
 /** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
-export async function checkAudit(flow: Flow, org: string): Promise<AuditVerdict & { readonly head: string }> {
-  const { store } = flow.world;
-  await chainAudit(flow, org);
+export async function checkAudit(engine: Engine, org: string): Promise<AuditVerdict & { readonly head: string }> {
+  const { store } = engine.world;
+  await chainAudit(engine, org);
   const head = (await store.load(AUDIT_HEADS, org))?.value ?? emptyHead(org);
   const check = new AuditCheck(org);
   let cursor: string | undefined;

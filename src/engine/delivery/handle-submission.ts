@@ -4,23 +4,23 @@ import { JOBS } from "../../core/model/job.ts";
 import { permanent } from "../../core/retry/intent.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
-import type { Flow } from "../engine.ts";
-import { admit } from "../intake/admit-job.ts";
+import type { Engine } from "../engine.ts";
+import { admitJob } from "../intake/admit-job.ts";
 import { carriesJob, requestIn, submissionIn } from "../packets.ts";
 import { checkSafety } from "../safety/check-job.ts";
 
 /** Station 2: a submit message. It announces a job that waits in the store, or brings one from a client of the bus. */
-export async function schedule(flow: Flow, packet: Packet): Promise<void> {
+export async function handleSubmission(engine: Engine, packet: Packet): Promise<void> {
   const request = requestIn(packet);
-  const found = await flow.world.store.load(JOBS, request.jobId);
+  const found = await engine.world.store.load(JOBS, request.jobId);
   if (found && !(carriesJob(request) && found.value.org !== (request.tenantId || DEFAULT_ORG))) {
-    if (found.value.state === "PENDING" && found.value.wait === null) await checkSafety(flow, found);
+    if (found.value.state === "PENDING" && found.value.wait === null) await checkSafety(engine, found);
     return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
   }
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
-  const refusal = claimRefusal(packet, request.tenantId || DEFAULT_ORG, flow.settings.current);
+  const refusal = claimRefusal(packet, request.tenantId || DEFAULT_ORG, engine.settings.current);
   if (refusal !== null) throw permanent(new Error(refusal));
-  const admitted = await admit(flow, submissionIn(packet, request), SUBMIT);
+  const admitted = await admitJob(engine, submissionIn(packet, request), SUBMIT);
   if (admitted.kind === "unusable") throw permanent(new Error("this job id cannot be used; choose another one"));
   if (admitted.kind === "conflict") {
     throw permanent(

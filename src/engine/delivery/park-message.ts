@@ -5,8 +5,8 @@ import type { Delivery, Message } from "../../ports/bus.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { fromBase64, toBase64 } from "../../protocol/base64.ts";
 import { decodePacket, encodePacket, keptPacket } from "../../protocol/codec.ts";
-import { apply } from "../commit.ts";
-import type { Flow } from "../engine.ts";
+import { commit } from "../commit.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * Long waits leave the broker: the message is written to the store with its time, then acknowledged.
@@ -14,15 +14,15 @@ import type { Flow } from "../engine.ts";
  * 1. It comes back as a message of its own, in the commit that removes it from the store: neither lost nor doubled.
  * 2. It comes back at its own time (see the sweeper), so that the spread which its policy gave is kept.
  */
-export async function park(
-  flow: Flow,
+export async function parkMessage(
+  engine: Engine,
   delivery: Delivery,
   outcome: Outcome,
   reason: string,
   delayMs: number,
 ): Promise<boolean> {
   if (delivery.content.kind !== "packet" || outcome.kind !== "retryable") return false;
-  const parkedMs = flow.world.clock.now();
+  const parkedMs = engine.world.clock.now();
   const parked: Parked = {
     subject: delivery.subject,
     messageId: originalId(delivery.id),
@@ -35,35 +35,35 @@ export async function park(
   };
   try {
     // Stale: this very delivery was parked before and its acknowledgement was lost.
-    await apply(flow, { org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
+    await commit(engine, { org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
     return true;
   } catch (error) {
-    flow.world.log.write("warn", "park_failed", { message: delivery.id, error: String(error) });
+    engine.world.log.write("warn", "park_failed", { message: delivery.id, error: String(error) });
     return false;
   }
 }
 
 /** The time has come: out of the store and onto the bus, in one commit. */
-export async function unpark(flow: Flow, found: Versioned<Parked>): Promise<void> {
+export async function unparkMessage(engine: Engine, found: Versioned<Parked>): Promise<void> {
   const { subject, messageId, base64, isVerbatim, dueMs } = found.value;
   const message: Message = {
-    id: comebackId(messageId, dueMs),
+    id: redeliveryId(messageId, dueMs),
     subject,
     packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)),
   };
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: DEFAULT_ORG,
     puts: [put(PARKED, found.id, found, null)],
     sends: [message],
   });
-  if (committed.kind === "committed") flow.arrivals.note(found.value.retryClass, flow.world.clock.now());
+  if (committed.kind === "committed") engine.arrivals.note(found.value.retryClass, engine.world.clock.now());
 }
 
 /** The id that a message had before it was parked for the first time. */
 export const originalId = (messageId: string): string => messageId.replace(COMEBACK, "");
 
 /** A message that comes back is a new one to the broker, or it would be dropped as known. */
-export const comebackId = (messageId: string, atMs: number): string => `${originalId(messageId)}~back${atMs}`;
+export const redeliveryId = (messageId: string, atMs: number): string => `${originalId(messageId)}~back${atMs}`;
 
 /** A suffix that only we write: ids of others may have anything in them. */
 const COMEBACK = /~back\d+$/;

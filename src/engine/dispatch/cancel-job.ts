@@ -1,12 +1,12 @@
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
 import type { Job, JobState } from "../../core/model/job.ts";
 import { CANCEL } from "../../protocol/subjects.ts";
-import { audited } from "../audit/audit-log.ts";
-import { untilFresh } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { retryOnConflict } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { packet } from "../packets.ts";
-import { loadOwn } from "../safety/approve-job.ts";
-import { settle } from "./settle-job.ts";
+import { loadTenantJob } from "../safety/approve-job.ts";
+import { settleJob } from "./settle-job.ts";
 
 /**
  * Somebody does not want a job any more.
@@ -15,7 +15,7 @@ import { settle } from "./settle-job.ts";
  * 2. Then the worker that has it is told, as well as that can be done: a worker that does not hear of it works for nothing.
  * 3. One that has ended already stays as it ended.
  */
-export interface CancelWish {
+export interface CancelRequest {
   readonly org: string;
   readonly jobId: string;
   readonly by: string;
@@ -28,27 +28,27 @@ export type CancelOutcome =
   | { readonly kind: "ended"; readonly state: JobState }
   | { readonly kind: "not_found" };
 
-export function cancel(flow: Flow, wish: CancelWish): Promise<CancelOutcome> {
-  return untilFresh(`job \`${wish.jobId}\``, async () => {
-    const found = await loadOwn(flow, wish);
+export function cancelOwnJob(engine: Engine, request: CancelRequest): Promise<CancelOutcome> {
+  return retryOnConflict(`job \`${request.jobId}\``, async () => {
+    const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
     const job = found.value;
-    const next = cancelJob(job, wish.by, wish.why, given(flow));
+    const next = cancelJob(job, request.by, request.why, decisionContext(engine));
     if (!next) return { kind: "ended", state: job.state };
-    const facts = { job: job.id, topic: job.topic, state: job.state, why: wish.why };
-    const line = audited(flow, { org: job.org, kind: "cancel", who: wish.by, what: "cancelled", facts });
-    if (!(await settle(flow, found, next, [line], { path: "gateway" }))) return "stale";
-    tellWorkers(flow, job, wish.by, wish.why);
+    const facts = { job: job.id, topic: job.topic, state: job.state, why: request.why };
+    const line = auditPut(engine, { org: job.org, kind: "cancel", who: request.by, what: "cancelled", facts });
+    if (!(await settleJob(engine, found, next, [line], { path: "gateway" }))) return "stale";
+    notifyWorkers(engine, job, request.by, request.why);
     return { kind: "cancelled", state: next.state };
   });
 }
 
 /** The job as it was before it ended. Also of an attempt that was thought lost: somebody may still be at it. */
-export function tellWorkers(flow: Flow, job: Job, by: string, why: string): void {
+export function notifyWorkers(engine: Engine, job: Job, by: string, why: string): void {
   if (job.attempt === 0) return;
-  const { bus, clock, log, name } = flow.world;
+  const { bus, clock, log, name } = engine.world;
   try {
-    bus.tell(
+    bus.broadcast(
       CANCEL,
       packet(name, job.traceId, clock.now(), { kind: "job_cancel", jobId: job.id, reason: why, requestedBy: by }),
     );

@@ -1,35 +1,35 @@
-import { endedOf, isOnLease } from "../../core/model/fail-open.ts";
+import { endedOf, isFailOpenOnly } from "../../core/model/fail-open.ts";
 import { inFlightOf, type Job, limitOfRule, RUNNING_GROUP, runningOf, underRule } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { Guard } from "../../ports/store.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * What bounds the jobs that are with workers: the topic's window, the tenant's limit, and the limit of the rule that
  * allowed the job; and the lease, for a job whose only permission it is. Each is a guard of the commit that sends the job,
  * so that no race can exceed it (L25).
  */
-export function guardsOf(job: Job, settings: Settings): readonly Guard[] {
+export function capacityGuards(job: Job, settings: Settings): readonly Guard[] {
   const guards: Guard[] = [{ kind: "counter", counter: inFlightOf(job.topic), max: settings.dispatch.windowMax }];
-  const ofOrg = limitOfOrg(settings, job.org);
+  const ofOrg = jobLimitOf(settings, job.org);
   if (ofOrg !== null) guards.push({ kind: "counter", counter: runningOf(job.org), max: ofOrg });
   const ofRule = limitOfRule(job);
   if (ofRule !== null) guards.push({ kind: "counter", counter: underRule(job), max: ofRule });
-  if (isOnLease(job)) guards.push(leaseGuard(job.bypass?.leaseId ?? ""));
+  if (isFailOpenOnly(job)) guards.push(failOpenGuard(job.bypass?.leaseId ?? ""));
   return guards;
 }
 
-export function limitOfOrg(settings: Settings, org: string): number | null {
+export function jobLimitOf(settings: Settings, org: string): number | null {
   return settings.orgs[org]?.limits?.concurrentJobsMax ?? settings.limits.concurrentJobsMax;
 }
 
 /** Refuses whatever would go out by virtue of a fail-open lease that has ended. */
-export function leaseGuard(leaseId: string): Guard {
+export function failOpenGuard(leaseId: string): Guard {
   return { kind: "counter", counter: endedOf(leaseId), max: 0 };
 }
 
 /** Which of the bounds refused a job. */
-export function refusedBy(guard: Guard, job: Job): "window" | "org" | "rule" | "lease" {
+export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" | "lease" {
   if (guard.kind !== "counter") return "window";
   if (guard.counter.group === endedOf("").group) return "lease";
   if (guard.counter.group === RUNNING_GROUP) return "org";
@@ -37,18 +37,18 @@ export function refusedBy(guard: Guard, job: Job): "window" | "org" | "rule" | "
 }
 
 /** How many of the jobs that wait may go, by org: those of a tenant at its limit, or behind a kill switch, stay. */
-export async function allowedOf(
-  flow: Flow,
+export async function allowedPerOrg(
+  engine: Engine,
   waiting: ReadonlyMap<string, number>,
 ): Promise<ReadonlyMap<string, number>> {
-  const settings = flow.settings.current;
-  const isLimited = [...waiting.keys()].some((org) => limitOfOrg(settings, org) !== null || flow.pools.killOf(org));
+  const settings = engine.settings.current;
+  const isLimited = [...waiting.keys()].some((org) => jobLimitOf(settings, org) !== null || engine.pools.killOf(org));
   if (!isLimited) return waiting;
-  const running = await flow.world.store.counts(RUNNING_GROUP, ORGS_MAX);
+  const running = await engine.world.store.counts(RUNNING_GROUP, ORGS_MAX);
   const allowed = new Map<string, number>();
   for (const [org, count] of waiting) {
-    if (flow.pools.killOf(org)) continue;
-    const room = (limitOfOrg(settings, org) ?? Number.POSITIVE_INFINITY) - (running.get(org) ?? 0);
+    if (engine.pools.killOf(org)) continue;
+    const room = (jobLimitOf(settings, org) ?? Number.POSITIVE_INFINITY) - (running.get(org) ?? 0);
     if (room > 0) allowed.set(org, Math.min(count, room));
   }
   return allowed;

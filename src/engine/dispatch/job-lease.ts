@@ -3,10 +3,10 @@ import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
 import { outputKey } from "../../protocol/pointer.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { keptUntilMs, storeSent } from "../payloads.ts";
-import { settle } from "./settle-job.ts";
+import { settleJob } from "./settle-job.ts";
 
 /**
  * What a worker says of a job that it has under a lease.
@@ -14,79 +14,82 @@ import { settle } from "./settle-job.ts";
  * 1. Only the lease of the present attempt counts; who has lost it is told so, and its work changes nothing.
  * 2. Saying the same end twice with one lease is fine: the answer to the first may have been lost.
  */
-export interface LeaseHolder {
+export interface JobLease {
   /** `*` for any tenant. */
   readonly org: string;
   readonly jobId: string;
   readonly leaseId: string;
 }
 
-export type Held =
+export type JobLeaseOutcome =
   | { readonly kind: "held"; readonly job: Job }
   | { readonly kind: "lost"; readonly why: string }
   | { readonly kind: "unknown" };
 
 /** Moves the deadline of the attempt on, with or without a word about how far it is. */
-export function prolong(
-  flow: Flow,
-  holder: LeaseHolder,
+export function extendLease(
+  engine: Engine,
+  holder: JobLease,
   news: { readonly extendMs: number | null; readonly percent: number | null; readonly message: string | null },
-): Promise<Held> {
-  return untilFresh(`job \`${holder.jobId}\``, async () => {
-    const found = await findLeased(flow, holder);
+): Promise<JobLeaseOutcome> {
+  return retryOnConflict(`job \`${holder.jobId}\``, async () => {
+    const found = await findLeased(engine, holder);
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
     const { job } = found;
-    flow.roster.hear({ id: job.value.workerId ?? "", transport: "http", org: holder.org }, flow.world.clock.now());
-    const next = noteProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, given(flow));
+    engine.registry.record(
+      { id: job.value.workerId ?? "", transport: "http", org: holder.org },
+      engine.world.clock.now(),
+    );
+    const next = noteProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, decisionContext(engine));
     if (!next) return lost(job.value);
-    const committed = await apply(flow, { org: next.org, puts: [put(JOBS, next.id, job, next)] });
+    const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, job, next)] });
     return committed.kind === "committed" ? { kind: "held", job: next } : "stale";
   });
 }
 
-export function complete(flow: Flow, holder: LeaseHolder, output: unknown): Promise<Held> {
-  return untilFresh(`job \`${holder.jobId}\``, async () => {
-    const found = await findLeased(flow, holder);
+export function completeLeased(engine: Engine, holder: JobLease, output: unknown): Promise<JobLeaseOutcome> {
+  return retryOnConflict(`job \`${holder.jobId}\``, async () => {
+    const found = await findLeased(engine, holder);
     if (found.kind === "over" && found.job.state === "SUCCEEDED") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
-    const payload = await storeOutput(flow, holder, found.job.value, output ?? null);
-    return end(flow, found.job, { status: "succeeded" }, payload);
+    const payload = await storeOutput(engine, holder, found.job.value, output ?? null);
+    return end(engine, found.job, { status: "succeeded" }, payload);
   });
 }
 
-export function fail(
-  flow: Flow,
-  holder: LeaseHolder,
+export function failLeased(
+  engine: Engine,
+  holder: JobLease,
   news: { readonly message: string; readonly isRetryable: boolean; readonly retryAfterMs: number | null },
-): Promise<Held> {
-  return untilFresh(`job \`${holder.jobId}\``, async () => {
-    const found = await findLeased(flow, holder);
+): Promise<JobLeaseOutcome> {
+  return retryOnConflict(`job \`${holder.jobId}\``, async () => {
+    const found = await findLeased(engine, holder);
     if (found.kind === "over" && found.job.history.at(-1)?.event === "failed") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
     const error = { name: "WorkerError", message: news.message };
     const status = news.isRetryable ? "failed_retryable" : "failed_fatal";
     const retry = news.retryAfterMs === null ? {} : { retryAfterMs: news.retryAfterMs };
-    return end(flow, found.job, { status, error, ...retry }, null);
+    return end(engine, found.job, { status, error, ...retry }, null);
   });
 }
 
 async function end(
-  flow: Flow,
+  engine: Engine,
   found: Versioned<Job>,
   outcome: Omit<JobResult, "jobId" | "workerId">,
   output: Payload | null,
-): Promise<Held | "stale"> {
+): Promise<JobLeaseOutcome | "stale"> {
   const { id: jobId, attempt, workerId, dispatchedMs } = found.value;
   const result: JobResult = { jobId, attempt, workerId: workerId ?? "", ...outcome };
-  const next = applyResult(found.value, result, output, given(flow));
+  const next = applyResult(found.value, result, output, decisionContext(engine));
   if (!next) return lost(found.value);
-  if (!(await settle(flow, found, next, [], { path: "gateway" }))) return "stale";
+  if (!(await settleJob(engine, found, next, [], { path: "gateway" }))) return "stale";
   if (next.state === "SUCCEEDED" && dispatchedMs !== null) {
     const seconds = Math.max(0, next.updatedMs - dispatchedMs) / 1_000;
-    flow.world.metrics.observe("cordum_job_result_latency_seconds", seconds);
+    engine.world.metrics.observe("cordum_job_result_latency_seconds", seconds);
   }
   return { kind: "held", job: next };
 }
@@ -95,29 +98,29 @@ type Leased =
   | { readonly kind: "found"; readonly job: Versioned<Job> }
   /** The lease is the last one of the job, and its attempt has ended. */
   | { readonly kind: "over"; readonly job: Job }
-  | Extract<Held, { kind: "lost" | "unknown" }>;
+  | Extract<JobLeaseOutcome, { kind: "lost" | "unknown" }>;
 
-async function findLeased(flow: Flow, { org, jobId, leaseId }: LeaseHolder): Promise<Leased> {
-  const found = await flow.world.store.load(JOBS, jobId);
+async function findLeased(engine: Engine, { org, jobId, leaseId }: JobLease): Promise<Leased> {
+  const found = await engine.world.store.load(JOBS, jobId);
   // Somebody else's job is not there: saying more would tell that it exists.
   if (!found || (org !== "*" && found.value.org !== org)) return { kind: "unknown" };
   if (found.value.leaseId !== leaseId) return lost(found.value);
   return found.value.state === "RUNNING" ? { kind: "found", job: found } : { kind: "over", job: found.value };
 }
 
-const lost = (job: Job): Extract<Held, { kind: "lost" }> => ({
+const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
   kind: "lost",
   why: `the lease is over: the job is ${job.state}, attempt ${job.attempt}`,
 });
 
 /** Under a name of this lease: who has lost it must not write over what another has done. */
-function storeOutput(flow: Flow, { jobId, leaseId }: LeaseHolder, { step }: Job, value: unknown) {
-  return storeSent(flow, "result", value, async () => {
-    const { job, retention } = flow.settings.current;
+function storeOutput(engine: Engine, { jobId, leaseId }: JobLease, { step }: Job, value: unknown) {
+  return storeSent(engine, "result", value, async () => {
+    const { job, retention } = engine.settings.current;
     // The run that it is a step of may be read, or run again, when the job is long over.
     const untilMs = step
-      ? await keptUntilMs(flow, step.runId)
-      : flow.world.clock.now() + job.deadlineMs + retention.jobsMs;
+      ? await keptUntilMs(engine, step.runId)
+      : engine.world.clock.now() + job.deadlineMs + retention.jobsMs;
     return { ptr: `${outputKey(jobId)}.${leaseId}`, untilMs };
   });
 }

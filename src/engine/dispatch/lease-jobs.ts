@@ -4,14 +4,14 @@ import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/mode
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { HEARTBEAT, workSubject } from "../../protocol/subjects.ts";
-import { apply } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
-import { heldByLease } from "../safety/fail-open.ts";
-import { meet } from "../workers/heartbeats.ts";
-import { allowedOf, guardsOf } from "./capacity-guards.ts";
+import { commit } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
+import { failOpenBlock } from "../safety/fail-open.ts";
+import { recordHeartbeat } from "../workers/heartbeats.ts";
+import { allowedPerOrg, capacityGuards } from "./capacity-guards.ts";
 import { putBack } from "./drain-backlog.ts";
-import { pick } from "./select-next.ts";
-import { followSettings, type Held } from "./select-target.ts";
+import { selectNext } from "./select-next.ts";
+import { type DispatchBlock, followSettings } from "./select-target.ts";
 
 /**
  * Workers that come for their work over HTTP.
@@ -23,7 +23,7 @@ import { followSettings, type Held } from "./select-target.ts";
  *    any case.
  * 4. Who has gone while its jobs were being taken has taken none: they go back to their places.
  */
-export interface LeaseWish {
+export interface LeaseRequest {
   /** `*` for any tenant. */
   readonly org: string;
   readonly workerId: string;
@@ -36,37 +36,37 @@ export interface LeaseWish {
 }
 
 /** Jobs that are the worker's now; empty when nothing came in time. */
-export async function lease(flow: Flow, wish: LeaseWish): Promise<readonly Job[]> {
-  const { clock } = flow.world;
-  const untilMs = clock.now() + wish.waitMs;
-  const bell = flow.bells.hang(wish);
+export async function leaseJobs(engine: Engine, request: LeaseRequest): Promise<readonly Job[]> {
+  const { clock } = engine.world;
+  const untilMs = clock.now() + request.waitMs;
+  const waiter = engine.waiters.subscribe(request);
   try {
     for (;;) {
-      bell.look();
-      announce(flow, wish);
-      const jobs = await takeJobs(flow, wish);
-      if (wish.signal.aborted) {
-        await Promise.all(jobs.map(({ value }) => release(flow, value)));
+      waiter.beginPoll();
+      announce(engine, request);
+      const jobs = await takeJobs(engine, request);
+      if (request.signal.aborted) {
+        await Promise.all(jobs.map(({ value }) => releaseJob(engine, value)));
         return [];
       }
-      if (jobs.length > 0) bell.found();
+      if (jobs.length > 0) waiter.endPoll();
       const restMs = untilMs - clock.now();
       if (jobs.length > 0 || restMs <= 0) return jobs.map(({ value }) => value);
-      await bell.rings(restMs);
+      await waiter.wait(restMs);
     }
   } finally {
-    bell.stop();
+    waiter.stop();
   }
 }
 
 /** Other processes hear of it like of any other worker. */
-function announce(flow: Flow, { org, workerId, topics, max, capabilities = [], pool }: LeaseWish): void {
-  const { bus, clock, name } = flow.world;
+function announce(engine: Engine, { org, workerId, topics, max, capabilities = [], pool }: LeaseRequest): void {
+  const { bus, clock, name } = engine.world;
   const nowMs = clock.now();
   const sign = { id: workerId, transport: "http", org, topics, capabilities, maxParallelJobs: max } as const;
-  meet(flow, pool === undefined ? sign : { ...sign, pool });
-  if (!flow.roster.isToTell(sign, ANNOUNCED_EVERY_MS, nowMs)) return;
-  bus.tell(HEARTBEAT, {
+  recordHeartbeat(engine, pool === undefined ? sign : { ...sign, pool });
+  if (!engine.registry.isAnnouncementDue(sign, ANNOUNCED_EVERY_MS, nowMs)) return;
+  bus.broadcast(HEARTBEAT, {
     traceId: "",
     senderId: name,
     createdAtMs: nowMs,
@@ -82,23 +82,23 @@ function announce(flow: Flow, { org, workerId, topics, max, capabilities = [], p
   });
 }
 
-async function takeJobs(flow: Flow, wish: LeaseWish): Promise<readonly Versioned<Job>[]> {
-  if (wish.pool !== undefined && flow.pools.draining.has(wish.pool)) return [];
-  const waiting = await waitingFor(flow, wish);
+async function takeJobs(engine: Engine, request: LeaseRequest): Promise<readonly Versioned<Job>[]> {
+  if (request.pool !== undefined && engine.pools.draining.has(request.pool)) return [];
+  const waiting = await waitingFor(engine, request);
   if (waiting.length === 0) return [];
-  const inFlight = await flow.world.store.counts(IN_FLIGHT_GROUP, GROUP_MAX);
+  const inFlight = await engine.world.store.counts(IN_FLIGHT_GROUP, GROUP_MAX);
   const jobs: Versioned<Job>[] = [];
   // Not always the same topic first: the others would wait for as long as it has a backlog.
-  const start = Math.floor(flow.world.random.next() * waiting.length);
+  const start = Math.floor(engine.world.random.next() * waiting.length);
   for (const [topic, orgs] of [...waiting.slice(start), ...waiting.slice(0, start)]) {
-    if (jobs.length >= wish.max || wish.signal.aborted) break;
-    const room = flow.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
+    if (jobs.length >= request.max || request.signal.aborted) break;
+    const room = engine.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
     try {
-      jobs.push(...(await takeOf(flow, wish, topic, orgs, Math.min(room, wish.max - jobs.length))));
+      jobs.push(...(await takeOf(engine, request, topic, orgs, Math.min(room, request.max - jobs.length))));
     } catch (error) {
       // What was leased before is the worker's: it must hear of it.
       if (jobs.length === 0) throw error;
-      flow.world.log.write("warn", "lease_cut_short", { topic, error: String(error) });
+      engine.world.log.write("warn", "lease_cut_short", { topic, error: String(error) });
       break;
     }
   }
@@ -106,11 +106,11 @@ async function takeJobs(flow: Flow, wish: LeaseWish): Promise<readonly Versioned
 }
 
 /** The topics that have jobs for it, by name, and whose. Others' topics are not asked about: everybody asks each second. */
-async function waitingFor(flow: Flow, { org, topics }: LeaseWish): Promise<readonly Waiting[]> {
+async function waitingFor(engine: Engine, { org, topics }: LeaseRequest): Promise<readonly Waiting[]> {
   const names = new Set(topics.flatMap(namesOf));
   const found = await Promise.all(
     [...names].sort().map(async (topic): Promise<Waiting> => {
-      const orgs = await flow.world.store.counts(backlogGroupOf(topic), GROUP_MAX);
+      const orgs = await engine.world.store.counts(backlogGroupOf(topic), GROUP_MAX);
       const own = orgs.get(org) ?? 0;
       return [topic, org === "*" ? orgs : new Map(own > 0 ? [[org, own]] : [])];
     }),
@@ -128,17 +128,17 @@ function namesOf(topic: string): readonly string[] {
 }
 
 async function takeOf(
-  flow: Flow,
-  wish: LeaseWish,
+  engine: Engine,
+  request: LeaseRequest,
   topic: string,
   waiting: ReadonlyMap<string, number>,
   room: number,
 ): Promise<readonly Versioned<Job>[]> {
   if (room <= 0) return [];
-  const allowed = await allowedOf(flow, waiting);
-  const { fit, failure } = await pick(flow, topic, allowed, room, holdingFor(flow, wish));
-  if (failure !== null) flow.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
-  const leases = await Promise.allSettled(fit.map((job) => leaseOne(flow, wish, job)));
+  const allowed = await allowedPerOrg(engine, waiting);
+  const { fit, failure } = await selectNext(engine, topic, allowed, room, holdingFor(engine, request));
+  if (failure !== null) engine.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
+  const leases = await Promise.allSettled(fit.map((job) => leaseOne(engine, request, job)));
   const leased = leases.flatMap((one) => (one.status === "fulfilled" && one.value !== null ? [one.value] : []));
   const failed = leases.find((one) => one.status === "rejected");
   if (failed && leased.length === 0) throw failed.reason;
@@ -146,28 +146,31 @@ async function takeOf(
 }
 
 /** What keeps a job from this worker; its pool counts for what it can do, as it does where work is sent. */
-function holdingFor(flow: Flow, { org, workerId, capabilities = [] }: LeaseWish): (job: Job) => Held | null {
-  followSettings(flow);
+function holdingFor(
+  engine: Engine,
+  { org, workerId, capabilities = [] }: LeaseRequest,
+): (job: Job) => DispatchBlock | null {
+  followSettings(engine);
   let abilities: ReadonlySet<string> | null = null;
   return (job) => {
-    const unpermitted = heldByLease(flow, job);
+    const unpermitted = failOpenBlock(engine, job);
     if (unpermitted || job.requires.length === 0) return unpermitted;
-    abilities ??= new Set([...capabilities, ...flow.roster.abilitiesOf({ id: workerId, transport: "http", org })]);
-    return canDo(abilities, job.requires) ? null : leftToOthers(flow, job);
+    abilities ??= new Set([...capabilities, ...engine.registry.abilitiesOf({ id: workerId, transport: "http", org })]);
+    return canDo(abilities, job.requires) ? null : leftToOthers(engine, job);
   };
 }
 
-async function leaseOne(flow: Flow, wish: LeaseWish, taken: Versioned<Job>): Promise<Versioned<Job> | null> {
-  const job = leaseJob(taken.value, wish.workerId, flow.world.random.id(), given(flow));
+async function leaseOne(engine: Engine, request: LeaseRequest, taken: Versioned<Job>): Promise<Versioned<Job> | null> {
+  const job = leaseJob(taken.value, request.workerId, engine.world.random.id(), decisionContext(engine));
   const puts = [put(JOBS, taken.id, taken, job)];
-  const committed = await apply(flow, { org: job.org, puts, guards: guardsOf(job, flow.settings.current) });
+  const committed = await commit(engine, { org: job.org, puts, guards: capacityGuards(job, engine.settings.current) });
   switch (committed.kind) {
     case "committed":
       return { id: taken.id, version: taken.version + 1, value: job };
     case "stale":
       return null;
     case "refused":
-      await putBack(flow, taken, committed.guard);
+      await putBack(engine, taken, committed.guard);
       return null;
     default:
       return committed satisfies never;
@@ -175,23 +178,23 @@ async function leaseOne(flow: Flow, wish: LeaseWish, taken: Versioned<Job>): Pro
 }
 
 /** It requires what this worker cannot do: it must not stand in the way of jobs that it can. */
-function leftToOthers(flow: Flow, job: Job): Held {
+function leftToOthers(engine: Engine, job: Job): DispatchBlock {
   const { topic, org, requires } = job;
-  const workers = flow.roster.serving(topic, flow.world.clock.now());
+  const workers = engine.registry.serving(topic, engine.world.clock.now());
   if (workers.some((worker) => worksFor(worker, org) && canDo(worker.capabilities, requires))) return { kind: "stays" };
-  flow.roster.rememberUnfit(topic, job);
+  engine.registry.rememberUnfit(topic, job);
   const why = `no worker of the topic that is known can do ${requires.map((name) => `\`${name}\``).join(", ")}`;
-  return { kind: "waits", job: waitForWorker(job, why, given(flow)) };
+  return { kind: "waits", job: waitForWorker(job, why, decisionContext(engine)) };
 }
 
 /** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */
-export async function release(flow: Flow, { id, org, leaseId }: Job): Promise<void> {
+export async function releaseJob(engine: Engine, { id, org, leaseId }: Job): Promise<void> {
   try {
-    const found = await flow.world.store.load(JOBS, id);
+    const found = await engine.world.store.load(JOBS, id);
     if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
-    await apply(flow, { org, puts: [put(JOBS, id, found, giveBack(found.value, given(flow)))] });
+    await commit(engine, { org, puts: [put(JOBS, id, found, giveBack(found.value, decisionContext(engine)))] });
   } catch (error) {
-    flow.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
+    engine.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";
-import type { Notice, Notices } from "../observe/event-feed.ts";
+import type { EventFeed, JobUpdate } from "../observe/event-feed.ts";
 
 /**
  * Those who wait in this process for work over HTTP, and whom a job wakes that joins a backlog.
@@ -11,103 +11,103 @@ import type { Notice, Notices } from "../observe/event-feed.ts";
  * 3. Who is looking when a job comes looks again.
  * 4. Hints only: everybody looks again within a second in any case.
  */
-export interface Ear {
+export interface WaiterFilter {
   /** `*` for any tenant. */
   readonly org: string;
   readonly topics: readonly string[];
   readonly signal: AbortSignal;
 }
 
-export class Bells {
+export class LongPollWaiters {
   readonly #world: World;
-  readonly #notices: Notices;
+  readonly #notices: EventFeed;
   /** By the subject of the work; who waits for the longest comes first. */
-  readonly #ofSubject = new Map<string, Set<Bell>>();
+  readonly #ofSubject = new Map<string, Set<Waiter>>();
   #count = 0;
   #stopListening = (): void => {};
   /** The number of the last job that was heard of. */
   #heard = 0;
 
-  constructor(world: World, notices: Notices) {
+  constructor(world: World, notices: EventFeed) {
     this.#world = world;
     this.#notices = notices;
   }
 
-  hang(ear: Ear): Bell {
-    const bell = new Bell(this.#world, ear, this);
-    if (this.#count++ === 0) this.#stopListening = this.#notices.listen((notice) => this.#hear(notice));
-    this.moveLast(bell);
-    return bell;
+  subscribe(filter: WaiterFilter): Waiter {
+    const waiter = new Waiter(this.#world, filter, this);
+    if (this.#count++ === 0) this.#stopListening = this.#notices.subscribe((notice) => this.#hear(notice));
+    this.moveLast(waiter);
+    return waiter;
   }
 
   /** Nobody rings it any more. */
-  takeDown(bell: Bell): void {
-    for (const subject of bell.subjects) {
-      const bells = this.#ofSubject.get(subject);
-      bells?.delete(bell);
-      if (bells?.size === 0) this.#ofSubject.delete(subject);
+  unsubscribe(waiter: Waiter): void {
+    for (const subject of waiter.subjects) {
+      const waiters = this.#ofSubject.get(subject);
+      waiters?.delete(waiter);
+      if (waiters?.size === 0) this.#ofSubject.delete(subject);
     }
     if (--this.#count === 0) this.#stopListening();
   }
 
-  moveLast(bell: Bell): void {
-    for (const subject of bell.subjects) {
-      const bells = this.#ofSubject.get(subject) ?? new Set();
-      bells.delete(bell);
-      this.#ofSubject.set(subject, bells.add(bell));
+  moveLast(waiter: Waiter): void {
+    for (const subject of waiter.subjects) {
+      const waiters = this.#ofSubject.get(subject) ?? new Set();
+      waiters.delete(waiter);
+      this.#ofSubject.set(subject, waiters.add(waiter));
     }
   }
 
-  get heard(): number {
+  get lastSequence(): number {
     return this.#heard;
   }
 
   /** Wakes the one that waits for the longest and has not looked since; else all who are looking look again. */
-  ring(job: Heard): void {
-    const looking: Bell[] = [];
-    for (const bell of this.#ofSubject.get(job.subject) ?? []) {
-      if (bell.lookedAt >= job.number || (bell.org !== "*" && bell.org !== job.org)) continue;
-      if (bell.isWaiting) {
-        bell.ring(job);
+  wake(job: QueuedJob): void {
+    const looking: Waiter[] = [];
+    for (const waiter of this.#ofSubject.get(job.subject) ?? []) {
+      if (waiter.polledSequence >= job.sequence || (waiter.org !== "*" && waiter.org !== job.org)) continue;
+      if (waiter.isWaiting) {
+        waiter.wake(job);
         return;
       }
-      looking.push(bell);
+      looking.push(waiter);
     }
-    for (const bell of looking) bell.ring(job);
+    for (const waiter of looking) waiter.wake(job);
   }
 
-  #hear({ state, org, topic }: Notice): void {
-    if (state === "SCHEDULED") this.ring({ number: ++this.#heard, org, subject: workSubject(topic) });
+  #hear({ state, org, topic }: JobUpdate): void {
+    if (state === "SCHEDULED") this.wake({ sequence: ++this.#heard, org, subject: workSubject(topic) });
   }
 }
 
 /** A job that has joined a backlog. */
-export interface Heard {
-  readonly number: number;
+export interface QueuedJob {
+  readonly sequence: number;
   readonly org: string;
   readonly subject: string;
 }
 
-export class Bell {
+export class Waiter {
   readonly org: string;
   readonly subjects: ReadonlySet<string>;
   /** What had been heard of when it last began to look. */
-  lookedAt = 0;
+  polledSequence = 0;
   readonly #world: World;
-  readonly #bells: Bells;
+  readonly #bells: LongPollWaiters;
   readonly #signal: AbortSignal;
   /** Rung since it began to look: looking again is worth while. */
-  #rung: Heard | null = null;
+  #rung: QueuedJob | null = null;
   /** What it was woken for. */
-  #wokenFor: Heard | null = null;
+  #wokenFor: QueuedJob | null = null;
   #wake: (() => void) | null = null;
   readonly #onAbort = (): void => this.#wake?.();
 
-  constructor(world: World, { org, topics, signal }: Ear, bells: Bells) {
+  constructor(world: World, { org, topics, signal }: WaiterFilter, waiters: LongPollWaiters) {
     this.org = org;
     this.subjects = new Set(topics.map(workSubject));
     this.#world = world;
-    this.#bells = bells;
+    this.#bells = waiters;
     this.#signal = signal;
     signal.addEventListener("abort", this.#onAbort);
   }
@@ -116,25 +116,25 @@ export class Bell {
     return this.#wake !== null;
   }
 
-  ring(job: Heard): void {
+  wake(job: QueuedJob): void {
     this.#rung = job;
     this.#wake?.();
   }
 
   /** What rings from now on says that looking again is worth while. */
-  look(): void {
-    this.lookedAt = this.#bells.heard;
+  beginPoll(): void {
+    this.polledSequence = this.#bells.lastSequence;
     this.#wokenFor = this.#rung;
     this.#rung = null;
   }
 
   /** There was something: nobody else has to be woken for it. */
-  found(): void {
+  endPoll(): void {
     this.#wokenFor = null;
   }
 
   /** There was nothing: until it rings, or now and then in any case. */
-  rings(restMs: number): Promise<void> {
+  wait(restMs: number): Promise<void> {
     const { clock, random } = this.#world;
     this.#passOn(this.#wokenFor);
     if (this.#rung || this.#signal.aborted) return Promise.resolve();
@@ -151,15 +151,15 @@ export class Bell {
   }
 
   stop(): void {
-    this.#bells.takeDown(this);
+    this.#bells.unsubscribe(this);
     this.#signal.removeEventListener("abort", this.#onAbort);
     this.#passOn(this.#wokenFor);
     this.#passOn(this.#rung);
   }
 
-  #passOn(job: Heard | null): void {
+  #passOn(job: QueuedJob | null): void {
     this.#wokenFor = null;
-    if (job) this.#bells.ring(job);
+    if (job) this.#bells.wake(job);
   }
 }
 

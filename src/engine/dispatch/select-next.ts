@@ -1,9 +1,9 @@
-import { shareOut, type Turn } from "../../core/jobs/fair-share.ts";
+import { fairShare, type Turn } from "../../core/jobs/fair-share.ts";
 import { JOBS, type Job, queueOf } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { apply } from "../commit.ts";
-import type { Flow } from "../engine.ts";
-import type { Held } from "./select-target.ts";
+import { commit } from "../commit.ts";
+import type { Engine } from "../engine.ts";
+import type { DispatchBlock } from "./select-target.ts";
 
 /**
  * Picks jobs out of a topic's backlog for somebody who cannot have all of them.
@@ -15,7 +15,7 @@ import type { Held } from "./select-target.ts";
  *    everybody again.
  * 3. Never throws after a job was taken: what was picked is used whatever failed beside it.
  */
-export interface Picked {
+export interface Selection {
   readonly fit: readonly Versioned<Job>[];
   /** How many left the backlog, to wait on their own. */
   readonly asideCount: number;
@@ -23,25 +23,25 @@ export interface Picked {
 }
 
 /** At most `room`, and of each org at most as many as it is `allowed`. */
-export async function pick(
-  flow: Flow,
+export async function selectNext(
+  engine: Engine,
   topic: string,
   allowed: ReadonlyMap<string, number>,
   room: number,
-  holdingOf: (job: Job) => Held | null,
-): Promise<Picked> {
-  const turn = flow.desk.turnOf(topic) ?? { org: anyOf(allowed, flow), taken: 0 };
-  const first = await take(flow, topic, allowed, room, turn);
-  flow.desk.giveTurn(topic, first.turn);
+  holdingOf: (job: Job) => DispatchBlock | null,
+): Promise<Selection> {
+  const turn = engine.jobCache.turnOf(topic) ?? { org: anyOf(allowed, engine), taken: 0 };
+  const first = await take(engine, topic, allowed, room, turn);
+  engine.jobCache.giveTurn(topic, first.turn);
   const sorted = new Sorted(room, allowed, holdingOf);
   sorted.add(first.taken);
   if (sorted.fit.length === first.taken.length) return { fit: sorted.fit, asideCount: 0, failure: first.failure };
-  const failure = first.failure ?? (await lookFurther(flow, topic, first, sorted));
-  const notPutAway = await putAway(flow, topic, sorted);
+  const failure = first.failure ?? (await lookFurther(engine, topic, first, sorted));
+  const notPutAway = await putAway(engine, topic, sorted);
   return { fit: sorted.fit, asideCount: sorted.aside.length, failure: failure ?? notPutAway };
 }
 
-async function lookFurther(flow: Flow, topic: string, first: Take, sorted: Sorted): Promise<unknown> {
+async function lookFurther(engine: Engine, topic: string, first: Take, sorted: Sorted): Promise<unknown> {
   // Any number of an org's jobs is looked at: what is held does not count towards what it may have.
   const open = new Map([...sorted.allowed.keys()].map((org) => [org, PASSED_MAX]));
   let { turn, ended } = first;
@@ -49,18 +49,18 @@ async function lookFurther(flow: Flow, topic: string, first: Take, sorted: Sorte
     for (const org of ended) open.delete(org);
     for (const org of open.keys()) if (sorted.isFull(org)) open.delete(org);
     if (open.size === 0 || sorted.passed.length >= PASSED_MAX) break;
-    const next = await take(flow, topic, open, Math.max(LOOK_MIN, sorted.room - sorted.fit.length), turn);
+    const next = await take(engine, topic, open, Math.max(LOOK_MIN, sorted.room - sorted.fit.length), turn);
     ({ turn, ended } = next);
     const last = sorted.add(next.taken);
     // The next turn comes after who got a place, not after who was only looked at: else always the same would get it.
-    if (last !== null) flow.desk.giveTurn(topic, { org: last, taken: sorted.usedBy(last) });
+    if (last !== null) engine.jobCache.giveTurn(topic, { org: last, taken: sorted.usedBy(last) });
     if (next.failure !== null) return next.failure;
   }
   return null;
 }
 
 /** Held ones go where they belong, and what was only looked at back to its place. */
-async function putAway(flow: Flow, topic: string, { aside, passed }: Sorted): Promise<unknown> {
+async function putAway(engine: Engine, topic: string, { aside, passed }: Sorted): Promise<unknown> {
   const ofOrg = new Map<string, string[]>();
   for (const { id, value } of passed) {
     const ids = ofOrg.get(value.org);
@@ -68,8 +68,8 @@ async function putAway(flow: Flow, topic: string, { aside, passed }: Sorted): Pr
     else ofOrg.set(value.org, [id]);
   }
   const results = await Promise.allSettled([
-    ...[...ofOrg].map(([org, ids]) => flow.world.store.untake(JOBS, queueOf(topic, org), ids)),
-    ...aside.map(([taken, job]) => apply(flow, { org: job.org, puts: [put(JOBS, taken.id, taken, job)] })),
+    ...[...ofOrg].map(([org, ids]) => engine.world.store.untake(JOBS, queueOf(topic, org), ids)),
+    ...aside.map(([taken, job]) => commit(engine, { org: job.org, puts: [put(JOBS, taken.id, taken, job)] })),
   ]);
   const failed = results.find((result) => result.status === "rejected");
   return failed ? failed.reason : null;
@@ -84,19 +84,19 @@ interface Take {
 }
 
 async function take(
-  flow: Flow,
+  engine: Engine,
   topic: string,
   waiting: ReadonlyMap<string, number>,
   room: number,
   before: Turn,
 ): Promise<Take> {
-  const { orgs } = flow.settings.current;
-  const { shares, turn } = shareOut(waiting, room, before, (org) => orgs[org]?.weight ?? 1);
-  const nowMs = flow.world.clock.now();
+  const { orgs } = engine.settings.current;
+  const { shares, turn } = fairShare(waiting, room, before, (org) => orgs[org]?.weight ?? 1);
+  const nowMs = engine.world.clock.now();
   const asked = [...shares];
   const takes = await Promise.allSettled(
     asked.map(([org, limit]) =>
-      flow.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
+      engine.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
     ),
   );
   // What was taken is used even if another org's take failed: it would be hidden until its lease ends.
@@ -110,8 +110,8 @@ async function take(
 }
 
 /** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
-function anyOf(waiting: ReadonlyMap<string, number>, flow: Flow): string {
-  return [...waiting.keys()][Math.floor(flow.world.random.next() * waiting.size)] ?? "";
+function anyOf(waiting: ReadonlyMap<string, number>, engine: Engine): string {
+  return [...waiting.keys()][Math.floor(engine.world.random.next() * waiting.size)] ?? "";
 }
 
 /** What was taken, by what becomes of it. */
@@ -122,9 +122,9 @@ class Sorted {
   readonly room: number;
   readonly allowed: ReadonlyMap<string, number>;
   readonly #used = new Map<string, number>();
-  readonly #holdingOf: (job: Job) => Held | null;
+  readonly #holdingOf: (job: Job) => DispatchBlock | null;
 
-  constructor(room: number, allowed: ReadonlyMap<string, number>, holdingOf: (job: Job) => Held | null) {
+  constructor(room: number, allowed: ReadonlyMap<string, number>, holdingOf: (job: Job) => DispatchBlock | null) {
     this.room = room;
     this.allowed = allowed;
     this.#holdingOf = holdingOf;

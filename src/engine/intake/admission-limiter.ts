@@ -1,4 +1,4 @@
-import type { Full } from "../runs/create-run.ts";
+import type { RunLimitReached } from "../runs/create-run.ts";
 import type { StartOutcome } from "./start-run.ts";
 
 /**
@@ -11,7 +11,7 @@ import type { StartOutcome } from "./start-run.ts";
  * 3. Something failed: then nobody waits any more, and each finds out for itself.
  * 4. It spares work, and decides nothing: who gets in is up to the guard of the commit, as ever.
  */
-export class StartLine {
+export class AdmissionLimiter {
   readonly #lines = new Map<string, Line>();
 
   /** Starts when it is its turn; or tells what somebody was told meanwhile, without having begun. */
@@ -21,7 +21,7 @@ export class StartLine {
     else {
       line.arrivals += 1;
       const nth = line.arrivals;
-      const full = await new Promise<Full | null>((tell) => line.waiting.push({ nth, tell }));
+      const full = await new Promise<RunLimitReached | null>((tell) => line.waiting.push({ nth, tell }));
       if (full !== null) return { kind: "told", full };
     }
     const before = line.arrivals;
@@ -61,7 +61,7 @@ export class StartLine {
 /** Somebody else who asked was refused meanwhile. */
 export interface Told {
   readonly kind: "told";
-  readonly full: Full;
+  readonly full: RunLimitReached;
 }
 
 interface Line {
@@ -69,7 +69,7 @@ interface Line {
   /** How many have had to wait. */
   arrivals: number;
   /** In the order in which they came; told null when it is their turn. */
-  readonly waiting: { readonly nth: number; readonly tell: (full: Full | null) => void }[];
+  readonly waiting: { readonly nth: number; readonly tell: (full: RunLimitReached | null) => void }[];
 }
 
 /** Beyond that they are on their own. */

@@ -1,5 +1,5 @@
-import type { Lease } from "../../ports/locks.ts";
-import type { Flow } from "../engine.ts";
+import type { LockLease } from "../../ports/locks.ts";
+import type { Engine } from "../engine.ts";
 import { pollLock } from "../poll-lock.ts";
 
 /**
@@ -18,31 +18,35 @@ export type Gated<T> =
   | { readonly kind: "passed"; readonly value: T }
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
-export async function throughGate<T>(flow: Flow, org: string, work: (lease: Lease) => Promise<T>): Promise<Gated<T>> {
-  const { policy, maxWaitMs, ttlMs } = flow.settings.current.admission.polled;
+export async function withAdmissionLock<T>(
+  engine: Engine,
+  org: string,
+  work: (lease: LockLease) => Promise<T>,
+): Promise<Gated<T>> {
+  const { policy, maxWaitMs, ttlMs } = engine.settings.current.admission.polled;
   const key = admissionLockOf(org);
-  const polled = await pollLock(flow, { key, org, ttlMs, maxWaitMs, policy, path: PATH });
+  const polled = await pollLock(engine, { key, org, ttlMs, maxWaitMs, policy, path: PATH });
   if (polled.kind === "busy") return { kind: "unavailable", waitedMs: polled.waitedMs };
-  noteTaken(flow, key, polled.attempts, polled.waitedMs);
-  return { kind: "passed", value: await underLease(flow, polled.lease, work) };
+  noteTaken(engine, key, polled.attempts, polled.waitedMs);
+  return { kind: "passed", value: await underLease(engine, polled.lease, work) };
 }
 
 export const admissionLockOf = (org: string): string => `cordum:wf:run:admission:${org}`;
 
-async function underLease<T>(flow: Flow, lease: Lease, work: (lease: Lease) => Promise<T>): Promise<T> {
+async function underLease<T>(engine: Engine, lease: LockLease, work: (lease: LockLease) => Promise<T>): Promise<T> {
   try {
     return await work(lease);
   } finally {
     const released = lease.release().catch((error: unknown) => {
-      flow.world.log.write("warn", "lock_left_to_its_ttl", { key: lease.key, error: String(error) });
+      engine.world.log.write("warn", "lock_left_to_its_ttl", { key: lease.key, error: String(error) });
     });
-    flow.desk.track(released);
+    engine.jobCache.track(released);
   }
 }
 
-function noteTaken(flow: Flow, key: string, attempt: number, waitedMs: number): void {
-  const { metrics } = flow.world;
-  flow.desk.noteTaken(key);
+function noteTaken(engine: Engine, key: string, attempt: number, waitedMs: number): void {
+  const { metrics } = engine.world;
+  engine.jobCache.noteTaken(key);
   if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path: PATH });
   metrics.observe("cordum_lock_attempts", attempt, { path: PATH });

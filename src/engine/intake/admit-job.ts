@@ -5,13 +5,13 @@ import { JOBS, type Job, type JobState, type Payload } from "../../core/model/jo
 import { intentOf } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { decisionLine, noteAudit, repeatedLine } from "../audit/audit-log.ts";
-import { apply } from "../commit.ts";
-import { place } from "../dispatch/place-job.ts";
-import { type Flow, given } from "../engine.ts";
+import { decisionLine, recordAudit, repeatedLine } from "../audit/audit-log.ts";
+import { commit } from "../commit.ts";
+import { placeJob } from "../dispatch/place-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
 import { storeSent } from "../payloads.ts";
-import { decide } from "../safety/apply-decision.ts";
+import { applyDecision } from "../safety/apply-decision.ts";
 import { policyRequestOf } from "../safety/check-job.ts";
 
 /**
@@ -35,12 +35,12 @@ export type Admitted =
   /** The id is not free, and that is all that may be told: whose it is, is none of the client's business. */
   | { readonly kind: "unusable"; readonly jobId: string };
 
-export async function admit(flow: Flow, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
-  const { clock, metrics } = flow.world;
+export async function admitJob(engine: Engine, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
+  const { clock, metrics } = engine.world;
   const startMs = clock.now();
   const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
   try {
-    const admitted = await takeIn(flow, submission);
+    const admitted = await takeIn(engine, submission);
     if (admitted.kind === "conflict" || admitted.kind === "unusable") rejected("conflict");
     return admitted;
   } catch (error) {
@@ -52,43 +52,43 @@ export async function admit(flow: Flow, submission: Submission, endpoint = "/api
   }
 }
 
-async function takeIn(flow: Flow, submission: Submission): Promise<Admitted> {
-  const { random, safety } = flow.world;
-  const moment = given(flow);
+async function takeIn(engine: Engine, submission: Submission): Promise<Admitted> {
+  const { random, safety } = engine.world;
+  const context = decisionContext(engine);
   const jobId = submission.jobId ?? random.id();
   const traceId = submission.traceId ?? jobId;
-  const input = await storeInput(flow, submission, jobId);
-  const job = newJob(submission, { jobId, traceId }, input, moment);
-  const reservation = reserve(flow, submission, jobId, traceId);
+  const input = await storeInput(engine, submission, jobId);
+  const job = newJob(submission, { jobId, traceId }, input, context);
+  const reservation = reserve(engine, submission, jobId, traceId);
 
   if (safety.local) {
-    const checked = await decide(flow, job, safety.local(policyRequestOf(job)));
-    noteAudit(flow, decisionLine(checked));
-    const placed = await place(flow, null, checked, reservation);
+    const checked = await applyDecision(engine, job, safety.local(policyRequestOf(job)));
+    recordAudit(engine, decisionLine(checked));
+    const placed = await placeJob(engine, null, checked, reservation);
     if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };
-    const replayed = await replay(flow, submission, jobId);
-    noteAudit(flow, repeatedLine(checked, replayed.jobId));
+    const replayed = await replay(engine, submission, jobId);
+    recordAudit(engine, repeatedLine(checked, replayed.jobId));
     return replayed;
   }
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: job.org,
     puts: [...reservation, put(JOBS, jobId, null, job)],
-    sends: [submitMessage(flow.world.name, job)],
+    sends: [submitMessage(engine.world.name, job)],
   });
   if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
-  return replay(flow, submission, jobId);
+  return replay(engine, submission, jobId);
 }
 
-function reserve(flow: Flow, submission: Submission, jobId: string, traceId: string): Put[] {
+function reserve(engine: Engine, submission: Submission, jobId: string, traceId: string): Put[] {
   if (submission.idempotencyKey === null) return [];
   const id = reservationId(submission.org, submission.idempotencyKey);
-  const dueMs = flow.world.clock.now() + flow.settings.current.retention.idempotencyMs;
+  const dueMs = engine.world.clock.now() + engine.settings.current.retention.idempotencyMs;
   return [put(RESERVATIONS, id, null, { jobId, traceId, fingerprint: fingerprintOf(submission), dueMs })];
 }
 
 /** The key or the id was there already: the same job again, if it was the same wish. */
-async function replay(flow: Flow, submission: Submission, jobId: string): Promise<Admitted> {
-  const { store } = flow.world;
+async function replay(engine: Engine, submission: Submission, jobId: string): Promise<Admitted> {
+  const { store } = engine.world;
   const key = submission.idempotencyKey;
   const reserved = key === null ? null : await store.load(RESERVATIONS, reservationId(submission.org, key));
   if (reserved && reserved.value.fingerprint !== fingerprintOf(submission)) {
@@ -108,12 +108,12 @@ function isSameWish(job: Job, submission: Submission): boolean {
   return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
 }
 
-function storeInput(flow: Flow, submission: Submission, jobId: string): Promise<Payload> | Payload {
+function storeInput(engine: Engine, submission: Submission, jobId: string): Promise<Payload> | Payload {
   if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
-  return storeSent(flow, "input", submission.input, () => {
+  return storeSent(engine, "input", submission.input, () => {
     // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
-    const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${flow.world.random.id()}`;
-    const { job, retention } = flow.settings.current;
-    return { ptr, untilMs: flow.world.clock.now() + job.deadlineMs + retention.jobsMs };
+    const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${engine.world.random.id()}`;
+    const { job, retention } = engine.settings.current;
+    return { ptr, untilMs: engine.world.clock.now() + job.deadlineMs + retention.jobsMs };
   });
 }

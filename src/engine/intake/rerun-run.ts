@@ -2,17 +2,17 @@ import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
 import { ownRun } from "../runs/control-run.ts";
 import { planOf } from "../runs/workflows.ts";
-import { admit, admitted, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
+import { admitRun, admitRunLocked, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**
  * A run once more, from a step on: a new run of the same version with the same input, in which everything before the step
  * is kept as it was. It passes the gate like any other (L25).
  */
-export interface RerunWish {
+export interface RerunRequest {
   readonly org: string;
   readonly runId: string;
   readonly fromStep: string;
@@ -26,37 +26,39 @@ export type RerunOutcome =
   | { readonly kind: "unknown_step"; readonly known: readonly string[] }
   | { readonly kind: "still_open"; readonly state: RunState };
 
-export async function rerun(flow: Flow, wish: RerunWish, endpoint = RERUN): Promise<RerunOutcome> {
-  const { org, runId, fromStep, idempotencyKey } = wish;
+export async function rerun(engine: Engine, request: RerunRequest, endpoint = RERUN): Promise<RerunOutcome> {
+  const { org, runId, fromStep, idempotencyKey } = request;
   const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
   // Before anything is asked for: whatever became of the earlier run meanwhile, what the key made is there.
-  const known = key && (await replayOf(flow, org, key));
-  if (known) return admitted(flow, org, endpoint, async () => known);
-  const found = await ownRun(flow, org, runId);
+  const known = key && (await replayOf(engine, org, key));
+  if (known) return admitRunLocked(engine, org, endpoint, async () => known);
+  const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const before = found.value;
-  const plan = await planOf(flow, org, before.workflowId, before.version);
+  const plan = await planOf(engine, org, before.workflowId, before.version);
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
-  return admitted(flow, org, endpoint, () => admit(flow, org, key, () => freshRerun(flow, plan, before, wish)));
+  return admitRunLocked(engine, org, endpoint, () =>
+    admitRun(engine, org, key, () => freshRerun(engine, plan, before, request)),
+  );
 }
 
-async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }: RerunWish) {
-  const { clock, random } = flow.world;
-  const { run: limits, retention } = flow.settings.current;
+async function freshRerun(engine: Engine, plan: Plan, before: Run, { fromStep, by }: RerunRequest) {
+  const { clock, random } = engine.world;
+  const { run: limits, retention } = engine.settings.current;
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
   // The earlier run takes its blobs with it when its time comes: this one has its own.
-  let roomBytes = flow.settings.current.limits.inlineBytesMax;
+  let roomBytes = engine.settings.current.limits.inlineBytesMax;
   const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
-    const kept = await storeForRun(flow, value, { ptr, untilMs }, roomBytes);
+    const kept = await storeForRun(engine, value, { ptr, untilMs }, roomBytes);
     if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
     return kept;
   };
-  const input = await keep(await valueIn(flow, before.input), `ctx:${runId}`);
+  const input = await keep(await valueIn(engine, before.input), `ctx:${runId}`);
   const outputs = new Map<string, Payload>();
   const again = stepsAfter(plan, fromStep);
   for (const [id, { output }] of Object.entries(before.steps)) {
@@ -64,8 +66,8 @@ async function freshRerun(flow: Flow, plan: Plan, before: Run, { fromStep, by }:
     const source = { runId: before.id, plan, fresh: new Map() };
     const value =
       output.kind === "children"
-        ? (await childOutputs(flow, source, { stepId: id, count: output.count })).value
-        : await valueIn(flow, output);
+        ? (await childOutputs(engine, source, { stepId: id, count: output.count })).value
+        : await valueIn(engine, output);
     const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
     if (kept === null || kept.kind === "too_large") {
       const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;

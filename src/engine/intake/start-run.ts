@@ -6,11 +6,11 @@ import { openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
-import { createRun, type Full, runLimitOf } from "../runs/create-run.ts";
+import { createRun, type RunLimitReached, runLimitOf } from "../runs/create-run.ts";
 import { planOf, versionToRun } from "../runs/workflows.ts";
-import { throughGate } from "./admission-lock.ts";
+import { withAdmissionLock } from "./admission-lock.ts";
 
 /**
  * Admission: somebody wants a run.
@@ -22,7 +22,7 @@ import { throughGate } from "./admission-lock.ts";
  * 4. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
  *    wait for a slot, since those come first.
  */
-export interface RunWish {
+export interface RunRequest {
   readonly org: string;
   readonly workflowId: string;
   /** null for the newest. */
@@ -38,7 +38,7 @@ export interface RunWish {
 }
 
 /** A wish that says no more than what is to be run, and for whom. */
-export const plainWish = (org: string, workflowId: string, submittedBy: string | null): RunWish => ({
+export const defaultRunRequest = (org: string, workflowId: string, submittedBy: string | null): RunRequest => ({
   org,
   workflowId,
   version: null,
@@ -57,20 +57,21 @@ export type StartOutcome =
   | { readonly kind: "conflict"; readonly runId: string }
   | { readonly kind: "no_workflow" }
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
-  | Full
+  | RunLimitReached
   | { readonly kind: "gate_unavailable"; readonly waitedMs: number };
 
-export async function startRun(flow: Flow, wish: RunWish, endpoint: string): Promise<StartOutcome> {
-  return admitted(flow, wish.org, endpoint, async () => {
-    const key = wish.idempotencyKey === null ? null : { key: wish.idempotencyKey, fingerprint: fingerprintOf(wish) };
-    const known = key && (await replayOf(flow, wish.org, key));
+export async function startRun(engine: Engine, request: RunRequest, endpoint: string): Promise<StartOutcome> {
+  return admitRunLocked(engine, request.org, endpoint, async () => {
+    const key =
+      request.idempotencyKey === null ? null : { key: request.idempotencyKey, fingerprint: fingerprintOf(request) };
+    const known = key && (await replayOf(engine, request.org, key));
     if (known) return known;
-    const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
-    const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
+    const version = await versionToRun(engine, request.org, request.workflowId, request.version);
+    const plan = version === null ? null : await planOf(engine, request.org, request.workflowId, version);
     if (version === null || !plan) return { kind: "no_workflow" };
-    const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
+    const problems = plan.inputSchema?.problemsOf(request.input ?? null) ?? [];
     if (problems.length > 0) return { kind: "invalid", problems };
-    return admit(flow, wish.org, key, () => freshRun(flow, plan, wish, version));
+    return admitRun(engine, request.org, key, () => freshRun(engine, plan, request, version));
   });
 }
 
@@ -78,18 +79,18 @@ type Fresh =
   | { readonly kind: "fresh"; readonly plan: Plan; readonly run: ReturnType<typeof openRun> }
   | Extract<StartOutcome, { kind: "invalid" }>;
 
-async function freshRun(flow: Flow, plan: Plan, wish: RunWish, version: number): Promise<Fresh> {
-  const { clock, random } = flow.world;
-  const { run: limits, retention } = flow.settings.current;
+async function freshRun(engine: Engine, plan: Plan, request: RunRequest, version: number): Promise<Fresh> {
+  const { clock, random } = engine.world;
+  const { run: limits, retention } = engine.settings.current;
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
-  const input = await storeForRun(flow, wish.input ?? null, { ptr: inputKey(runId), untilMs });
+  const input = await storeForRun(engine, request.input ?? null, { ptr: inputKey(runId), untilMs });
   if (input.kind === "too_large") {
     return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }
-  const { org, labels, priority, submittedBy, actorId, traceparent } = wish;
-  const traceId = wish.traceId ?? runId;
+  const { org, labels, priority, submittedBy, actorId, traceparent } = request;
+  const traceId = request.traceId ?? runId;
   const order = { runId, org, version, traceId, labels, priority, submittedBy, actorId, traceparent, parent: null };
   return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };
 }
@@ -100,8 +101,8 @@ export interface RunKeyUse {
 }
 
 /** The gate, by the strategy in force; whatever wants a run comes through here. */
-export async function admit(
-  flow: Flow,
+export async function admitRun(
+  engine: Engine,
   org: string,
   key: RunKeyUse | null,
   fresh: () => Promise<Fresh>,
@@ -110,7 +111,7 @@ export async function admit(
     const made = await fresh();
     if (made.kind !== "fresh") return made;
     const run = key ? { ...made.run, reservation: reservationKey(org, key.key) } : made.run;
-    const created = await createRun(flow, made.plan, run, key ? [reservation(flow, org, key, run.id)] : []);
+    const created = await createRun(engine, made.plan, run, key ? [reservation(engine, org, key, run.id)] : []);
     switch (created.kind) {
       case "created":
         return { kind: "started", runId: created.run.id, state: created.run.state };
@@ -118,7 +119,7 @@ export async function admit(
         return created;
       case "stale": {
         // Somebody with the same key was faster, in this very moment.
-        const known = key && (await replayOf(flow, org, key));
+        const known = key && (await replayOf(engine, org, key));
         if (known) return known;
         throw new Error(`run \`${made.run.id}\` could not be made: \`${created.table}\` was not as expected`);
       }
@@ -126,28 +127,29 @@ export async function admit(
         return created satisfies never;
     }
   };
-  const limit = runLimitOf(flow.settings.current, org);
+  const limit = runLimitOf(engine.settings.current, org);
   // Somebody with the same key may have been let in while this one waited.
-  const refused = async (full: Full): Promise<StartOutcome> => (key && (await replayOf(flow, org, key))) ?? full;
-  if (flow.settings.current.admission.strategy === "atomic") {
-    const passed = await flow.starts.pass(org, limit, make);
+  const refused = async (full: RunLimitReached): Promise<StartOutcome> =>
+    (key && (await replayOf(engine, org, key))) ?? full;
+  if (engine.settings.current.admission.strategy === "atomic") {
+    const passed = await engine.admissionLimiter.pass(org, limit, make);
     return passed.kind === "told" ? refused(passed.full) : passed;
   }
-  const gated = await throughGate(flow, org, async (): Promise<StartOutcome> => {
-    const current = (await flow.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
+  const gated = await withAdmissionLock(engine, org, async (): Promise<StartOutcome> => {
+    const current = (await engine.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
     return current < limit ? make() : refused({ kind: "full", current, limit });
   });
   return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
 }
 
 /** Measures, whatever comes of it. */
-export async function admitted(
-  flow: Flow,
+export async function admitRunLocked(
+  engine: Engine,
   org: string,
   endpoint: string,
   start: () => Promise<StartOutcome>,
 ): Promise<StartOutcome> {
-  const { clock, metrics } = flow.world;
+  const { clock, metrics } = engine.world;
   const fromMs = clock.now();
   const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
   try {
@@ -164,18 +166,22 @@ export async function admitted(
 }
 
 /** The run that a key has made; asked before any gate, so that a replay never waits (L21). */
-export async function replayOf(flow: Flow, org: string, { key, fingerprint }: RunKeyUse): Promise<StartOutcome | null> {
-  const reserved = await flow.world.store.load(RUN_RESERVATIONS, reservationKey(org, key));
+export async function replayOf(
+  engine: Engine,
+  org: string,
+  { key, fingerprint }: RunKeyUse,
+): Promise<StartOutcome | null> {
+  const reserved = await engine.world.store.load(RUN_RESERVATIONS, reservationKey(org, key));
   if (!reserved) return null;
   const { runId } = reserved.value;
   if (reserved.value.fingerprint !== fingerprint) return { kind: "conflict", runId };
-  const found = await flow.world.store.load(RUNS, runId);
+  const found = await engine.world.store.load(RUNS, runId);
   // It leaves together with its key: here it is being removed in this very moment.
   return { kind: "replayed", runId, state: found?.value.state ?? "SUCCEEDED" };
 }
 
-function reservation(flow: Flow, org: string, { key, fingerprint }: RunKeyUse, runId: string): Put {
-  const dueMs = flow.world.clock.now() + flow.settings.current.retention.idempotencyMs;
+function reservation(engine: Engine, org: string, { key, fingerprint }: RunKeyUse, runId: string): Put {
+  const dueMs = engine.world.clock.now() + engine.settings.current.retention.idempotencyMs;
   return put(RUN_RESERVATIONS, reservationKey(org, key), null, { runId, fingerprint, dueMs });
 }
 
@@ -183,7 +189,7 @@ function reservation(flow: Flow, org: string, { key, fingerprint }: RunKeyUse, r
 const reservationKey = (org: string, key: string): string => `${org}/${key}`;
 
 /** What makes two wishes the same; the key, the trace and who sent it are not part of it. */
-function fingerprintOf({ org, workflowId, version, input, labels, priority, actorId }: RunWish): string {
+function fingerprintOf({ org, workflowId, version, input, labels, priority, actorId }: RunRequest): string {
   const body = { org, workflowId, version, input: input ?? null, labels, priority, actorId };
   return fingerprintOfBody(body);
 }

@@ -1,7 +1,7 @@
 import { JOBS, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../../core/model/workflow.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * Slots of workflow runs, counted anew from the runs that hold them and from the steps that wait for one.
@@ -21,27 +21,27 @@ export class SlotRecounts {
   #lastMs: number | null = null;
 
   /** Does nothing when it is not time yet. */
-  async sweep(flow: Flow): Promise<void> {
-    const nowMs = flow.world.clock.now();
+  async sweep(engine: Engine): Promise<void> {
+    const nowMs = engine.world.clock.now();
     // A clock that was set back must not stop it for long.
     if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
-    await this.#look(flow);
-    await recountSlots(flow, this.#seen);
+    await this.#look(engine);
+    await recountSlots(engine, this.#seen);
     this.#lastMs = nowMs;
   }
 
   /** Some further workflows each time, and from the beginning after the last. */
-  async #look(flow: Flow): Promise<void> {
+  async #look(engine: Engine): Promise<void> {
     const query = { index: ALL_WORKFLOWS, limit: HEADS_MAX, cursor: this.#cursor };
-    const { items, cursor } = await flow.world.store.list(WORKFLOW_HEADS, query);
+    const { items, cursor } = await engine.world.store.list(WORKFLOW_HEADS, query);
     for (const { value } of items) this.#seen.add(value.org);
     this.#cursor = cursor ?? undefined;
   }
 }
 
 /** Looks at the orgs that hold slots, and at some that did: `seen` remembers them from one call to the next. */
-export async function recountSlots(flow: Flow, seen: Set<string> = new Set()): Promise<void> {
-  const { store } = flow.world;
+export async function recountSlots(engine: Engine, seen: Set<string> = new Set()): Promise<void> {
+  const { store } = engine.world;
   const groups = await Promise.all([store.counts(RUNS_GROUP, ORGS_MAX), store.counts(SLOT_WAITS_GROUP, ORGS_MAX)]);
   const counts = new Set(groups.flatMap((group) => [...group.keys()]));
   const others = [...seen].filter((org) => !counts.has(org)).slice(0, ORGS_MAX);
@@ -54,11 +54,11 @@ export async function recountSlots(flow: Flow, seen: Set<string> = new Set()): P
     if (seen.size <= SEEN_MAX) break;
     seen.delete(org);
   }
-  await Promise.all(orgs.map((org) => recountOrg(flow, org)));
+  await Promise.all(orgs.map((org) => recountOrg(engine, org)));
 }
 
-async function recountOrg(flow: Flow, org: string): Promise<void> {
-  const { store, log, metrics } = flow.world;
+async function recountOrg(engine: Engine, org: string): Promise<void> {
+  const { store, log, metrics } = engine.world;
   const [held, waits] = await Promise.all([
     store.recount(runsOpenOf(org), RUNS.name, openRunLists(org)),
     store.recount(slotWaitsOf(org), JOBS.name, [slotWaitsIn(org)]),

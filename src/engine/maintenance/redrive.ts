@@ -1,23 +1,23 @@
-import { reviveJob } from "../../core/jobs/lifecycle.ts";
+import { redriveJob } from "../../core/jobs/lifecycle.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
-import { SPENDINGS } from "../../core/model/parked-message.ts";
+import { RETRY_STATES } from "../../core/model/parked-message.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket, keptPacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import { audited, decisionLine } from "../audit/audit-log.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { accountIn } from "../delivery/deliver-message.ts";
-import { comebackId, originalId } from "../delivery/park-message.ts";
-import { place } from "../dispatch/place-job.ts";
-import { type Flow, given } from "../engine.ts";
+import { auditPut, decisionLine } from "../audit/audit-log.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { retryKeyOf } from "../delivery/deliver-message.ts";
+import { originalId, redeliveryId } from "../delivery/park-message.ts";
+import { placeJob } from "../dispatch/place-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
-import type { Full } from "../runs/create-run.ts";
+import type { RunLimitReached } from "../runs/create-run.ts";
 import { rejoinRun } from "../runs/rejoin-run.ts";
 import { stopSubRun } from "../runs/sub-run.ts";
-import { decide } from "../safety/apply-decision.ts";
+import { applyDecision } from "../safety/apply-decision.ts";
 import { policyRequestOf } from "../safety/check-job.ts";
 
 /**
@@ -28,7 +28,7 @@ import { policyRequestOf } from "../safety/check-job.ts";
  * 2. The same job lives on, under its id: whatever waits for it is served by its result (L42). It is checked again.
  * 3. Its patience begins anew, and so does that of the messages about it: else the first failure would be the last.
  */
-export interface LetterWish {
+export interface DeadLetterRequest {
   readonly org: string;
   readonly id: string;
   readonly by: string;
@@ -44,19 +44,19 @@ export type RetryOutcome =
   | { readonly kind: "not_revivable"; readonly jobId: string; readonly state: JobState }
   /** Its run has gone on without it, or cannot take it back: why, in words. */
   | { readonly kind: "run_went_on"; readonly jobId: string; readonly why: string }
-  | Full
+  | RunLimitReached
   | { readonly kind: "not_found" };
 
-export function retryLetter(flow: Flow, wish: LetterWish): Promise<RetryOutcome> {
-  return untilFresh(`dead letter \`${wish.id}\``, async () => {
-    const letter = await loadLetter(flow, wish);
-    if (!letter) return { kind: "not_found" };
-    const { source } = letter.value;
+export function redriveDeadLetter(engine: Engine, request: DeadLetterRequest): Promise<RetryOutcome> {
+  return retryOnConflict(`dead letter \`${request.id}\``, async () => {
+    const deadLetter = await loadLetter(engine, request);
+    if (!deadLetter) return { kind: "not_found" };
+    const { source } = deadLetter.value;
     switch (source.kind) {
       case "job":
-        return retryJob(flow, letter, source.jobId, wish.by);
+        return retryJob(engine, deadLetter, source.jobId, request.by);
       case "message":
-        return sendAgain(flow, letter, source, wish.by);
+        return sendAgain(engine, deadLetter, source, request.by);
       default:
         return source satisfies never;
     }
@@ -65,50 +65,50 @@ export function retryLetter(flow: Flow, wish: LetterWish): Promise<RetryOutcome>
 
 export type DropOutcome = { readonly kind: "dropped" | "not_found" };
 
-export function dropLetter(flow: Flow, wish: LetterWish): Promise<DropOutcome> {
-  return untilFresh(`dead letter \`${wish.id}\``, async () => {
-    const letter = await loadLetter(flow, wish);
-    if (!letter) return { kind: "not_found" };
-    const puts = removal(flow, letter, wish.by, "dropped");
-    const committed = await apply(flow, { org: wish.org, puts });
+export function discardDeadLetter(engine: Engine, request: DeadLetterRequest): Promise<DropOutcome> {
+  return retryOnConflict(`dead letter \`${request.id}\``, async () => {
+    const deadLetter = await loadLetter(engine, request);
+    if (!deadLetter) return { kind: "not_found" };
+    const puts = removal(engine, deadLetter, request.by, "dropped");
+    const committed = await commit(engine, { org: request.org, puts });
     return committed.kind === "committed" ? { kind: "dropped" } : "stale";
   });
 }
 
-async function loadLetter(flow: Flow, { org, id }: LetterWish): Promise<Versioned<DeadLetter> | null> {
-  const found = await flow.world.store.load(DEAD_LETTERS, id);
+async function loadLetter(engine: Engine, { org, id }: DeadLetterRequest): Promise<Versioned<DeadLetter> | null> {
+  const found = await engine.world.store.load(DEAD_LETTERS, id);
   return found?.value.org === org ? found : null;
 }
 
 async function retryJob(
-  flow: Flow,
-  letter: Versioned<DeadLetter>,
+  engine: Engine,
+  deadLetter: Versioned<DeadLetter>,
   jobId: string,
   by: string,
 ): Promise<RetryOutcome | "stale"> {
-  const { safety, store, name } = flow.world;
+  const { safety, store, name } = engine.world;
   const found = await store.load(JOBS, jobId);
-  if (!found || found.value.org !== letter.value.org) return { kind: "job_gone", jobId };
+  if (!found || found.value.org !== deadLetter.value.org) return { kind: "job_gone", jobId };
   // It would forget the run that it has left, and nobody would stop that one any more.
   if (found.value.step?.isSubRunLeft) {
-    await stopSubRun(flow, found);
+    await stopSubRun(engine, found);
     return "stale";
   }
-  const revived = reviveJob(found.value, by, given(flow));
+  const revived = redriveJob(found.value, by, decisionContext(engine));
   if (!revived) return { kind: "not_revivable", jobId, state: found.value.state };
-  if (!(await keepInput(flow, revived))) return { kind: "input_gone", jobId };
+  if (!(await keepInput(engine, revived))) return { kind: "input_gone", jobId };
   const puts = [
-    ...removal(flow, letter, by, "retried"),
-    ...(await closing(flow, accountIn(submitMessage(name, revived).packet))),
+    ...removal(engine, deadLetter, by, "retried"),
+    ...(await closing(engine, retryKeyOf(submitMessage(name, revived).packet))),
   ];
-  if (revived.step) return rejoinRun(flow, { found, revived, by, puts });
+  if (revived.step) return rejoinRun(engine, { found, revived, by, puts });
   if (safety.local) {
-    const checked = await decide(flow, revived, safety.local(policyRequestOf(revived)));
-    const state = await place(flow, found, checked, [...puts, audited(flow, decisionLine(checked))]);
+    const checked = await applyDecision(engine, revived, safety.local(policyRequestOf(revived)));
+    const state = await placeJob(engine, found, checked, [...puts, auditPut(engine, decisionLine(checked))]);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
   const announced = submitMessage(name, revived);
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: revived.org,
     puts: [...puts, put(JOBS, jobId, found, revived)],
     // To the broker it is another message than the one that announced the job the first time.
@@ -118,17 +118,17 @@ async function retryJob(
 }
 
 /** What is kept elsewhere was to be kept for the first life only. */
-async function keepInput(flow: Flow, { input, deadlineMs }: Job): Promise<boolean> {
+async function keepInput(engine: Engine, { input, deadlineMs }: Job): Promise<boolean> {
   if (input.kind === "inline") return true;
-  const bytes = await flow.world.blobs.get(input.ptr);
+  const bytes = await engine.world.blobs.get(input.ptr);
   if (bytes === null) return false;
-  await flow.world.blobs.put(input.ptr, bytes, deadlineMs + flow.settings.current.retention.jobsMs);
+  await engine.world.blobs.put(input.ptr, bytes, deadlineMs + engine.settings.current.retention.jobsMs);
   return true;
 }
 
 async function sendAgain(
-  flow: Flow,
-  letter: Versioned<DeadLetter>,
+  engine: Engine,
+  deadLetter: Versioned<DeadLetter>,
   source: Extract<DeadLetter["source"], { kind: "message" }>,
   by: string,
 ): Promise<RetryOutcome | "stale"> {
@@ -136,15 +136,15 @@ async function sendAgain(
   if (read.kind === "unreadable") return read;
   const { subject, messageId } = source;
   const message: Message = {
-    id: comebackId(messageId, flow.world.clock.now()),
+    id: redeliveryId(messageId, engine.world.clock.now()),
     subject,
     packet: read.packet,
   };
-  const committed = await apply(flow, {
-    org: letter.value.org,
+  const committed = await commit(engine, {
+    org: deadLetter.value.org,
     puts: [
-      ...removal(flow, letter, by, "retried"),
-      ...(await closing(flow, accountIn(read.packet) || originalId(messageId))),
+      ...removal(engine, deadLetter, by, "retried"),
+      ...(await closing(engine, retryKeyOf(read.packet) || originalId(messageId))),
     ],
     sends: [message],
   });
@@ -164,15 +164,18 @@ function readPacket({
   }
 }
 
-function removal(flow: Flow, letter: Versioned<DeadLetter>, who: string, what: string): readonly Put[] {
-  const { org, reason, source, error } = letter.value;
+function removal(engine: Engine, deadLetter: Versioned<DeadLetter>, who: string, what: string): readonly Put[] {
+  const { org, reason, source, error } = deadLetter.value;
   const job = source.kind === "job" ? source.jobId : null;
-  const facts = { letter: letter.id, job, reason, error: error.message };
-  return [put(DEAD_LETTERS, letter.id, letter, null), audited(flow, { org, kind: "dead_letter", who, what, facts })];
+  const facts = { deadLetter: deadLetter.id, job, reason, error: error.message };
+  return [
+    put(DEAD_LETTERS, deadLetter.id, deadLetter, null),
+    auditPut(engine, { org, kind: "dead_letter", who, what, facts }),
+  ];
 }
 
 /** The account of what the message is about, if it has one, is closed. */
-async function closing(flow: Flow, accountId: string): Promise<readonly Put[]> {
-  const account = await flow.world.store.load(SPENDINGS, accountId);
-  return account ? [put(SPENDINGS, accountId, account, null)] : [];
+async function closing(engine: Engine, accountId: string): Promise<readonly Put[]> {
+  const account = await engine.world.store.load(RETRY_STATES, accountId);
+  return account ? [put(RETRY_STATES, accountId, account, null)] : [];
 }

@@ -2,11 +2,11 @@ import type { Cancel } from "../../ports/clock.ts";
 import type { Due } from "../../ports/store.ts";
 import { chainAll } from "../audit/chain-audit.ts";
 import { publishAll } from "../commit.ts";
-import { backlogTopics, drain } from "../dispatch/drain-backlog.ts";
-import type { Flow } from "../engine.ts";
+import { backlogTopics, drainBacklog } from "../dispatch/drain-backlog.ts";
+import type { Engine } from "../engine.ts";
 import { Gauges } from "../observe/gauges.ts";
 import { stopKilled } from "../safety/kill-switch.ts";
-import { wake } from "./due-timers.ts";
+import { onDue } from "./due-timers.ts";
 import { SlotRecounts } from "./recount-slots.ts";
 
 /**
@@ -22,7 +22,7 @@ import { SlotRecounts } from "./recount-slots.ts";
  * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
  */
 export class Sweeper {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   readonly #timers = new Set<Cancel>();
   readonly #waking = new Set<Promise<void>>();
   /** Called when few enough are at work for the next batch. */
@@ -35,9 +35,9 @@ export class Sweeper {
   /** When a sweep last ended without a failure: health is progress, not a ping. */
   sweptMs: number;
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
-    this.sweptMs = flow.world.clock.now();
+  constructor(engine: Engine) {
+    this.#flow = engine;
+    this.sweptMs = engine.world.clock.now();
   }
 
   start(): void {
@@ -137,7 +137,7 @@ export class Sweeper {
 
   /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
   #wake(item: Due): void {
-    const work = wake(this.#flow, item)
+    const work = onDue(this.#flow, item)
       .catch((error: unknown) => {
         this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
       })
@@ -150,7 +150,7 @@ export class Sweeper {
 
   async #backlog(): Promise<void> {
     const topics = await backlogTopics(this.#flow);
-    for (const topic of topics.keys()) drain(this.#flow, topic);
+    for (const topic of topics.keys()) drainBacklog(this.#flow, topic);
     await this.#gauges.show(this.#flow, topics);
   }
 }

@@ -1,13 +1,13 @@
 import { isRunFinal, type RunState } from "../../core/model/run.ts";
 import { keepSteps } from "../../core/workflow/run/open-run.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
 import { ownRun } from "../runs/control-run.ts";
 import { planOf } from "../runs/workflows.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 
 /** What a rerun would do: a dry run of the same version with the same input, without the steps that would be kept. */
-export interface DryRerunWish {
+export interface DryRerunRequest {
   readonly org: string;
   readonly runId: string;
   readonly fromStep: string;
@@ -20,17 +20,17 @@ export type DryRerun =
   | { readonly kind: "unknown_step"; readonly known: readonly string[] }
   | { readonly kind: "still_open"; readonly state: RunState };
 
-export async function dryRerun(flow: Flow, { org, runId, fromStep, by }: DryRerunWish): Promise<DryRerun> {
-  const found = await ownRun(flow, org, runId);
+export async function dryRerun(engine: Engine, { org, runId, fromStep, by }: DryRerunRequest): Promise<DryRerun> {
+  const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;
   const { workflowId, version, labels, priority, actorId } = run;
-  const plan = await planOf(flow, org, workflowId, version);
+  const plan = await planOf(engine, org, workflowId, version);
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
-  const input = await valueIn(flow, run.input);
-  const dry = await dryPlan(flow, plan, { org, workflowId, version, input, by, labels, priority, actorId });
+  const input = await valueIn(engine, run.input);
+  const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
   const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;
   return { ...dry, steps: dry.steps.filter(({ stepId }) => !Object.hasOwn(kept, stepId)) };

@@ -4,7 +4,7 @@ import type { Decision } from "../../core/policy/decision.ts";
 import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
-import { type Flow, given } from "../engine.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { planOf, versionToRun } from "../runs/workflows.ts";
 import { policyRequestOf } from "../safety/check-job.ts";
 import { askKernel } from "../safety/circuit-breaker.ts";
@@ -14,7 +14,7 @@ import { askKernel } from "../safety/circuit-breaker.ts";
  * policy says to it now. What a step gets from others cannot be known: then its input is not, and the policy is asked
  * without it.
  */
-export interface DryRunWish {
+export interface DryRunRequest {
   readonly org: string;
   readonly workflowId: string;
   readonly version: number | null;
@@ -46,30 +46,30 @@ export type DryRun =
   | { readonly kind: "no_workflow" }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-export async function dryRun(flow: Flow, wish: DryRunWish): Promise<DryRun> {
-  const version = await versionToRun(flow, wish.org, wish.workflowId, wish.version);
-  const plan = version === null ? null : await planOf(flow, wish.org, wish.workflowId, version);
-  return version === null || !plan ? { kind: "no_workflow" } : dryPlan(flow, plan, { ...wish, version });
+export async function dryRun(engine: Engine, request: DryRunRequest): Promise<DryRun> {
+  const version = await versionToRun(engine, request.org, request.workflowId, request.version);
+  const plan = version === null ? null : await planOf(engine, request.org, request.workflowId, version);
+  return version === null || !plan ? { kind: "no_workflow" } : dryPlan(engine, plan, { ...request, version });
 }
 
 export async function dryPlan(
-  flow: Flow,
+  engine: Engine,
   plan: Plan,
-  wish: DryRunWish & { readonly version: number },
+  request: DryRunRequest & { readonly version: number },
 ): Promise<DryRun> {
-  const { version } = wish;
-  const problems = plan.inputSchema?.problemsOf(wish.input ?? null) ?? [];
+  const { version } = request;
+  const problems = plan.inputSchema?.problemsOf(request.input ?? null) ?? [];
   if (problems.length > 0) return { kind: "invalid", problems };
-  const run = runOf(flow, plan, wish, version);
+  const run = runOf(engine, plan, request, version);
   const steps: DryStep[] = [];
   for (const id of plan.order) {
     const step = plan.steps.get(id);
-    if (step) steps.push(await dryStep(flow, run, step, wish.input ?? null));
+    if (step) steps.push(await dryStep(engine, run, step, request.input ?? null));
   }
   return { kind: "dry", version, steps };
 }
 
-async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {
+async function dryStep(engine: Engine, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {
   const rendered = inputOf(run, step, input);
   const { act } = step;
   const shown = {
@@ -82,8 +82,8 @@ async function dryStep(flow: Flow, run: Run, step: PlanStep, input: unknown): Pr
     ...(rendered.problem === undefined ? {} : { problem: rendered.problem }),
   };
   if (act.type !== "worker") return { ...shown, decision: null };
-  const request = policyRequestOf(jobOf(flow, run, step, act.topic, rendered.value));
-  const checked = await askKernel(flow, request);
+  const request = policyRequestOf(jobOf(engine, run, step, act.topic, rendered.value));
+  const checked = await askKernel(engine, request);
   return checked.kind === "decided"
     ? { ...shown, decision: checked.decision }
     : { ...shown, decision: null, unavailable: checked.reason };
@@ -107,15 +107,15 @@ function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
   return problems.length === 0 ? known : { ...known, problem: problems.join("; ") };
 }
 
-function jobOf(flow: Flow, run: Run, step: PlanStep, topic: string, input: unknown): Job {
+function jobOf(engine: Engine, run: Run, step: PlanStep, topic: string, input: unknown): Job {
   const { meta, retry, timeoutMs } = step;
   const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
-  return stepJob(run, start, { kind: "inline", value: input }, given(flow));
+  return stepJob(run, start, { kind: "inline", value: input }, decisionContext(engine));
 }
 
-function runOf(flow: Flow, plan: Plan, wish: DryRunWish, version: number): Run {
-  const { org, input, by, labels = {}, priority = null, actorId = null } = wish;
-  const { nowMs, settings } = given(flow);
+function runOf(engine: Engine, plan: Plan, request: DryRunRequest, version: number): Run {
+  const { org, input, by, labels = {}, priority = null, actorId = null } = request;
+  const { nowMs, settings } = decisionContext(engine);
   const order = {
     runId: "dry-run",
     org,

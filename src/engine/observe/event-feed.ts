@@ -16,7 +16,7 @@ import { EVENTS } from "../../protocol/subjects.ts";
  * 4. A listener that throws disturbs neither the others nor the work.
  * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
  */
-export interface Notice {
+export interface JobUpdate {
   readonly org: string;
   readonly jobId: string;
   readonly topic: string;
@@ -24,7 +24,7 @@ export interface Notice {
   readonly atMs: number;
 }
 
-export interface RunNotice {
+export interface RunUpdate {
   readonly org: string;
   readonly runId: string;
   readonly workflowId: string;
@@ -32,13 +32,13 @@ export interface RunNotice {
   readonly atMs: number;
 }
 
-export type NoticeListener = (notice: Notice) => void;
-export type RunListener = (notice: RunNotice) => void;
+export type JobUpdateListener = (notice: JobUpdate) => void;
+export type RunUpdateListener = (notice: RunUpdate) => void;
 
-export class Notices {
+export class EventFeed {
   readonly #world: World;
-  readonly #listeners = new Set<NoticeListener>();
-  readonly #runListeners = new Set<RunListener>();
+  readonly #listeners = new Set<JobUpdateListener>();
+  readonly #runListeners = new Set<RunUpdateListener>();
   #gathered: Row[] = [];
   #gatheredRuns: Row[] = [];
   #leftOut = 0;
@@ -65,14 +65,14 @@ export class Notices {
   }
 
   /** Until the answer is called. */
-  listen(listener: NoticeListener): () => void {
+  subscribe(listener: JobUpdateListener): () => void {
     this.#listeners.add(listener);
     this.#hearOthers();
     return () => void this.#listeners.delete(listener);
   }
 
   /** Of runs: whenever one is written, also where its state stays what it is. */
-  listenRuns(listener: RunListener): () => void {
+  subscribeRuns(listener: RunUpdateListener): () => void {
     this.#runListeners.add(listener);
     this.#hearOthers();
     return () => void this.#runListeners.delete(listener);
@@ -80,7 +80,7 @@ export class Notices {
 
   #hearOthers(): void {
     this.#hearing ??= this.#world.bus
-      .listen(EVENTS, (packet) => this.#hear(packet))
+      .subscribe(EVENTS, (packet) => this.#hear(packet))
       .catch((error: unknown) => {
         this.#world.log.write("warn", "notices_of_others_not_heard", { error: String(error) });
         this.#hearing = null;
@@ -90,7 +90,7 @@ export class Notices {
 
   /** Called with what was committed. */
   note(puts: readonly Put[]): void {
-    const isTelling = this.#isTelling && this.#world.bus.mayHear(EVENTS);
+    const isTelling = this.#isTelling && this.#world.bus.hasSubscribers(EVENTS);
     if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
     for (const { table, value } of puts) {
       if (value === null) continue;
@@ -135,7 +135,7 @@ export class Notices {
     };
     const alert = { kind: "alert", level: "INFO", message: "jobs changed", component: name, code: CODE } as const;
     try {
-      bus.tell(EVENTS, { traceId: "", senderId: name, createdAtMs: clock.now(), body: { ...alert, details } });
+      bus.broadcast(EVENTS, { traceId: "", senderId: name, createdAtMs: clock.now(), body: { ...alert, details } });
     } catch (error) {
       this.#world.log.write("debug", "notices_not_told", { error: String(error) });
     }
@@ -171,13 +171,13 @@ function rowsIn(text: string, max: number): readonly unknown[] {
   }
 }
 
-function unpacked(row: unknown): Notice[] {
+function unpacked(row: unknown): JobUpdate[] {
   if (!isRight(row)) return [];
   const [org, jobId, topic, state, atMs] = row;
   return [{ org, jobId, topic, state: state as JobState, atMs }];
 }
 
-function unpackedRun(row: unknown): RunNotice[] {
+function unpackedRun(row: unknown): RunUpdate[] {
   if (!isRight(row)) return [];
   const [org, runId, workflowId, state, atMs] = row;
   return [{ org, runId, workflowId, state: state as RunState, atMs }];

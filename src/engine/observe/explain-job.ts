@@ -9,13 +9,13 @@ import {
   RUNNING_GROUP,
   underRule,
 } from "../../core/model/job.ts";
-import { limitOfOrg } from "../dispatch/capacity-guards.ts";
-import { aimOf } from "../dispatch/select-target.ts";
-import type { Flow } from "../engine.ts";
+import { jobLimitOf } from "../dispatch/capacity-guards.ts";
+import { targetOf } from "../dispatch/select-target.ts";
+import type { Engine } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "../runs/create-run.ts";
-import { loadOwn } from "../safety/approve-job.ts";
-import { refusal } from "../safety/circuit-breaker.ts";
-import { leaseFor } from "../safety/fail-open.ts";
+import { loadTenantJob } from "../safety/approve-job.ts";
+import { breakerRefusal } from "../safety/circuit-breaker.ts";
+import { grantFor } from "../safety/fail-open.ts";
 
 /**
  * Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`.
@@ -26,37 +26,37 @@ export type Explained =
   | { readonly kind: "explained"; readonly job: Job; readonly around: Surroundings; readonly explanation: Explanation }
   | { readonly kind: "not_found" };
 
-export interface ExplainWish {
+export interface ExplainRequest {
   readonly org: string;
   readonly jobId: string;
   readonly isForAll: boolean;
 }
 
-export async function explain(flow: Flow, wish: ExplainWish): Promise<Explained> {
-  const found = await loadOwn(flow, wish);
+export async function explain(engine: Engine, request: ExplainRequest): Promise<Explained> {
+  const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
-  const around = await surroundingsOf(flow, found.value, wish.isForAll);
+  const around = await surroundingsOf(engine, found.value, request.isForAll);
   return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
 }
 
-async function surroundingsOf(flow: Flow, job: Job, isForAll: boolean): Promise<Surroundings> {
-  const { clock, store } = flow.world;
+async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Promise<Surroundings> {
+  const { clock, store } = engine.world;
   const nowMs = clock.now();
-  const settings = flow.settings.current;
+  const settings = engine.settings.current;
   const [inFlight, running, backlog, backlogOfTopic, underRules, lease] = await Promise.all([
     store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
     store.counts(RUNNING_GROUP, GROUP_MAX),
     store.counts(BACKLOG_GROUP, GROUP_MAX),
     store.counts(backlogGroupOf(job.topic), GROUP_MAX),
     store.counts(underRule(job).group, GROUP_MAX),
-    leaseFor(flow, job.org),
+    grantFor(engine, job.org),
   ]);
-  const ofOrg = limitOfOrg(settings, job.org);
+  const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);
-  const aim = aimOf(flow, job);
-  const serving = flow.roster.serving(job.topic, nowMs).filter((worker) => worksFor(worker, job.org));
+  const aim = targetOf(engine, job);
+  const serving = engine.registry.serving(job.topic, nowMs).filter((worker) => worksFor(worker, job.org));
   const window = { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax };
-  const breaker = refusal(flow);
+  const breaker = breakerRefusal(engine);
   return {
     nowMs,
     window: { isEmpty: window.used === 0, isFull: window.used >= window.max, use: isForAll ? window : null },
@@ -65,17 +65,17 @@ async function surroundingsOf(flow: Flow, job: Job, isForAll: boolean): Promise<
     backlog: { topic: isForAll ? (backlog.get(job.topic) ?? 0) : null, tenant: backlogOfTopic.get(job.org) ?? 0 },
     workers: { serving: serving.length, free: serving.filter(({ load, loadMax }) => load < loadMax).length },
     unfit: aim.kind === "wait" ? aim.why : null,
-    isIdle: flow.desk.isIdle(job.topic, nowMs),
+    isIdle: engine.jobCache.isIdle(job.topic, nowMs),
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
-    killed: flow.pools.killOf(job.org),
+    killed: engine.pools.killOf(job.org),
     failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
-    slots: job.wait?.forSlot ? await slotsOf(flow, job.org) : null,
+    slots: job.wait?.forSlot ? await slotsOf(engine, job.org) : null,
   };
 }
 
-async function slotsOf(flow: Flow, org: string): Promise<Surroundings["slots"]> {
-  const { open, waiting } = await runCountsOf(flow, org);
-  return { used: open, max: runLimitOf(flow.settings.current, org), waiting };
+async function slotsOf(engine: Engine, org: string): Promise<Surroundings["slots"]> {
+  const { open, waiting } = await runCountsOf(engine, org);
+  return { used: open, max: runLimitOf(engine.settings.current, org), waiting };
 }
 
 const LEFT_ALONE = "it is left alone for a while";

@@ -1,7 +1,7 @@
 import { JOBS, openChildrenOf } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { ownRun } from "../runs/control-run.ts";
 import { planOf } from "../runs/workflows.ts";
 import { explain } from "./explain-job.ts";
@@ -22,19 +22,19 @@ export type ExplainedRun =
   | { readonly kind: "not_found" };
 
 export async function explainRun(
-  flow: Flow,
+  engine: Engine,
   { org, runId, isForAll = false }: { readonly org: string; readonly runId: string; readonly isForAll?: boolean },
 ): Promise<ExplainedRun> {
-  const found = await ownRun(flow, org, runId);
+  const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;
-  const plan = await planOf(flow, org, run.workflowId, run.version);
+  const plan = await planOf(engine, org, run.workflowId, run.version);
   const lines: RunWait[] = [];
   const whole = wholeOf(run);
   if (whole) lines.push(whole);
   if (!isRunFinal(run.state) && plan) {
     for (const id of plan.order) {
-      const wait = await stepWait(flow, plan, run, id, isForAll);
+      const wait = await stepWait(engine, plan, run, id, isForAll);
       if (wait && lines.length < LINES_MAX) lines.push(wait);
     }
   }
@@ -75,31 +75,37 @@ function wholeOf(run: Run): RunWait | null {
   }
 }
 
-async function stepWait(flow: Flow, plan: Plan, run: Run, stepId: string, isForAll: boolean): Promise<RunWait | null> {
+async function stepWait(
+  engine: Engine,
+  plan: Plan,
+  run: Run,
+  stepId: string,
+  isForAll: boolean,
+): Promise<RunWait | null> {
   const step: StepRun = run.steps[stepId] ?? { state: "PENDING" };
   if (isStepSettled(step.state)) return null;
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
-  if (step.fan) return { ...line, ...(await fanWait(flow, run, stepId, step.fan, isForAll)) };
+  if (step.fan) return { ...line, ...(await fanWait(engine, run, stepId, step.fan, isForAll)) };
   if (step.jobId === undefined) {
     return { ...line, untilMs: step.dueMs ?? null, reason: "it waits for its branches", unblocks: "they end" };
   }
-  return { ...line, ...(await jobWait(flow, run, step.jobId, isForAll)) };
+  return { ...line, ...(await jobWait(engine, run, step.jobId, isForAll)) };
 }
 
 /** One of many: what holds up the first child that is open mostly holds up the others. */
-async function fanWait(flow: Flow, run: Run, stepId: string, fan: Fan, isForAll: boolean) {
+async function fanWait(engine: Engine, run: Run, stepId: string, fan: Fan, isForAll: boolean) {
   const { open, count, succeeded, failed, spawned } = fan;
   const counts = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
   const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
-  const [first] = (await flow.world.store.list(JOBS, query)).items;
+  const [first] = (await engine.world.store.list(JOBS, query)).items;
   if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
-  const { reason, untilMs, unblocks, jobId } = await jobWait(flow, run, first.id, isForAll);
+  const { reason, untilMs, unblocks, jobId } = await jobWait(engine, run, first.id, isForAll);
   return { reason: `${counts}; the first of them: ${reason}`, untilMs, unblocks, jobId };
 }
 
-async function jobWait(flow: Flow, run: Run, jobId: string, isForAll: boolean): Promise<Omit<RunWait, "stepId">> {
-  const explained = await explain(flow, { org: run.org, jobId, isForAll });
+async function jobWait(engine: Engine, run: Run, jobId: string, isForAll: boolean): Promise<Omit<RunWait, "stepId">> {
+  const explained = await explain(engine, { org: run.org, jobId, isForAll });
   if (explained.kind === "not_found") {
     const unblocks = `cordum run cancel ${run.id}`;
     return { state: "RUNNING", reason: "its job is gone", untilMs: null, unblocks, jobId };

@@ -1,7 +1,7 @@
 import { JOBS, waitingOn } from "../../core/model/job.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
 import { RETRY_CLASSES } from "../../core/retry/classes.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * What a sweep finds, as gauges: how much waits and for how long, and how evenly retries come back.
@@ -12,8 +12,8 @@ import type { Flow } from "../engine.ts";
 export class Gauges {
   #shown: readonly string[] = [];
 
-  async show(flow: Flow, backlog: ReadonlyMap<string, number>): Promise<void> {
-    const { metrics, store, clock } = flow.world;
+  async show(engine: Engine, backlog: ReadonlyMap<string, number>): Promise<void> {
+    const { metrics, store, clock } = engine.world;
     const longest = [...backlog].sort(([, a], [, b]) => b - a).slice(0, TOPICS_SHOWN_MAX);
     const [parked, ...oldest] = await Promise.all([
       store.counts(PARKED_GROUP, RETRY_CLASSES.length),
@@ -23,7 +23,7 @@ export class Gauges {
       metrics.set("cordum_parked_retries", parked.get(retryClass) ?? 0, { class: retryClass });
     }
     const nowMs = clock.now();
-    for (const [retryClass, ratio] of flow.arrivals.peakToMean(nowMs)) {
+    for (const [retryClass, ratio] of engine.arrivals.peakToMean(nowMs)) {
       metrics.set("cordum_retry_arrivals_peak_to_mean", ratio, { class: retryClass });
     }
     for (const topic of this.#shown) {

@@ -8,16 +8,16 @@ import { nextDelay } from "../../core/retry/policies.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
-import type { Lease } from "../../ports/locks.ts";
+import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { apply, Contention } from "../commit.ts";
-import { settleAlone } from "../dispatch/settle-job.ts";
-import { type Flow, given } from "../engine.ts";
+import { ConflictError, commit } from "../commit.ts";
+import { settleJobAlone } from "../dispatch/settle-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
-import { type Decided, decideRun, STOPPED_MAX } from "./decide-run.ts";
-import type { Waiting } from "./run-inbox.ts";
-import { offerSlots } from "./run-slots.ts";
-import { knownPlan, planOf } from "./workflows.ts";
+import { decideRun, type RunDecision, STOPPED_MAX } from "./decide-run.ts";
+import type { PendingRunEvent } from "./run-inbox.ts";
+import { grantSlots } from "./run-slots.ts";
+import { cachedPlan, planOf } from "./workflows.ts";
 
 /**
  * Station 8: the news of a run, under its lock: load, decide, commit, and tell everybody what became of theirs. True if
@@ -25,46 +25,52 @@ import { knownPlan, planOf } from "./workflows.ts";
  * has it, or has written to the run since; nobody was told anything.
  */
 export async function advanceRun(
-  flow: Flow,
+  engine: Engine,
   runId: string,
-  batch: readonly Waiting[],
+  batch: readonly PendingRunEvent[],
   lock: HeldLock,
 ): Promise<boolean | "locked"> {
   let waiting = firstOfEach(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked.
-    const found = flow.runs.recallRun(runId) ?? (await flow.world.store.load(RUNS, runId));
+    const found = engine.runInbox.recallRun(runId) ?? (await engine.world.store.load(RUNS, runId));
     if (!found || isRunFinal(found.value.state)) {
-      await endAlone(flow, waiting, found?.value ?? null);
+      await endAlone(engine, waiting, found?.value ?? null);
       return false;
     }
-    const plan = knownPlan(flow, found.value) ?? (await planFor(flow, found.value));
-    if (!plan && lock.isMoment) return "locked";
-    const outcome = plan ? await oneRound(flow, plan, found, waiting, lock, tries) : await abandon(flow, found, lock);
+    const plan = cachedPlan(engine, found.value) ?? (await planFor(engine, found.value));
+    if (!plan && lock.isLockFree) return "locked";
+    const outcome = plan
+      ? await oneRound(engine, plan, found, waiting, lock, tries)
+      : await abandon(engine, found, lock);
     if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
       for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
       return outcome.hasMore;
     }
-    if (outcome.id === runId) flow.runs.noteRecalled(false);
-    flow.runs.forgetRun(runId);
-    if (lock.isMoment) return "locked";
-    if (outcome.id !== runId) waiting = await stillTrue(flow, waiting, outcome.id);
+    if (outcome.id === runId) engine.runInbox.noteRecalled(false);
+    engine.runInbox.forgetRun(runId);
+    if (lock.isLockFree) return "locked";
+    if (outcome.id !== runId) waiting = await stillTrue(engine, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
   }
-  throw new Contention(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
+  throw new ConflictError(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
 }
 
 /** What is known of a lock that was acquired, or is to be had for the moment of a commit. */
-export interface HeldLock extends Pick<Lease, "key" | "fence" | "waitedMs" | "attempts"> {
-  readonly isMoment?: boolean;
+export interface HeldLock extends Pick<LockLease, "key" | "fence" | "waitedMs" | "attempts"> {
+  readonly isLockFree?: boolean;
 }
 
 /** A commit names one record that was another one by then; there may be more. Whose job has changed is told so. */
-async function stillTrue(flow: Flow, waiting: readonly Waiting[], oldId: string): Promise<readonly Waiting[]> {
-  const { store } = flow.world;
+async function stillTrue(
+  engine: Engine,
+  waiting: readonly PendingRunEvent[],
+  oldId: string,
+): Promise<readonly PendingRunEvent[]> {
+  const { store } = engine.world;
   const isTrue = await Promise.all(
-    waiting.map(async ({ news }) => {
+    waiting.map(async ({ queued: news }) => {
       if (news.kind !== "job") return true;
       if (news.found.id === oldId) return false;
       return (await store.load(JOBS, news.found.id))?.version === news.found.version;
@@ -84,10 +90,10 @@ type Outcome =
   | { readonly kind: "stale"; readonly id: string };
 
 async function oneRound(
-  flow: Flow,
+  engine: Engine,
   plan: Plan,
   found: Versioned<Run>,
-  waiting: readonly Waiting[],
+  waiting: readonly PendingRunEvent[],
   lock: HeldLock,
   tries: number,
 ): Promise<Outcome> {
@@ -99,7 +105,7 @@ async function oneRound(
   const ids = new Set<string>();
   const besides: Put[] = [];
   const guards: Guard[] = [...own];
-  for (const { news } of waiting) {
+  for (const { queued: news } of waiting) {
     besides.push(...news.besides);
     if (news.kind === "event") {
       events.push(news.event);
@@ -112,9 +118,9 @@ async function oneRound(
   }
   if (events.length === 0) events.push({ kind: "time" });
   const held = copyRun(before);
-  held.lock = { holder: flow.world.name, fence, waitedMs, attempts };
-  const decided = await decideRun(flow, plan, held, events, ids, tries);
-  const committed = await commitRun(flow, { before: found, decided, ended, besides, guards });
+  held.lock = { holder: engine.world.name, fence, waitedMs, attempts };
+  const decided = await decideRun(engine, plan, held, events, ids, tries);
+  const committed = await commitRun(engine, { before: found, decided, ended, besides, guards });
   switch (committed.kind) {
     case "committed":
       return { kind: "written", run: decided.run, hasMore: decided.hasMore && isMoving(before, decided) };
@@ -122,7 +128,7 @@ async function oneRound(
       return { kind: "stale", id: committed.id };
     case "refused":
       if (own.includes(committed.guard))
-        return lock.isMoment ? { kind: "stale", id } : Promise.reject(lostLock(flow, id));
+        return lock.isLockFree ? { kind: "stale", id } : Promise.reject(lostLock(engine, id));
       // The guard of a job whose decision was made under a lock of its own.
       return { kind: "stale", id: "id" in committed.guard ? committed.guard.id : "" };
     default:
@@ -130,13 +136,13 @@ async function oneRound(
   }
 }
 
-function guardsOf(id: string, { key, fence, isMoment }: HeldLock): readonly Guard[] {
+function guardsOf(id: string, { key, fence, isLockFree }: HeldLock): readonly Guard[] {
   const guard: Guard = { kind: "fence", table: RUNS.name, id, fence };
-  return isMoment ? [guard, { kind: "free", lock: key }] : [guard];
+  return isLockFree ? [guard, { kind: "free", lock: key }] : [guard];
 }
 
 /** A round in which nothing happened is not repeated at once: the run's own time comes again soon. */
-function isMoving(before: Run, { made, stopped, run }: Decided): boolean {
+function isMoving(before: Run, { made, stopped, run }: RunDecision): boolean {
   if (made.length + stopped.length > 0 || run.lineCount > before.lineCount) return true;
   return spawnedIn(run) > spawnedIn(before);
 }
@@ -145,12 +151,12 @@ const spawnedIn = ({ steps }: Run): number =>
   Object.values(steps).reduce((sum, { fan }) => sum + (fan?.spawned ?? 0), 0);
 
 /** null: what the run was made of is gone, or was written by a program that knew more. */
-async function planFor(flow: Flow, { id, org, workflowId, version }: Run): Promise<Plan | null> {
+async function planFor(engine: Engine, { id, org, workflowId, version }: Run): Promise<Plan | null> {
   try {
-    return await planOf(flow, org, workflowId, version);
+    return await planOf(engine, org, workflowId, version);
   } catch (error) {
     if (isStoreAway(error)) throw error;
-    flow.world.log.write("error", "definition_not_understood", { run: id, error: String(error) });
+    engine.world.log.write("error", "definition_not_understood", { run: id, error: String(error) });
     return null;
   }
 }
@@ -159,12 +165,12 @@ async function planFor(flow: Flow, { id, org, workflowId, version }: Run): Promi
  * Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it; those that
  * wait for a run of their own end before, so that it is stopped: nobody would want it, and it has a slot as well.
  */
-async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promise<Outcome> {
+async function abandon(engine: Engine, found: Versioned<Run>, lock: HeldLock): Promise<Outcome> {
   const { id, value: before } = found;
   const guards = guardsOf(id, lock);
-  const stopped = await stopSubSteps(flow, before, guards);
+  const stopped = await stopSubSteps(engine, before, guards);
   if (stopped !== "done") return stopped;
-  const nowMs = flow.world.clock.now();
+  const nowMs = engine.world.clock.now();
   const message = `version ${before.version} of workflow \`${before.workflowId}\` is gone or cannot be read`;
   const line = { seq: before.lineCount, atMs: nowMs, event: "run_failed", why: message } as const;
   const { endsAs: _, ...rest } = before;
@@ -175,19 +181,19 @@ async function abandon(flow: Flow, found: Versioned<Run>, lock: HeldLock): Promi
     lines: [...before.lines, line],
     lineCount: before.lineCount + 1,
     updatedMs: nowMs,
-    dueMs: nowMs + (before.parent ? 0 : flow.settings.current.retention.runsMs),
+    dueMs: nowMs + (before.parent ? 0 : engine.settings.current.retention.runsMs),
     ...(before.parent ? { isParentTold: false } : {}),
   };
-  flow.runs.forgetRun(id);
-  const committed = await apply(flow, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
-  if (committed.kind === "refused") throw lostLock(flow, id);
-  offerSlots(flow, run.org);
+  engine.runInbox.forgetRun(id);
+  const committed = await commit(engine, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
+  if (committed.kind === "refused") throw lostLock(engine, id);
+  grantSlots(engine, run.org);
   return { kind: "abandoned" };
 }
 
 /** In bounded commits; whatever is left of them when this process dies, the run that is still open leads back to. */
-async function stopSubSteps(flow: Flow, run: Run, guards: readonly Guard[]): Promise<Outcome | "done"> {
-  const { store } = flow.world;
+async function stopSubSteps(engine: Engine, run: Run, guards: readonly Guard[]): Promise<Outcome | "done"> {
+  const { store } = engine.world;
   const why = "the definition of its run is gone";
   for (const [stepId, { state, jobId, fan }] of Object.entries(run.steps)) {
     if (state !== "RUNNING") continue;
@@ -197,12 +203,14 @@ async function stopSubSteps(flow: Flow, run: Run, guards: readonly Guard[]): Pro
       const jobs = fan ? (await store.list(JOBS, { index, limit: STOPPED_MAX })).items : own ? [own] : [];
       const puts = jobs.flatMap((job) => {
         const next =
-          job.value.step?.kind === "subworkflow" ? cancelJob(job.value, `run ${run.id}`, why, given(flow)) : null;
-        return next ? [put(JOBS, job.id, job, leaveSubRun(next, given(flow)))] : [];
+          job.value.step?.kind === "subworkflow"
+            ? cancelJob(job.value, `run ${run.id}`, why, decisionContext(engine))
+            : null;
+        return next ? [put(JOBS, job.id, job, leaveSubRun(next, decisionContext(engine)))] : [];
       });
       if (puts.length === 0) break;
-      const committed = await apply(flow, { org: run.org, puts, guards });
-      if (committed.kind === "refused") throw lostLock(flow, run.id);
+      const committed = await commit(engine, { org: run.org, puts, guards });
+      if (committed.kind === "refused") throw lostLock(engine, run.id);
       if (committed.kind === "stale") return { kind: "stale", id: committed.id };
     }
   }
@@ -210,16 +218,16 @@ async function stopSubSteps(flow: Flow, run: Run, guards: readonly Guard[]): Pro
 }
 
 /** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */
-function lostLock(flow: Flow, runId: string): Error {
-  const { policy } = flow.settings.current.retry.lock_busy;
-  const delayMs = nextDelay(policy, 1, () => flow.world.random.next());
+function lostLock(engine: Engine, runId: string): Error {
+  const { policy } = engine.settings.current.retry.lock_busy;
+  const delayMs = nextDelay(policy, 1, () => engine.world.random.next());
   return retryAfter(new Error(`the lock of run \`${runId}\` was lost`), delayMs, "lock_busy");
 }
 
 /** A second word about the same job was based on the same record as the first: it has to be decided again. */
-function firstOfEach(batch: readonly Waiting[]): readonly Waiting[] {
+function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEvent[] {
   const seen = new Set<string>();
-  return batch.filter(({ news, resolve }) => {
+  return batch.filter(({ queued: news, resolve }) => {
     if (news.kind !== "job" || !seen.has(news.found.id)) {
       if (news.kind === "job") seen.add(news.found.id);
       return true;
@@ -230,16 +238,16 @@ function firstOfEach(batch: readonly Waiting[]): readonly Waiting[] {
 }
 
 /** The run is over or gone: its jobs end by themselves. */
-async function endAlone(flow: Flow, waiting: readonly Waiting[], run: Run | null): Promise<void> {
+async function endAlone(engine: Engine, waiting: readonly PendingRunEvent[], run: Run | null): Promise<void> {
   await Promise.all(
-    waiting.map(async ({ news, resolve, reject }) => {
+    waiting.map(async ({ queued: news, resolve, reject }) => {
       if (news.kind === "event") {
         resolve({ kind: "done", run });
         return;
       }
       try {
         const { found, next, besides, guards } = news;
-        const isWritten = await settleAlone(flow, found, next, besides, guards);
+        const isWritten = await settleJobAlone(engine, found, next, besides, guards);
         resolve(isWritten ? { kind: "done", run } : { kind: "stale" });
       } catch (error) {
         reject(error);

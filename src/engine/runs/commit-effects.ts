@@ -1,54 +1,64 @@
 import { isFinal, type Job } from "../../core/model/job.ts";
 import { isRunFinal } from "../../core/model/run.ts";
-import type { Told } from "../../core/workflow/run/effects.ts";
+import type { Notification } from "../../core/workflow/run/effects.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
-import { tellWorkers } from "../dispatch/cancel-job.ts";
-import type { Flow } from "../engine.ts";
-import { remind } from "../maintenance/due-timers.ts";
+import { notifyWorkers } from "../dispatch/cancel-job.ts";
+import type { Engine } from "../engine.ts";
+import { armTimer } from "../maintenance/due-timers.ts";
 import { packet } from "../packets.ts";
 import type { Ended, RunChange } from "./commit-run.ts";
-import { startSubRun, stopSubRun, tellParent } from "./sub-run.ts";
+import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
 /**
  * What follows from a commit of a run and could not be part of it. Nobody waits for it; what this process does not live
  * to do, the sweeper does, since each of them has its time on a record. Only what a `notify` step says is told once, as
  * well as that can be done: it stands on the timeline.
  */
-export function afterRun(flow: Flow, { before, ended, decided }: RunChange, stopped: readonly Ended[]): void {
+export function runCommitEffects(
+  engine: Engine,
+  { before, ended, decided }: RunChange,
+  stopped: readonly Ended[],
+): void {
   const { run, made, told } = decided;
-  for (const { found, next } of stopped) tellWorkers(flow, found.value, `run ${run.id}`, next.error?.message ?? "");
+  for (const { found, next } of stopped) notifyWorkers(engine, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
     const left: Versioned<Job> = { id: next.id, version: found.version + 1, value: next };
-    if (next.step?.isSubRunLeft) later(flow, "sub_run_left", () => stopSubRun(flow, left));
+    if (next.step?.isSubRunLeft) later(engine, "sub_run_left", () => stopSubRun(engine, left));
   }
-  for (const job of made) begin(flow, { id: job.id, version: 1, value: job });
-  for (const one of told) tell(flow, run.id, run.traceId, run.org, one);
+  for (const job of made) begin(engine, { id: job.id, version: 1, value: job });
+  for (const one of told) tell(engine, run.id, run.traceId, run.org, one);
   if (isRunFinal(run.state) && run.parent) {
     const version = (before?.version ?? 0) + 1;
-    later(flow, "parent_not_told", () => tellParent(flow, { id: run.id, version, value: run }));
+    later(engine, "parent_not_told", () => notifyParent(engine, { id: run.id, version, value: run }));
   }
 }
 
-function begin(flow: Flow, made: Versioned<Job>): void {
+function begin(engine: Engine, made: Versioned<Job>): void {
   const { step, state } = made.value;
   if (isFinal(state) || step === undefined) return;
-  if (step.kind === "subworkflow") later(flow, "sub_run_not_started", () => startSubRun(flow, made));
-  else if (state === "PENDING" && step.kind === "delay") remind(flow, made);
+  if (step.kind === "subworkflow") later(engine, "sub_run_not_started", () => startSubRun(engine, made));
+  else if (state === "PENDING" && step.kind === "delay") armTimer(engine, made);
 }
 
-function later(flow: Flow, event: string, work: () => Promise<unknown>): void {
+function later(engine: Engine, event: string, work: () => Promise<unknown>): void {
   const done = Promise.resolve()
     .then(work)
-    .catch((error: unknown) => flow.world.log.write("warn", event, { error: String(error) }));
-  flow.desk.track(done);
+    .catch((error: unknown) => engine.world.log.write("warn", event, { error: String(error) }));
+  engine.jobCache.track(done);
 }
 
-function tell(flow: Flow, runId: string, traceId: string, org: string, { stepId, level, message }: Told): void {
-  const { bus, clock, log, name } = flow.world;
+function tell(
+  engine: Engine,
+  runId: string,
+  traceId: string,
+  org: string,
+  { stepId, level, message }: Notification,
+): void {
+  const { bus, clock, log, name } = engine.world;
   const details = { run_id: runId, step_id: stepId, tenant_id: org };
   try {
-    bus.tell(
+    bus.broadcast(
       EVENTS,
       packet(name, traceId, clock.now(), {
         kind: "alert",

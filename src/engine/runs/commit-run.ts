@@ -1,5 +1,5 @@
 import { dispatchJob } from "../../core/jobs/attempt.ts";
-import { DEAD_LETTERS, type DeadLetter, letterOf } from "../../core/model/dead-letter.ts";
+import { DEAD_LETTERS, type DeadLetter, deadLetterOf } from "../../core/model/dead-letter.ts";
 import {
   backlogGroupOf,
   backlogOf,
@@ -14,17 +14,17 @@ import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../../core/mo
 import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { auditedVerdicts, decisionLine, noteAudit } from "../audit/audit-log.ts";
-import { apply } from "../commit.ts";
-import { guardsOf } from "../dispatch/capacity-guards.ts";
-import { drain } from "../dispatch/drain-backlog.ts";
-import { held } from "../dispatch/select-target.ts";
-import { dispatch } from "../dispatch/send-job.ts";
-import { type Flow, given } from "../engine.ts";
+import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/audit-log.ts";
+import { commit } from "../commit.ts";
+import { capacityGuards } from "../dispatch/capacity-guards.ts";
+import { drainBacklog } from "../dispatch/drain-backlog.ts";
+import { dispatchBlock } from "../dispatch/select-target.ts";
+import { sendJob } from "../dispatch/send-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { deadLetterMessage, submitMessage } from "../packets.ts";
-import { afterRun } from "./commit-effects.ts";
-import type { Decided } from "./decide-run.ts";
-import { offerSlots } from "./run-slots.ts";
+import { runCommitEffects } from "./commit-effects.ts";
+import type { RunDecision } from "./decide-run.ts";
+import { grantSlots } from "./run-slots.ts";
 
 /**
  * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
@@ -39,7 +39,7 @@ import { offerSlots } from "./run-slots.ts";
 export interface RunChange {
   /** null: the run is made by this commit. */
   readonly before: Versioned<Run> | null;
-  readonly decided: Decided;
+  readonly decided: RunDecision;
   readonly ended: readonly Ended[];
   readonly besides: readonly Put[];
   readonly guards: readonly Guard[];
@@ -51,68 +51,68 @@ export interface Ended {
   readonly next: Job;
 }
 
-export async function commitRun(flow: Flow, change: RunChange): Promise<Committed> {
+export async function commitRun(engine: Engine, change: RunChange): Promise<Committed> {
   const { before, decided, ended, guards } = change;
   const { run } = decided;
-  const moment = given(flow);
-  const leave = ({ found, next }: Ended): Ended => ({ found, next: leaveSubRun(next, moment) });
+  const context = decisionContext(engine);
+  const leave = ({ found, next }: Ended): Ended => ({ found, next: leaveSubRun(next, context) });
   const stopped = decided.stopped.map(leave);
   const ends = ended.map(leave);
-  const letters: DeadLetter[] = [];
+  const deadLetters: DeadLetter[] = [];
   // Of the jobs as they ended: that one has to come back soon, to stop another run, is no matter of its letter.
-  for (const { next } of ended) letters.push(...lettersOf(next));
-  for (const job of decided.made) letters.push(...lettersOf(job));
+  for (const { next } of ended) deadLetters.push(...deadLettersFrom(next));
+  for (const job of decided.made) deadLetters.push(...deadLettersFrom(job));
   const fixed: Put[] = [...change.besides, put(RUNS, run.id, before, run)];
   for (const { found, next } of ends) fixed.push(put(JOBS, found.id, found, next));
   for (const { found, next } of stopped) fixed.push(put(JOBS, found.id, found, next));
-  fixed.push(...verdictsOn(flow, change, decided.made.filter(isJudged)));
-  for (const letter of letters) fixed.push(put(DEAD_LETTERS, letter.id, null, letter));
+  fixed.push(...verdictsOn(engine, change, decided.made.filter(isJudged)));
+  for (const deadLetter of deadLetters) fixed.push(put(DEAD_LETTERS, deadLetter.id, null, deadLetter));
   for (const lines of decided.pages) {
     fixed.push(put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }));
   }
-  const sends = [...(change.sends ?? []), ...sendsOf(flow, ends, decided.made)];
+  const sends = [...(change.sends ?? []), ...sendsOf(engine, ends, decided.made)];
   // Room has come with every job that ended.
   const freed: string[] = [];
   for (const { next } of [...ends, ...stopped]) {
     if (next.step?.kind === "worker" && !freed.includes(next.topic)) freed.push(next.topic);
   }
   for (let full: ReadonlySet<string> = NONE; ; ) {
-    const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(flow, job, decided.made));
+    const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(engine, job, decided.made));
     const sent = new Map<string, Job>();
-    for (const job of going) sent.set(job.id, dispatchJob(job, given(flow)));
-    const committed = await apply(flow, {
+    for (const job of going) sent.set(job.id, dispatchJob(job, decisionContext(engine)));
+    const committed = await commit(engine, {
       org: run.org,
       puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
-      guards: [...guards, ...roomFor(flow, going)],
+      guards: [...guards, ...roomFor(engine, going)],
       sends,
       watch: [...freed.map(backlogOf), ...(isRunFinal(run.state) ? [slotWaitsOf(run.org)] : [])],
     });
     if (committed.kind === "refused" && !guards.includes(committed.guard) && going.length > 0) {
-      full = new Set([...full, ...refusedTopics(flow, committed.guard, going)]);
+      full = new Set([...full, ...refusedTopics(engine, committed.guard, going)]);
       continue;
     }
     if (committed.kind === "committed") {
       const version = (before?.version ?? 0) + 1;
-      if (isRunFinal(run.state)) flow.runs.forgetRun(run.id);
-      else flow.runs.rememberRun({ id: run.id, version, value: run });
-      for (const job of sent.values()) dispatch(flow, { id: job.id, version: 1, value: job });
-      for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drain(flow, topic);
+      if (isRunFinal(run.state)) engine.runInbox.forgetRun(run.id);
+      else engine.runInbox.rememberRun({ id: run.id, version, value: run });
+      for (const job of sent.values()) sendJob(engine, { id: job.id, version: 1, value: job });
+      for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drainBacklog(engine, topic);
       // Its slot has come free: it is for those who wait, if there are any.
-      if ((committed.seen[freed.length] ?? 0) > 0) offerSlots(flow, run.org);
+      if ((committed.seen[freed.length] ?? 0) > 0) grantSlots(engine, run.org);
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
-      for (const topic of new Set(queued.map((job) => job.topic))) drain(flow, topic);
-      count(flow, ends, decided, letters);
-      afterRun(flow, { ...change, ended: ends }, stopped);
+      for (const topic of new Set(queued.map((job) => job.topic))) drainBacklog(engine, topic);
+      count(engine, ends, decided, deadLetters);
+      runCommitEffects(engine, { ...change, ended: ends }, stopped);
     }
     return committed;
   }
 }
 
-function sendsOf(flow: Flow, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
-  const { name, safety } = flow.world;
+function sendsOf(engine: Engine, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
+  const { name, safety } = engine.world;
   const sends: Message[] = [];
   for (const job of [...ends.map(({ next }) => next), ...made]) {
-    if (letterOf(job)) sends.push(deadLetterMessage(name, job));
+    if (deadLetterOf(job)) sends.push(deadLetterMessage(name, job));
   }
   if (safety.local) return sends;
   // Elsewhere decided: announced, like any job that waits for its check.
@@ -126,9 +126,9 @@ function sendsOf(flow: Flow, ends: readonly Ended[], made: readonly Job[]): read
  * A sub-run asks for its slot again and again, so its verdicts stand in the commit that makes it. All others are too many for
  * a record of the audit log each: their lines are written beside the commit.
  */
-function verdictsOn(flow: Flow, { before, decided }: RunChange, judged: readonly Job[]): readonly Put[] {
-  if (before === null && decided.run.parent !== undefined) return auditedVerdicts(flow, judged);
-  for (const job of judged) noteAudit(flow, decisionLine(job));
+function verdictsOn(engine: Engine, { before, decided }: RunChange, judged: readonly Job[]): readonly Put[] {
+  if (before === null && decided.run.parent !== undefined) return auditDecisionPuts(engine, judged);
+  for (const job of judged) recordAudit(engine, decisionLine(job));
   return [];
 }
 
@@ -136,52 +136,52 @@ function verdictsOn(flow: Flow, { before, decided }: RunChange, judged: readonly
 const isJudged = ({ step, safety }: Job): boolean => step?.kind === "worker" && safety !== null;
 
 /** Few jobs are sent with the commit that makes them; many go through the backlog, which knows whose turn it is. */
-function mayGo(flow: Flow, job: Job, made: readonly Job[]): boolean {
+function mayGo(engine: Engine, job: Job, made: readonly Job[]): boolean {
   if (job.state !== "SCHEDULED" || made.length > AT_ONCE_MAX) return false;
-  const { desk, world } = flow;
-  if (desk.isFull(job.topic) || desk.isIdle(job.topic, world.clock.now())) return false;
-  return held(flow, job) === null;
+  const { jobCache, world } = engine;
+  if (jobCache.isFull(job.topic) || jobCache.isIdle(job.topic, world.clock.now())) return false;
+  return dispatchBlock(engine, job) === null;
 }
 
 /** Which of them have to wait: those of a topic without room, or all, where a limit of their tenant or rule is reached. */
-function refusedTopics(flow: Flow, guard: Guard, going: readonly Job[]): readonly string[] {
+function refusedTopics(engine: Engine, guard: Guard, going: readonly Job[]): readonly string[] {
   const topics = going.map(({ topic }) => topic);
   if (guard.kind !== "counter") return topics;
   const { group, name } = guard.counter;
   if (group === IN_FLIGHT_GROUP) {
-    flow.desk.markFull(name);
+    engine.jobCache.markFull(name);
     return [name];
   }
   const waiting = topics.filter((topic) => backlogGroupOf(topic) === group);
   return waiting.length > 0 ? waiting : topics;
 }
 
-function roomFor(flow: Flow, going: readonly Job[]): readonly Guard[] {
+function roomFor(engine: Engine, going: readonly Job[]): readonly Guard[] {
   const guards: Guard[] = [];
   for (const job of going) {
     guards.push({ kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 });
-    guards.push(...guardsOf(job, flow.settings.current));
+    guards.push(...capacityGuards(job, engine.settings.current));
   }
   return guards;
 }
 
 function count(
-  flow: Flow,
+  engine: Engine,
   ends: readonly Ended[],
-  { made, stopped, run }: Decided,
-  letters: readonly DeadLetter[],
+  { made, stopped, run }: RunDecision,
+  deadLetters: readonly DeadLetter[],
 ): void {
-  const { metrics } = flow.world;
+  const { metrics } = engine.world;
   for (const { next } of [...ends, ...stopped]) metrics.add("cordum_jobs_total", { state: next.state });
   for (const { state } of made) if (isFinal(state)) metrics.add("cordum_jobs_total", { state });
-  for (const { reason } of letters) metrics.add("cordum_dead_letters_total", { reason });
+  for (const { reason } of deadLetters) metrics.add("cordum_dead_letters_total", { reason });
   if (ends.length > 0) metrics.add("cordum_run_results_total", {}, ends.length);
   if (isRunFinal(run.state)) metrics.add("cordum_runs_total", { state: run.state });
 }
 
-function lettersOf(job: Job): readonly DeadLetter[] {
-  const letter = letterOf(job);
-  return letter ? [letter] : [];
+function deadLettersFrom(job: Job): readonly DeadLetter[] {
+  const deadLetter = deadLetterOf(job);
+  return deadLetter ? [deadLetter] : [];
 }
 
 const NONE: ReadonlySet<string> = new Set();

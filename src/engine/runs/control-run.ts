@@ -1,9 +1,9 @@
 import { isRunFinal, RUNS, type Run, type RunState } from "../../core/model/run.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Versioned } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import type { Flow } from "../engine.ts";
-import { tellRun } from "./run-lock.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import type { Engine } from "../engine.ts";
+import { enqueueRunEvent } from "./run-lock.ts";
 
 /**
  * What people do to a run: cancel it, pause it, let it go on. Each is news to the run, under its lock, with its line in the
@@ -25,31 +25,35 @@ export type ControlOutcome =
   | { readonly kind: "not_found" };
 
 /** Reaches running workers, children and sub-workflows. */
-export const cancelRun = (flow: Flow, wish: RunControl): Promise<ControlOutcome> =>
-  control(flow, wish, "cancel", ["RUNNING", "PAUSED"]);
+export const cancelRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
+  control(engine, request, "cancel", ["RUNNING", "PAUSED"]);
 
 /** Nothing new begins until it is resumed; what is out goes on, and its end is taken in. */
-export const pauseRun = (flow: Flow, wish: RunControl): Promise<ControlOutcome> =>
-  control(flow, wish, "pause", ["RUNNING"]);
+export const pauseRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
+  control(engine, request, "pause", ["RUNNING"]);
 
-export const resumeRun = (flow: Flow, wish: RunControl): Promise<ControlOutcome> =>
-  control(flow, wish, "resume", ["PAUSED"]);
+export const resumeRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
+  control(engine, request, "resume", ["PAUSED"]);
 
 async function control(
-  flow: Flow,
+  engine: Engine,
   { org, runId, by, why }: RunControl,
   kind: "cancel" | "pause" | "resume",
   from: readonly RunState[],
 ): Promise<ControlOutcome> {
-  const found = await ownRun(flow, org, runId);
+  const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const { state, workflowId } = found.value;
   if (isRunFinal(state)) return { kind: "ended", state };
   if (!from.includes(state)) return { kind: "already", state };
   const event: RunEvent = { kind, by, why };
   const facts = { run: runId, workflow: workflowId, state, why };
-  const line = audited(flow, { org, kind: "run", who: by, what: kind, facts });
-  const answered = await tellRun(flow, { org, runId, path: "gateway" }, { kind: "event", event, besides: [line] });
+  const line = auditPut(engine, { org, kind: "run", who: by, what: kind, facts });
+  const answered = await enqueueRunEvent(
+    engine,
+    { org, runId, path: "gateway" },
+    { kind: "event", event, besides: [line] },
+  );
   const now = answered.kind === "done" ? answered.run : null;
   if (!now) return { kind: "not_found" };
   if (kind === "pause" && now.state === "ENDING") return { kind: "already", state: now.state };
@@ -59,7 +63,7 @@ async function control(
 }
 
 /** Somebody else's run is not there. */
-export async function ownRun(flow: Flow, org: string, runId: string): Promise<Versioned<Run> | null> {
-  const found = await flow.world.store.load(RUNS, runId);
+export async function ownRun(engine: Engine, org: string, runId: string): Promise<Versioned<Run> | null> {
+  const found = await engine.world.store.load(RUNS, runId);
   return found?.value.org === org ? found : null;
 }

@@ -4,25 +4,25 @@ import type { Settings } from "../../core/settings.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Committed, Guard, Put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { noteAudit, notStartedLine } from "../audit/audit-log.ts";
-import type { Flow } from "../engine.ts";
+import { notStartedLine, recordAudit } from "../audit/audit-log.ts";
+import type { Engine } from "../engine.ts";
 import { commitRun } from "./commit-run.ts";
-import { type Decided, decideRun } from "./decide-run.ts";
+import { decideRun, type RunDecision } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
-import { goOn } from "./run-lock.ts";
+import { continueRun } from "./run-lock.ts";
 
 /**
  * A run is made, with its slot and its first steps, in one commit: a crash leaves all of them or none, and no race can
  * exceed the limit, since the slot is a guard of that commit. Nobody waits for anybody, but the steps of runs that are open
  * come first: while one of them waits for a slot, no other run is made (see `slots.ts`).
  */
-export type Created =
+export type RunCreation =
   | { readonly kind: "created"; readonly run: Run }
-  | Full
+  | RunLimitReached
   /** Something beside the run was not as expected. */
   | { readonly kind: "stale"; readonly table: string };
 
-export interface Full {
+export interface RunLimitReached {
   readonly kind: "full";
   readonly current: number;
   readonly limit: number;
@@ -30,21 +30,21 @@ export interface Full {
   readonly waiting?: number;
 }
 
-export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: readonly Put[]): Promise<Created> {
-  const decided = await decideRun(flow, plan, fresh, [{ kind: "time" }], new Set());
-  const slot = slotGuard(flow.settings.current, fresh.org);
-  const guards = fresh.parent === undefined ? [slot, turnGuard(fresh.org)] : [slot];
-  const committed = await commitRun(flow, { before: null, decided, ended: [], besides, guards });
+export async function createRun(engine: Engine, plan: Plan, fresh: Run, besides: readonly Put[]): Promise<RunCreation> {
+  const decided = await decideRun(engine, plan, fresh, [{ kind: "time" }], new Set());
+  const slot = slotGuard(engine.settings.current, fresh.org);
+  const guards = fresh.parent === undefined ? [slot, noSlotWaitersGuard(fresh.org)] : [slot];
+  const committed = await commitRun(engine, { before: null, decided, ended: [], besides, guards });
   switch (committed.kind) {
     case "committed":
-      if (decided.hasMore) goOn(flow, decided.run);
+      if (decided.hasMore) continueRun(engine, decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
-      discard(flow, decided, "another start was faster");
+      discard(engine, decided, "another start was faster");
       return { kind: "stale", table: committed.table };
     case "refused": {
-      const full = await fullBy(flow, fresh.org, slot.max, committed);
-      discard(flow, decided, full?.waiting === undefined ? "all slots are taken" : "others wait for a slot");
+      const full = await limitReachedBy(engine, fresh.org, slot.max, committed);
+      discard(engine, decided, full?.waiting === undefined ? "all slots are taken" : "others wait for a slot");
       return full ?? { kind: "stale", table: RUNS.name };
     }
     default:
@@ -53,14 +53,14 @@ export async function createRun(flow: Flow, plan: Plan, fresh: Run, besides: rea
 }
 
 /** What was kept for a run that was not made: nobody will ever point at it, and who is refused comes again and again. */
-function discard(flow: Flow, { run, made }: Decided, why: string): void {
-  if (run.parent === undefined && made.length > 0) noteAudit(flow, notStartedLine(run, why));
+function discard(engine: Engine, { run, made }: RunDecision, why: string): void {
+  if (run.parent === undefined && made.length > 0) recordAudit(engine, notStartedLine(run, why));
   const keys = new Set(keysOf(run));
   for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
-  const gone = Promise.all([...keys].map((key) => flow.world.blobs.delete(key))).catch((error: unknown) =>
-    flow.world.log.write("warn", "blobs_left_to_their_ttl", { run: run.id, error: String(error) }),
+  const gone = Promise.all([...keys].map((key) => engine.world.blobs.delete(key))).catch((error: unknown) =>
+    engine.world.log.write("warn", "blobs_left_to_their_ttl", { run: run.id, error: String(error) }),
   );
-  flow.desk.track(gone);
+  engine.jobCache.track(gone);
 }
 
 export function slotGuard(settings: Settings, org: string): Extract<Guard, { kind: "counter" }> {
@@ -68,26 +68,26 @@ export function slotGuard(settings: Settings, org: string): Extract<Guard, { kin
 }
 
 /** Nobody waits for a slot who was there before. */
-export const turnGuard = (org: string): Guard => ({ kind: "counter", counter: slotWaitsOf(org), max: 0 });
+export const noSlotWaitersGuard = (org: string): Guard => ({ kind: "counter", counter: slotWaitsOf(org), max: 0 });
 
 /** Which of the two refused it, in words for whoever asked; null if it was neither. */
-export async function fullBy(
-  flow: Flow,
+export async function limitReachedBy(
+  engine: Engine,
   org: string,
   limit: number,
   { guard, value }: Extract<Committed, { kind: "refused" }>,
-): Promise<Full | null> {
+): Promise<RunLimitReached | null> {
   if (guard.kind !== "counter") return null;
   if (guard.counter.group === RUNS_GROUP) return { kind: "full", current: value, limit };
   if (guard.counter.group !== SLOT_WAITS_GROUP) return null;
-  return { kind: "full", current: (await runCountsOf(flow, org)).open, limit, waiting: value };
+  return { kind: "full", current: (await runCountsOf(engine, org)).open, limit, waiting: value };
 }
 
 export const runLimitOf = (settings: Settings, org: string): number =>
   settings.orgs[org]?.limits?.concurrentRunsMax ?? settings.limits.concurrentRunsMax;
 
 /** How many runs of an org are open, and how many of its steps wait for a slot: by name, in a change that changes nothing. */
-export async function runCountsOf({ world: { store, clock } }: Flow, org: string) {
+export async function runCountsOf({ world: { store, clock } }: Engine, org: string) {
   const watch = [runsOpenOf(org), slotWaitsOf(org)];
   const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
   const [open = 0, waiting = 0] = asked.kind === "committed" ? asked.seen : [];

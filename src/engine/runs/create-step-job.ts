@@ -1,28 +1,28 @@
-import { end } from "../../core/jobs/transitions.ts";
+import { endJob } from "../../core/jobs/transitions.ts";
 import type { Job, Payload } from "../../core/model/job.ts";
 import { fencedKey, type Run, stepJobId } from "../../core/model/run.ts";
 import type { Start } from "../../core/workflow/run/effects.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { type Flow, given } from "../engine.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
-import { decide, secretKey, sha256Of } from "../safety/apply-decision.ts";
+import { applyDecision, secretKey, sha256Of } from "../safety/apply-decision.ts";
 import { policyRequestOf } from "../safety/check-job.ts";
 
 /**
  * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
  * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
  */
-export function makeStepJob(flow: Flow, run: Run, start: Start): Job | Promise<Job> {
-  const { retention, job: limits } = flow.settings.current;
-  const input = storeValue(flow, start.input, () => {
-    const untilMs = Math.max(run.deadlineMs, flow.world.clock.now() + limits.deadlineMs) + retention.runsMs;
+export function createStepJob(engine: Engine, run: Run, start: Start): Job | Promise<Job> {
+  const { retention, job: limits } = engine.settings.current;
+  const input = storeValue(engine, start.input, () => {
+    const untilMs = Math.max(run.deadlineMs, engine.world.clock.now() + limits.deadlineMs) + retention.runsMs;
     const key = inputKey(stepJobId(run.id, start.stepId, start.index));
-    return { ptr: start.kind === "approval" ? secretKey(flow, key) : fencedKey(run, key), untilMs };
+    return { ptr: start.kind === "approval" ? secretKey(engine, key) : fencedKey(run, key), untilMs };
   });
-  if (!(input instanceof Promise)) return withInput(flow, run, start, input);
+  if (!(input instanceof Promise)) return withInput(engine, run, start, input);
   return input.then((stored) =>
-    withInput(flow, run, start, start.kind === "approval" ? sealed(stored, start) : stored),
+    withInput(engine, run, start, start.kind === "approval" ? sealed(stored, start) : stored),
   );
 }
 
@@ -32,18 +32,18 @@ function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarg
   return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
 }
 
-function withInput(flow: Flow, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {
-  const { safety } = flow.world;
+function withInput(engine: Engine, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {
+  const { safety } = engine.world;
   // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
-  const moment = given(flow, run.updatedMs);
+  const context = decisionContext(engine, run.updatedMs);
   if (input.kind === "too_large") {
     const message = tooLargeText("input", input);
-    const job = stepJob(run, start, { kind: "inline", value: null }, moment);
-    return Object.assign(end({ ...job, state: "PENDING" }, "FAILED", moment), {
+    const job = stepJob(run, start, { kind: "inline", value: null }, context);
+    return Object.assign(endJob({ ...job, state: "PENDING" }, "FAILED", context), {
       error: { name: "TooLarge", message, retryNever: true },
     });
   }
-  const job = stepJob(run, start, input, moment);
+  const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
-  return decide(flow, job, safety.local(policyRequestOf(job)));
+  return applyDecision(engine, job, safety.local(policyRequestOf(job)));
 }

@@ -3,30 +3,30 @@ import { isFinal, JOBS, type Job, openChildrenOf } from "../../core/model/job.ts
 import { isRunFinal, type Run, type TimelineLine } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { type Advance, advance, type RunEvent } from "../../core/workflow/run/advance.ts";
-import type { Start, Stop, Told } from "../../core/workflow/run/effects.ts";
+import type { Notification, Start, Stop } from "../../core/workflow/run/effects.ts";
 import { Values } from "../../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { Versioned } from "../../ports/store.ts";
-import { type Flow, given } from "../engine.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import { withValues } from "../payloads.ts";
-import { makeStepJob } from "./create-step-job.ts";
+import { createStepJob } from "./create-step-job.ts";
 
 /**
  * Everything that one commit of a run holds: the run, the jobs that are made and those that are stopped. What is made may
  * end at once (the policy denies it), and what is stopped is counted; both are news to the run, so that it is asked again
  * until nothing new comes of it.
  */
-export interface Decided {
+export interface RunDecision {
   readonly run: Run;
   readonly made: readonly Job[];
   readonly stopped: readonly { readonly found: Versioned<Job>; readonly next: Job }[];
   readonly pages: readonly (readonly TimelineLine[])[];
-  readonly told: readonly Told[];
+  readonly told: readonly Notification[];
   readonly hasMore: boolean;
 }
 
 export async function decideRun(
-  flow: Flow,
+  engine: Engine,
   plan: Plan,
   before: Run,
   news: readonly RunEvent[],
@@ -34,8 +34,8 @@ export async function decideRun(
   ended: ReadonlySet<string>,
   /** How often this was decided on already, and others were faster: fewer are stopped then, so that fewer can get away. */
   tries = 0,
-): Promise<Decided> {
-  const round = new Round(flow, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
+): Promise<RunDecision> {
+  const round = new Round(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
   let events = news;
   // It ends: each turn settles steps, or uses up what one commit may make and stop.
   do events = await round.turn(events);
@@ -44,7 +44,7 @@ export async function decideRun(
 }
 
 class Round {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
@@ -53,19 +53,19 @@ class Round {
   readonly #fresh = new Map<string, Job>();
   readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
   readonly #pages: (readonly TimelineLine[])[] = [];
-  readonly #told: Told[] = [];
+  readonly #told: Notification[] = [];
   #run: Run;
   #hasMore = false;
 
-  constructor(flow: Flow, plan: Plan, run: Run, ended: ReadonlySet<string>, stoppedMax: number) {
+  constructor(engine: Engine, plan: Plan, run: Run, ended: ReadonlySet<string>, stoppedMax: number) {
     this.#stoppedMax = stoppedMax;
-    this.#flow = flow;
+    this.#flow = engine;
     this.#plan = plan;
     this.#run = run;
     this.#ended = ended;
   }
 
-  decided(): Decided {
+  decided(): RunDecision {
     return {
       run: this.#run,
       made: [...this.#made.values()],
@@ -81,16 +81,16 @@ class Round {
     const { limits, retention } = this.#flow.settings.current;
     const { inlineBytesMax } = limits;
     const startsMax = Math.max(0, MADE_MAX - this.#made.size);
-    const moment = {
+    const context = {
       nowMs: this.#flow.world.clock.now(),
       limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
     };
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
-    const known = new Values((ptr) => this.#flow.runs.recallValue(ptr));
+    const known = new Values((ptr) => this.#flow.runInbox.recallValue(ptr));
     const step = await withValues(this.#flow, source, known, (values) =>
-      advance(this.#plan, run, events, values, moment),
+      advance(this.#plan, run, events, values, context),
     );
     this.#run = step.run;
     this.#hasMore = step.hasMore;
@@ -100,7 +100,7 @@ class Round {
     if (step.blobs.length > 0) await this.#keep(step.blobs);
     const news: RunEvent[] = [];
     for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);
-    const making = wantedOf(step).map((start) => makeStepJob(this.#flow, step.run, start));
+    const making = wantedOf(step).map((start) => createStepJob(this.#flow, step.run, start));
     for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
       this.#made.set(job.id, job);
       if (isFinal(job.state)) news.push({ kind: "job_ended", job });
@@ -149,7 +149,7 @@ class Round {
   }
 
   #cancel(found: Versioned<Job>, why: string): boolean {
-    const next = cancelJob(found.value, `run ${this.#run.id}`, why, given(this.#flow));
+    const next = cancelJob(found.value, `run ${this.#run.id}`, why, decisionContext(this.#flow));
     if (next) this.#stopped.set(found.id, { found, next });
     return next !== null;
   }

@@ -8,7 +8,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
  * 2. A version never changes while it is there. One that was removed, and made anew under the same number, is another:
  *    so a plan is good for some time, and then its record is looked at again.
  */
-export class Plans {
+export class PlanCache {
   readonly #plans = new Map<string, Kept>();
   #size = 0;
 

@@ -1,7 +1,7 @@
 import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
 import { type Run, TIMELINE, type TimelineLine, timelineOf } from "../../core/model/run.ts";
 import type { Page } from "../../ports/store.ts";
-import type { Flow } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import { ownRun } from "./control-run.ts";
 
 /** Reading a run: itself, its timeline, the children of a step. */
@@ -15,12 +15,12 @@ export interface TimelineAnswer {
 
 /** Oldest first. Lines are numbered without gaps, so that the number of the next one is a cursor that never lies. */
 export async function timeline(
-  flow: Flow,
+  engine: Engine,
   run: Run,
   { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
 ): Promise<TimelineAnswer> {
   const from = Math.max(0, Math.trunc(Number(cursor ?? 0)) || 0);
-  const lines = [...(await olderLines(flow, run, from, limit)), ...run.lines]
+  const lines = [...(await olderLines(engine, run, from, limit)), ...run.lines]
     .filter(({ seq }) => seq >= from)
     .slice(0, limit);
   const next = (lines.at(-1)?.seq ?? run.lineCount) + 1;
@@ -28,12 +28,12 @@ export async function timeline(
 }
 
 /** Pages are few and in order: those before the one that is asked for are passed over. */
-async function olderLines(flow: Flow, run: Run, from: number, limit: number): Promise<readonly TimelineLine[]> {
+async function olderLines(engine: Engine, run: Run, from: number, limit: number): Promise<readonly TimelineLine[]> {
   const first = run.lines[0]?.seq ?? 0;
   if (from >= first) return [];
   const lines: TimelineLine[] = [];
   for (let cursor: string | undefined; ; ) {
-    const page = await flow.world.store.list(TIMELINE, {
+    const page = await engine.world.store.list(TIMELINE, {
       index: timelineOf(run.id),
       limit: PAGES,
       order: "oldest",
@@ -47,12 +47,12 @@ async function olderLines(flow: Flow, run: Run, from: number, limit: number): Pr
 }
 
 export function children(
-  flow: Flow,
+  engine: Engine,
   run: Run,
   stepId: string,
   { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
 ): Promise<Page<Job>> {
-  return flow.world.store.list(JOBS, {
+  return engine.world.store.list(JOBS, {
     index: childrenOf(run.id, stepId),
     limit,
     order: "oldest",

@@ -3,15 +3,15 @@ import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { rejoin } from "../../core/workflow/run/rejoin.ts";
 import { waitAnew } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { type Flow, given } from "../engine.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 import type { RetryOutcome } from "../maintenance/redrive.ts";
 import { submitMessage } from "../packets.ts";
 import { withLock } from "../with-lock.ts";
 import { commitRun } from "./commit-run.ts";
-import { fullBy, slotGuard, turnGuard } from "./create-run.ts";
+import { limitReachedBy, noSlotWaitersGuard, slotGuard } from "./create-run.ts";
 import { decideRun } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
-import { goOn, runLockKey } from "./run-lock.ts";
+import { continueRun, runLockKey } from "./run-lock.ts";
 import { startSubRun } from "./sub-run.ts";
 import { planOf } from "./workflows.ts";
 
@@ -20,56 +20,57 @@ import { planOf } from "./workflows.ts";
  * A run that had ended needs a slot for that, like one that starts, and like that one it comes after those who wait.
  */
 export function rejoinRun(
-  flow: Flow,
-  wish: {
+  engine: Engine,
+  request: {
     readonly found: Versioned<Job>;
     readonly revived: Job;
     readonly by: string;
     readonly puts: readonly Put[];
   },
 ): Promise<RetryOutcome | "stale"> {
-  const { found, revived, by } = wish;
+  const { found, revived, by } = request;
   const { org, id: jobId, step: ref } = revived;
-  const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = flow.settings.current.runLock;
+  const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = engine.settings.current.runLock;
   const runId = ref?.runId ?? "";
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll }, async (lease, taken) => {
-    const before = await flow.world.store.load(RUNS, runId);
+  const options = { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll };
+  return withLock(engine, options, async (lease, taken) => {
+    const before = await engine.world.store.load(RUNS, runId);
     if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run is gone" };
-    const plan = await planOf(flow, org, before.value.workflowId, before.value.version);
+    const plan = await planOf(engine, org, before.value.workflowId, before.value.version);
     if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run is gone" };
-    const { nowMs, settings } = given(flow);
+    const { nowMs, settings } = decisionContext(engine);
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
     if (rejoined.kind === "objection") return { kind: "run_went_on", jobId, why: rejoined.why };
-    const lock = { holder: flow.world.name, fence: lease.fence, ...taken };
-    const decided = await decideRun(flow, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
+    const lock = { holder: engine.world.name, fence: lease.fence, ...taken };
+    const decided = await decideRun(engine, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const end = endOf(decided.run);
     if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end at once: ${end}` };
-    if (rejoined.isReopened) await keepLonger(flow, rejoined.run);
+    if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, given(flow));
-    flow.runs.forgetRun(runId);
-    const committed = await commitRun(flow, {
+    const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
+    engine.runInbox.forgetRun(runId);
+    const committed = await commitRun(engine, {
       before,
       decided,
       ended: [],
-      besides: [...wish.puts, put(JOBS, jobId, found, job)],
-      guards: rejoined.isReopened ? [fence, slot, turnGuard(org)] : [fence],
-      sends: job.state === "PENDING" && ref.kind === "worker" ? [announced(flow, job, found.version + 1)] : [],
+      besides: [...request.puts, put(JOBS, jobId, found, job)],
+      guards: rejoined.isReopened ? [fence, slot, noSlotWaitersGuard(org)] : [fence],
+      sends: job.state === "PENDING" && ref.kind === "worker" ? [announced(engine, job, found.version + 1)] : [],
     });
     switch (committed.kind) {
       case "committed":
-        if (decided.hasMore) goOn(flow, decided.run);
+        if (decided.hasMore) continueRun(engine, decided.run);
         if (ref.kind === "subworkflow") {
-          flow.desk.track(
-            startSubRun(flow, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>
-              flow.world.log.write("warn", "sub_run_not_started", { error: String(error) }),
+          engine.jobCache.track(
+            startSubRun(engine, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>
+              engine.world.log.write("warn", "sub_run_not_started", { error: String(error) }),
             ),
           );
         }
         return { kind: "revived", jobId, state: job.state };
       case "refused":
-        return (await fullBy(flow, org, slot.max, committed)) ?? "stale";
+        return (await limitReachedBy(engine, org, slot.max, committed)) ?? "stale";
       case "stale":
         return "stale";
       default:
@@ -79,7 +80,7 @@ export function rejoinRun(
 }
 
 /** What it keeps elsewhere was meant to last for its first life. */
-async function keepLonger({ world: { blobs }, settings }: Flow, run: Run): Promise<void> {
+async function keepLonger({ world: { blobs }, settings }: Engine, run: Run): Promise<void> {
   const untilMs = run.deadlineMs + 2 * settings.current.retention.runsMs;
   for (const key of keysOf(run)) {
     const bytes = await blobs.get(key);
@@ -94,7 +95,7 @@ function endOf({ state, error, endsAs }: Run): string | null {
 }
 
 /** To the broker it is another message than the one that announced the job the first time. */
-function announced(flow: Flow, job: Job, version: number) {
-  const message = submitMessage(flow.world.name, job);
+function announced(engine: Engine, job: Job, version: number) {
+  const message = submitMessage(engine.world.name, job);
   return { ...message, id: `${message.id}@${version}` };
 }

@@ -1,51 +1,55 @@
 import { isRunFinal, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, timelineOf } from "../../core/model/run.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { apply, untilFresh } from "../commit.ts";
-import type { Flow } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import type { Engine } from "../engine.ts";
 
 /** A run leaves with its timeline and what it keeps elsewhere; its jobs follow when their own time comes. */
 export type RemoveOutcome =
   | { readonly kind: "removed" | "not_found" }
   | { readonly kind: "still_open"; readonly state: Run["state"] };
 
-interface RemoveWish {
+interface RemoveRequest {
   readonly org: string;
   readonly runId: string;
   readonly by: string;
 }
 
-export const removeRun = (flow: Flow, wish: RemoveWish): Promise<RemoveOutcome> =>
-  untilFresh(`run \`${wish.runId}\``, () => removeOnce(flow, wish));
+export const removeRun = (engine: Engine, request: RemoveRequest): Promise<RemoveOutcome> =>
+  retryOnConflict(`run \`${request.runId}\``, () => removeOnce(engine, request));
 
-async function removeOnce(flow: Flow, { org, runId, by }: RemoveWish): Promise<RemoveOutcome | "stale"> {
-  const found = await flow.world.store.load(RUNS, runId);
+async function removeOnce(engine: Engine, { org, runId, by }: RemoveRequest): Promise<RemoveOutcome | "stale"> {
+  const found = await engine.world.store.load(RUNS, runId);
   if (!found || found.value.org !== org) return { kind: "not_found" };
   const { state, workflowId, parent, isParentTold } = found.value;
   // Somebody waits for its end, and has not heard of it yet.
   if (!isRunFinal(state) || (parent && !isParentTold)) return { kind: "still_open", state };
   const facts = { run: runId, workflow: workflowId, state };
-  const line = audited(flow, { org, kind: "run", who: by, what: "removed", facts });
-  return (await removeRecords(flow, found, [line])) ? { kind: "removed" } : "stale";
+  const line = auditPut(engine, { org, kind: "run", who: by, what: "removed", facts });
+  return (await removeRunRecords(engine, found, [line])) ? { kind: "removed" } : "stale";
 }
 
 /** All of it goes in one commit. False: the run is another one by now, and stays with everything that it has. */
-export async function removeRecords(flow: Flow, found: Versioned<Run>, besides: readonly Put[] = []): Promise<boolean> {
+export async function removeRunRecords(
+  engine: Engine,
+  found: Versioned<Run>,
+  besides: readonly Put[] = [],
+): Promise<boolean> {
   const { org, id } = found.value;
-  const pages = await pagesOf(flow, id);
-  const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(flow, found.value)), ...besides];
-  const committed = await apply(flow, { org, puts });
+  const pages = await pagesOf(engine, id);
+  const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(engine, found.value)), ...besides];
+  const committed = await commit(engine, { org, puts });
   if (committed.kind !== "committed") return false;
-  await Promise.all(keysOf(found.value).map((key) => flow.world.blobs.delete(key)));
+  await Promise.all(keysOf(found.value).map((key) => engine.world.blobs.delete(key)));
   return true;
 }
 
 /** A run has a bounded number of steps, and each a bounded number of lines: its pages are not many. */
-async function pagesOf(flow: Flow, runId: string): Promise<readonly Put[]> {
+async function pagesOf(engine: Engine, runId: string): Promise<readonly Put[]> {
   const puts: Put[] = [];
   for (let cursor: string | undefined; ; ) {
     const query = { index: timelineOf(runId), limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
-    const page = await flow.world.store.list(TIMELINE, query);
+    const page = await engine.world.store.list(TIMELINE, query);
     puts.push(...page.items.map((found) => put(TIMELINE, found.id, found, null)));
     if (page.cursor === null) return puts;
     cursor = page.cursor;
@@ -53,9 +57,9 @@ async function pagesOf(flow: Flow, runId: string): Promise<readonly Put[]> {
 }
 
 /** A key that made a run which is gone makes another one: it must not answer for what nobody can look at. */
-async function keyOf(flow: Flow, { id, reservation }: Run): Promise<readonly Put[]> {
+async function keyOf(engine: Engine, { id, reservation }: Run): Promise<readonly Put[]> {
   if (reservation === undefined) return [];
-  const reserved = await flow.world.store.load(RUN_RESERVATIONS, reservation);
+  const reserved = await engine.world.store.load(RUN_RESERVATIONS, reservation);
   return reserved?.value.runId === id ? [put(RUN_RESERVATIONS, reservation, reserved, null)] : [];
 }
 

@@ -1,14 +1,14 @@
 import type { Run } from "../../core/model/run.ts";
 import type { Loaded } from "../../core/workflow/run/values.ts";
 import type { Versioned } from "../../ports/store.ts";
-import type { News } from "./run-lock.ts";
+import type { QueuedRunEvent } from "./run-lock.ts";
 
 /**
  * What one process remembers of runs between two messages: news that waits for a run's lock, and the record as this
  * process wrote it last. Hints only: whoever uses them confirms them by version.
  */
-export class RunDesk {
-  readonly #waiting = new Map<string, Waiting[]>();
+export class RunInbox {
+  readonly #waiting = new Map<string, PendingRunEvent[]>();
   readonly #written = new Map<string, Versioned<Run>>();
   readonly #values = new Map<string, Loaded>();
   #valueBytes = 0;
@@ -16,7 +16,7 @@ export class RunDesk {
   #trust = 1;
 
   /** Adds news to what waits under the key; true if somebody has to begin to work on it. */
-  add(key: string, waiting: Waiting): boolean {
+  add(key: string, waiting: PendingRunEvent): boolean {
     const queue = this.#waiting.get(key);
     if (queue) {
       queue.push(waiting);
@@ -26,16 +26,16 @@ export class RunDesk {
     return true;
   }
 
-  waiting(key: string): readonly Waiting[] {
+  waiting(key: string): readonly PendingRunEvent[] {
     return this.#waiting.get(key) ?? [];
   }
 
-  take(key: string, limit: number): readonly Waiting[] {
+  take(key: string, limit: number): readonly PendingRunEvent[] {
     return this.#waiting.get(key)?.splice(0, limit) ?? [];
   }
 
   /** In front of what has come since. */
-  giveBack(key: string, waiting: readonly Waiting[]): void {
+  giveBack(key: string, waiting: readonly PendingRunEvent[]): void {
     this.#waiting.get(key)?.unshift(...waiting);
   }
 
@@ -104,13 +104,13 @@ export class RunDesk {
   }
 }
 
-export interface Waiting {
-  readonly news: News;
-  readonly resolve: (answer: Answered) => void;
+export interface PendingRunEvent {
+  readonly queued: QueuedRunEvent;
+  readonly resolve: (answer: RunEventOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
-export type Answered =
+export type RunEventOutcome =
   /** Written. `run` is null where the run is gone, and the job ended by itself. */
   | { readonly kind: "done"; readonly run: Run | null }
   /** The job is another one by now: decide again. */

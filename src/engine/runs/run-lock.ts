@@ -1,15 +1,15 @@
 import type { Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
-import type { Spent } from "../../core/retry/budget.ts";
+import type { RetryUsage } from "../../core/retry/budget.ts";
 import { intentOf, retryAfter } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Guard, Put, Versioned } from "../../ports/store.ts";
-import type { Flow } from "../engine.ts";
-import { letOthersPass } from "../fairness-throttle.ts";
-import { noteBusyRetry, noteFirstRetry, noteTaken, takenSince, withLock } from "../with-lock.ts";
+import type { Engine } from "../engine.ts";
+import { awaitTurn } from "../fairness-throttle.ts";
+import { noteBusyRetry, noteFirstRetry, recordAcquired, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
-import type { Answered, Waiting } from "./run-inbox.ts";
+import type { PendingRunEvent, RunEventOutcome } from "./run-inbox.ts";
 
 /**
  * The run lock: whatever changes a run comes through here.
@@ -26,7 +26,7 @@ import type { Answered, Waiting } from "./run-inbox.ts";
  *    itself sees to it that nobody else has the lock, and two round trips are spared (`inAMoment`).
  * 6. The lock saves work; the version of the run and the fence make it correct.
  */
-export type News =
+export type QueuedRunEvent =
   /** A step's job has ended: `found` is what the decision was based on. */
   | {
       readonly kind: "job";
@@ -35,7 +35,7 @@ export type News =
       readonly besides: readonly Put[];
       readonly guards: readonly Guard[];
       /** How often it found the run's lock busy before, and since when; null: not yet, or nobody counted. */
-      readonly busy: Spent | null;
+      readonly busy: RetryUsage | null;
     }
   | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
 
@@ -50,58 +50,62 @@ export type RunPath = "engine" | "gateway";
 
 export const runLockKey = (runId: string): string => `cordum:wf:run:lock:${runId}`;
 
-export function tellRun(flow: Flow, key: RunKey, news: News): Promise<Answered> {
+export function enqueueRunEvent(engine: Engine, key: RunKey, news: QueuedRunEvent): Promise<RunEventOutcome> {
   const shared = `${key.path} ${key.runId}`;
-  const queue = flow.settings.current.runLock.coalesce ? shared : flow.runs.ownKey(shared);
-  const { pace, world } = flow;
-  pace.begin(key.runId, world.clock.now());
-  const told = new Promise<Answered>((resolve, reject) => {
-    if (flow.runs.add(queue, { news, resolve, reject })) flow.desk.track(work(flow, key, queue));
+  const queue = engine.settings.current.runLock.coalesce ? shared : engine.runInbox.ownKey(shared);
+  const { throttle, world } = engine;
+  throttle.begin(key.runId, world.clock.now());
+  const told = new Promise<RunEventOutcome>((resolve, reject) => {
+    if (engine.runInbox.add(queue, { queued: news, resolve, reject })) engine.jobCache.track(work(engine, key, queue));
   });
   // Once, though an answer may be given twice: first to one of a batch, then to the batch as a whole.
-  const end = (): void => pace.end(key.runId, world.clock.now());
+  const end = (): void => throttle.end(key.runId, world.clock.now());
   void told.then(({ kind }) => {
     end();
-    if (kind === "done" && news.kind === "job" && news.busy?.count === 1) noteFirstRetry(flow, key.path);
+    if (kind === "done" && news.kind === "job" && news.busy?.count === 1) noteFirstRetry(engine, key.path);
   }, end);
   return told;
 }
 
 /** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */
-export function goOn(flow: Flow, { org, id: runId }: Run): void {
-  const told = tellRun(flow, { org, runId, path: "engine" }, { kind: "event", event: { kind: "time" }, besides: [] });
-  flow.desk.track(
-    told.catch((error: unknown) => flow.world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
+export function continueRun(engine: Engine, { org, id: runId }: Run): void {
+  const told = enqueueRunEvent(
+    engine,
+    { org, runId, path: "engine" },
+    { kind: "event", event: { kind: "time" }, besides: [] },
+  );
+  engine.jobCache.track(
+    told.catch((error: unknown) => engine.world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
   );
 }
 
-async function work(flow: Flow, key: RunKey, queue: string): Promise<void> {
+async function work(engine: Engine, key: RunKey, queue: string): Promise<void> {
   let hasMore = false;
   do {
-    if (key.path === "engine") await letOthersPass(flow, key.runId);
+    if (key.path === "engine") await awaitTurn(engine, key.runId);
     try {
-      const done = await inAMoment(flow, key, queue);
-      hasMore = done === "locked" ? await hold(flow, key, queue, hasMore) : done;
+      const done = await commitLockFree(engine, key, queue);
+      hasMore = done === "locked" ? await hold(engine, key, queue, hasMore) : done;
     } catch (error) {
       // What is left to be done then is due soon: the run says so itself (`dueMs`).
       hasMore = false;
-      for (const [at, { news, reject }] of flow.runs.take(queue, Number.POSITIVE_INFINITY).entries())
-        reject(ownDelay(flow, key.path, error, news, at));
+      for (const [at, { queued: news, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
+        reject(ownDelay(engine, key.path, error, news, at));
     }
-  } while (hasMore || !flow.runs.leave(queue));
+  } while (hasMore || !engine.runInbox.leave(queue));
 }
 
 /**
  * Those who found the lock busy together do not come back together: each draws a delay of its own. Each is a retry of its
  * own, too; the first was counted where the lock was asked for.
  */
-function ownDelay(flow: Flow, path: RunPath, error: unknown, news: News, at: number): unknown {
+function ownDelay(engine: Engine, path: RunPath, error: unknown, news: QueuedRunEvent, at: number): unknown {
   const intent = intentOf(error);
   if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
-  const { policy } = flow.settings.current.retry.lock_busy;
+  const { policy } = engine.settings.current.retry.lock_busy;
   const tries = 1 + (news.kind === "job" ? (news.busy?.count ?? 0) : 0);
-  const delayMs = news.kind === "job" ? nextDelay(policy, tries, () => flow.world.random.next()) : intent.delayMs;
-  if (at > 0) noteBusyRetry(flow, path, policy, delayMs);
+  const delayMs = news.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
+  if (at > 0) noteBusyRetry(engine, path, policy, delayMs);
   return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
@@ -109,58 +113,67 @@ function ownDelay(flow: Flow, path: RunPath, error: unknown, news: News, at: num
  * One batch, with the lock for the moment of its commit. Where the run may be another one by now, is wide, or the lock is
  * not to be had like that, it is acquired.
  */
-async function inAMoment(flow: Flow, { org, runId, path }: RunKey, queue: string): Promise<boolean | "locked"> {
-  const { pace, runs, world } = flow;
+async function commitLockFree(
+  engine: Engine,
+  { org, runId, path }: RunKey,
+  queue: string,
+): Promise<boolean | "locked"> {
+  const { throttle, runInbox: runs, world } = engine;
   const known = runs.recallRun(runId);
-  if (!known || !runs.isTrusted || !flow.settings.current.runLock.coalesce || widthOf(known) > 0) return "locked";
+  if (!known || !runs.isTrusted || !engine.settings.current.runLock.coalesce || widthOf(known) > 0) return "locked";
   const key = runLockKey(runId);
-  const fence = world.locks.moment(key, org, known.value.lock?.fence ?? 0);
+  const fence = world.locks.reserveFence(key, org, known.value.lock?.fence ?? 0);
   if (fence === null) return "locked";
   const fromMs = world.clock.now();
   const batch = runs.take(queue, BATCH_MAX);
-  const taken = takenSince({ waitedMs: 0, attempts: 1 }, accountsOf(batch), fromMs);
+  const taken = totalLockWait({ waitedMs: 0, attempts: 1 }, accountsOf(batch), fromMs);
   let hasMore: boolean | "locked" = false;
   try {
-    hasMore = await advanceRun(flow, runId, batch, { key, fence, ...taken, isMoment: true });
+    hasMore = await advanceRun(engine, runId, batch, { key, fence, ...taken, isLockFree: true });
   } catch (error) {
     for (const { reject } of batch) reject(error);
   }
   if (hasMore === "locked") runs.giveBack(queue, batch);
-  else noteTaken(flow, { key, path, accounts: accountsFor(flow, path, queue) }, taken);
-  pace.spend(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
-  return hasMore === true ? !flow.desk.isClosed : hasMore;
+  else recordAcquired(engine, { key, path, accounts: accountsFor(engine, path, queue) }, taken);
+  throttle.spend(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
+  return hasMore === true ? !engine.jobCache.isClosed : hasMore;
 }
 
-function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
-  const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = flow.settings.current.runLock;
+function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
+  const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
-  const present = lookAt(flow, runId);
-  const accounts = accountsFor(flow, path, queue);
-  const wish = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, accounts };
-  return withLock(flow, wish, async (lease, taken) => {
+  const present = lookAt(engine, runId);
+  const accounts = accountsFor(engine, path, queue);
+  const request = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, accounts };
+  return withLock(engine, request, async (lease, taken) => {
     const { key, fence } = lease;
     if (present !== null) await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
-    const { pace, world } = flow;
+    const { throttle, world } = engine;
     const { clock } = world;
-    const { holdMs, roundsMin } = pace.isAlone(runId, clock.now()) ? ALONE : AMONG_OTHERS;
+    const { holdMs, roundsMin } = throttle.isAlone(runId, clock.now()) ? ALONE : AMONG_OTHERS;
     const untilMs = clock.now() + holdMs;
     for (let round = 0; round < ROUNDS_MAX && !lease.isLost; round++) {
       if (round >= roundsMin && clock.now() >= untilMs) break;
-      if (!hasMore && flow.runs.isEmpty(queue)) break;
-      if (round > 0 && clock.now() < untilMs) await letOthersPass(flow, runId);
+      if (!hasMore && engine.runInbox.isEmpty(queue)) break;
+      if (round > 0 && clock.now() < untilMs) await awaitTurn(engine, runId);
       const fromMs = clock.now();
-      const batch = flow.runs.take(queue, pace.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
+      const batch = engine.runInbox.take(queue, throttle.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
       try {
-        hasMore = (await advanceRun(flow, runId, batch, { key, fence, ...taken })) === true;
+        hasMore = (await advanceRun(engine, runId, batch, { key, fence, ...taken })) === true;
       } catch (error) {
         // Whatever goes wrong with a batch goes wrong for each in it.
         for (const { reject } of batch) reject(error);
         hasMore = false;
       }
-      pace.spend(runId, batch.length + widthOf(flow.runs.recallRun(runId)), clock.now() - fromMs, clock.now());
+      throttle.spend(
+        runId,
+        batch.length + widthOf(engine.runInbox.recallRun(runId)),
+        clock.now() - fromMs,
+        clock.now(),
+      );
     }
-    return hasMore && !lease.isLost && !flow.desk.isClosed;
+    return hasMore && !lease.isLost && !engine.jobCache.isClosed;
   });
 }
 
@@ -169,26 +182,26 @@ function hold(flow: Flow, { org, runId, path }: RunKey, queue: string, isGoingOn
  * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says. Null: what
  * this process wrote last is as good.
  */
-function lookAt(flow: Flow, runId: string): ((isOld: boolean) => Promise<void>) | null {
-  const { locks, store } = flow.world;
-  const recalled = flow.runs.recallRun(runId);
-  if (!locks.isShared || (recalled && flow.runs.isTrusted)) return null;
-  flow.runs.forgetRun(runId);
+function lookAt(engine: Engine, runId: string): ((isOld: boolean) => Promise<void>) | null {
+  const { locks, store } = engine.world;
+  const recalled = engine.runInbox.recallRun(runId);
+  if (!locks.isShared || (recalled && engine.runInbox.isTrusted)) return null;
+  engine.runInbox.forgetRun(runId);
   const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
   return async (isOld) => {
     const found = isOld ? null : await early;
-    if (found && recalled) flow.runs.noteRecalled(found.version === recalled.version);
-    if (found && !isRunFinal(found.value.state)) flow.runs.rememberRun(found);
+    if (found && recalled) engine.runInbox.noteRecalled(found.version === recalled.version);
+    if (found && !isRunFinal(found.value.state)) engine.runInbox.rememberRun(found);
   };
 }
 
 /** Results that come by the bus have an account each; whoever asks over HTTP has none. */
-function accountsFor({ runs }: Flow, path: RunPath, queue: string): (() => readonly Spent[]) | null {
+function accountsFor({ runInbox: runs }: Engine, path: RunPath, queue: string): (() => readonly RetryUsage[]) | null {
   return path === "engine" ? () => accountsOf(runs.waiting(queue)) : null;
 }
 
-function accountsOf(waiting: readonly Waiting[]): readonly Spent[] {
-  return waiting.flatMap(({ news }) => (news.kind === "job" && news.busy ? [news.busy] : []));
+function accountsOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {
+  return waiting.flatMap(({ queued: news }) => (news.kind === "job" && news.busy ? [news.busy] : []));
 }
 
 /** The children that are out: their results are on their way. */

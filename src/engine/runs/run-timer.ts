@@ -1,22 +1,26 @@
-import { end } from "../../core/jobs/transitions.ts";
+import { endJob } from "../../core/jobs/transitions.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { apply } from "../commit.ts";
-import { settle } from "../dispatch/settle-job.ts";
-import { type Flow, given } from "../engine.ts";
-import { removeRecords } from "./remove-run.ts";
-import { tellRun } from "./run-lock.ts";
-import { offerSlots } from "./run-slots.ts";
-import { startSubRun, stopSubRun, tellParent } from "./sub-run.ts";
+import { commit } from "../commit.ts";
+import { settleJob } from "../dispatch/settle-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
+import { removeRunRecords } from "./remove-run.ts";
+import { enqueueRunEvent } from "./run-lock.ts";
+import { grantSlots } from "./run-slots.ts";
+import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
 /** The time of a run has come: its deadline, something left undone, a parent to be told, or the end of its retention. */
-export async function wakeRun(flow: Flow, found: Versioned<Run>): Promise<void> {
+export async function onRunDue(engine: Engine, found: Versioned<Run>): Promise<void> {
   const { id, org, state, parent, isParentTold } = found.value;
   if (!isRunFinal(state)) {
-    await tellRun(flow, { org, runId: id, path: "engine" }, { kind: "event", event: { kind: "time" }, besides: [] });
-  } else if (parent && !isParentTold) await tellParent(flow, found);
-  else await removeRecords(flow, found);
+    await enqueueRunEvent(
+      engine,
+      { org, runId: id, path: "engine" },
+      { kind: "event", event: { kind: "time" }, besides: [] },
+    );
+  } else if (parent && !isParentTold) await notifyParent(engine, found);
+  else await removeRunRecords(engine, found);
 }
 
 /**
@@ -24,36 +28,37 @@ export async function wakeRun(flow: Flow, found: Versioned<Run>): Promise<void> 
  *
  * A job that has ended stays while its run does, whose steps point at it.
  */
-export async function wakeStepJob(flow: Flow, found: Versioned<Job>): Promise<boolean> {
+export async function onStepJobDue(engine: Engine, found: Versioned<Job>): Promise<boolean> {
   const job = found.value;
   const { step } = job;
   if (!step) return false;
-  const { nowMs } = given(flow);
+  const { nowMs } = decisionContext(engine);
   if (isFinal(job.state)) {
-    if (step.isSubRunLeft) await stopSubRun(flow, found);
-    else return keepWithRun(flow, found);
+    if (step.isSubRunLeft) await stopSubRun(engine, found);
+    else return keepWithRun(engine, found);
     return true;
   }
   if (nowMs >= job.deadlineMs && !(step.kind === "delay" && job.dueMs < job.deadlineMs)) return false;
   if (step.kind === "delay" && job.state === "PENDING") {
     if (nowMs < job.dueMs) return true;
     const output = { kind: "inline", value: { until: new Date(job.dueMs).toISOString() } } as const;
-    await settle(flow, found, Object.assign(end(job, "SUCCEEDED", given(flow)), { output }));
+    await settleJob(engine, found, Object.assign(endJob(job, "SUCCEEDED", decisionContext(engine)), { output }));
     return true;
   }
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;
-  if (job.wait) flow.arrivals.note(job.wait.retryClass, nowMs);
-  const isStarted = (await startSubRun(flow, found)) === "started";
+  if (job.wait) engine.arrivals.note(job.wait.retryClass, nowMs);
+  const isStarted = (await startSubRun(engine, found)) === "started";
   // Nobody woke it, so there may be room for others who wait.
-  if (isStarted && job.wait?.forSlot) offerSlots(flow, job.org);
+  if (isStarted && job.wait?.forSlot) grantSlots(engine, job.org);
   return true;
 }
 
-async function keepWithRun(flow: Flow, found: Versioned<Job>): Promise<boolean> {
+async function keepWithRun(engine: Engine, found: Versioned<Job>): Promise<boolean> {
   const { step, org } = found.value;
-  const run = await flow.world.store.load(RUNS, step?.runId ?? "");
+  const run = await engine.world.store.load(RUNS, step?.runId ?? "");
   if (!run) return false;
-  const dueMs = Math.max(run.value.dueMs, flow.world.clock.now() + flow.settings.current.retention.jobsMs / 7) + 1_000;
-  await apply(flow, { org, puts: [put(JOBS, found.id, found, { ...found.value, dueMs })] });
+  const dueMs =
+    Math.max(run.value.dueMs, engine.world.clock.now() + engine.settings.current.retention.jobsMs / 7) + 1_000;
+  await commit(engine, { org, puts: [put(JOBS, found.id, found, { ...found.value, dueMs })] });
   return true;
 }

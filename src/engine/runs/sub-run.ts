@@ -1,7 +1,7 @@
 import { retryOrEnd } from "../../core/jobs/attempt.ts";
 import { waitForSlot, waitToBegin } from "../../core/jobs/slot-wait.ts";
-import { end, type Given, line } from "../../core/jobs/transitions.ts";
-import { isFinal, JOBS, type Job, type Payload, remember } from "../../core/model/job.ts";
+import { type DecisionContext, endJob, historyLine } from "../../core/jobs/transitions.ts";
+import { appendHistory, isFinal, JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { moveJob } from "../../core/model/move-job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { StepRef } from "../../core/model/step-ref.ts";
@@ -9,14 +9,14 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
-import { apply } from "../commit.ts";
-import { settle } from "../dispatch/settle-job.ts";
-import { type Flow, given } from "../engine.ts";
-import { remind } from "../maintenance/due-timers.ts";
+import { commit } from "../commit.ts";
+import { settleJob } from "../dispatch/settle-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
+import { armTimer } from "../maintenance/due-timers.ts";
 import { keptUntilMs, storeForRun, valueIn } from "../payloads.ts";
 import { createRun } from "./create-run.ts";
-import { tellRun } from "./run-lock.ts";
-import { endStandstill } from "./run-slots.ts";
+import { enqueueRunEvent } from "./run-lock.ts";
+import { resolveSlotDeadlock } from "./run-slots.ts";
 import { planOf, versionToRun } from "./workflows.ts";
 
 /**
@@ -30,44 +30,44 @@ import { planOf, versionToRun } from "./workflows.ts";
  */
 export type SubRunStart = "started" | "full" | "not_started";
 
-export async function startSubRun(flow: Flow, found: Versioned<Job>): Promise<SubRunStart> {
+export async function startSubRun(engine: Engine, found: Versioned<Job>): Promise<SubRunStart> {
   try {
-    return await startOnce(flow, found);
+    return await startOnce(engine, found);
   } catch (error) {
     // Whatever it is that fails, and for however long: others must not wait because of it.
     if (found.value.wait?.forSlot) {
-      const later = waitToBegin(found.value, "something failed when it was to begin", given(flow));
-      await waitMore(flow, found, later).catch(() => undefined);
+      const later = waitToBegin(found.value, "something failed when it was to begin", decisionContext(engine));
+      await waitMore(engine, found, later).catch(() => undefined);
     }
     throw error;
   }
 }
 
-async function startOnce(flow: Flow, found: Versioned<Job>): Promise<SubRunStart> {
+async function startOnce(engine: Engine, found: Versioned<Job>): Promise<SubRunStart> {
   const job = found.value;
   const { step } = job;
   if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return "not_started";
-  const parent = (await flow.world.store.load(RUNS, step.runId))?.value ?? null;
+  const parent = (await engine.world.store.load(RUNS, step.runId))?.value ?? null;
   if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
     const why = `run ${parent.id} is ${parent.state.toLowerCase()}`;
-    await waitMore(flow, found, waitToBegin(job, why, given(flow)));
+    await waitMore(engine, found, waitToBegin(job, why, decisionContext(engine)));
     return "not_started";
   }
   const workflowId = step.workflowId ?? "";
-  const version = await versionToRun(flow, job.org, workflowId, step.version ?? null);
-  const plan = version === null ? null : await planOf(flow, job.org, workflowId, version);
-  const input = await valueIn(flow, job.input);
+  const version = await versionToRun(engine, job.org, workflowId, step.version ?? null);
+  const plan = version === null ? null : await planOf(engine, job.org, workflowId, version);
+  const input = await valueIn(engine, job.input);
   const refusal = refusalOf(step, parent, plan, input);
   if (refusal !== null || !parent || !plan || version === null) {
-    await giveUp(flow, found, refusal ?? "there is nothing to run");
+    await giveUp(engine, found, refusal ?? "there is nothing to run");
     return "not_started";
   }
-  const runId = flow.world.random.id();
-  const { nowMs, settings } = given(flow);
+  const runId = engine.world.random.id();
+  const { nowMs, settings } = decisionContext(engine);
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
-  const kept = await storeForRun(flow, input, { ptr: inputKey(runId), untilMs });
+  const kept = await storeForRun(engine, input, { ptr: inputKey(runId), untilMs });
   if (kept.kind === "too_large") {
-    await giveUp(flow, found, "its input is too large");
+    await giveUp(engine, found, "its input is too large");
     return "not_started";
   }
   const order = {
@@ -89,11 +89,11 @@ async function startOnce(flow: Flow, found: Versioned<Job>): Promise<SubRunStart
     dispatchedMs: nowMs,
     dueMs: job.deadlineMs,
   });
-  const created = await createRun(flow, plan, run, [put(JOBS, job.id, found, started)]);
+  const created = await createRun(engine, plan, run, [put(JOBS, job.id, found, started)]);
   if (created.kind !== "full") return created.kind === "created" ? "started" : "not_started";
   const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, its own among them`;
-  await waitMore(flow, found, waitForSlot(job, why, given(flow)));
-  endStandstill(flow, job.org);
+  await waitMore(engine, found, waitForSlot(job, why, decisionContext(engine)));
+  resolveSlotDeadlock(engine, job.org);
   return "full";
 }
 
@@ -115,73 +115,77 @@ function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Jo
 
 const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
 
-async function waitMore(flow: Flow, found: Versioned<Job>, next: Job): Promise<void> {
-  const committed = await apply(flow, { org: next.org, puts: [put(JOBS, next.id, found, next)] });
-  if (committed.kind === "committed") remind(flow, { id: next.id, version: found.version + 1, value: next });
+async function waitMore(engine: Engine, found: Versioned<Job>, next: Job): Promise<void> {
+  const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, found, next)] });
+  if (committed.kind === "committed") armTimer(engine, { id: next.id, version: found.version + 1, value: next });
 }
 
-async function giveUp(flow: Flow, found: Versioned<Job>, message: string): Promise<void> {
+async function giveUp(engine: Engine, found: Versioned<Job>, message: string): Promise<void> {
   const { value: job } = found;
-  const history = remember(job, line(job, "failed", message, given(flow).nowMs));
+  const history = appendHistory(job, historyLine(job, "failed", message, decisionContext(engine).nowMs));
   const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
-  await settle(flow, found, Object.assign(end(job, "FAILED", given(flow)), { error, history }));
+  await settleJob(engine, found, Object.assign(endJob(job, "FAILED", decisionContext(engine)), { error, history }));
 }
 
 /** A sub-run has ended: so does the step that waited for it, or it tries once more. */
-export async function tellParent(flow: Flow, found: Versioned<Run>): Promise<void> {
+export async function notifyParent(engine: Engine, found: Versioned<Run>): Promise<void> {
   const run = found.value;
   if (!isRunFinal(run.state) || !run.parent || run.isParentTold) return;
-  const { store } = flow.world;
+  const { store } = engine.world;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const waits = await store.load(JOBS, run.parent.jobId);
     // One that waits for another try has been told of this end before.
     if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
-    const next = applySubRun(waits.value, run, await copyOutput(flow, run, waits.value), given(flow));
-    if (await settle(flow, waits, next)) break;
+    const next = applySubRun(waits.value, run, await copyOutput(engine, run, waits.value), decisionContext(engine));
+    if (await settleJob(engine, waits, next)) break;
     if (tries === TRIES_MAX - 1) return;
   }
-  const told = { ...run, isParentTold: true, dueMs: flow.world.clock.now() + flow.settings.current.retention.runsMs };
-  await apply(flow, { org: run.org, puts: [put(RUNS, run.id, found, told)] });
+  const told = {
+    ...run,
+    isParentTold: true,
+    dueMs: engine.world.clock.now() + engine.settings.current.retention.runsMs,
+  };
+  await commit(engine, { org: run.org, puts: [put(RUNS, run.id, found, told)] });
 }
 
-export function applySubRun(job: Job, run: Run, output: Payload | null, moment: Given): Job {
+export function applySubRun(job: Job, run: Run, output: Payload | null, context: DecisionContext): Job {
   if (run.state === "SUCCEEDED") {
-    const history = remember(job, line(job, "succeeded", undefined, moment.nowMs, `run ${run.id}`));
-    return Object.assign(end(job, "SUCCEEDED", moment), { output, error: null, history });
+    const history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, `run ${run.id}`));
+    return Object.assign(endJob(job, "SUCCEEDED", context), { output, error: null, history });
   }
   const error = {
     ...(run.error ?? { name: "RunFailed" }),
     message: `run ${run.id}: ${run.error?.message ?? run.state}`,
   };
-  if (run.state !== "CANCELLED") return retryOrEnd(job, "failed", error, "unclassified", undefined, moment);
-  const history = remember(job, line(job, "failed", error.message, moment.nowMs));
-  return Object.assign(end(job, "FAILED", moment), { error: { ...error, retryNever: true }, history });
+  if (run.state !== "CANCELLED") return retryOrEnd(job, "failed", error, "unclassified", undefined, context);
+  const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs));
+  return Object.assign(endJob(job, "FAILED", context), { error: { ...error, retryNever: true }, history });
 }
 
 /** A run takes its blobs with it; the step that waited for it may be needed for longer. */
-async function copyOutput(flow: Flow, { id, output, parent }: Run, job: Job): Promise<Payload | null> {
+async function copyOutput(engine: Engine, { id, output, parent }: Run, job: Job): Promise<Payload | null> {
   if (output?.kind !== "pointer") return output;
-  const bytes = await flow.world.blobs.get(output.ptr);
+  const bytes = await engine.world.blobs.get(output.ptr);
   if (bytes === null) return null;
   // A job may have waited for another run before: each has a name of its own.
   const ptr = `${outputKey(job.id)}.${id}`;
-  await flow.world.blobs.put(ptr, bytes, await keptUntilMs(flow, parent?.runId ?? ""));
+  await engine.world.blobs.put(ptr, bytes, await keptUntilMs(engine, parent?.runId ?? ""));
   return { kind: "pointer", ptr, bytes: bytes.length };
 }
 
 /** The job has ended, its sub-run has not. */
-export async function stopSubRun(flow: Flow, found: Versioned<Job>): Promise<void> {
+export async function stopSubRun(engine: Engine, found: Versioned<Job>): Promise<void> {
   const { step, org, id } = found.value;
   if (!step?.isSubRunLeft) return;
   const runId = step.subRunId ?? "";
   const why = `the step that waited for it ended as ${found.value.state}`;
   const event = { kind: "cancel", by: `job ${id}`, why } as const;
-  const sub = await flow.world.store.load(RUNS, runId);
+  const sub = await engine.world.store.load(RUNS, runId);
   if (sub && !isRunFinal(sub.value.state))
-    await tellRun(flow, { org, runId, path: "engine" }, { kind: "event", event, besides: [] });
+    await enqueueRunEvent(engine, { org, runId, path: "engine" }, { kind: "event", event, besides: [] });
   const { isSubRunLeft: _, ...kept } = step;
-  const dueMs = flow.world.clock.now() + flow.settings.current.retention.runsMs;
-  await apply(flow, { org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });
+  const dueMs = engine.world.clock.now() + engine.settings.current.retention.runsMs;
+  await commit(engine, { org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });
 }
 
 const DEPTH_MAX = 8;

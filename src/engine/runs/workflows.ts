@@ -23,12 +23,12 @@ import { compileWorkflow } from "../../core/workflow/definition/compile.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { apply, untilFresh } from "../commit.ts";
-import type { Flow } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import type { Engine } from "../engine.ts";
 
 /** `source`: YAML or JSON as it was written, and what the file is called in problems. */
-export type ApplyWish = { readonly org: string; readonly by: string } & (
+export type ApplyRequest = { readonly org: string; readonly by: string } & (
   | { readonly source: { readonly text: string; readonly file: string } }
   | { readonly document: unknown }
 );
@@ -37,15 +37,15 @@ export type Applied =
   | { readonly kind: "applied"; readonly id: string; readonly version: number; readonly isNew: boolean }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-export async function applyWorkflow(flow: Flow, wish: ApplyWish): Promise<Applied> {
-  const read = readWish(wish);
+export async function applyWorkflow(engine: Engine, request: ApplyRequest): Promise<Applied> {
+  const read = readWish(request);
   if (read.kind === "bad") return { kind: "invalid", problems: read.problems };
   const { plan, document } = read;
   const hash = createHash("sha256").update(canonicalText(document)).digest("hex").slice(0, 32);
-  return untilFresh(`workflow \`${plan.id}\``, () => applyOnce(flow, wish, { plan, document, hash }));
+  return retryOnConflict(`workflow \`${plan.id}\``, () => applyOnce(engine, request, { plan, document, hash }));
 }
 
-export interface DeleteWish {
+export interface DeleteRequest {
   readonly org: string;
   readonly id: string;
   readonly by: string;
@@ -53,64 +53,64 @@ export interface DeleteWish {
 
 export type Deleted = { readonly kind: "deleted" } | { readonly kind: "not_found" };
 
-export function deleteWorkflow(flow: Flow, { org, id, by }: DeleteWish): Promise<Deleted> {
-  return untilFresh(`workflow \`${id}\``, async () => {
-    const found = await loadHead(flow, org, id);
+export function deleteWorkflow(engine: Engine, { org, id, by }: DeleteRequest): Promise<Deleted> {
+  return retryOnConflict(`workflow \`${id}\``, async () => {
+    const found = await loadHead(engine, org, id);
     if (!found || found.value.deletedMs !== undefined) return { kind: "not_found" };
-    const nowMs = flow.world.clock.now();
-    const dueMs = nowMs + flow.settings.current.retention.runsMs;
+    const nowMs = engine.world.clock.now();
+    const dueMs = nowMs + engine.settings.current.retention.runsMs;
     const after: WorkflowHead = { ...found.value, updatedMs: nowMs, deletedMs: nowMs, dueMs };
     const facts = { workflow: id, version: found.value.version };
     const puts = [
       put(WORKFLOW_HEADS, found.id, found, after),
-      audited(flow, { org, kind: "workflow", who: by, what: "deleted", facts }),
+      auditPut(engine, { org, kind: "workflow", who: by, what: "deleted", facts }),
     ];
-    return (await apply(flow, { org, puts })).kind === "committed" ? { kind: "deleted" } : "stale";
+    return (await commit(engine, { org, puts })).kind === "committed" ? { kind: "deleted" } : "stale";
   });
 }
 
 /** The newest where no version is named; of a workflow that was deleted, only a version that is named. */
 export async function loadWorkflow(
-  flow: Flow,
+  engine: Engine,
   org: string,
   id: string,
   version: number | null,
 ): Promise<WorkflowVersion | null> {
-  const wanted = version ?? (await versionToRun(flow, org, id, null));
-  return wanted === null ? null : ((await loadVersion(flow, org, id, wanted))?.value ?? null);
+  const wanted = version ?? (await versionToRun(engine, org, id, null));
+  return wanted === null ? null : ((await loadVersion(engine, org, id, wanted))?.value ?? null);
 }
 
 /** The version that a run which names this one, or none, begins with; null where there is none, or it was deleted. */
 export async function versionToRun(
-  flow: Flow,
+  engine: Engine,
   org: string,
   id: string,
   version: number | null,
 ): Promise<number | null> {
-  const head = await loadHead(flow, org, id);
+  const head = await loadHead(engine, org, id);
   return head && head.value.deletedMs === undefined ? (version ?? head.value.version) : null;
 }
 
 /** The plan of a run, if this process has it at hand. */
-export function knownPlan(flow: Flow, { org, workflowId, version }: Run): Plan | null {
-  return flow.plans.get(versionKey(org, workflowId, version), flow.world.clock.now());
+export function cachedPlan(engine: Engine, { org, workflowId, version }: Run): Plan | null {
+  return engine.planCache.get(versionKey(org, workflowId, version), engine.world.clock.now());
 }
 
 /** Null when there is no such version. Throws when it was applied by another program version, and is not understood. */
-export async function planOf(flow: Flow, org: string, id: string, version: number): Promise<Plan | null> {
+export async function planOf(engine: Engine, org: string, id: string, version: number): Promise<Plan | null> {
   const key = versionKey(org, id, version);
-  const { clock } = flow.world;
-  const known = flow.plans.get(key, clock.now());
+  const { clock } = engine.world;
+  const known = engine.planCache.get(key, clock.now());
   if (known) return known;
-  const found = await loadVersion(flow, org, id, version);
+  const found = await loadVersion(engine, org, id, version);
   if (!found) return null;
-  const confirmed = flow.plans.get(key, clock.now());
+  const confirmed = engine.planCache.get(key, clock.now());
   if (confirmed) return confirmed;
   const compiled = compileWorkflow(found.value.document);
   if (compiled.kind === "bad") {
     throw new Error(`workflow \`${id}\` version ${version} is not understood: ${compiled.problems.join("; ")}`);
   }
-  flow.plans.put(key, found.value, compiled.plan, clock.now());
+  engine.planCache.put(key, found.value, compiled.plan, clock.now());
   return compiled.plan;
 }
 
@@ -118,23 +118,23 @@ export async function planOf(flow: Flow, org: string, id: string, version: numbe
  * The time of a head has come: it was deleted. Its versions leave some at a time, and it leaves with the last: whoever
  * applies the workflow again meanwhile is not disturbed, since each commit asks for the head as it was.
  */
-export async function wakeWorkflowHead(flow: Flow, found: Versioned<WorkflowHead>): Promise<void> {
-  const { store, clock } = flow.world;
+export async function onWorkflowDue(engine: Engine, found: Versioned<WorkflowHead>): Promise<void> {
+  const { store, clock } = engine.world;
   const { org, id, deletedMs } = found.value;
   if (deletedMs === undefined) return;
   const nowMs = clock.now();
   const runs = await store.list(RUNS, { index: runsOfWorkflow(org, id), limit: 1 });
   if (runs.items.length > 0) {
-    const after = { ...found.value, dueMs: nowMs + flow.settings.current.retention.runsMs };
-    await apply(flow, { org, puts: [put(WORKFLOW_HEADS, found.id, found, after)] });
+    const after = { ...found.value, dueMs: nowMs + engine.settings.current.retention.runsMs };
+    await commit(engine, { org, puts: [put(WORKFLOW_HEADS, found.id, found, after)] });
     return;
   }
   const query = { index: versionsOf(org, id), limit: REMOVED_AT_ONCE, order: "oldest" } as const;
   const { items, cursor } = await store.list(WORKFLOW_VERSIONS, query);
   const head = cursor === null ? null : { ...found.value, dueMs: nowMs };
   const removed = items.map((item) => put(WORKFLOW_VERSIONS, item.id, item, null));
-  const committed = await apply(flow, { org, puts: [put(WORKFLOW_HEADS, found.id, found, head), ...removed] });
-  if (committed.kind === "committed") for (const item of items) flow.plans.drop(item.id);
+  const committed = await commit(engine, { org, puts: [put(WORKFLOW_HEADS, found.id, found, head), ...removed] });
+  if (committed.kind === "committed") for (const item of items) engine.planCache.drop(item.id);
 }
 
 /** A document may have 1 MiB. */
@@ -144,54 +144,54 @@ type Read =
   | { readonly kind: "ok"; readonly plan: Plan; readonly document: unknown }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-function readWish(wish: ApplyWish): Read {
-  if ("source" in wish) return readWorkflow(wish.source);
-  const compiled = compileWorkflow(wish.document);
-  return compiled.kind === "ok" ? { ...compiled, document: wish.document } : compiled;
+function readWish(request: ApplyRequest): Read {
+  if ("source" in request) return readWorkflow(request.source);
+  const compiled = compileWorkflow(request.document);
+  return compiled.kind === "ok" ? { ...compiled, document: request.document } : compiled;
 }
 
 async function applyOnce(
-  flow: Flow,
-  { org, by }: Pick<ApplyWish, "org" | "by">,
+  engine: Engine,
+  { org, by }: Pick<ApplyRequest, "org" | "by">,
   { plan, document, hash }: { readonly plan: Plan; readonly document: unknown; readonly hash: string },
 ): Promise<Applied | "stale"> {
   const { id, name } = plan;
-  const before = await loadHead(flow, org, id);
+  const before = await loadHead(engine, org, id);
   const isDeleted = before?.value.deletedMs !== undefined;
   if (before && !isDeleted && before.value.hash === hash) {
     return { kind: "applied", id, version: before.value.version, isNew: false };
   }
-  const nowMs = flow.world.clock.now();
+  const nowMs = engine.world.clock.now();
   const version = (before?.value.version ?? 0) + 1;
   const createdMs = before && !isDeleted ? before.value.createdMs : nowMs;
   const head: WorkflowHead = { id, org, version, hash, name, createdMs, updatedMs: nowMs };
   const made: WorkflowVersion = { id, org, version, hash, createdMs: nowMs, createdBy: by, document };
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org,
     puts: [
       put(WORKFLOW_HEADS, headKey(org, id), before, head),
       put(WORKFLOW_VERSIONS, versionKey(org, id, version), null, made),
-      audited(flow, { org, kind: "workflow", who: by, what: "applied", facts: { workflow: id, version, hash } }),
+      auditPut(engine, { org, kind: "workflow", who: by, what: "applied", facts: { workflow: id, version, hash } }),
     ],
   });
   if (committed.kind !== "committed") return "stale";
-  flow.plans.put(versionKey(org, id, version), made, plan, nowMs);
+  engine.planCache.put(versionKey(org, id, version), made, plan, nowMs);
   return { kind: "applied", id, version, isNew: true };
 }
 
-function loadHead(flow: Flow, org: string, id: string): Promise<Versioned<WorkflowHead> | null> {
-  return flow.world.store.load(WORKFLOW_HEADS, headKey(org, id));
+function loadHead(engine: Engine, org: string, id: string): Promise<Versioned<WorkflowHead> | null> {
+  return engine.world.store.load(WORKFLOW_HEADS, headKey(org, id));
 }
 
 async function loadVersion(
-  flow: Flow,
+  engine: Engine,
   org: string,
   id: string,
   version: number,
 ): Promise<Versioned<WorkflowVersion> | null> {
   const key = versionKey(org, id, version);
-  const found = await flow.world.store.load(WORKFLOW_VERSIONS, key);
-  if (found) flow.plans.confirm(key, found.value, flow.world.clock.now());
-  else flow.plans.drop(key);
+  const found = await engine.world.store.load(WORKFLOW_VERSIONS, key);
+  if (found) engine.planCache.confirm(key, found.value, engine.world.clock.now());
+  else engine.planCache.drop(key);
   return found;
 }

@@ -10,12 +10,12 @@ import {
 import { isFinal, JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { Put, Versioned } from "../../ports/store.ts";
-import { audited, decisionLine } from "../audit/audit-log.ts";
-import { untilFresh } from "../commit.ts";
-import { place } from "../dispatch/place-job.ts";
-import { settle } from "../dispatch/settle-job.ts";
-import { type Flow, given } from "../engine.ts";
-import { decide, sha256Of } from "./apply-decision.ts";
+import { auditPut, decisionLine } from "../audit/audit-log.ts";
+import { retryOnConflict } from "../commit.ts";
+import { placeJob } from "../dispatch/place-job.ts";
+import { settleJob } from "../dispatch/settle-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
+import { applyDecision, sha256Of } from "./apply-decision.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
@@ -28,7 +28,7 @@ import { askKernel } from "./circuit-breaker.ts";
  * 3. A kernel that does not answer changes nothing.
  * 4. Each answer that counts stands in the audit log in the commit that it made.
  */
-export interface ApprovalWish extends Approver {
+export interface ApprovalRequest extends Approver {
   readonly org: string;
   readonly jobId: string;
   /** What the approver had before them. */
@@ -46,8 +46,8 @@ export type ApproveOutcome =
   | { readonly kind: "not_waiting"; readonly state: JobState }
   | { readonly kind: "expired" | "own_job" | "not_found" };
 
-export function approve(flow: Flow, wish: ApprovalWish): Promise<ApproveOutcome> {
-  return untilFresh(`job \`${wish.jobId}\``, () => tryApprove(flow, wish));
+export function approve(engine: Engine, request: ApprovalRequest): Promise<ApproveOutcome> {
+  return retryOnConflict(`job \`${request.jobId}\``, () => tryApprove(engine, request));
 }
 
 export type RejectOutcome =
@@ -56,75 +56,77 @@ export type RejectOutcome =
   | { readonly kind: "not_found" };
 
 export function reject(
-  flow: Flow,
-  wish: { readonly org: string; readonly jobId: string; readonly by: string; readonly why: string },
+  engine: Engine,
+  request: { readonly org: string; readonly jobId: string; readonly by: string; readonly why: string },
 ): Promise<RejectOutcome> {
-  return untilFresh(`job \`${wish.jobId}\``, async () => {
-    const found = await loadOwn(flow, wish);
+  return retryOnConflict(`job \`${request.jobId}\``, async () => {
+    const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
-    const next = rejectJob(found.value, wish.by, wish.why, given(flow));
+    const next = rejectJob(found.value, request.by, request.why, decisionContext(engine));
     if (!next) return { kind: "not_waiting", state: found.value.state };
-    const line = noteOf(flow, found.value, wish.by, "rejected", wish.why);
-    return (await settle(flow, found, next, [line], AT_GATEWAY)) ? { kind: "rejected", state: next.state } : "stale";
+    const line = noteOf(engine, found.value, request.by, "rejected", request.why);
+    return (await settleJob(engine, found, next, [line], AT_GATEWAY))
+      ? { kind: "rejected", state: next.state }
+      : "stale";
   });
 }
 
 /** Somebody else's job is not there. */
-export async function loadOwn(
-  flow: Flow,
+export async function loadTenantJob(
+  engine: Engine,
   { org, jobId }: { readonly org: string; readonly jobId: string },
 ): Promise<Versioned<Job> | null> {
-  const found = await flow.world.store.load(JOBS, jobId);
+  const found = await engine.world.store.load(JOBS, jobId);
   return found?.value.org === org ? found : null;
 }
 
-async function tryApprove(flow: Flow, wish: ApprovalWish): Promise<ApproveOutcome | "stale"> {
-  const found = await loadOwn(flow, wish);
+async function tryApprove(engine: Engine, request: ApprovalRequest): Promise<ApproveOutcome | "stale"> {
+  const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const job = found.value;
-  const objection = objectionTo(job, wish.by, given(flow).nowMs);
-  if (objection !== null) return refuse(flow, found, objection);
-  const mistake = job.approval && wish.seen ? mistakenFor(job.approval, wish.seen) : null;
+  const objection = objectionTo(job, request.by, decisionContext(engine).nowMs);
+  if (objection !== null) return refuse(engine, found, objection);
+  const mistake = job.approval && request.seen ? mistakenFor(job.approval, request.seen) : null;
   if (mistake !== null) return { kind: "mistaken", why: mistake };
-  const present = await presentOf(flow, job);
+  const present = await presentOf(engine, job);
   if (present.kind !== "present") return present;
 
-  const answer = approveJob(job, wish, present, given(flow));
+  const answer = approveJob(job, request, present, decisionContext(engine));
   switch (answer.kind) {
     case "approved": {
-      const note = noteOf(flow, job, wish.by, "approved", wish.note);
+      const note = noteOf(engine, job, request.by, "approved", request.note);
       const { job: next } = answer;
       if (isFinal(next.state)) {
-        return (await settle(flow, found, next, [note], AT_GATEWAY))
+        return (await settleJob(engine, found, next, [note], AT_GATEWAY))
           ? { kind: "approved", state: next.state }
           : "stale";
       }
-      const state = await place(flow, found, next, [note]);
+      const state = await placeJob(engine, found, next, [note]);
       return state === "stale" ? "stale" : { kind: "approved", state };
     }
     case "void": {
-      const next = await decide(flow, answer.job, present.decision);
-      const lines = [noteOf(flow, job, wish.by, "void", answer.why), audited(flow, decisionLine(next))];
-      const state = await place(flow, found, next, lines);
+      const next = await applyDecision(engine, answer.job, present.decision);
+      const lines = [noteOf(engine, job, request.by, "void", answer.why), auditPut(engine, decisionLine(next))];
+      const state = await placeJob(engine, found, next, lines);
       return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
     }
     case "expired":
     case "own_job":
     case "not_waiting":
-      return refuse(flow, found, answer.kind);
+      return refuse(engine, found, answer.kind);
     default:
       return answer satisfies never;
   }
 }
 
 async function refuse(
-  flow: Flow,
+  engine: Engine,
   found: Versioned<Job>,
   objection: "expired" | "own_job" | "not_waiting",
 ): Promise<ApproveOutcome | "stale"> {
   switch (objection) {
     case "expired":
-      return (await settle(flow, found, expireApproval(found.value, given(flow)), [], AT_GATEWAY))
+      return (await settleJob(engine, found, expireApproval(found.value, decisionContext(engine)), [], AT_GATEWAY))
         ? { kind: "expired" }
         : "stale";
     case "own_job":
@@ -141,8 +143,8 @@ type Present =
   | Extract<ApproveOutcome, { kind: "unavailable" | "input_gone" }>;
 
 /** The job with its input as it is now, and what the kernel says to it now. */
-async function presentOf(flow: Flow, job: Job): Promise<Present> {
-  const { blobs } = flow.world;
+async function presentOf(engine: Engine, job: Job): Promise<Present> {
+  const { blobs } = engine.world;
   let now = job;
   if (job.input.kind === "pointer") {
     const bytes = await blobs.get(job.input.ptr);
@@ -152,13 +154,13 @@ async function presentOf(flow: Flow, job: Job): Promise<Present> {
   }
   // A workflow asks for it, not the policy: that has nothing to say to it.
   if (job.step?.kind === "approval" && job.safety) return { kind: "present", job: now, decision: job.safety };
-  const checked = await askKernel(flow, policyRequestOf(now));
+  const checked = await askKernel(engine, policyRequestOf(now));
   return checked.kind === "decided" ? { kind: "present", job: now, decision: checked.decision } : checked;
 }
 
-function noteOf(flow: Flow, job: Job, who: string, answer: string, why?: string): Put {
+function noteOf(engine: Engine, job: Job, who: string, answer: string, why?: string): Put {
   const { approval } = job;
-  return audited(flow, {
+  return auditPut(engine, {
     org: job.org,
     kind: "approval",
     who,

@@ -1,21 +1,21 @@
 import { withoutBypassLabels } from "../../core/jobs/bypass.ts";
 import { bypassSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
-import type { FailOpen } from "../../core/model/fail-open.ts";
+import type { FailOpenGrant } from "../../core/model/fail-open.ts";
 import { JOBS, type Job, type Wait } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { isSpreading } from "../../core/retry/policies.ts";
-import type { Lease } from "../../ports/locks.ts";
+import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../../ports/store.ts";
-import { audited, decisionLine, noteAudit } from "../audit/audit-log.ts";
-import { apply } from "../commit.ts";
-import { leaseGuard } from "../dispatch/capacity-guards.ts";
-import { place } from "../dispatch/place-job.ts";
-import { type Flow, given } from "../engine.ts";
-import { remind } from "../maintenance/due-timers.ts";
+import { auditPut, decisionLine, recordAudit } from "../audit/audit-log.ts";
+import { commit } from "../commit.ts";
+import { failOpenGuard } from "../dispatch/capacity-guards.ts";
+import { placeJob } from "../dispatch/place-job.ts";
+import { decisionContext, type Engine } from "../engine.ts";
+import { armTimer } from "../maintenance/due-timers.ts";
 import { withLock } from "../with-lock.ts";
-import { decide } from "./apply-decision.ts";
-import { askKernel, refusal } from "./circuit-breaker.ts";
-import { leaseFor } from "./fail-open.ts";
+import { applyDecision } from "./apply-decision.ts";
+import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
+import { grantFor } from "./fail-open.ts";
 
 /**
  * Station 3: nothing is dispatched before the safety kernel has said so.
@@ -29,41 +29,41 @@ import { leaseFor } from "./fail-open.ts";
  * 5. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question, and a
  *    bypass from overtaking a verdict.
  */
-export async function checkSafety(flow: Flow, found: Versioned<Job>): Promise<void> {
-  const { safety } = flow.world;
+export async function checkSafety(engine: Engine, found: Versioned<Job>): Promise<void> {
+  const { safety } = engine.world;
   // Who waits for the clock or another run is sent nowhere, whoever announces it.
   if (found.value.step && found.value.step.kind !== "worker") return;
   if (safety.local) {
-    await settleVerdict(flow, found, safety.local(policyRequestOf(found.value)), []);
+    await settleVerdict(engine, found, safety.local(policyRequestOf(found.value)), []);
     return;
   }
   const { org } = found.value;
-  const refused = refusal(flow);
-  if (refused !== null && keptVerdict(flow, found.value) === null && (await leaseOf(flow, found.value)) === null) {
-    await wait(flow, found, refused, []);
+  const refused = breakerRefusal(engine);
+  if (refused !== null && keptVerdict(engine, found.value) === null && (await leaseOf(engine, found.value)) === null) {
+    await wait(engine, found, refused, []);
     return;
   }
-  const { lockTtlMs: ttlMs } = flow.settings.current.job;
+  const { lockTtlMs: ttlMs } = engine.settings.current.job;
   const lock = { key: `cordum:scheduler:job:${found.id}`, org, ttlMs, waitMs: 0, path: "job" };
-  await withLock(flow, lock, (lease) => check(flow, found, lease));
+  await withLock(engine, lock, (lease) => check(engine, found, lease));
 }
 
-async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<void> {
+async function check(engine: Engine, found: Versioned<Job>, lock: LockLease): Promise<void> {
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
-  const kept = keptVerdict(flow, found.value);
+  const kept = keptVerdict(engine, found.value);
   // Under the lock: a store that was slow to give it gathers them as well.
-  if (!kept && isSpread(flow, found.value.wait)) await flow.safety.turnstile.pass(flow.world.clock);
+  if (!kept && isSpread(engine, found.value.wait)) await engine.safety.checkPacer.pass(engine.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
-    : await askKernel(flow, policyRequestOf(found.value));
+    : await askKernel(engine, policyRequestOf(found.value));
   switch (checked.kind) {
     case "decided":
-      await settleVerdict(flow, found, checked.decision, [fence]);
+      await settleVerdict(engine, found, checked.decision, [fence]);
       return;
     case "unavailable": {
-      const lease = await leaseOf(flow, found.value);
-      if (lease) await bypass(flow, found, lease, checked.reason, fence);
-      else await wait(flow, found, checked.reason, [fence]);
+      const lease = await leaseOf(engine, found.value);
+      if (lease) await bypass(engine, found, lease, checked.reason, fence);
+      else await wait(engine, found, checked.reason, [fence]);
       return;
     }
     default:
@@ -73,59 +73,65 @@ async function check(flow: Flow, found: Versioned<Job>, lock: Lease): Promise<vo
 
 /** Somebody else may have written to the job meanwhile; while it still waits for a verdict, this one is it. */
 async function settleVerdict(
-  flow: Flow,
+  engine: Engine,
   found: Versioned<Job>,
   decision: Decision,
   guards: readonly Guard[],
 ): Promise<void> {
   const { id, value } = found;
-  flow.safety.keepVerdict(id, value.deadlineMs, decision);
+  engine.safety.keepVerdict(id, value.deadlineMs, decision);
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
-    const decided: Job = await decide(flow, now.value, decision);
+    const decided: Job = await applyDecision(engine, now.value, decision);
     // Before the commit, in its tick: a crash after it must not leave a decision without its line.
-    if (tries === 0) noteAudit(flow, decisionLine(decided));
-    const placed = await place(flow, now, decided, [], guards);
+    if (tries === 0) recordAudit(engine, decisionLine(decided));
+    const placed = await placeJob(engine, now, decided, [], guards);
     if (placed !== "stale") break;
-    now = await flow.world.store.load(JOBS, id);
+    now = await engine.world.store.load(JOBS, id);
     if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept: it is the answer when its time comes.
   }
-  flow.safety.dropVerdict(id);
+  engine.safety.dropVerdict(id);
 }
 
-async function bypass(flow: Flow, found: Versioned<Job>, lease: FailOpen, reason: string, fence: Guard): Promise<void> {
-  const { metrics, log } = flow.world;
+async function bypass(
+  engine: Engine,
+  found: Versioned<Job>,
+  lease: FailOpenGrant,
+  reason: string,
+  fence: Guard,
+): Promise<void> {
+  const { metrics, log } = engine.world;
   metrics.add("cordum_scheduler_safety_unavailable_total");
-  const job = bypassSafety(found.value, lease, reason, given(flow));
+  const job = bypassSafety(found.value, lease, reason, decisionContext(engine));
   const facts = { job: job.id, topic: job.topic, lease: lease.id, approved_by: lease.by, reason };
-  const line = audited(flow, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
-  const guards = [fence, leaseGuard(lease.id)];
-  const placed = await place(flow, found, job, [line], guards, [{ name: FAIL_OPEN_TOTAL, delta: 1 }]);
+  const line = auditPut(engine, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
+  const guards = [fence, failOpenGuard(lease.id)];
+  const placed = await placeJob(engine, found, job, [line], guards, [{ name: FAIL_OPEN_TOTAL, delta: 1 }]);
   if (placed === "stale") return; // Moved on by somebody else, or the lease was closed: then its time comes again.
   metrics.add("cordum_scheduler_input_fail_open_total");
   log.write("warn", "safety_bypassed", { job: job.id, org: job.org, lease: lease.id, reason });
 }
 
-async function wait(flow: Flow, found: Versioned<Job>, reason: string, guards: readonly Guard[]): Promise<void> {
-  flow.world.metrics.add("cordum_scheduler_safety_unavailable_total");
-  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, given(flow));
-  const committed = await apply(flow, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
+async function wait(engine: Engine, found: Versioned<Job>, reason: string, guards: readonly Guard[]): Promise<void> {
+  engine.world.metrics.add("cordum_scheduler_safety_unavailable_total");
+  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine));
+  const committed = await commit(engine, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
   // Stale or refused: somebody else moved the job on, which is all that was wanted.
-  if (committed.kind === "committed") remind(flow, { id: found.id, version: found.version + 1, value: waiting });
+  if (committed.kind === "committed") armTimer(engine, { id: found.id, version: found.version + 1, value: waiting });
 }
 
 /** A job that was told to come back later has a verdict: it waits for the next one. */
-async function leaseOf(flow: Flow, job: Job): Promise<FailOpen | null> {
-  return job.safety === null ? leaseFor(flow, job.org) : null;
+async function leaseOf(engine: Engine, job: Job): Promise<FailOpenGrant | null> {
+  return job.safety === null ? grantFor(engine, job.org) : null;
 }
 
 /** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
-function isSpread(flow: Flow, wait: Wait | null): boolean {
-  return wait !== null && isSpreading(flow.settings.current.retry[wait.retryClass].policy);
+function isSpread(engine: Engine, wait: Wait | null): boolean {
+  return wait !== null && isSpreading(engine.settings.current.retry[wait.retryClass].policy);
 }
 
-function keptVerdict(flow: Flow, job: Job): Decision | null {
-  return flow.safety.verdictFor(job.id, job.deadlineMs);
+function keptVerdict(engine: Engine, job: Job): Decision | null {
+  return engine.safety.verdictFor(job.id, job.deadlineMs);
 }
 
 export function policyRequestOf(job: Job): PolicyRequest {

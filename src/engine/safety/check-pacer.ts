@@ -13,7 +13,7 @@ import type { Clock } from "../../ports/clock.ts";
  * 3. It never decides how fast a process can be: beyond `WAITING_MAX` the first goes for each that comes.
  * 4. First come, first served.
  */
-export class Turnstile {
+export class CheckPacer {
   readonly #waiting: (() => void)[] = [];
   #isResting = false;
 

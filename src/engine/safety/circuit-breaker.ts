@@ -1,20 +1,20 @@
 import { BREAKER_LEVEL, BREAKERS, SAFETY_BREAKER } from "../../core/model/breaker.ts";
-import { EVERYBODY } from "../../core/model/fail-open.ts";
+import { ALL_TENANTS } from "../../core/model/fail-open.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import {
   type Breaker,
+  type BreakerContext,
   type BreakerEvent,
-  type BreakerGiven,
   CLOSED,
   permission,
   stepBreaker,
 } from "../../core/retry/breaker.ts";
 import type { Checked } from "../../ports/safety.ts";
 import { put } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { tellChanged } from "../change-broadcast.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { broadcastChange } from "../change-broadcast.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 
 /**
  * The circuit breaker before a safety kernel elsewhere, shared by all processes (`retry/breaker.ts` has the rules).
@@ -28,79 +28,79 @@ import { type Flow, given } from "../engine.ts";
  * 5. Only a kernel that did not answer is a failure. What is thrown (a store, a shutdown, a request that makes no sense)
  *    is thrown as itself: it is neither a failure nor an answer (L29, L30).
  */
-export async function askKernel(flow: Flow, request: PolicyRequest): Promise<Checked> {
-  const { safety } = flow.world;
+export async function askKernel(engine: Engine, request: PolicyRequest): Promise<Checked> {
+  const { safety } = engine.world;
   if (safety.local) return { kind: "decided", decision: safety.local(request) };
-  const refused = refusal(flow);
+  const refused = breakerRefusal(engine);
   if (refused !== null) return { kind: "unavailable", reason: refused };
-  const isProbe = flow.safety.breaker.kind !== "closed";
-  const probe = isProbe ? await claimProbe(flow) : null;
-  if (isProbe && probe === null) return { kind: "unavailable", reason: refusal(flow) ?? BEING_TRIED };
-  return call(flow, probe, () => safety.check(request));
+  const isProbe = engine.safety.breaker.kind !== "closed";
+  const probe = isProbe ? await claimProbe(engine) : null;
+  if (isProbe && probe === null) return { kind: "unavailable", reason: breakerRefusal(engine) ?? BEING_TRIED };
+  return call(engine, probe, () => safety.check(request));
 }
 
 /** Why nobody is asked now; null when a try is worth it. From memory: it costs nothing. */
-export function refusal(flow: Flow): string | null {
-  const { breaker, claiming } = flow.safety;
-  const asked = permission(breaker, givenFor(flow));
+export function breakerRefusal(engine: Engine): string | null {
+  const { breaker, claiming } = engine.safety;
+  const asked = permission(breaker, givenFor(engine));
   if (breaker.kind === "closed" || asked === "call") return null;
-  if (asked === "probe" && claiming < flow.settings.current.safety.breaker.probes) return null;
-  renewInTime(flow);
+  if (asked === "probe" && claiming < engine.settings.current.safety.breaker.probes) return null;
+  renewInTime(engine);
   return asked === "probe" ? BEING_TRIED : sentenceOf(breaker);
 }
 
 /** Another process has changed it. */
-export function breakerChanged(flow: Flow): void {
-  flow.safety.breakerRead.forget();
-  renewInTime(flow);
+export function breakerChanged(engine: Engine): void {
+  engine.safety.breakerRead.forget();
+  renewInTime(engine);
 }
 
-async function call(flow: Flow, probe: string | null, ask: () => Promise<Checked>): Promise<Checked> {
+async function call(engine: Engine, probe: string | null, ask: () => Promise<Checked>): Promise<Checked> {
   let checked: Checked;
   try {
     checked = await ask();
   } catch (error) {
-    if (probe !== null) inBackground(flow, share(flow, { kind: "released", probe }));
+    if (probe !== null) inBackground(engine, share(engine, { kind: "released", probe }));
     throw error;
   }
   if (checked.kind === "unavailable") {
-    await noteFailure(flow, probe, checked.reason);
+    await noteFailure(engine, probe, checked.reason);
   } else if (probe !== null) {
     // The verdict does not wait for it: if it cannot be written, the probe's own time ends it.
-    inBackground(flow, share(flow, { kind: "succeeded", probe }));
-  } else if (flow.safety.breaker.kind === "closed") {
-    flow.safety.breaker = CLOSED;
+    inBackground(engine, share(engine, { kind: "succeeded", probe }));
+  } else if (engine.safety.breaker.kind === "closed") {
+    engine.safety.breaker = CLOSED;
   }
   return checked;
 }
 
-async function claimProbe(flow: Flow): Promise<string | null> {
-  const probe = flow.world.random.id();
-  flow.safety.claiming++;
+async function claimProbe(engine: Engine): Promise<string | null> {
+  const probe = engine.world.random.id();
+  engine.safety.claiming++;
   try {
-    const after = await share(flow, { kind: "claimed", probe });
+    const after = await share(engine, { kind: "claimed", probe });
     const isOurs = after.kind === "half_open" && after.probes.some(({ id }) => id === probe);
     return isOurs ? probe : null;
   } finally {
-    flow.safety.claiming--;
+    engine.safety.claiming--;
   }
 }
 
-async function noteFailure(flow: Flow, probe: string | null, reason: string): Promise<void> {
-  const { safety } = flow;
+async function noteFailure(engine: Engine, probe: string | null, reason: string): Promise<void> {
+  const { safety } = engine;
   if (probe !== null) {
-    await share(flow, { kind: "failed", probe, reason });
+    await share(engine, { kind: "failed", probe, reason });
     return;
   }
   if (safety.breaker.kind !== "closed") return;
-  const next = stepBreaker(safety.breaker, { kind: "failed", probe, reason }, givenFor(flow));
+  const next = stepBreaker(safety.breaker, { kind: "failed", probe, reason }, givenFor(engine));
   if (next.kind === "closed") {
     safety.breaker = next;
-    await renew(flow); // Others may have found out before.
+    await renew(engine); // Others may have found out before.
   } else if (!safety.opening) {
     safety.opening = true;
     try {
-      await share(flow, { kind: "failed", probe, reason });
+      await share(engine, { kind: "failed", probe, reason });
     } finally {
       safety.opening = false;
     }
@@ -108,38 +108,38 @@ async function noteFailure(flow: Flow, probe: string | null, reason: string): Pr
 }
 
 /** Load, decide, commit: what becomes of the shared breaker. */
-function share(flow: Flow, event: BreakerEvent): Promise<Breaker> {
-  return untilFresh("the safety breaker", async () => {
-    const { breakerCopies } = flow.safety;
-    const found = await flow.world.store.load(BREAKERS, SAFETY_BREAKER);
-    const before = withOwnCount(flow, found?.value ?? CLOSED);
-    const after = stepBreaker(before, event, givenFor(flow));
+function share(engine: Engine, event: BreakerEvent): Promise<Breaker> {
+  return retryOnConflict("the safety breaker", async () => {
+    const { breakerCopies } = engine.safety;
+    const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
+    const before = withOwnCount(engine, found?.value ?? CLOSED);
+    const after = stepBreaker(before, event, givenFor(engine));
     if (after === before || (after.kind === "closed" && before.kind === "closed")) {
-      adopt(flow, after, found?.version ?? 0, breakerCopies);
+      adopt(engine, after, found?.version ?? 0, breakerCopies);
       return after;
     }
     const isNews = after.kind !== before.kind && (after.kind !== "half_open" || before.kind === "closed");
-    const line = { org: EVERYBODY, kind: "breaker", who: "cordum", what: after.kind } as const;
-    const facts = { process: flow.world.name, reason: "reason" in after ? after.reason : null };
-    const committed = await apply(flow, {
-      org: EVERYBODY,
-      puts: [put(BREAKERS, SAFETY_BREAKER, found, after), ...(isNews ? [audited(flow, { ...line, facts })] : [])],
+    const line = { org: ALL_TENANTS, kind: "breaker", who: "cordum", what: after.kind } as const;
+    const facts = { process: engine.world.name, reason: "reason" in after ? after.reason : null };
+    const committed = await commit(engine, {
+      org: ALL_TENANTS,
+      puts: [put(BREAKERS, SAFETY_BREAKER, found, after), ...(isNews ? [auditPut(engine, { ...line, facts })] : [])],
     });
     if (committed.kind !== "committed") return "stale";
-    adopt(flow, after, (found?.version ?? 0) + 1, breakerCopies);
-    if (isNews) announce(flow, after);
+    adopt(engine, after, (found?.version ?? 0) + 1, breakerCopies);
+    if (isNews) announce(engine, after);
     return after;
   });
 }
 
 /** A closed breaker in the store does not know of the failures that this process has counted. */
-function withOwnCount(flow: Flow, stored: Breaker): Breaker {
-  return stored.kind === "closed" && flow.safety.breaker.kind === "closed" ? flow.safety.breaker : stored;
+function withOwnCount(engine: Engine, stored: Breaker): Breaker {
+  return stored.kind === "closed" && engine.safety.breaker.kind === "closed" ? engine.safety.breaker : stored;
 }
 
 /** `copies` is how many there were when the store was asked. */
-function adopt(flow: Flow, breaker: Breaker, version: number, copies: number): void {
-  const { safety, world } = flow;
+function adopt(engine: Engine, breaker: Breaker, version: number, copies: number): void {
+  const { safety, world } = engine;
   // An answer that took its time may be older than what came to be known meanwhile. If nothing did, the store has gone back.
   if (version < safety.breakerVersion && copies !== safety.breakerCopies) return;
   safety.breaker = breaker;
@@ -148,41 +148,41 @@ function adopt(flow: Flow, breaker: Breaker, version: number, copies: number): v
   world.metrics.set("cordum_safety_breaker_state", BREAKER_LEVEL[breaker.kind]);
 }
 
-function announce(flow: Flow, breaker: Breaker): void {
-  const { log } = flow.world;
+function announce(engine: Engine, breaker: Breaker): void {
+  const { log } = engine.world;
   if (breaker.kind === "open") {
     const { reason, openings, untilMs } = breaker;
     log.write("warn", "safety_breaker_opened", { reason, openings, until: new Date(untilMs).toISOString() });
   } else if (breaker.kind === "closed") {
     log.write("info", "safety_breaker_closed");
   }
-  tellChanged(flow, BREAKERS.name);
+  broadcastChange(engine, BREAKERS.name);
 }
 
-function renew(flow: Flow): Promise<void> {
-  return flow.safety.breakerRead.run(flow.world.clock.now(), async () => {
-    const { breakerCopies } = flow.safety;
-    const found = await flow.world.store.load(BREAKERS, SAFETY_BREAKER);
-    adopt(flow, withOwnCount(flow, found?.value ?? CLOSED), found?.version ?? 0, breakerCopies);
+function renew(engine: Engine): Promise<void> {
+  return engine.safety.breakerRead.run(engine.world.clock.now(), async () => {
+    const { breakerCopies } = engine.safety;
+    const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
+    adopt(engine, withOwnCount(engine, found?.value ?? CLOSED), found?.version ?? 0, breakerCopies);
   });
 }
 
 /** Not more often than that, whoever asks how often; nobody waits for it. */
-function renewInTime(flow: Flow): void {
-  const { breakerRead } = flow.safety;
-  if (breakerRead.isUnderWay || !breakerRead.isOlderThan(RENEW_MS, flow.world.clock.now())) return;
-  inBackground(flow, renew(flow));
+function renewInTime(engine: Engine): void {
+  const { breakerRead } = engine.safety;
+  if (breakerRead.isUnderWay || !breakerRead.isOlderThan(RENEW_MS, engine.world.clock.now())) return;
+  inBackground(engine, renew(engine));
 }
 
-function inBackground(flow: Flow, work: Promise<unknown>): void {
+function inBackground(engine: Engine, work: Promise<unknown>): void {
   const logged = work.catch((error: unknown) => {
-    flow.world.log.write("warn", "safety_breaker_not_shared", { error: String(error) });
+    engine.world.log.write("warn", "safety_breaker_not_shared", { error: String(error) });
   });
-  flow.desk.track(logged);
+  engine.jobCache.track(logged);
 }
 
-function givenFor(flow: Flow): BreakerGiven {
-  const { nowMs, settings, random } = given(flow);
+function givenFor(engine: Engine): BreakerContext {
+  const { nowMs, settings, random } = decisionContext(engine);
   const { breaker, timeoutMs } = settings.safety;
   return { nowMs, random, rule: { ...breaker, probeMs: 2 * timeoutMs + PROBE_SLACK_MS } };
 }

@@ -1,26 +1,26 @@
 import { askAgain } from "../../core/jobs/bypass.ts";
 import {
+  ALL_TENANTS,
   covers,
-  EVERYBODY,
-  endLease,
+  endGrant,
   FAIL_OPEN_MAX,
   FAIL_OPEN_MS,
   FAIL_OPENS,
-  type FailOpen,
+  type FailOpenGrant,
+  grantsOf,
+  isFailOpenOnly,
   isInForce,
-  isOnLease,
-  leasesOf,
-  OPEN_LEASES_LIST,
+  OPEN_GRANTS_LIST,
+  observeGrant,
   openCountersOf,
-  openLease,
-  seeLease,
+  openGrant,
 } from "../../core/model/fail-open.ts";
 import type { Job } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { tellChanged } from "../change-broadcast.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { broadcastChange } from "../change-broadcast.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 
 /**
  * Fail-open leases: opened by a human for a while, ended by themselves (see `model/fail-open.ts`).
@@ -30,7 +30,7 @@ import { type Flow, given } from "../engine.ts";
  * 2. The open leases are kept in memory, and read again when others tell of a change and after `RENEW_MS`. A lease that
  *    was closed meanwhile is refused by the store: every commit that stands on a lease has its guard.
  */
-export interface FailOpenWish {
+export interface FailOpenRequest {
   readonly scope: string;
   readonly reason: string;
   /** Who approved it. */
@@ -38,21 +38,21 @@ export interface FailOpenWish {
   readonly forMs: number;
 }
 
-export type Opened =
-  | { readonly kind: "opened"; readonly lease: FailOpen }
+export type FailOpenOutcome =
+  | { readonly kind: "opened"; readonly lease: FailOpenGrant }
   | { readonly kind: "bad"; readonly why: string }
   | { readonly kind: "too_many"; readonly limit: number };
 
-export async function openFailOpen(flow: Flow, wish: FailOpenWish): Promise<Opened> {
-  const why = objectionTo(wish);
+export async function openFailOpen(engine: Engine, request: FailOpenRequest): Promise<FailOpenOutcome> {
+  const why = objectionTo(request);
   if (why !== null) return { kind: "bad", why };
-  const { clock, log, random } = flow.world;
-  const { scope, by, forMs } = wish;
-  const reason = wish.reason.trim();
-  const lease = openLease({ id: random.id(), scope, reason, by }, forMs, clock.now());
-  const committed = await apply(flow, {
+  const { clock, log, random } = engine.world;
+  const { scope, by, forMs } = request;
+  const reason = request.reason.trim();
+  const lease = openGrant({ id: random.id(), scope, reason, by }, forMs, clock.now());
+  const committed = await commit(engine, {
     org: scope,
-    puts: [put(FAIL_OPENS, lease.id, null, lease), noteOf(flow, lease, by, "opened")],
+    puts: [put(FAIL_OPENS, lease.id, null, lease), noteOf(engine, lease, by, "opened")],
     guards: openCountersOf(scope).map((bound) => ({ kind: "counter", ...bound })),
   });
   if (committed.kind === "refused") {
@@ -61,30 +61,33 @@ export async function openFailOpen(flow: Flow, wish: FailOpenWish): Promise<Open
   if (committed.kind === "stale") throw new Error(`lease \`${lease.id}\` exists already`);
   const until = new Date(lease.endsMs).toISOString();
   log.write("warn", "fail_open_opened", { lease: lease.id, scope, reason, by, until });
-  changed(flow);
+  changed(engine);
   return { kind: "opened", lease };
 }
 
-export type Closed =
-  | { readonly kind: "closed"; readonly lease: FailOpen }
-  | { readonly kind: "ended"; readonly lease: FailOpen }
+export type FailOpenCloseOutcome =
+  | { readonly kind: "closed"; readonly lease: FailOpenGrant }
+  | { readonly kind: "ended"; readonly lease: FailOpenGrant }
   | { readonly kind: "not_found" };
 
-export function closeFailOpen(flow: Flow, id: string, by: string): Promise<Closed> {
-  return untilFresh(`fail-open lease \`${id}\``, async () => {
-    const found = await flow.world.store.load(FAIL_OPENS, id);
+export function closeFailOpen(engine: Engine, id: string, by: string): Promise<FailOpenCloseOutcome> {
+  return retryOnConflict(`fail-open lease \`${id}\``, async () => {
+    const found = await engine.world.store.load(FAIL_OPENS, id);
     if (!found) return { kind: "not_found" };
-    const lease = await end(flow, found, by, "closed");
+    const lease = await end(engine, found, by, "closed");
     if (lease === null) return { kind: "ended", lease: found.value };
     return lease === "stale" ? "stale" : { kind: "closed", lease };
   });
 }
 
 /** The latest of all, or of these scopes, newest first; what has ended is kept as long as jobs are. */
-export async function listFailOpen(flow: Flow, scopes: readonly string[] | null = null): Promise<readonly FailOpen[]> {
+export async function listFailOpen(
+  engine: Engine,
+  scopes: readonly string[] | null = null,
+): Promise<readonly FailOpenGrant[]> {
   const pages = await Promise.all(
     (scopes ?? [null]).map((scope) =>
-      flow.world.store.list(FAIL_OPENS, { index: leasesOf(scope), limit: FAIL_OPEN_MAX.listed }),
+      engine.world.store.list(FAIL_OPENS, { index: grantsOf(scope), limit: FAIL_OPEN_MAX.listed }),
     ),
   );
   const leases = pages.flatMap(({ items }) => items.map(({ value }) => value));
@@ -92,21 +95,24 @@ export async function listFailOpen(flow: Flow, scopes: readonly string[] | null 
 }
 
 /** The lease under which a job of the org may go without a verdict now; the one that lasts longest. */
-export async function leaseFor(flow: Flow, org: string): Promise<FailOpen | null> {
-  const { leasesRead } = flow.safety;
-  if (!leasesRead.wasRead) await renewLeases(flow);
-  else if (leasesRead.isOlderThan(RENEW_MS, flow.world.clock.now())) renewInBackground(flow);
-  const inForce = flow.safety.leases.filter((lease) => covers(lease, org) && isLeaseInForce(flow, lease));
-  return inForce.reduce<FailOpen | null>((last, lease) => (last && last.endsMs >= lease.endsMs ? last : lease), null);
+export async function grantFor(engine: Engine, org: string): Promise<FailOpenGrant | null> {
+  const { leasesRead } = engine.safety;
+  if (!leasesRead.wasRead) await renewLeases(engine);
+  else if (leasesRead.isOlderThan(RENEW_MS, engine.world.clock.now())) renewInBackground(engine);
+  const inForce = engine.safety.leases.filter((lease) => covers(lease, org) && isGrantInForce(engine, lease));
+  return inForce.reduce<FailOpenGrant | null>(
+    (last, lease) => (last && last.endsMs >= lease.endsMs ? last : lease),
+    null,
+  );
 }
 
 /** Whether a lease is in force here and now. */
-export function isLeaseInForce(flow: Flow, lease: FailOpen): boolean {
-  const nowMs = flow.world.clock.now();
-  if (flow.safety.over.has(lease.id)) return false;
+export function isGrantInForce(engine: Engine, lease: FailOpenGrant): boolean {
+  const nowMs = engine.world.clock.now();
+  if (engine.safety.over.has(lease.id)) return false;
   if (isInForce(lease, nowMs)) return true;
   // Past its end once is past its end for good; one from the future may still come into force.
-  if (nowMs >= lease.endsMs) flow.safety.over.add(lease.id);
+  if (nowMs >= lease.endsMs) engine.safety.over.add(lease.id);
   return false;
 }
 
@@ -114,116 +120,116 @@ export function isLeaseInForce(flow: Flow, lease: FailOpen): boolean {
  * What keeps a job from being sent whose only permission is a lease; null for nothing, as with every job that has a
  * verdict. One whose lease has ended asks again. From memory: the store's guard has the last word.
  */
-export function heldByLease(flow: Flow, job: Job): Held | null {
-  if (!isOnLease(job)) return null;
+export function failOpenBlock(engine: Engine, job: Job): DispatchBlock | null {
+  if (!isFailOpenOnly(job)) return null;
   const leaseId = job.bypass?.leaseId ?? "";
-  const { leases, leasesRead, over } = flow.safety;
+  const { leases, leasesRead, over } = engine.safety;
   const lease = leases.find(({ id }) => id === leaseId);
-  if (lease && isLeaseInForce(flow, lease)) return null;
-  if (lease || over.has(leaseId) || !leasesRead.isOlderThan(RENEW_MS, flow.world.clock.now())) {
-    return { kind: "waits", job: askAgain(job, given(flow)) };
+  if (lease && isGrantInForce(engine, lease)) return null;
+  if (lease || over.has(leaseId) || !leasesRead.isOlderThan(RENEW_MS, engine.world.clock.now())) {
+    return { kind: "waits", job: askAgain(job, decisionContext(engine)) };
   }
   // Another process has opened it a moment ago, or this one has just started.
-  renewInBackground(flow);
+  renewInBackground(engine);
   return { kind: "stays" };
 }
 
-type Held = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
+type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
 
 /** The store has refused what stood on the lease of this job. */
-export function noteLeaseOver(flow: Flow, job: Job): void {
-  if (job.bypass) flow.safety.over.add(job.bypass.leaseId);
+export function recordGrantEnded(engine: Engine, job: Job): void {
+  if (job.bypass) engine.safety.over.add(job.bypass.leaseId);
 }
 
 /** Another process has opened or closed one. */
-export function leasesChanged(flow: Flow): void {
-  flow.safety.leasesRead.forget();
-  renewInBackground(flow);
+export function refreshGrants(engine: Engine): void {
+  engine.safety.leasesRead.forget();
+  renewInBackground(engine);
 }
 
 /** The time of a lease has come: it was seen, it ends, or, after its retention, it leaves. */
-export async function wakeLease(flow: Flow, found: Versioned<FailOpen>): Promise<void> {
+export async function onFailOpenDue(engine: Engine, found: Versioned<FailOpenGrant>): Promise<void> {
   if (found.value.ended) {
-    await apply(flow, { org: found.value.scope, puts: [put(FAIL_OPENS, found.id, found, null)] });
+    await commit(engine, { org: found.value.scope, puts: [put(FAIL_OPENS, found.id, found, null)] });
     return;
   }
-  const nowMs = flow.world.clock.now();
-  if (nowMs >= found.value.endsMs) await end(flow, found, "cordum", "expired");
+  const nowMs = engine.world.clock.now();
+  if (nowMs >= found.value.endsMs) await end(engine, found, "cordum", "expired");
   else
-    await apply(flow, {
+    await commit(engine, {
       org: found.value.scope,
-      puts: [put(FAIL_OPENS, found.id, found, seeLease(found.value, nowMs))],
+      puts: [put(FAIL_OPENS, found.id, found, observeGrant(found.value, nowMs))],
     });
 }
 
 /** `POLICY_CHECK_FAIL_MODE=open`: for half an hour, and loudly. One at a time, however many processes start. */
-export async function openAtStart(flow: Flow): Promise<FailOpen | null> {
+export async function openAtStart(engine: Engine): Promise<FailOpenGrant | null> {
   const reason = "POLICY_CHECK_FAIL_MODE=open at start";
-  await renewLeases(flow);
-  const known = flow.safety.leases.find((lease) => lease.reason === reason && isLeaseInForce(flow, lease));
+  await renewLeases(engine);
+  const known = engine.safety.leases.find((lease) => lease.reason === reason && isGrantInForce(engine, lease));
   if (known) {
-    flow.world.log.write("warn", "fail_open_in_force", {
+    engine.world.log.write("warn", "fail_open_in_force", {
       lease: known.id,
       until: new Date(known.endsMs).toISOString(),
     });
     return known;
   }
-  const opened = await openFailOpen(flow, { scope: EVERYBODY, reason, by: "config", forMs: FAIL_OPEN_MS.default });
+  const opened = await openFailOpen(engine, { scope: ALL_TENANTS, reason, by: "config", forMs: FAIL_OPEN_MS.default });
   return opened.kind === "opened" ? opened.lease : null;
 }
 
 async function end(
-  flow: Flow,
-  found: Versioned<FailOpen>,
+  engine: Engine,
+  found: Versioned<FailOpenGrant>,
   by: string,
   what: "closed" | "expired",
-): Promise<FailOpen | null | "stale"> {
-  const { clock, log } = flow.world;
-  const lease = endLease(found.value, by, clock.now(), flow.settings.current.retention.jobsMs);
+): Promise<FailOpenGrant | null | "stale"> {
+  const { clock, log } = engine.world;
+  const lease = endGrant(found.value, by, clock.now(), engine.settings.current.retention.jobsMs);
   if (lease === null) return null;
-  const puts = [put(FAIL_OPENS, found.id, found, lease), noteOf(flow, lease, by, what)];
-  const committed = await apply(flow, { org: lease.scope, puts });
+  const puts = [put(FAIL_OPENS, found.id, found, lease), noteOf(engine, lease, by, what)];
+  const committed = await commit(engine, { org: lease.scope, puts });
   if (committed.kind !== "committed") return "stale";
   log.write("warn", `fail_open_${what}`, { lease: lease.id, scope: lease.scope, by });
-  flow.safety.over.add(lease.id);
-  changed(flow);
+  engine.safety.over.add(lease.id);
+  changed(engine);
   return lease;
 }
 
-function changed(flow: Flow): void {
-  leasesChanged(flow);
-  tellChanged(flow, FAIL_OPENS.name);
+function changed(engine: Engine): void {
+  refreshGrants(engine);
+  broadcastChange(engine, FAIL_OPENS.name);
 }
 
-function renewLeases(flow: Flow): Promise<void> {
-  const { clock, store } = flow.world;
-  return flow.safety.leasesRead.run(clock.now(), async () => {
-    const page = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX.listed });
-    flow.safety.leases = page.items.map(({ value }) => value);
-    for (const lease of flow.safety.leases) countDown(flow, lease);
+function renewLeases(engine: Engine): Promise<void> {
+  const { clock, store } = engine.world;
+  return engine.safety.leasesRead.run(clock.now(), async () => {
+    const page = await store.list(FAIL_OPENS, { index: OPEN_GRANTS_LIST, limit: FAIL_OPEN_MAX.listed });
+    engine.safety.leases = page.items.map(({ value }) => value);
+    for (const lease of engine.safety.leases) countDown(engine, lease);
   });
 }
 
 /** From the first sight of a lease on, its time passes here by itself. */
-function countDown(flow: Flow, lease: FailOpen): void {
-  const { clock } = flow.world;
-  const { counted, over } = flow.safety;
+function countDown(engine: Engine, lease: FailOpenGrant): void {
+  const { clock } = engine.world;
+  const { counted, over } = engine.safety;
   if (counted.has(lease.id)) return;
   counted.add(lease.id);
   const leftMs = Math.min(lease.endsMs - clock.now(), lease.endsMs - lease.openedMs, FAIL_OPEN_MS.max);
-  flow.desk.later(clock, Math.max(0, leftMs), () => over.add(lease.id), true);
+  engine.jobCache.later(clock, Math.max(0, leftMs), () => over.add(lease.id), true);
 }
 
-function renewInBackground(flow: Flow): void {
-  const { leasesRead } = flow.safety;
+function renewInBackground(engine: Engine): void {
+  const { leasesRead } = engine.safety;
   if (leasesRead.isUnderWay) return;
-  const renewed = renewLeases(flow).catch((error: unknown) => {
-    flow.world.log.write("warn", "leases_not_read", { error: String(error) });
+  const renewed = renewLeases(engine).catch((error: unknown) => {
+    engine.world.log.write("warn", "leases_not_read", { error: String(error) });
   });
-  flow.desk.track(renewed);
+  engine.jobCache.track(renewed);
 }
 
-function objectionTo({ scope, reason, by, forMs }: FailOpenWish): string | null {
+function objectionTo({ scope, reason, by, forMs }: FailOpenRequest): string | null {
   if (scope.trim() === "") return "say for which tenant, or `*` for all";
   if (by.trim() === "") return "say who approved it";
   if (reason.trim() === "") return "say why: it stands in the audit log";
@@ -233,10 +239,10 @@ function objectionTo({ scope, reason, by, forMs }: FailOpenWish): string | null 
   return `it lasts from ${FAIL_OPEN_MS.min / 1_000} seconds to ${FAIL_OPEN_MS.max / 60_000} minutes; there is no "forever"`;
 }
 
-function noteOf(flow: Flow, lease: FailOpen, who: string, what: string) {
+function noteOf(engine: Engine, lease: FailOpenGrant, who: string, what: string) {
   const { id, scope, reason, by, endsMs } = lease;
   const facts = { lease: id, scope, reason, approved_by: by, ends_at: new Date(endsMs).toISOString() };
-  return audited(flow, { org: scope, kind: "fail_open", who, what, facts });
+  return auditPut(engine, { org: scope, kind: "fail_open", who, what, facts });
 }
 
 const REASON_LENGTH_MAX = 500;

@@ -2,11 +2,11 @@ import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../../core/model/job.ts";
 import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId } from "../../core/model/kill-switch.ts";
 import { POOLS_LIST } from "../../core/model/pool.ts";
 import { put } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { tellChanged } from "../change-broadcast.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { cancel } from "../dispatch/cancel-job.ts";
-import type { Flow } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { broadcastChange } from "../change-broadcast.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { cancelOwnJob } from "../dispatch/cancel-job.ts";
+import type { Engine } from "../engine.ts";
 import { POOLS_CHANGED, refreshPools } from "../workers/worker-pools.ts";
 
 /**
@@ -20,7 +20,7 @@ import { POOLS_CHANGED, refreshPools } from "../workers/worker-pools.ts";
  *    came to it.
  * 3. Engaging and releasing are in the audit log. It ends by nobody's clock.
  */
-export interface KillWish {
+export interface KillRequest {
   /** A tenant, or `*` for all of them. */
   readonly scope: string;
   readonly reason: string;
@@ -35,92 +35,92 @@ export interface Engaged {
   readonly cancelled: number;
 }
 
-export async function engageKill(flow: Flow, { scope, reason, by }: KillWish): Promise<Engaged> {
-  const { clock, log, store } = flow.world;
-  const { kind, kill } = await untilFresh(`kill switch \`${scope}\``, async () => {
+export async function engageKill(engine: Engine, { scope, reason, by }: KillRequest): Promise<Engaged> {
+  const { clock, log, store } = engine.world;
+  const { kind, kill } = await retryOnConflict(`kill switch \`${scope}\``, async () => {
     const found = await store.load(KILLS, killId(scope));
     if (found) return { kind: "already", kill: found.value } as const;
     const kill: Kill = { scope, reason, by, engagedMs: clock.now() };
-    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "engaged", facts: { scope, reason } });
+    const line = auditPut(engine, { org: scope, kind: "kill", who: by, what: "engaged", facts: { scope, reason } });
     const puts = [put(KILLS, killId(scope), null, kill), line];
-    return (await apply(flow, { org: scope, puts })).kind === "committed"
+    return (await commit(engine, { org: scope, puts })).kind === "committed"
       ? ({ kind: "engaged", kill } as const)
       : "stale";
   });
   if (kind === "engaged") log.write("warn", "kill_engaged", { scope, reason, by });
-  await changed(flow);
-  return { kind, kill, cancelled: await stopWork(flow, kill) };
+  await changed(engine);
+  return { kind, kill, cancelled: await stopWork(engine, kill) };
 }
 
 /** What is with workers although a switch is engaged. Costs next to nothing where there is none. */
-export async function stopKilled(flow: Flow): Promise<void> {
-  const { store } = flow.world;
-  for (const { scope } of flow.pools.kills.values()) {
+export async function stopKilled(engine: Engine): Promise<void> {
+  const { store } = engine.world;
+  for (const { scope } of engine.pools.kills.values()) {
     const running = await store.counts(RUNNING_GROUP, ORGS_MAX);
     if (scope === EVERY_SCOPE ? running.size === 0 : (running.get(scope) ?? 0) === 0) continue;
     // This process may not have heard yet that it was released.
     const found = await store.load(KILLS, killId(scope));
-    if (found) await stopWork(flow, found.value);
+    if (found) await stopWork(engine, found.value);
   }
 }
 
 /** `null`: none was engaged. */
-export async function releaseKill(flow: Flow, scope: string, by: string): Promise<Kill | null> {
-  const { log, store } = flow.world;
-  const kill = await untilFresh(`kill switch \`${scope}\``, async () => {
+export async function releaseKill(engine: Engine, scope: string, by: string): Promise<Kill | null> {
+  const { log, store } = engine.world;
+  const kill = await retryOnConflict(`kill switch \`${scope}\``, async () => {
     const found = await store.load(KILLS, killId(scope));
     if (!found) return null;
     const facts = { scope, engaged_by: found.value.by, reason: found.value.reason };
-    const line = audited(flow, { org: scope, kind: "kill", who: by, what: "released", facts });
-    const committed = await apply(flow, { org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
+    const line = auditPut(engine, { org: scope, kind: "kill", who: by, what: "released", facts });
+    const committed = await commit(engine, { org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
     return committed.kind === "committed" ? found.value : "stale";
   });
   if (kill) log.write("warn", "kill_released", { scope, by });
-  await changed(flow);
+  await changed(engine);
   return kill;
 }
 
 /** Those that are engaged, newest first. */
-export async function listKills({ world }: Flow): Promise<readonly Kill[]> {
+export async function listKills({ world }: Engine): Promise<readonly Kill[]> {
   const page = await world.store.list(KILLS, { index: POOLS_LIST, limit: LISTED_MAX });
   return page.items.filter(({ id }) => isKillId(id)).map(({ value }) => value);
 }
 
-async function changed(flow: Flow): Promise<void> {
-  await refreshPools(flow);
-  tellChanged(flow, POOLS_CHANGED);
+async function changed(engine: Engine): Promise<void> {
+  await refreshPools(engine);
+  broadcastChange(engine, POOLS_CHANGED);
 }
 
 /** Cancels what is with workers; how many. One that cannot be cancelled now is found again later. */
-async function stopWork(flow: Flow, kill: Kill): Promise<number> {
-  const { store } = flow.world;
+async function stopWork(engine: Engine, kill: Kill): Promise<number> {
+  const { store } = engine.world;
   const orgs = kill.scope === EVERY_SCOPE ? [...(await store.counts(RUNNING_GROUP, ORGS_MAX)).keys()] : [kill.scope];
   let cancelled = 0;
   for (const org of orgs) {
-    for (const state of ["DISPATCHED", "RUNNING"] as const) cancelled += await stopIn(flow, jobsOf(org, state), kill);
+    for (const state of ["DISPATCHED", "RUNNING"] as const) cancelled += await stopIn(engine, jobsOf(org, state), kill);
   }
   return cancelled;
 }
 
-async function stopIn(flow: Flow, index: string, kill: Kill): Promise<number> {
+async function stopIn(engine: Engine, index: string, kill: Kill): Promise<number> {
   let cancelled = 0;
   let cursor: string | undefined;
   do {
-    const page = await flow.world.store.list(JOBS, { index, limit: PAGE, cursor });
-    const stopped = await Promise.all(page.items.map(({ value }) => stopJob(flow, value, kill)));
+    const page = await engine.world.store.list(JOBS, { index, limit: PAGE, cursor });
+    const stopped = await Promise.all(page.items.map(({ value }) => stopJob(engine, value, kill)));
     cancelled += stopped.filter(Boolean).length;
     cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined && !flow.desk.isClosed);
+  } while (cursor !== undefined && !engine.jobCache.isClosed);
   return cancelled;
 }
 
-async function stopJob(flow: Flow, { id, org, step }: Job, { by, reason }: Kill): Promise<boolean> {
+async function stopJob(engine: Engine, { id, org, step }: Job, { by, reason }: Kill): Promise<boolean> {
   // A step that waits for another run is with no worker; the jobs of that run are found by themselves.
   if (step && step.kind !== "worker") return false;
   try {
-    return (await cancel(flow, { org, jobId: id, by, why: `killed: ${reason}` })).kind === "cancelled";
+    return (await cancelOwnJob(engine, { org, jobId: id, by, why: `killed: ${reason}` })).kind === "cancelled";
   } catch (error) {
-    flow.world.log.write("warn", "kill_left_to_later", { job: id, error: String(error) });
+    engine.world.log.write("warn", "kill_left_to_later", { job: id, error: String(error) });
     return false;
   }
 }

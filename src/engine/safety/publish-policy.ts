@@ -26,13 +26,13 @@ import {
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { tellChanged } from "../change-broadcast.ts";
-import { apply, untilFresh } from "../commit.ts";
-import type { Flow } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { broadcastChange } from "../change-broadcast.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import type { Engine } from "../engine.ts";
 import { adoptPolicy, POLICY_CHANGED } from "./watch-policy.ts";
 
-export interface PolicyWish {
+export interface PublishRequest {
   readonly text: string;
   readonly name: string;
   readonly by: string;
@@ -45,19 +45,19 @@ export type Published =
   | { readonly kind: "unchanged"; readonly snapshot: string }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-export function publishPolicy(flow: Flow, wish: PolicyWish): Promise<Published> {
-  return publish(flow, wish, null);
+export function publishPolicy(engine: Engine, request: PublishRequest): Promise<Published> {
+  return publish(engine, request, null);
 }
 
 /** Publishes a file, if it is not the one that was published last. */
 export async function publishFile(
-  flow: Flow,
+  engine: Engine,
   file: { readonly name: string; readonly text: string },
 ): Promise<Published> {
   const sha256 = createHash("sha256").update(file.text).digest("hex");
-  const choice = await loadChoice(flow);
+  const choice = await loadChoice(engine);
   if (choice?.value.file?.sha256 === sha256) return { kind: "unchanged", snapshot: choice.value.snapshot };
-  return publish(flow, { ...file, by: `file ${file.name}` }, { name: file.name, sha256 });
+  return publish(engine, { ...file, by: `file ${file.name}` }, { name: file.name, sha256 });
 }
 
 export type RolledBack =
@@ -71,41 +71,41 @@ export type RolledBack =
 
 /** `to` is a snapshot or the id of a release; the one before when not given. */
 export async function rollbackPolicy(
-  flow: Flow,
-  wish: { readonly to?: string; readonly by: string },
+  engine: Engine,
+  request: { readonly to?: string; readonly by: string },
 ): Promise<RolledBack> {
-  const answer = await untilFresh("the policy in force", () => stepBack(flow, wish));
-  if (answer.kind === "rolled_back") await spread(flow);
+  const answer = await retryOnConflict("the policy in force", () => stepBack(engine, request));
+  if (answer.kind === "rolled_back") await spread(engine);
   return answer;
 }
 
 /** Newest first, without their texts. */
-export async function releases(flow: Flow, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
-  const page = await flow.world.store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit });
+export async function releases(engine: Engine, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
+  const page = await engine.world.store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit });
   return page.items.map(({ value }) => value);
 }
 
-async function publish(flow: Flow, wish: PolicyWish, file: PolicyFile | null): Promise<Published> {
-  const read = readPolicy({ name: wish.name, text: wish.text });
+async function publish(engine: Engine, request: PublishRequest, file: PolicyFile | null): Promise<Published> {
+  const read = readPolicy({ name: request.name, text: request.text });
   if (read.kind === "bad") return read;
   const snapshot = compile(read.document);
-  const answer = await untilFresh("the policy in force", () => release(flow, wish, snapshot, file));
-  if (answer.kind === "published") await spread(flow);
+  const answer = await retryOnConflict("the policy in force", () => release(engine, request, snapshot, file));
+  if (answer.kind === "published") await spread(engine);
   return answer;
 }
 
 async function release(
-  flow: Flow,
-  { text, name, by, note }: PolicyWish,
+  engine: Engine,
+  { text, name, by, note }: PublishRequest,
   snapshot: Snapshot,
   file: PolicyFile | null,
 ): Promise<Published | "stale"> {
-  const { clock, random, store } = flow.world;
-  const before = await loadChoice(flow);
+  const { clock, random, store } = engine.world;
+  const before = await loadChoice(engine);
   if (before?.value.snapshot === snapshot.hash) {
     if (file === null) return { kind: "unchanged", snapshot: snapshot.hash };
     const puts = [put(POLICY_CHOICE, IN_FORCE, before, { ...before.value, file })];
-    const noted = await apply(flow, { org: ALL, puts });
+    const noted = await commit(engine, { org: ALL, puts });
     return noted.kind === "committed" ? { kind: "unchanged", snapshot: snapshot.hash } : "stale";
   }
   const made: PolicyRelease = {
@@ -129,13 +129,13 @@ async function release(
     file: file ?? before?.value.file ?? null,
   };
   const facts = { snapshot: made.snapshot, previous: before?.value.snapshot ?? null, name, note: made.note };
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: ALL,
     puts: [
       put(POLICY_RELEASES, made.id, null, made),
       put(POLICY_TEXTS, made.id, null, { text }),
       put(POLICY_CHOICE, IN_FORCE, before, choice),
-      audited(flow, { org: ALL, kind: "policy", who: by, what: "published", facts }),
+      auditPut(engine, { org: ALL, kind: "policy", who: by, what: "published", facts }),
       ...(await oldest(store, before)),
     ],
   });
@@ -143,12 +143,14 @@ async function release(
   return { kind: "published", release: made, previous: before?.value.snapshot ?? null };
 }
 
-async function stepBack(flow: Flow, { to, by }: { to?: string; by: string }): Promise<RolledBack | "stale"> {
-  const { clock, store } = flow.world;
-  const before = await loadChoice(flow);
+async function stepBack(engine: Engine, { to, by }: { to?: string; by: string }): Promise<RolledBack | "stale"> {
+  const { clock, store } = engine.world;
+  const before = await loadChoice(engine);
   if (before === null) return to === undefined ? { kind: "first" } : { kind: "not_found" };
   if (to === undefined && before.value.previousId === null) return { kind: "first" };
-  const target = await (to === undefined ? store.load(POLICY_RELEASES, before.value.previousId ?? "") : find(flow, to));
+  const target = await (to === undefined
+    ? store.load(POLICY_RELEASES, before.value.previousId ?? "")
+    : find(engine, to));
   if (target === null) return { kind: "not_found" };
   const { id, snapshot, previousId } = target.value;
   if (snapshot === before.value.snapshot) return { kind: "unchanged", snapshot };
@@ -166,11 +168,11 @@ async function stepBack(flow: Flow, { to, by }: { to?: string; by: string }): Pr
     atMs: clock.now(),
     how: "rollback",
   };
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: ALL,
     puts: [
       put(POLICY_CHOICE, IN_FORCE, before, choice),
-      audited(flow, { org: ALL, kind: "policy", who: by, what: "rolled back", facts: { snapshot, previous } }),
+      auditPut(engine, { org: ALL, kind: "policy", who: by, what: "rolled back", facts: { snapshot, previous } }),
     ],
   });
   return committed.kind === "committed" ? { kind: "rolled_back", release: target.value, previous } : "stale";
@@ -179,10 +181,10 @@ async function stepBack(flow: Flow, { to, by }: { to?: string; by: string }): Pr
 /** It concerns all orgs. */
 const ALL = "*";
 
-const loadChoice = (flow: Flow) => flow.world.store.load(POLICY_CHOICE, IN_FORCE);
+const loadChoice = (engine: Engine) => engine.world.store.load(POLICY_CHOICE, IN_FORCE);
 
-async function find(flow: Flow, to: string): Promise<Versioned<PolicyRelease> | null> {
-  const { store } = flow.world;
+async function find(engine: Engine, to: string): Promise<Versioned<PolicyRelease> | null> {
+  const { store } = engine.world;
   const [byId, bySnapshot] = await Promise.all([
     store.load(POLICY_RELEASES, to),
     store.list(POLICY_RELEASES, { index: releasesOf(to), limit: 1 }),
@@ -191,13 +193,16 @@ async function find(flow: Flow, to: string): Promise<Versioned<PolicyRelease> | 
 }
 
 /** This process decides by it at once; the others are told, and find out by themselves if they do not hear it. */
-async function spread(flow: Flow): Promise<void> {
-  tellChanged(flow, POLICY_CHANGED);
-  await adoptPolicy(flow);
+async function spread(engine: Engine): Promise<void> {
+  broadcastChange(engine, POLICY_CHANGED);
+  await adoptPolicy(engine);
 }
 
 /** What has to go for a new release to come. */
-async function oldest(store: Flow["world"]["store"], choice: Versioned<PolicyChoice> | null): Promise<readonly Put[]> {
+async function oldest(
+  store: Engine["world"]["store"],
+  choice: Versioned<PolicyChoice> | null,
+): Promise<readonly Put[]> {
   const count = (await store.counts(RELEASES_GROUP, 1)).get(RELEASES_COUNTER.name) ?? 0;
   if (count < RELEASES_MAX) return [];
   const page = await store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit: KEPT + 1, order: "oldest" });

@@ -1,13 +1,13 @@
-import type { FailOpen } from "../../core/model/fail-open.ts";
+import type { FailOpenGrant } from "../../core/model/fail-open.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { type Breaker, CLOSED } from "../../core/retry/breaker.ts";
-import { Turnstile } from "./check-pacer.ts";
+import { CheckPacer } from "./check-pacer.ts";
 
 /**
  * What one process remembers about the safety kernel: its copies of the breaker and of the open leases, and the verdicts
  * that it was given and could not store yet.
  */
-export class SafetyDesk {
+export class SafetyState {
   /** As this process knows it: a closed one counts this process's own failures. */
   breaker: Breaker = CLOSED;
   /** Of the record that the copy comes from; 0 when there is none yet. */
@@ -21,10 +21,10 @@ export class SafetyDesk {
   opening = false;
 
   /** What has waited for the kernel goes to it one by one. */
-  readonly turnstile = new Turnstile();
+  readonly checkPacer = new CheckPacer();
 
   /** Leases that are open in the store, as far as this process knows. */
-  leases: readonly FailOpen[] = [];
+  leases: readonly FailOpenGrant[] = [];
   readonly leasesRead = new Reading();
   /** Leases that this process has counted down; no clock brings them back. */
   readonly over = new Set<string>();

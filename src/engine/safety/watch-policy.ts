@@ -11,16 +11,16 @@ import { readPolicy } from "../../core/policy/document.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import { CHANGED } from "../../protocol/subjects.ts";
-import { changedIn } from "../change-broadcast.ts";
-import type { Flow } from "../engine.ts";
+import { changeIn } from "../change-broadcast.ts";
+import type { Engine } from "../engine.ts";
 
 export const POLICY_CHANGED = "policy";
 export const POLL_MS = 1_000;
 
 /** Puts in force what the store says; true when that is another policy, or another reason for the same one. */
-export async function adoptPolicy(flow: Flow): Promise<boolean> {
-  const { store, log } = flow.world;
-  const held = flow.kernel.inForce;
+export async function adoptPolicy(engine: Engine): Promise<boolean> {
+  const { store, log } = engine.world;
+  const held = engine.kernel.inForce;
   const choice = await store.load(POLICY_CHOICE, IN_FORCE);
   if (choice === null || (choice.version === held.revision && choice.value.releaseId === held.releaseId)) return false;
   const { releaseId, snapshot: wanted, how } = choice.value;
@@ -39,17 +39,17 @@ export async function adoptPolicy(flow: Flow): Promise<boolean> {
   // It was asked after the newer one was in force here: not an old answer that comes late, but a store that went back.
   const hasGoneBack = choice.version <= held.revision;
   if (hasGoneBack) log.write("warn", "policy_store_went_back", { from: held.revision, to: choice.version });
-  if (!(hasGoneBack ? flow.kernel.putAnyway(next) : flow.kernel.put(next))) return false;
+  if (!(hasGoneBack ? engine.kernel.putAnyway(next) : engine.kernel.put(next))) return false;
   log.write("info", "policy_in_force", { snapshot: next.snapshot.hash, source: name, by, how });
   return true;
 }
 
-export async function followPolicy(flow: Flow): Promise<Stop> {
-  const { bus } = flow.world;
-  await adoptPolicy(flow);
-  const follower = new Follower(flow);
-  const stopListening = await bus.listen(CHANGED, (packet) => {
-    if (changedIn(flow, packet) === POLICY_CHANGED) follower.look();
+export async function watchPolicy(engine: Engine): Promise<Stop> {
+  const { bus } = engine.world;
+  await adoptPolicy(engine);
+  const follower = new Follower(engine);
+  const stopListening = await bus.subscribe(CHANGED, (packet) => {
+    if (changeIn(engine, packet) === POLICY_CHANGED) follower.look();
   });
   follower.start();
   return async () => {
@@ -58,7 +58,7 @@ export async function followPolicy(flow: Flow): Promise<Stop> {
 }
 
 class Follower {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   #next: Cancel = () => {};
   #looking: Promise<void> | null = null;
   #again = false;
@@ -66,8 +66,8 @@ class Follower {
   /** The last failure that was logged: one that lasts is logged once. */
   #failure = "";
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
+  constructor(engine: Engine) {
+    this.#flow = engine;
   }
 
   start(): void {

@@ -3,13 +3,13 @@ import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import type { Heartbeat, Packet } from "../../protocol/packet.ts";
 import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
-import { changedIn } from "../change-broadcast.ts";
-import { drain } from "../dispatch/drain-backlog.ts";
-import { placeFitting } from "../dispatch/requeue-eligible.ts";
-import type { Flow } from "../engine.ts";
-import { ProgressDesk } from "./job-progress.ts";
+import { changeIn } from "../change-broadcast.ts";
+import { drainBacklog } from "../dispatch/drain-backlog.ts";
+import { requeueEligible } from "../dispatch/requeue-eligible.ts";
+import type { Engine } from "../engine.ts";
+import { ProgressBuffer } from "./job-progress.ts";
 import { POOLS_CHANGED, refreshPools } from "./worker-pools.ts";
-import type { Sign } from "./worker-registry.ts";
+import type { WorkerHeartbeat } from "./worker-registry.ts";
 
 /**
  * Follows the workers: who is there, how much they have to do, how far they are, which pools take work.
@@ -18,18 +18,18 @@ import type { Sign } from "./worker-registry.ts";
  *    can do are placed (L36).
  * 2. All of it is best effort: what is missed here is found by the sweeper, or by the job's own time.
  */
-export async function followWorkers(flow: Flow): Promise<Stop> {
-  const { bus } = flow.world;
-  const progress = new ProgressDesk(flow);
+export async function watchWorkers(engine: Engine): Promise<Stop> {
+  const { bus } = engine.world;
+  const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
-    bus.listen(HEARTBEAT, (packet) => meet(flow, signIn(packet))),
-    bus.listen(HANDSHAKE, (packet) => meet(flow, signIn(packet))),
-    bus.listen(PROGRESS, (packet) => progress.hear(packet)),
-    bus.listen(CHANGED, (packet) => {
-      if (changedIn(flow, packet) === POOLS_CHANGED) flow.desk.track(followPools(flow));
+    bus.subscribe(HEARTBEAT, (packet) => recordHeartbeat(engine, signIn(packet))),
+    bus.subscribe(HANDSHAKE, (packet) => recordHeartbeat(engine, signIn(packet))),
+    bus.subscribe(PROGRESS, (packet) => progress.hear(packet)),
+    bus.subscribe(CHANGED, (packet) => {
+      if (changeIn(engine, packet) === POOLS_CHANGED) engine.jobCache.track(followPools(engine));
     }),
   ]);
-  const stopRefreshing = refreshOften(flow);
+  const stopRefreshing = refreshOften(engine);
   return async () => {
     stopRefreshing();
     progress.stop();
@@ -38,21 +38,21 @@ export async function followWorkers(flow: Flow): Promise<Stop> {
 }
 
 /** A worker has said something of itself. */
-export function meet(flow: Flow, sign: Sign | null): void {
+export function recordHeartbeat(engine: Engine, sign: WorkerHeartbeat | null): void {
   if (sign === null) return;
-  const isNews = flow.roster.hear(sign, flow.world.clock.now());
+  const isNews = engine.registry.record(sign, engine.world.clock.now());
   if (sign.isLeaving) return;
-  if (isNews) flow.desk.track(placeFitting(flow, sign));
+  if (isNews) engine.jobCache.track(requeueEligible(engine, sign));
   // Who comes for its work by itself is not reached by sending.
   if (sign.transport === "http") return;
-  for (const topic of topicsOf(flow, sign)) {
+  for (const topic of topicsOf(engine, sign)) {
     for (const name of [topic, bareTopic(topic), `job.${bareTopic(topic)}`]) {
-      if (flow.desk.markServed(name)) drain(flow, name);
+      if (engine.jobCache.markServed(name)) drainBacklog(engine, name);
     }
   }
 }
 
-function signIn({ body }: Packet): Sign | null {
+function signIn({ body }: Packet): WorkerHeartbeat | null {
   switch (body.kind) {
     case "handshake": {
       if (body.role !== "worker") return null;
@@ -71,7 +71,7 @@ function signIn({ body }: Packet): Sign | null {
   }
 }
 
-function signOf(body: Heartbeat): Sign {
+function signOf(body: Heartbeat): WorkerHeartbeat {
   const { workerId: id, topics, capabilities, pool, activeJobs, maxParallelJobs, isLeaving, labels } = body;
   return {
     id,
@@ -91,31 +91,31 @@ const trueIn = (flags: Readonly<Record<string, boolean>>): readonly string[] =>
   Object.entries(flags).flatMap(([name, isSo]) => (isSo ? [name] : []));
 
 /** Those that it named; else those of its pool that are left alone now. */
-function topicsOf(flow: Flow, sign: Sign): readonly string[] {
+function topicsOf(engine: Engine, sign: WorkerHeartbeat): readonly string[] {
   if (sign.topics && sign.topics.length > 0) return sign.topics;
-  const nowMs = flow.world.clock.now();
-  const isServed = (topic: string) => flow.roster.serving(topic, nowMs).some(({ id }) => id === sign.id);
-  return flow.desk.idleTopics(IDLE_LOOKED_AT_MAX).filter(isServed);
+  const nowMs = engine.world.clock.now();
+  const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === sign.id);
+  return engine.jobCache.idleTopics(IDLE_LOOKED_AT_MAX).filter(isServed);
 }
 
-async function followPools(flow: Flow): Promise<void> {
+async function followPools(engine: Engine): Promise<void> {
   try {
-    await refreshPools(flow);
+    await refreshPools(engine);
   } catch (error) {
-    flow.world.log.write("warn", "pools_not_read", { error: String(error) });
+    engine.world.log.write("warn", "pools_not_read", { error: String(error) });
   }
 }
 
 /** Now, and every few seconds: who was not told of a change finds out all the same. */
-function refreshOften(flow: Flow): Cancel {
-  const { clock, random } = flow.world;
+function refreshOften(engine: Engine): Cancel {
+  const { clock, random } = engine.world;
   let isStopped = false;
   let cancel: Cancel = () => {};
   const refresh = () => {
-    const done = followPools(flow).then(() => {
+    const done = followPools(engine).then(() => {
       if (!isStopped) cancel = clock.after(POOLS_EVERY_MS * (0.5 + random.next()), refresh);
     });
-    flow.desk.track(done);
+    engine.jobCache.track(done);
   };
   refresh();
   return () => {

@@ -2,8 +2,8 @@ import { noteProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
-import { apply } from "../commit.ts";
-import { type Flow, given } from "../engine.ts";
+import { commit } from "../commit.ts";
+import { decisionContext, type Engine } from "../engine.ts";
 
 /**
  * What workers on the bus say of their work: still at it, how far, how much longer.
@@ -11,15 +11,15 @@ import { type Flow, given } from "../engine.ts";
  * 1. The latest word of a job is written, once a second and job at most.
  * 2. Every process hears it and one has to write it: who finds it written already writes nothing.
  */
-export class ProgressDesk {
-  readonly #flow: Flow;
+export class ProgressBuffer {
+  readonly #flow: Engine;
   readonly #news = new Map<string, News>();
   /** When this process last wrote, by job. */
   readonly #wroteMs = new Map<string, number>();
   #isStopped = false;
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
+  constructor(engine: Engine) {
+    this.#flow = engine;
   }
 
   hear({ body, senderId }: Packet): void {
@@ -31,7 +31,7 @@ export class ProgressDesk {
     if (isAwaited) return;
     const restMs = (this.#wroteMs.get(body.jobId) ?? Number.NEGATIVE_INFINITY) + EVERY_MS - clock.now();
     const delayMs = Math.max(0, restMs) + random.next() * SPREAD_MS;
-    this.#flow.desk.later(clock, delayMs, () => this.#flow.desk.track(this.#write(body.jobId)));
+    this.#flow.jobCache.later(clock, delayMs, () => this.#flow.jobCache.track(this.#write(body.jobId)));
   }
 
   stop(): void {
@@ -49,10 +49,10 @@ export class ProgressDesk {
     try {
       const found = await store.load(JOBS, jobId);
       if (!found || !isAbout(found.value, news)) return;
-      const next = noteProgress(found.value, told(news, found.value), given(this.#flow));
+      const next = noteProgress(found.value, told(news, found.value), decisionContext(this.#flow));
       if (!next || isSaid(found.value, next)) return;
       // Stale: another process has written it, or the job has moved on.
-      await apply(this.#flow, { org: next.org, puts: [put(JOBS, jobId, found, next)] });
+      await commit(this.#flow, { org: next.org, puts: [put(JOBS, jobId, found, next)] });
     } catch (error) {
       log.write("warn", "progress_not_written", { job: jobId, error: String(error) });
     }

@@ -1,8 +1,8 @@
 import { workSubject } from "../../protocol/subjects.ts";
-import type { Known, Sign, Transport } from "./worker-registry.ts";
+import type { RegisteredWorker, Transport, WorkerHeartbeat } from "./worker-registry.ts";
 
 /** One worker on the roster: what it has said of itself, and what was sent to it since. */
-export class Entry implements Known {
+export class RegistryEntry implements RegisteredWorker {
   readonly id: string;
   readonly transport: Transport;
   readonly org: string | null;
@@ -11,16 +11,16 @@ export class Entry implements Known {
   subjects: ReadonlySet<string> = new Set();
   capabilities: ReadonlySet<string> = new Set();
   flags: readonly string[] = [];
-  said: readonly string[] = [];
+  declared: readonly string[] = [];
   isDirect = false;
   isLeaving = false;
   reported = 0;
   loadMax = Number.POSITIVE_INFINITY;
   lastSeenMs = 0;
-  toldMs = Number.NEGATIVE_INFINITY;
+  announcedMs = Number.NEGATIVE_INFINITY;
   readonly unanswered = new Map<string, number>();
 
-  constructor({ id, transport, org }: Sign) {
+  constructor({ id, transport, org }: WorkerHeartbeat) {
     this.id = id;
     this.transport = transport;
     this.org = transport === "bus" ? null : (org ?? null);
@@ -31,13 +31,13 @@ export class Entry implements Known {
   }
 
   /** True if placement may decide otherwise from now on. */
-  take(sign: Sign, nowMs: number): boolean {
+  update(sign: WorkerHeartbeat, nowMs: number): boolean {
     this.lastSeenMs = nowMs;
     if (sign.maxParallelJobs !== undefined && sign.maxParallelJobs > 0) this.loadMax = sign.maxParallelJobs;
     if (sign.activeJobs !== undefined) this.#count(sign.activeJobs, nowMs);
     const topics = sign.topics?.slice(0, TOPICS_OF_ONE_MAX) ?? this.topics;
     const flags = sign.flags?.slice(0, CAPABILITIES_MAX) ?? this.flags;
-    const said = sign.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.said;
+    const said = sign.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.declared;
     const pool = sign.pool || this.pool;
     const isLeaving = sign.isLeaving ?? false;
     const isSame =
@@ -45,21 +45,21 @@ export class Entry implements Known {
       isLeaving === this.isLeaving &&
       isEqual(topics, this.topics) &&
       isEqual(flags, this.flags) &&
-      isEqual(said, this.said);
+      isEqual(said, this.declared);
     if (isSame) return false;
     this.pool = pool;
     this.isLeaving = isLeaving;
     this.topics = topics;
     this.subjects = new Set(topics.map(workSubject));
     this.flags = flags;
-    this.said = said;
+    this.declared = said;
     this.capabilities = new Set([...flags, ...said]);
     this.isDirect = this.transport === "bus" && this.capabilities.has("direct") && TOKEN.test(this.id);
     return true;
   }
 
   giveAbilities(names: readonly string[]): void {
-    this.capabilities = new Set([...this.flags, ...this.said, ...names]);
+    this.capabilities = new Set([...this.flags, ...this.declared, ...names]);
   }
 
   /** What was sent a moment ago may have crossed the heartbeat: it is not in the number yet. */

@@ -3,12 +3,12 @@ import { POOLS, POOLS_LIST, type Pool } from "../../core/model/pool.ts";
 import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
 import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";
-import { audited } from "../audit/audit-log.ts";
-import { tellChanged } from "../change-broadcast.ts";
-import { apply, untilFresh } from "../commit.ts";
-import { drainAll } from "../dispatch/drain-backlog.ts";
-import { placeAllFitting } from "../dispatch/requeue-eligible.ts";
-import type { Flow } from "../engine.ts";
+import { auditPut } from "../audit/audit-log.ts";
+import { broadcastChange } from "../change-broadcast.ts";
+import { commit, retryOnConflict } from "../commit.ts";
+import { drainAllBacklogs } from "../dispatch/drain-backlog.ts";
+import { requeueAllEligible } from "../dispatch/requeue-eligible.ts";
+import type { Engine } from "../engine.ts";
 import type { PoolFacts } from "./worker-registry.ts";
 
 /**
@@ -80,46 +80,46 @@ export class Pools {
 }
 
 /** `null`: it was so already. */
-export async function setDraining(flow: Flow, name: string, isDraining: boolean, by: string): Promise<Pool | null> {
-  const { store, clock } = flow.world;
-  const pool = await untilFresh(`pool \`${name}\``, async () => {
+export async function setDraining(engine: Engine, name: string, isDraining: boolean, by: string): Promise<Pool | null> {
+  const { store, clock } = engine.world;
+  const pool = await retryOnConflict(`pool \`${name}\``, async () => {
     const found = await store.load(POOLS, name);
     if ((found?.value.isDraining ?? false) === isDraining) return null;
     const atMs = clock.now();
     const pool: Pool = { name, createdMs: found?.value.createdMs ?? atMs, isDraining, by, atMs };
     const what = isDraining ? "drained" : "resumed";
     const line = { org: "*", kind: "pool", who: by, what, facts: { pool: name } } as const;
-    const committed = await apply(flow, { org: "", puts: [put(POOLS, name, found, pool), audited(flow, line)] });
+    const committed = await commit(engine, { org: "", puts: [put(POOLS, name, found, pool), auditPut(engine, line)] });
     return committed.kind === "committed" ? pool : "stale";
   });
-  await refreshPools(flow);
-  tellChanged(flow, POOLS_CHANGED);
+  await refreshPools(engine);
+  broadcastChange(engine, POOLS_CHANGED);
   return pool;
 }
 
 /** Reads which pools are being drained, and which kill switches are engaged. */
-export async function refreshPools(flow: Flow): Promise<void> {
-  const order = flow.pools.begin();
-  const page = await flow.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
+export async function refreshPools(engine: Engine): Promise<void> {
+  const order = engine.pools.begin();
+  const page = await engine.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
   const draining = new Set(
     page.items.flatMap(({ id, value }) => ("isDraining" in value && value.isDraining ? [id] : [])),
   );
   const kills = new Map(
     page.items.flatMap(({ id, value }) => (isKillId(id) && "scope" in value ? [[value.scope, value]] : [])),
   );
-  const { draining: drainedBefore, kills: killedBefore } = flow.pools;
-  if (!flow.pools.take(order, draining, kills)) return;
+  const { draining: drainedBefore, kills: killedBefore } = engine.pools;
+  if (!engine.pools.take(order, draining, kills)) return;
   const isResumed = [...drainedBefore].some((name) => !draining.has(name));
   const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
-  if (isResumed || isReleased) flow.desk.track(goOn(flow));
+  if (isResumed || isReleased) engine.jobCache.track(goOn(engine));
 }
 
 /** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */
-async function goOn(flow: Flow): Promise<void> {
+async function goOn(engine: Engine): Promise<void> {
   try {
-    await Promise.all([drainAll(flow), placeAllFitting(flow)]);
+    await Promise.all([drainAllBacklogs(engine), requeueAllEligible(engine)]);
   } catch (error) {
-    flow.world.log.write("warn", "drain_left_to_sweeper", { error: String(error) });
+    engine.world.log.write("warn", "drain_left_to_sweeper", { error: String(error) });
   }
 }
 

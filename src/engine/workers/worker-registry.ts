@@ -1,6 +1,6 @@
 import type { Work } from "../../core/jobs/select-target.ts";
 import { workSubject } from "../../protocol/subjects.ts";
-import { Entry } from "./registered-worker.ts";
+import { RegistryEntry } from "./registered-worker.ts";
 
 /**
  * The workers that this process has heard of: by handshake, heartbeat, or a lease over HTTP.
@@ -31,7 +31,7 @@ export interface WorkerView {
 export type Transport = "bus" | "http";
 
 /** What a worker has said of itself. What it did not say now stays as it was. */
-export interface Sign {
+export interface WorkerHeartbeat {
   readonly id: string;
   readonly transport: Transport;
   /** Over HTTP: the tenant of its key. */
@@ -47,7 +47,7 @@ export interface Sign {
 }
 
 /** A worker as placement looks at it; `load` grows with everything that is sent to it. */
-export interface Known {
+export interface RegisteredWorker {
   readonly id: string;
   readonly pool: string | null;
   readonly transport: Transport;
@@ -60,16 +60,16 @@ export interface Known {
   readonly load: number;
 }
 
-export class Roster {
+export class WorkerRegistry {
   readonly #silentMs: () => number;
   /** Who comes over HTTP has a name within its tenant: it cannot pass itself off as another's worker. */
-  readonly #workers = new Map<string, Entry>();
+  readonly #workers = new Map<string, RegistryEntry>();
   /** The keys of those that come over HTTP, by tenant, in the same order. */
   readonly #ofOrg = new Map<string, Set<string>>();
   /** Subject of the work → who serves it; made when first asked for, and anew when anybody changes. */
-  #serving = new Map<string, readonly Entry[]>();
+  #serving = new Map<string, readonly RegistryEntry[]>();
   /** Job → the worker that it was sent to. */
-  readonly #sent = new Map<string, Entry>();
+  readonly #sent = new Map<string, RegistryEntry>();
   /** Jobs for which no known worker of their topic is fit, by the subject of their work. */
   readonly #unfit = new Map<string, Map<string, Work>>();
   #unfitCount = 0;
@@ -81,13 +81,13 @@ export class Roster {
   }
 
   /** True if it serves a topic, or can do something, that it did not before. */
-  hear(sign: Sign, nowMs: number): boolean {
+  record(sign: WorkerHeartbeat, nowMs: number): boolean {
     const key = keyOf(sign);
     const before = this.#workers.get(key);
     const isBack = before === undefined || nowMs - before.lastSeenMs > this.#silentMs() || before.isLeaving;
     if (before === undefined) this.#makeRoom(sign);
-    const worker = before ?? new Entry(sign);
-    const isChanged = worker.take(sign, nowMs);
+    const worker = before ?? new RegistryEntry(sign);
+    const isChanged = worker.update(sign, nowMs);
     // In the order in which they were last heard of.
     this.#workers.delete(key);
     this.#workers.set(key, worker);
@@ -98,7 +98,7 @@ export class Roster {
   }
 
   /** What the worker can do: by itself, and by its pool. */
-  abilitiesOf(sign: Pick<Sign, "id" | "transport" | "org">): ReadonlySet<string> {
+  abilitiesOf(sign: Pick<WorkerHeartbeat, "id" | "transport" | "org">): ReadonlySet<string> {
     const worker = this.#workers.get(keyOf(sign));
     if (!worker) return NOTHING;
     worker.giveAbilities(this.#factsOf(worker).capabilities);
@@ -112,14 +112,14 @@ export class Roster {
   }
 
   /** Whether other processes should be told of the worker now: asked for those that only this one hears. */
-  isToTell(sign: Pick<Sign, "id" | "transport" | "org">, everyMs: number, nowMs: number): boolean {
+  isAnnouncementDue(sign: Pick<WorkerHeartbeat, "id" | "transport" | "org">, everyMs: number, nowMs: number): boolean {
     const worker = this.#workers.get(keyOf(sign));
-    if (!worker || nowMs - worker.toldMs < everyMs) return false;
-    worker.toldMs = nowMs;
+    if (!worker || nowMs - worker.announcedMs < everyMs) return false;
+    worker.announcedMs = nowMs;
     return true;
   }
 
-  serving(topic: string, nowMs: number): readonly Known[] {
+  serving(topic: string, nowMs: number): readonly RegisteredWorker[] {
     const known = this.#known(workSubject(topic));
     const silentMs = this.#silentMs();
     for (const worker of known) {
@@ -130,12 +130,12 @@ export class Roster {
   }
 
   /** A job is on its way to the worker. */
-  sent(workerId: string, jobId: string, nowMs: number): void {
+  recordSent(workerId: string, jobId: string, nowMs: number): void {
     const worker = this.#workers.get(workerId);
     if (!worker) return;
     if (this.#sent.size >= SENT_MAX) {
       for (const oldest of this.#sent.keys()) {
-        this.answered(oldest);
+        this.recordAnswer(oldest);
         break;
       }
     }
@@ -144,7 +144,7 @@ export class Roster {
   }
 
   /** The job is with that worker no more, whatever became of it. */
-  answered(jobId: string): void {
+  recordAnswer(jobId: string): void {
     const worker = this.#sent.get(jobId);
     if (!worker) return;
     this.#sent.delete(jobId);
@@ -152,7 +152,7 @@ export class Roster {
   }
 
   /** Nobody was there on the worker's own subject. */
-  lost(workerId: string): void {
+  remove(workerId: string): void {
     const worker = this.#workers.get(workerId);
     if (worker) this.#forget(workerId, worker);
   }
@@ -188,11 +188,11 @@ export class Roster {
     this.#serving = new Map();
   }
 
-  #known(subject: string): readonly Entry[] {
+  #known(subject: string): readonly RegistryEntry[] {
     const known = this.#serving.get(subject);
     if (known) return known;
     if (this.#serving.size >= TOPICS_MAX) this.#serving.clear();
-    const found: Entry[] = [];
+    const found: RegistryEntry[] = [];
     for (const worker of this.#workers.values()) {
       const pool = this.#factsOf(worker);
       const isServing = worker.subjects.size > 0 ? worker.subjects.has(subject) : pool.serves(subject);
@@ -206,11 +206,11 @@ export class Roster {
     return found;
   }
 
-  #factsOf({ pool }: Entry): PoolFacts {
+  #factsOf({ pool }: RegistryEntry): PoolFacts {
     return pool === null ? NO_POOL : this.#poolOf(pool);
   }
 
-  #isThere(worker: Entry, nowMs: number): boolean {
+  #isThere(worker: RegistryEntry, nowMs: number): boolean {
     return nowMs - worker.lastSeenMs <= this.#silentMs();
   }
 
@@ -220,7 +220,7 @@ export class Roster {
     this.#ofOrg.set(org, keys.add(key));
   }
 
-  #makeRoom({ transport, org }: Sign): void {
+  #makeRoom({ transport, org }: WorkerHeartbeat): void {
     const own = transport === "http" ? this.#ofOrg.get(org ?? "") : undefined;
     if (own && own.size >= WORKERS_OF_ORG_MAX) this.#forgetFirst(own.values());
     else if (this.#workers.size >= WORKERS_MAX) this.#forgetFirst(this.#workers.keys());
@@ -234,7 +234,7 @@ export class Roster {
     }
   }
 
-  #forget(key: string, worker: Entry): void {
+  #forget(key: string, worker: RegistryEntry): void {
     for (const jobId of worker.unanswered.keys()) this.#sent.delete(jobId);
     this.#workers.delete(key);
     this.#serving = new Map();
@@ -252,10 +252,10 @@ export interface PoolFacts {
 }
 
 /** The id alone for workers on the bus: work is sent to them by it. */
-const keyOf = ({ id, transport, org }: Pick<Sign, "id" | "transport" | "org">): string =>
+const keyOf = ({ id, transport, org }: Pick<WorkerHeartbeat, "id" | "transport" | "org">): string =>
   transport === "bus" ? id : `http\n${org ?? ""}\n${id}`;
 
-function viewOf(worker: Entry): WorkerView {
+function viewOf(worker: RegistryEntry): WorkerView {
   const { id, pool, topics, transport, org, lastSeenMs, isLeaving, loadMax, load } = worker;
   return {
     id,

@@ -23,8 +23,8 @@ import {
   readKeyText,
 } from "../../core/model/api-key.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
-import { noteAudit } from "../../engine/audit/audit-log.ts";
-import type { Flow } from "../../engine/engine.ts";
+import { recordAudit } from "../../engine/audit/audit-log.ts";
+import type { Engine } from "../../engine/engine.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import type { Access, GatewayRequest, Principal, Route } from "../route.ts";
@@ -81,16 +81,16 @@ export interface Call {
 }
 
 export class KeyRing {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   readonly #found = new Map<string, { readonly atMs: number; readonly key: Promise<Versioned<ApiKey> | null> }>();
   readonly #guesses = new Buckets();
   readonly #notes: KeyNotes;
   #areThere = false;
   #exist: { readonly atMs: number; readonly answer: Promise<boolean> } | null = null;
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
-    this.#notes = new KeyNotes(flow);
+  constructor(engine: Engine) {
+    this.#flow = engine;
+    this.#notes = new KeyNotes(engine);
   }
 
   /** Whether there is any key on record. Once there is one, there always is. */
@@ -187,20 +187,20 @@ export class KeyRing {
 
 /** What the audit log hears of keys: each one in use once a minute, and so many refusals a minute; the rest as a number. */
 class KeyNotes {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   #minute = -1;
   readonly #used = new Set<string>();
   #refused = 0;
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
+  constructor(engine: Engine) {
+    this.#flow = engine;
   }
 
   used({ id, org, role }: Principal): void {
     this.#turn();
     if (this.#used.has(id) || this.#used.size >= REMEMBERED_MAX) return;
     this.#used.add(id);
-    noteAudit(this.#flow, { org, kind: "key", who: id, what: "key used", facts: { role } });
+    recordAudit(this.#flow, { org, kind: "key", who: id, what: "key used", facts: { role } });
   }
 
   refused(code: string, principal?: Principal): void {
@@ -208,7 +208,7 @@ class KeyNotes {
     this.#refused += 1;
     if (this.#refused > REFUSALS_MAX) return;
     const { id, org } = principal ?? { id: "unknown", org: EVERY_ORG };
-    noteAudit(this.#flow, { org, kind: "key", who: id, what: "request refused", facts: { code } });
+    recordAudit(this.#flow, { org, kind: "key", who: id, what: "request refused", facts: { code } });
   }
 
   #turn(): void {
@@ -219,7 +219,7 @@ class KeyNotes {
     const more = this.#refused - REFUSALS_MAX;
     this.#refused = 0;
     if (more <= 0) return;
-    noteAudit(this.#flow, { org: EVERY_ORG, kind: "key", who: "unknown", what: "requests refused", facts: { more } });
+    recordAudit(this.#flow, { org: EVERY_ORG, kind: "key", who: "unknown", what: "requests refused", facts: { more } });
   }
 }
 

@@ -44,11 +44,11 @@ export const APPROVAL_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listApprovals({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
-  const { store } = flow.world;
+async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+  const { store } = engine.world;
   const index = jobsOf(org, "APPROVAL_REQUIRED");
   return listPage(store, JOBS, index, query, ({ value }) =>
-    waitingView(value, inputShown(value, flow.settings.current)),
+    waitingView(value, inputShown(value, engine.settings.current)),
   );
 }
 
@@ -58,7 +58,7 @@ function inputShown({ input }: Job, { redaction }: Settings): unknown {
   return { pointer: input.ptr, size_bytes: input.bytes, sha256: input.sha256 ?? null };
 }
 
-async function approveJob({ flow }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function approveJob({ engine }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
   const { note, job_hash, snapshot } = (body ?? {}) as {
     readonly note?: string;
@@ -70,7 +70,7 @@ async function approveJob({ flow }: Gateway, { org, params, principal, body }: G
     ...(snapshot === undefined ? {} : { snapshot }),
   };
   const by = principal.id;
-  const outcome = await approve(flow, { org, jobId, by, seen, ...(note === undefined ? {} : { note }) });
+  const outcome = await approve(engine, { org, jobId, by, seen, ...(note === undefined ? {} : { note }) });
   const facts = { job_id: jobId };
   switch (outcome.kind) {
     case "approved":
@@ -99,10 +99,10 @@ async function approveJob({ flow }: Gateway, { org, params, principal, body }: G
   }
 }
 
-async function rejectJob({ flow }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function rejectJob({ engine }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
   const { reason } = body as { readonly reason: string };
-  const outcome = await reject(flow, { org, jobId, by: principal.id, why: reason });
+  const outcome = await reject(engine, { org, jobId, by: principal.id, why: reason });
   switch (outcome.kind) {
     case "rejected":
       return ok({ job_id: jobId, state: outcome.state });

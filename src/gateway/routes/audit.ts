@@ -69,22 +69,22 @@ export const AUDIT_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listPolicyAudit({ flow }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): Promise<Answer> {
   const index = `${auditPagesOf(EVERY_ORG)}/policy`;
   const cursor = readCursor(queryText(query, "cursor"), index);
   const asked = { limit: readLimit(queryText(query, "limit")), before: cursor === undefined ? null : Number(cursor) };
-  const { entries, before } = await readAuditOf(flow, EVERY_ORG, "policy", asked);
+  const { entries, before } = await readAuditOf(engine, EVERY_ORG, "policy", asked);
   return ok({
     items: entries.map(entryView),
     next_cursor: before === null ? null : writeCursor(index, String(before)),
   });
 }
 
-async function listAudit({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const org = chainOf(request);
   const cursor = readCursor(queryText(request.query, "cursor"), auditPagesOf(org));
   const limit = readLimit(queryText(request.query, "limit"));
-  const { entries, before } = await readAudit(flow, org, {
+  const { entries, before } = await readAudit(engine, org, {
     limit,
     before: cursor === undefined ? null : Number(cursor),
   });
@@ -94,8 +94,8 @@ async function listAudit({ flow }: Gateway, request: GatewayRequest): Promise<An
   });
 }
 
-async function verifyChain({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { entries, head, problem } = await checkAudit(flow, chainOf(request));
+async function verifyChain({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { entries, head, problem } = await checkAudit(engine, chainOf(request));
   return ok({ ok: problem === null, entries, head, problem });
 }
 

@@ -6,7 +6,7 @@
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../core/model/dead-letter.ts";
 import { redact } from "../../core/model/redact.ts";
-import { dropLetter, retryLetter } from "../../engine/maintenance/redrive.ts";
+import { discardDeadLetter, redriveDeadLetter } from "../../engine/maintenance/redrive.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { shownTo } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
@@ -53,22 +53,22 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listDeadLetters({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listDeadLetters({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const index = deadLettersOf(shownTo(request));
-  return listPage(flow.world.store, DEAD_LETTERS, index, request.query, (item) => deadLetterView(item.value));
+  return listPage(engine.world.store, DEAD_LETTERS, index, request.query, (item) => deadLetterView(item.value));
 }
 
-async function getDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { value: letter } = await loadLetter(flow, request);
-  const { source } = letter;
-  const input = source.kind === "job" ? await payloadValue(flow.world.blobs, source.input) : null;
-  const { paths } = flow.settings.current.redaction;
-  return ok(deadLetterDetail(letter, redact(input, { paths, at: "input" }), paths));
+async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { value: deadLetter } = await loadDeadLetter(engine, request);
+  const { source } = deadLetter;
+  const input = source.kind === "job" ? await payloadValue(engine.world.blobs, source.input) : null;
+  const { paths } = engine.settings.current.redaction;
+  return ok(deadLetterDetail(deadLetter, redact(input, { paths, at: "input" }), paths));
 }
 
-async function retryDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { id, value } = await loadLetter(flow, request);
-  const outcome = await retryLetter(flow, { org: value.org, id, by: request.principal.id });
+async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { id, value } = await loadDeadLetter(engine, request);
+  const outcome = await redriveDeadLetter(engine, { org: value.org, id, by: request.principal.id });
   switch (outcome.kind) {
     case "revived":
       return ok({ job_id: outcome.jobId, state: outcome.state });
@@ -95,15 +95,15 @@ async function retryDeadLetter({ flow }: Gateway, request: GatewayRequest): Prom
   }
 }
 
-async function dropDeadLetter({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { id, value } = await loadLetter(flow, request);
-  const outcome = await dropLetter(flow, { org: value.org, id, by: request.principal.id });
+async function dropDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { id, value } = await loadDeadLetter(engine, request);
+  const outcome = await discardDeadLetter(engine, { org: value.org, id, by: request.principal.id });
   if (outcome.kind === "not_found") throw noSuchLetter(request);
   return ok({ id, dropped: true });
 }
 
 /** One that the caller may see. */
-async function loadLetter({ world }: Gateway["flow"], request: GatewayRequest): Promise<Versioned<DeadLetter>> {
+async function loadDeadLetter({ world }: Gateway["engine"], request: GatewayRequest): Promise<Versioned<DeadLetter>> {
   const found = await world.store.load(DEAD_LETTERS, request.params.id ?? "");
   const tenant = shownTo(request);
   if (found !== null && (tenant === EVERY_ORG || found.value.org === tenant)) return found;

@@ -5,9 +5,9 @@
  * 2. A tenant sees its own leases and those for everybody. Somebody else's lease, or job, is not there.
  */
 import { Type } from "typebox";
-import { EVERYBODY, FAIL_OPEN_MS, FAIL_OPENS, type FailOpen } from "../../core/model/fail-open.ts";
+import { ALL_TENANTS, FAIL_OPEN_MS, FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../core/model/job.ts";
-import { closeFailOpen, isLeaseInForce, listFailOpen, openFailOpen } from "../../engine/safety/fail-open.ts";
+import { closeFailOpen, isGrantInForce, listFailOpen, openFailOpen } from "../../engine/safety/fail-open.ts";
 import { reviewBypass } from "../../engine/safety/review-bypass.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
@@ -109,21 +109,21 @@ export const FAIL_OPEN_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listLeases({ flow }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
-  const scopes = principal.org === EVERYBODY ? null : [org, EVERYBODY];
-  const leases = await listFailOpen(flow, scopes);
-  return ok({ items: leases.map((lease) => leaseView(lease, isLeaseInForce(flow, lease))), next_cursor: null });
+async function listLeases({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
+  const scopes = principal.org === ALL_TENANTS ? null : [org, ALL_TENANTS];
+  const leases = await listFailOpen(engine, scopes);
+  return ok({ items: leases.map((lease) => leaseView(lease, isGrantInForce(engine, lease))), next_cursor: null });
 }
 
-async function openLease({ flow }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
+async function openLease({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
   const wanted = body as { readonly scope?: string; readonly reason: string; readonly minutes?: number };
   const scope = wanted.scope ?? org;
-  if (scope !== EVERYBODY && !isTenant(scope)) {
+  if (scope !== ALL_TENANTS && !isTenant(scope)) {
     throw new Problem("invalid_request", "`scope` must be a tenant or `*`");
   }
   refuseOthers(principal, scope, org, "a lease");
   const forMs = (wanted.minutes ?? FAIL_OPEN_MS.default / MINUTE_MS) * MINUTE_MS;
-  const opened = await openFailOpen(flow, { scope, reason: wanted.reason, by: principal.id, forMs });
+  const opened = await openFailOpen(engine, { scope, reason: wanted.reason, by: principal.id, forMs });
   switch (opened.kind) {
     case "opened":
       return ok(leaseView(opened.lease, true));
@@ -136,13 +136,13 @@ async function openLease({ flow }: Gateway, { org, principal, body }: GatewayReq
   }
 }
 
-async function closeLease({ flow }: Gateway, { org, principal, params }: GatewayRequest): Promise<Answer> {
+async function closeLease({ engine }: Gateway, { org, principal, params }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
-  const found = await flow.world.store.load(FAIL_OPENS, id);
-  const isVisible = found && (principal.org === EVERYBODY || [org, EVERYBODY].includes(found.value.scope));
+  const found = await engine.world.store.load(FAIL_OPENS, id);
+  const isVisible = found && (principal.org === ALL_TENANTS || [org, ALL_TENANTS].includes(found.value.scope));
   if (!isVisible) throw notFound(id);
   refuseOthers(principal, found.value.scope, org, "a lease");
-  const closed = await closeFailOpen(flow, id, principal.id);
+  const closed = await closeFailOpen(engine, id, principal.id);
   switch (closed.kind) {
     case "closed":
     // Twice is as good as once: what was wanted is so.
@@ -155,16 +155,16 @@ async function closeLease({ flow }: Gateway, { org, principal, params }: Gateway
   }
 }
 
-async function listBypassed({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listBypassed({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
   const index = queryText(query, "reviewed") === "true" ? bypassedOf(org) : unreviewedOf(org);
-  return listPage(flow.world.store, JOBS, index, query, (item) => bypassView(item.value));
+  return listPage(engine.world.store, JOBS, index, query, (item) => bypassView(item.value));
 }
 
-async function review({ flow }: Gateway, { org, principal, params, body }: GatewayRequest): Promise<Answer> {
+async function review({ engine }: Gateway, { org, principal, params, body }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
   const { note } = (body ?? {}) as { readonly note?: string };
-  const wish = { org, jobId, by: principal.id, ...(note === undefined ? {} : { note }) };
-  const reviewed = await reviewBypass(flow, wish);
+  const options = { org, jobId, by: principal.id, ...(note === undefined ? {} : { note }) };
+  const reviewed = await reviewBypass(engine, options);
   switch (reviewed.kind) {
     case "reviewed":
     case "reviewed_already":
@@ -182,9 +182,9 @@ async function review({ flow }: Gateway, { org, principal, params, body }: Gatew
 
 /** A lever of one tenant is its administrator's; one of all of them is not. */
 export function refuseOthers(principal: Principal, scope: string, org: string, lever: string): void {
-  if (principal.org === EVERYBODY || (scope !== EVERYBODY && scope === org)) return;
+  if (principal.org === ALL_TENANTS || (scope !== ALL_TENANTS && scope === org)) return;
   const detail =
-    scope === EVERYBODY ? `${lever} for all tenants needs a key of tenant \`*\`` : `\`${scope}\` is not yours`;
+    scope === ALL_TENANTS ? `${lever} for all tenants needs a key of tenant \`*\`` : `\`${scope}\` is not yours`;
   throw new Problem("tenant_forbidden", detail);
 }
 
@@ -192,7 +192,7 @@ function notFound(id: string): Problem {
   return new Problem("lease_not_found", `no fail-open lease \`${id}\`; \`GET /api/v1/failopen\` lists them`);
 }
 
-export function leaseView(lease: FailOpen, inForce: boolean): object {
+export function leaseView(lease: FailOpenGrant, inForce: boolean): object {
   return {
     id: lease.id,
     scope: lease.scope,

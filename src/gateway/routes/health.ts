@@ -42,11 +42,11 @@ export type Readiness =
   | { readonly ready: true; readonly sweptAgoMs: number }
   | { readonly ready: false; readonly reason: string };
 
-export async function readinessOf({ flow, control, isDraining }: Gateway): Promise<Readiness> {
-  const { clock, store } = flow.world;
+export async function readinessOf({ engine, control, isDraining }: Gateway): Promise<Readiness> {
+  const { clock, store } = engine.world;
   if (isDraining()) return { ready: false, reason: "this process is shutting down" };
   const sweptAgoMs = Math.max(0, Math.round(clock.now() - control.sweptMs()));
-  const limitMs = Math.max(SWEEPS_MISSED_MAX * flow.settings.current.sweep.everyMs, SWEPT_AGO_MS_MIN);
+  const limitMs = Math.max(SWEEPS_MISSED_MAX * engine.settings.current.sweep.everyMs, SWEPT_AGO_MS_MIN);
   if (sweptAgoMs > limitMs) return { ready: false, reason: `the last complete sweep ended ${sweptAgoMs} ms ago` };
   let cancel = () => {};
   const late = new Promise<string>((resolve) => {

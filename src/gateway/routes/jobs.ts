@@ -9,7 +9,7 @@ import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../../core/mo
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Remediation } from "../../core/policy/decision.ts";
-import { cancel } from "../../engine/dispatch/cancel-job.ts";
+import { cancelOwnJob } from "../../engine/dispatch/cancel-job.ts";
 import { explain } from "../../engine/observe/explain-job.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
@@ -99,20 +99,20 @@ export function noSuchJob(id: string, org: string): Problem {
   return new Problem("job_not_found", `no job \`${id}\` of tenant \`${org}\`; \`GET /api/v1/jobs\` lists them`);
 }
 
-async function loadJob({ flow }: Gateway, { org, params }: GatewayRequest): Promise<Job> {
+async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Promise<Job> {
   const id = params.id ?? "";
-  const found = await flow.world.store.load(JOBS, id);
+  const found = await engine.world.store.load(JOBS, id);
   if (found?.value.org === org) return found.value;
   throw noSuchJob(id, org);
 }
 
-async function listJobs({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listJobs({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
   const state = readState(queryText(query, "state"));
-  return listPage(flow.world.store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
+  return listPage(engine.world.store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
 }
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { world, settings } = gateway.flow;
+  const { world, settings } = gateway.engine;
   const job = await loadJob(gateway, request);
   const [input, result] = await Promise.all([
     payloadValue(world.blobs, job.input),
@@ -122,18 +122,18 @@ async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Answer
   return ok(jobDetail(job, redact(input, { paths, at: "input" }), result));
 }
 
-async function explainJob({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
+async function explainJob({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
-  const explained = await explain(flow, { org, jobId, isForAll: principal.org === EVERY_ORG });
+  const explained = await explain(engine, { org, jobId, isForAll: principal.org === EVERY_ORG });
   if (explained.kind === "not_found") throw noSuchJob(jobId, org);
   return ok(explanationView(explained.job, explained.explanation, explained.around));
 }
 
-async function cancelJob({ flow }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function cancelJob({ engine }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const jobId = params.id ?? "";
   const { reason } = (body ?? {}) as { readonly reason?: string };
   const by = principal.id;
-  const outcome = await cancel(flow, { org, jobId, by, why: reason ?? `cancelled by ${by}` });
+  const outcome = await cancelOwnJob(engine, { org, jobId, by, why: reason ?? `cancelled by ${by}` });
   switch (outcome.kind) {
     case "cancelled":
       return ok({ job_id: jobId, state: outcome.state });
@@ -151,19 +151,19 @@ async function cancelJob({ flow }: Gateway, { org, params, principal, body }: Ga
 
 async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const job = await loadJob(gateway, request);
-  const wish = (request.body ?? {}) as { readonly remediation_id?: string; readonly job_id?: string };
+  const options = (request.body ?? {}) as { readonly remediation_id?: string; readonly job_id?: string };
   if (job.state !== "DENIED") {
     throw new Problem("not_denied", `job \`${job.id}\` is ${job.state}; only a denied job can be remediated`);
   }
-  const remedy = remedyIn(job, wish.remediation_id);
-  const input = await payloadValue(gateway.flow.world.blobs, job.input);
+  const remedy = remedyIn(job, options.remediation_id);
+  const input = await payloadValue(gateway.engine.world.blobs, job.input);
   if (input === null && job.input.kind === "pointer") {
     throw new Problem("input_gone", `the input of job \`${job.id}\` has expired; submit a new one`);
   }
   const raw: Fields = {
     ...remedied(job, remedy, input),
     ...whoAsks(request),
-    jobId: wish.job_id,
+    jobId: options.job_id,
     // Without a key of the client's own the same remediation twice is one job, too.
     idempotencyKey: keyOf(request, undefined) ?? `remediate:${job.id}:${remedy.id}`.slice(0, KEY_LENGTH_MAX),
   };

@@ -25,8 +25,8 @@ import {
   ROOT_REVOCATIONS,
   type RootRevocation,
 } from "../../core/model/api-key.ts";
-import { audited } from "../../engine/audit/audit-log.ts";
-import { apply, untilFresh } from "../../engine/commit.ts";
+import { auditPut } from "../../engine/audit/audit-log.ts";
+import { commit, retryOnConflict } from "../../engine/commit.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
@@ -92,14 +92,14 @@ export const KEY_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listKeys({ flow }: Gateway, { principal, query }: GatewayRequest): Promise<Answer> {
-  const nowMs = flow.world.clock.now();
-  return listPage(flow.world.store, API_KEYS, keysOf(principal.org), query, (item) => keyView(item.value, nowMs));
+async function listKeys({ engine }: Gateway, { principal, query }: GatewayRequest): Promise<Answer> {
+  const nowMs = engine.world.clock.now();
+  return listPage(engine.world.store, API_KEYS, keysOf(principal.org), query, (item) => keyView(item.value, nowMs));
 }
 
-async function createKey({ flow, keys }: Gateway, { principal, org, body }: GatewayRequest): Promise<Answer> {
+async function createKey({ engine, keys }: Gateway, { principal, org, body }: GatewayRequest): Promise<Answer> {
   const wanted = body as NewKey;
-  const { clock, random, store } = flow.world;
+  const { clock, random, store } = engine.world;
   const nowMs = clock.now();
   const secret = newSecret(() => random.next());
   const key: ApiKey = {
@@ -123,9 +123,9 @@ async function createKey({ flow, keys }: Gateway, { principal, org, body }: Gate
   }
   const { id, role } = key;
   const line = { kind: "key", who: principal.id, what: "key created", facts: { id, role, tenant: key.org } } as const;
-  const committed = await apply(flow, {
+  const committed = await commit(engine, {
     org: key.org,
-    puts: [put(API_KEYS, id, null, key), audited(flow, { ...line, org: key.org })],
+    puts: [put(API_KEYS, id, null, key), auditPut(engine, { ...line, org: key.org })],
     guards: [{ kind: "counter", counter: goodKeysOf(key.org), max: KEYS_MAX }],
   });
   if (committed.kind === "refused")
@@ -135,21 +135,21 @@ async function createKey({ flow, keys }: Gateway, { principal, org, body }: Gate
   return ok({ ...keyView(key, nowMs), key: keyText(id, secret) });
 }
 
-async function revokeKey({ flow, keys }: Gateway, { principal, params }: GatewayRequest): Promise<Answer> {
+async function revokeKey({ engine, keys }: Gateway, { principal, params }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
-  const nowMs = flow.world.clock.now();
-  const revoked = await untilFresh(`key \`${id}\``, async () => {
-    const found = await flow.world.store.load(API_KEYS, id);
+  const nowMs = engine.world.clock.now();
+  const revoked = await retryOnConflict(`key \`${id}\``, async () => {
+    const found = await engine.world.store.load(API_KEYS, id);
     if (found === null || !isSeenBy(principal, found)) {
       throw new Problem("key_not_found", `no key \`${id}\`; \`GET /api/v1/keys\` lists them`);
     }
     if (found.value.revokedMs !== null) return found.value;
-    const witness = isRoot(found.value) ? [await notTheLast(flow, { id, atMs: nowMs })] : [];
+    const witness = isRoot(found.value) ? [await notTheLast(engine, { id, atMs: nowMs })] : [];
     const after: ApiKey = { ...found.value, revokedMs: nowMs };
     const line = { org: after.org, kind: "key", who: principal.id, what: "key revoked", facts: { id } } as const;
-    const committed = await apply(flow, {
+    const committed = await commit(engine, {
       org: after.org,
-      puts: [put(API_KEYS, id, found, after), ...witness, audited(flow, line)],
+      puts: [put(API_KEYS, id, found, after), ...witness, auditPut(engine, line)],
     });
     return committed.kind === "committed" ? after : "stale";
   });
@@ -158,7 +158,7 @@ async function revokeKey({ flow, keys }: Gateway, { principal, params }: Gateway
 }
 
 /** Read before the keys are counted: whoever revokes another one meanwhile makes this one stale. */
-async function notTheLast({ world: { store } }: Gateway["flow"], revocation: RootRevocation): Promise<Put> {
+async function notTheLast({ world: { store } }: Gateway["engine"], revocation: RootRevocation): Promise<Put> {
   const before = await store.load(ROOT_REVOCATIONS, LAST_REVOCATION);
   const roots = (await store.counts(KEYS_GROUP, 10)).get(ROOT_KEYS) ?? 0;
   if (roots >= 2) return put(ROOT_REVOCATIONS, LAST_REVOCATION, before, revocation);

@@ -61,15 +61,15 @@ export const KILL_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listSwitches({ flow }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
-  const all = await listKills(flow);
+async function listSwitches({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
+  const all = await listKills(engine);
   const seen = principal.org === EVERY_SCOPE ? all : all.filter(({ scope }) => scope === org || scope === EVERY_SCOPE);
   return ok({ items: seen.map(killView), next_cursor: null });
 }
 
-async function engage({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function engage({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const { reason } = request.body as { readonly reason: string };
-  const { kind, kill, cancelled } = await engageKill(flow, {
+  const { kind, kill, cancelled } = await engageKill(engine, {
     scope: scopeOf(request),
     reason: reason.trim() || refuseEmpty(),
     by: request.principal.id,
@@ -77,9 +77,9 @@ async function engage({ flow }: Gateway, request: GatewayRequest): Promise<Answe
   return ok({ ...killView(kill), already: kind === "already", cancelled });
 }
 
-async function release({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function release({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const scope = scopeOf(request);
-  return ok({ scope, released: (await releaseKill(flow, scope, request.principal.id)) !== null });
+  return ok({ scope, released: (await releaseKill(engine, scope, request.principal.id)) !== null });
 }
 
 function scopeOf({ org, principal, body }: GatewayRequest): string {

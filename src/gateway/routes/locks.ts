@@ -28,18 +28,18 @@ export const LOCK_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listLocks({ flow }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promise<Answer> {
   const limit = readLimit(queryText(query, "limit"));
   // Where nobody queues, all have the same number of waiters: the hot ones may be anywhere, so more are looked at.
-  const locks = await flow.world.locks.list(PAGE_LIMITS.max);
-  const nowMs = flow.world.clock.now();
+  const locks = await engine.world.locks.list(PAGE_LIMITS.max);
+  const nowMs = engine.world.clock.now();
   const items = locks.map(({ key, holder, fence, expiresAtMs, waiters }) => ({
     key,
     holder,
     fence,
     expires_at: new Date(expiresAtMs).toISOString(),
     waiters,
-    busy_last_minute: flow.desk.busyLastMinute(key, nowMs),
+    busy_last_minute: engine.jobCache.busyLastMinute(key, nowMs),
   }));
   // Stable: those that are as hot as each other stay in the order of the list.
   items.sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute);

@@ -2,13 +2,13 @@
  * What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, or what one of its
  * runs keeps apart; nothing else.
  *
- * Who works gets it as it is; who only reads sees it without its secrets, as everywhere else, and never as bytes.
+ * Who works gets it is; who only reads sees it without its secrets, as everywhere else, and never as bytes.
  */
 import { Type } from "typebox";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import { RUNS } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { toBase64 } from "../../protocol/base64.ts";
 import { inputKey, keyIn, outputKey, toPointer } from "../../protocol/pointer.ts";
 import { MAY } from "../auth/access.ts";
@@ -41,12 +41,12 @@ export const MEMORY_ROUTES: readonly Route[] = [
   },
 ];
 
-async function getMemory({ flow }: Gateway, { org, query, principal }: GatewayRequest): Promise<Answer> {
-  const { store, blobs } = flow.world;
+async function getMemory({ engine }: Gateway, { org, query, principal }: GatewayRequest): Promise<Answer> {
+  const { store, blobs } = engine.world;
   const key = keyIn(queryText(query, "ptr") ?? "");
   const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
   const ofJob = found !== null && found.org === org ? payloadAt(found, key) : null;
-  const payload = ofJob ?? (await payloadOfRun(flow, org, key));
+  const payload = ofJob ?? (await payloadOfRun(engine, org, key));
   const bytes =
     payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await blobs.get(payload.ptr);
   // Somebody else's, expired, or never there: all the same from here.
@@ -57,7 +57,7 @@ async function getMemory({ flow }: Gateway, { org, query, principal }: GatewayRe
   const content = readable(bytes);
   const shown = MAY[principal.role].includes("work")
     ? { base64: toBase64(bytes), ...content }
-    : withoutSecrets(content, flow.settings.current.redaction.paths, isInput ? "input" : "result");
+    : withoutSecrets(content, engine.settings.current.redaction.paths, isInput ? "input" : "result");
   const kind = isInput ? "context" : "result";
   return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...shown });
 }
@@ -86,7 +86,7 @@ function payloadAt(job: Job, key: string): Payload | null {
 const isAt = (ptr: string, key: string): boolean => ptr === key || ptr.startsWith(`${key}.`);
 
 /** Steps that need no job keep what is large beside their run: `res:<run id>:<step>@1`. */
-async function payloadOfRun({ world }: Flow, org: string, key: string): Promise<Payload | null> {
+async function payloadOfRun({ world }: Engine, org: string, key: string): Promise<Payload | null> {
   const id = /^(?:ctx|res):([^:.]{1,300})(?:[:.]|$)/.exec(key)?.[1];
   const run = id === undefined ? null : (await world.store.load(RUNS, id))?.value;
   if (!run || run.org !== org) return null;

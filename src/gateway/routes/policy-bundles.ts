@@ -30,9 +30,9 @@ export const BUNDLE_ROUTES: readonly Route[] = [
     everyTenant: true,
     query: PAGE_QUERY,
     answer: pageOf(Type.Object(BUNDLE, { additionalProperties: true })),
-    handle: async ({ flow }, { query }) => {
-      const inForceId = await inForceIn(flow);
-      return listPage(flow.world.store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) =>
+    handle: async ({ engine }, { query }) => {
+      const inForceId = await inForceIn(engine);
+      return listPage(engine.world.store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) =>
         bundleView(releaseView(value, inForceId)),
       );
     },
@@ -48,18 +48,18 @@ export const BUNDLE_ROUTES: readonly Route[] = [
   },
 ];
 
-async function getBundle({ flow }: Gateway, { params }: GatewayRequest): Promise<Answer> {
+async function getBundle({ engine }: Gateway, { params }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
-  const { store } = flow.world;
+  const { store } = engine.world;
   const [release, text] = await Promise.all([store.load(POLICY_RELEASES, id), store.load(POLICY_TEXTS, id)]);
   if (release === null || text === null) {
     const detail = `no policy \`${id.slice(0, 100)}\` is kept; \`GET /api/v1/policy/bundles\` lists them`;
     throw new Problem("snapshot_not_found", detail);
   }
-  return ok({ ...bundleView(releaseView(release.value, await inForceIn(flow))), policy: text.value.text });
+  return ok({ ...bundleView(releaseView(release.value, await inForceIn(engine))), policy: text.value.text });
 }
 
-async function inForceIn({ world }: Gateway["flow"]): Promise<string | null> {
+async function inForceIn({ world }: Gateway["engine"]): Promise<string | null> {
   return (await world.store.load(POLICY_CHOICE, IN_FORCE))?.value.releaseId ?? null;
 }
 

@@ -65,5 +65,7 @@ export function readQuestion(question: Question, org: string): ReadQuestion {
 
 /** `riskTags` → `risk_tags`, between backticks only. */
 function inDialect(problem: string): string {
-  return problem.replace(/`[a-z]+[A-Z]\w*`/g, (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
+  return problem.replace(/`[a-z]+[A-Z]\w*`/g, (name) =>
+    name.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`),
+  );
 }

@@ -13,7 +13,7 @@ import { diff } from "../../core/policy/diff.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import { explain } from "../../core/policy/explain.ts";
 import { simulate } from "../../core/policy/simulate.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { askKernel } from "../../engine/safety/circuit-breaker.ts";
 import { publishPolicy, rollbackPolicy } from "../../engine/safety/publish-policy.ts";
 import { Problem } from "../problem.ts";
@@ -132,9 +132,9 @@ export const POLICY_ROUTES: readonly Route[] = [
   },
 ];
 
-async function evaluateOne({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const question = questionIn(flow, request, request.body as Question);
-  const checked = await askKernel(flow, question).catch((error: unknown) => {
+async function evaluateOne({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const question = questionIn(engine, request, request.body as Question);
+  const checked = await askKernel(engine, question).catch((error: unknown) => {
     // It answered, but not with a decision: the store has nothing to do with it, and trying again does not help.
     throw new Problem("internal", `the safety kernel did not decide: ${String(error)}`, {}, error);
   });
@@ -142,16 +142,16 @@ async function evaluateOne({ flow }: Gateway, request: GatewayRequest): Promise<
   throw new Problem("safety_unavailable", checked.reason);
 }
 
-async function explainOne({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { snapshot } = flow.kernel.inForce;
-  const explanation = explain(snapshot, questionIn(flow, request, request.body as Question));
+async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { snapshot } = engine.kernel.inForce;
+  const explanation = explain(snapshot, questionIn(engine, request, request.body as Question));
   return ok(explanationView(explanation, visibleTo(request, snapshot)));
 }
 
-async function simulateMany({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const { policy, requests } = request.body as Static<typeof SIMULATE>;
-  const { snapshot } = flow.kernel.inForce;
-  const questions = requests.map((one) => questionIn(flow, request, one));
+  const { snapshot } = engine.kernel.inForce;
+  const questions = requests.map((one) => questionIn(engine, request, one));
   if (policy === undefined) {
     return ok(simulationView(simulate(snapshot, questions), null, visibleTo(request, snapshot)));
   }
@@ -160,15 +160,15 @@ async function simulateMany({ flow }: Gateway, request: GatewayRequest): Promise
   return ok(simulationView(after, before, () => true));
 }
 
-async function diffWith({ flow }: Gateway, { body }: GatewayRequest): Promise<Answer> {
+async function diffWith({ engine }: Gateway, { body }: GatewayRequest): Promise<Answer> {
   const { policy } = body as Static<typeof DIFF>;
-  return ok(diffView(diff(flow.kernel.inForce.snapshot, compiled(policy))));
+  return ok(diffView(diff(engine.kernel.inForce.snapshot, compiled(policy))));
 }
 
-async function publish({ flow }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
+async function publish({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
   const { policy, name, note } = body as Static<typeof PUBLISH>;
   const by = principal.id;
-  const published = await publishPolicy(flow, {
+  const published = await publishPolicy(engine, {
     text: policy,
     name: name ?? `published by ${by}`,
     by,
@@ -188,9 +188,9 @@ async function publish({ flow }: Gateway, { body, principal }: GatewayRequest): 
   }
 }
 
-async function rollback({ flow }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
+async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
   const { to } = (body ?? {}) as Static<typeof ROLLBACK>;
-  const back = await rollbackPolicy(flow, { by: principal.id, ...(to === undefined ? {} : { to }) });
+  const back = await rollbackPolicy(engine, { by: principal.id, ...(to === undefined ? {} : { to }) });
   switch (back.kind) {
     case "rolled_back":
       return ok({
@@ -218,15 +218,15 @@ async function rollback({ flow }: Gateway, { body, principal }: GatewayRequest):
   }
 }
 
-async function listSnapshots({ flow }: Gateway, { query }: GatewayRequest): Promise<Answer> {
-  const { store } = flow.world;
+async function listSnapshots({ engine }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+  const { store } = engine.world;
   const choice = await store.load(POLICY_CHOICE, IN_FORCE);
   const inForceId = choice?.value.releaseId ?? null;
   return listPage(store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) => releaseView(value, inForceId));
 }
 
-async function listRules({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { snapshot, source } = flow.kernel.inForce;
+async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+  const { snapshot, source } = engine.kernel.inForce;
   const isVisible = visibleTo(request, snapshot);
   const { rules, defaultDecision, version } = snapshot.document;
   const items = rules.map((rule, at) => ({ rule, at })).filter(({ rule }) => isVisible(rule.id));
@@ -240,13 +240,13 @@ async function listRules({ flow }: Gateway, request: GatewayRequest): Promise<An
   });
 }
 
-function questionIn(flow: Flow, { org, principal }: GatewayRequest, question: Question): PolicyRequest {
+function questionIn(engine: Engine, { org, principal }: GatewayRequest, question: Question): PolicyRequest {
   const { tenant_id: tenant = org } = question;
   if (tenant !== org && principal.org !== EVERY_ORG) {
     throw new Problem("tenant_forbidden", `this key speaks for \`${org}\` only; leave out \`tenant_id\``);
   }
   const read = readQuestion(question, org);
-  if (read.kind === "ok") return asOfJob(read.request, flow.settings.current.limits.inlineBytesMax);
+  if (read.kind === "ok") return asOfJob(read.request, engine.settings.current.limits.inlineBytesMax);
   throw new Problem("invalid_request", read.problems.join("; "), { problems: read.problems });
 }
 

@@ -71,13 +71,13 @@ interface Move {
 }
 
 async function control(
-  { flow }: Gateway,
+  { engine }: Gateway,
   { org, params, principal, body }: GatewayRequest,
   { move, did, runId = params.id ?? "" }: Move,
 ): Promise<Answer> {
   const { reason } = (body ?? {}) as { readonly reason?: string };
   const by = principal.id;
-  const outcome = await move(flow, { org, runId, by, why: reason ?? `${did} by ${by}` });
+  const outcome = await move(engine, { org, runId, by, why: reason ?? `${did} by ${by}` });
   switch (outcome.kind) {
     case "moved":
     // Asking twice is fine: what was wanted is so.
@@ -98,11 +98,11 @@ async function runAgain(gateway: Gateway, request: GatewayRequest): Promise<Answ
   const { org, principal } = request;
   const body = request.body as RerunFields;
   const { id: runId, workflowId, version } = await runOf(gateway, request);
-  const wish = { org, runId, fromStep: body.from_step, by: principal.id };
+  const options = { org, runId, fromStep: body.from_step, by: principal.id };
   const more = { rerun_of: runId, from_step: body.from_step };
   const outcome = body.dry_run
-    ? await dryRerun(gateway.flow, wish)
-    : await rerun(gateway.flow, { ...wish, idempotencyKey: idempotencyKeyOf(request, body.idempotency_key) });
+    ? await dryRerun(gateway.engine, options)
+    : await rerun(gateway.engine, { ...options, idempotencyKey: idempotencyKeyOf(request, body.idempotency_key) });
   switch (outcome.kind) {
     case "dry":
       return ok({ ...dryView(gateway, workflowId, outcome), ...more, dry_run: true });

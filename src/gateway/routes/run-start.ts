@@ -2,7 +2,7 @@
 
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { type StartOutcome, startRun } from "../../engine/intake/start-run.ts";
-import { type Full, runCountsOf, runLimitOf } from "../../engine/runs/create-run.ts";
+import { type RunLimitReached, runCountsOf, runLimitOf } from "../../engine/runs/create-run.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok } from "../route.ts";
 import { keyOf, whoAsks } from "./submit.ts";
@@ -11,7 +11,7 @@ import { noSuchWorkflow } from "./workflows.ts";
 export async function start(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const fields = (request.body ?? {}) as StartFields;
   const { org, labels, traceparent, submittedBy, actorId } = whatSubmissionsSay(request, fields);
-  const wish = {
+  const options = {
     org,
     workflowId: request.params.id ?? "",
     version: fields.version ?? null,
@@ -24,16 +24,16 @@ export async function start(gateway: Gateway, request: GatewayRequest): Promise<
     submittedBy,
     actorId,
   };
-  return answerStart(gateway, await startRun(gateway.flow, wish, ENDPOINT), wish);
+  return answerStart(gateway, await startRun(gateway.engine, options, ENDPOINT), options);
 }
 
 type Started = { readonly org: string; readonly workflowId: string; readonly version: number | null };
 
 /** The answer; a gate that was not free also says how many runs are open, which only the store knows. */
-export async function answerStart({ flow }: Gateway, outcome: StartOutcome, wish: Started, more: object = {}) {
-  if (outcome.kind !== "gate_unavailable") return startedAnswer(outcome, wish, more);
-  const { open: current } = await runCountsOf(flow, wish.org);
-  const limit = runLimitOf(flow.settings.current, wish.org);
+export async function answerStart({ engine }: Gateway, outcome: StartOutcome, options: Started, more: object = {}) {
+  if (outcome.kind !== "gate_unavailable") return startedAnswer(outcome, options, more);
+  const { open: current } = await runCountsOf(engine, options.org);
+  const limit = runLimitOf(engine.settings.current, options.org);
   throw gateUnavailable(outcome.waitedMs, { current, limit });
 }
 
@@ -74,7 +74,7 @@ function gateUnavailable(
 /** Also for a run that wants to live again. */
 export function tooManyRuns(
   org: string,
-  { current, limit, waiting }: Pick<Full, "current" | "limit" | "waiting">,
+  { current, limit, waiting }: Pick<RunLimitReached, "current" | "limit" | "waiting">,
 ): Problem {
   const open = `${current} runs of tenant \`${org}\` are open, and \`limits.max_concurrent_runs\` is ${limit}`;
   if (waiting === undefined) {

@@ -8,7 +8,7 @@ import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import { RUN_STATES, RUNS, type Run, type RunState, runsOf, runsOfWorkflow, timelineOf } from "../../core/model/run.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { explainRun } from "../../engine/observe/explain-run.ts";
 import { children, loadRun, timeline } from "../../engine/runs/read-run.ts";
 import { removeRun } from "../../engine/runs/remove-run.ts";
@@ -122,54 +122,54 @@ export function noSuchRun(id: string, org: string): Problem {
   );
 }
 
-export async function runOf({ flow }: Gateway, { org, params }: GatewayRequest, id = params.id ?? ""): Promise<Run> {
-  const found = await loadRun(flow, org, id);
+export async function runOf({ engine }: Gateway, { org, params }: GatewayRequest, id = params.id ?? ""): Promise<Run> {
+  const found = await loadRun(engine, org, id);
   if (found === null) throw noSuchRun(id, org);
   return found.value;
 }
 
 async function listRunsOf(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const { org, id } = await loadHead(gateway, request);
-  const { store } = gateway.flow.world;
+  const { store } = gateway.engine.world;
   return listPage(store, RUNS, runsOfWorkflow(org, id), request.query, ({ value }) => runView(value));
 }
 
-async function listRuns({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listRuns({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
   const state = readState(queryText(query, "state"));
-  return listPage(flow.world.store, RUNS, runsOf(org, state), query, ({ value }) => runView(value));
+  return listPage(engine.world.store, RUNS, runsOf(org, state), query, ({ value }) => runView(value));
 }
 
 async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { flow } = gateway;
-  const { blobs } = flow.world;
+  const { engine } = gateway;
+  const { blobs } = engine.world;
   const run = await runOf(gateway, request);
   const [input, output, outputs, jobs, plan] = await Promise.all([
     payloadValue(blobs, run.input),
     payloadValue(blobs, run.output),
-    outputsOf(flow, run),
-    jobsOf(flow, run),
-    planOf(flow, run.org, run.workflowId, run.version),
+    outputsOf(engine, run),
+    jobsOf(engine, run),
+    planOf(engine, run.org, run.workflowId, run.version),
   ]);
-  const { paths } = flow.settings.current.redaction;
+  const { paths } = engine.settings.current.redaction;
   const steps = [...(plan?.steps.values() ?? [])];
   const written = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
   return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, jobs, written }));
 }
 
 /** The jobs of the steps, by the steps' ids; those of a list's items are asked for with their list. */
-async function jobsOf(flow: Flow, { steps }: Run): Promise<ReadonlyMap<string, Job>> {
+async function jobsOf(engine: Engine, { steps }: Run): Promise<ReadonlyMap<string, Job>> {
   const found = await Promise.all(
     Object.entries(steps).map(async ([id, { jobId }]) => {
-      const job = jobId === undefined ? null : await flow.world.store.load(JOBS, jobId);
+      const job = jobId === undefined ? null : await engine.world.store.load(JOBS, jobId);
       return job ? [[id, job.value] as const] : [];
     }),
   );
   return new Map(found.flat());
 }
 
-async function deleteRun({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
+async function deleteRun({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
   const runId = params.id ?? "";
-  const outcome = await removeRun(flow, { org, runId, by: principal.id });
+  const outcome = await removeRun(engine, { org, runId, by: principal.id });
   switch (outcome.kind) {
     case "removed":
       return ok({ run_id: runId, deleted: true });
@@ -187,34 +187,34 @@ async function deleteRun({ flow }: Gateway, { org, params, principal }: GatewayR
 
 async function getTimeline(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const run = await runOf(gateway, request);
-  const page = await timeline(gateway.flow, run, pageAsked(request, timelineOf(run.id)));
+  const page = await timeline(gateway.engine, run, pageAsked(request, timelineOf(run.id)));
   return pageAnswer(timelineOf(run.id), page.lines.map(timelineView), page.cursor);
 }
 
-async function explain({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
+async function explain({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
   const runId = params.id ?? "";
-  const explained = await explainRun(flow, { org, runId, isForAll: principal.org === EVERY_ORG });
+  const explained = await explainRun(engine, { org, runId, isForAll: principal.org === EVERY_ORG });
   if (explained.kind === "not_found") throw noSuchRun(runId, org);
   return ok(waitsView(explained.run, explained.lines));
 }
 
 async function listChildren(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { flow } = gateway;
+  const { engine } = gateway;
   const run = await runOf(gateway, request);
   const stepId = request.params.step ?? "";
   await refuseUnknownStep(gateway, run, stepId);
   const index = childrenOf(run.id, stepId);
-  const page = await children(flow, run, stepId, pageAsked(request, index));
+  const page = await children(engine, run, stepId, pageAsked(request, index));
   const jobs = page.items.map(({ value }) => value);
-  const results = await resultsOf(flow, jobs);
+  const results = await resultsOf(engine, jobs);
   const views = jobs.map((job, at) => childView(job, results[at] ?? null));
   return pageAnswer(index, views, page.cursor);
 }
 
 /** One that nothing has happened to yet is no mistake: the plan knows it. */
-async function refuseUnknownStep({ flow }: Gateway, run: Run, stepId: string): Promise<void> {
+async function refuseUnknownStep({ engine }: Gateway, run: Run, stepId: string): Promise<void> {
   if (Object.hasOwn(run.steps, stepId)) return;
-  const plan = await planOf(flow, run.org, run.workflowId, run.version);
+  const plan = await planOf(engine, run.org, run.workflowId, run.version);
   if (plan?.steps.has(stepId)) return;
   throw noSuchStep(run.id, stepId, plan?.order ?? Object.keys(run.steps));
 }

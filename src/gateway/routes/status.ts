@@ -9,7 +9,7 @@
 import { Type } from "typebox";
 import { worksFor } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_LEASES_LIST } from "../../core/model/fail-open.ts";
+import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_GRANTS_LIST } from "../../core/model/fail-open.ts";
 import {
   APPROVALS_GROUP,
   BACKLOG_GROUP,
@@ -21,7 +21,7 @@ import {
 import { EVERY_SCOPE } from "../../core/model/kill-switch.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
 import { RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { runLimitOf } from "../../engine/runs/create-run.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
 import { shownTo } from "../auth/access.ts";
@@ -76,31 +76,31 @@ export const STATUS_ROUTES: readonly Route[] = [
 ];
 
 async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { flow, about, metrics, startedMs } = gateway;
-  const { clock, name } = flow.world;
+  const { engine, about, metrics, startedMs } = gateway;
+  const { clock, name } = engine.world;
   const tenant = shownTo(request);
   // Whoever has a key of `*` may know what stands behind, also while looking at one tenant.
   const isOperator = request.principal.org === EVERY_ORG;
   const figures = metrics.figures();
   const [readiness, work, safety, bypasses, needsKey] = await Promise.all([
     readinessOf(gateway),
-    tenant === EVERY_ORG ? workOfAll(flow) : workOf(flow, tenant),
-    safetyOf(flow, tenant, isOperator),
-    isOperator ? flow.world.store.total(FAIL_OPEN_TOTAL) : null,
+    tenant === EVERY_ORG ? workOfAll(engine) : workOf(engine, tenant),
+    safetyOf(engine, tenant, isOperator),
+    isOperator ? engine.world.store.total(FAIL_OPEN_TOTAL) : null,
     gateway.keys.exist(),
   ]);
   return ok({
     name,
     ...(isOperator ? about : ofItself(about)),
-    policy: inForceView(flow.kernel),
+    policy: inForceView(engine.kernel),
     tenant,
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
     ready: readiness.ready,
     ...(readiness.ready ? {} : { not_ready_because: readiness.reason }),
     needs_key: needsKey,
     ...work,
-    workers: workersOf(flow, tenant),
-    kill: killsOf(flow, tenant),
+    workers: workersOf(engine, tenant),
+    kill: killsOf(engine, tenant),
     safety,
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
@@ -112,7 +112,7 @@ function ofItself({ version, profile, mode, durability }: About): About {
   return { version, profile, mode, durability, warnings: [] };
 }
 
-async function workOfAll({ world: { store } }: Flow): Promise<object> {
+async function workOfAll({ world: { store } }: Engine): Promise<object> {
   const groups = [
     BACKLOG_GROUP,
     IN_FLIGHT_GROUP,
@@ -122,7 +122,7 @@ async function workOfAll({ world: { store } }: Flow): Promise<object> {
     "dead_letters",
     RUNS_GROUP,
   ];
-  const [backlog, inFlight, waiting, parked, approvals, letters, runs] = await Promise.all(
+  const [backlog, inFlight, waiting, parked, approvals, deadLetters, runs] = await Promise.all(
     groups.map((group) => store.counts(group, NAMES_MAX)),
   );
   return {
@@ -134,19 +134,19 @@ async function workOfAll({ world: { store } }: Flow): Promise<object> {
     parked_retries: plain(parked),
     approvals: sum(approvals),
     approvals_by_tenant: plain(approvals),
-    dead_letters: sum(letters),
-    dead_letters_by_tenant: plain(letters),
+    dead_letters: sum(deadLetters),
+    dead_letters_by_tenant: plain(deadLetters),
     runs: { open: sum(runs), by_tenant: plain(runs) },
   };
 }
 
 /** Each counter by its own name, in a change that changes nothing: a group may have more tenants than are ever listed. */
-async function workOf({ world: { store, clock }, settings }: Flow, org: string): Promise<object> {
+async function workOf({ world: { store, clock }, settings }: Engine, org: string): Promise<object> {
   const topics = [...(await store.counts(BACKLOG_GROUP, NAMES_MAX)).keys()];
   const groups = [APPROVALS_GROUP, "dead_letters", ...topics.map(backlogGroupOf)];
   const watch = [runningOf(org), runsOpenOf(org), ...groups.map((group) => ({ group, name: org }))];
   const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
-  const [running = 0, runs = 0, approvals = 0, letters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
+  const [running = 0, runs = 0, approvals = 0, deadLetters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
   const backlog = topics.map((topic, at) => [topic, own[at] ?? 0] as const);
   const counted = new Map(backlog.filter(([, count]) => count > 0));
   return {
@@ -157,15 +157,15 @@ async function workOf({ world: { store, clock }, settings }: Flow, org: string):
     waiting: null,
     parked_retries: null,
     approvals,
-    dead_letters: letters,
+    dead_letters: deadLetters,
     runs: { open: runs, limit: runLimitOf(settings.current, org) },
   };
 }
 
 /** Who they are is told to `*` alone. */
-function workersOf({ roster, world }: Flow, tenant: string): object {
+function workersOf({ registry, world }: Engine, tenant: string): object {
   const nowMs = world.clock.now();
-  const all = roster.list(nowMs).filter((worker) => tenant === EVERY_ORG || worksFor(worker, tenant));
+  const all = registry.list(nowMs).filter((worker) => tenant === EVERY_ORG || worksFor(worker, tenant));
   const total = { total: all.length, leaving: all.filter((worker) => worker.isLeaving).length };
   if (tenant !== EVERY_ORG) return total;
   const items = all.slice(0, WORKERS_MAX).map((worker) => ({
@@ -182,14 +182,14 @@ function workersOf({ roster, world }: Flow, tenant: string): object {
 }
 
 /** As this process knows them: what it acts upon. */
-function killsOf({ pools: { kills } }: Flow, tenant: string): readonly object[] {
+function killsOf({ pools: { kills } }: Engine, tenant: string): readonly object[] {
   const isSeen = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
   return [...kills.values()].filter(({ scope }) => isSeen(scope)).map(killView);
 }
 
-async function safetyOf({ world, safety: { breaker } }: Flow, tenant: string, isOperator: boolean): Promise<object> {
+async function safetyOf({ world, safety: { breaker } }: Engine, tenant: string, isOperator: boolean): Promise<object> {
   const { store, clock, safety } = world;
-  const open = await store.list(FAIL_OPENS, { index: OPEN_LEASES_LIST, limit: FAIL_OPEN_MAX.listed });
+  const open = await store.list(FAIL_OPENS, { index: OPEN_GRANTS_LIST, limit: FAIL_OPEN_MAX.listed });
   const nowMs = clock.now();
   const leases = open.items
     .map((item) => item.value)

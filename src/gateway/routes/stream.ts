@@ -12,8 +12,8 @@ import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
-import type { Notice, RunNotice } from "../../engine/observe/event-feed.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { JobUpdate, RunUpdate } from "../../engine/observe/event-feed.ts";
 import { shownTo } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import type { Answer, Gateway, GatewayRequest, Reader, Route } from "../route.ts";
@@ -41,11 +41,11 @@ export const STREAM_ROUTES: readonly Route[] = [
   },
 ];
 
-async function openStream({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function openStream({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const { query, signal } = request;
   const tenant = shownTo(request);
   const [topic, run, state] = [queryText(query, "topic"), queryText(query, "run"), queryText(query, "state")];
-  const isSeen = (notice: Notice | RunNotice) =>
+  const isSeen = (notice: JobUpdate | RunUpdate) =>
     (tenant === EVERY_ORG || notice.org === tenant) && (state ?? notice.state) === notice.state;
   const wanted: Wanted = {
     isJob: (notice) =>
@@ -59,17 +59,17 @@ async function openStream({ flow }: Gateway, request: GatewayRequest): Promise<A
     body: null,
     contentType: "text/event-stream; charset=utf-8",
     headers: { "x-accel-buffering": "no" },
-    stream: (reader) => feed(flow, reader, signal, wanted),
+    stream: (reader) => feed(engine, reader, signal, wanted),
   };
 }
 
 interface Wanted {
-  isJob(notice: Notice): boolean;
-  isRun(notice: RunNotice): boolean;
+  isJob(notice: JobUpdate): boolean;
+  isRun(notice: RunUpdate): boolean;
 }
 
-function feed(flow: Flow, reader: Reader, signal: AbortSignal, wanted: Wanted): void {
-  const { clock } = flow.world;
+function feed(engine: Engine, reader: Reader, signal: AbortSignal, wanted: Wanted): void {
+  const { clock } = engine.world;
   let stopHeart = () => {};
   const end = (why: string) => {
     stopJobs();
@@ -93,10 +93,10 @@ function feed(flow: Flow, reader: Reader, signal: AbortSignal, wanted: Wanted): 
       write(": alive\n\n");
     });
   };
-  const stopJobs = flow.notices.listen((notice) => {
+  const stopJobs = engine.events.subscribe((notice) => {
     if (wanted.isJob(notice)) write(jobEvent(notice));
   });
-  const stopRuns = flow.notices.listenRuns((notice) => {
+  const stopRuns = engine.events.subscribeRuns((notice) => {
     if (wanted.isRun(notice)) write(runEvent(notice));
   });
   signal.addEventListener("abort", onAbort, { once: true });
@@ -104,12 +104,12 @@ function feed(flow: Flow, reader: Reader, signal: AbortSignal, wanted: Wanted): 
   beat();
 }
 
-function jobEvent({ jobId, org, topic, state, atMs }: Notice): string {
+function jobEvent({ jobId, org, topic, state, atMs }: JobUpdate): string {
   const data = { job_id: jobId, tenant_id: org, topic, state, at: new Date(atMs).toISOString() };
   return `event: job\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-function runEvent({ runId, org, workflowId, state, atMs }: RunNotice): string {
+function runEvent({ runId, org, workflowId, state, atMs }: RunUpdate): string {
   const data = { run_id: runId, tenant_id: org, workflow_id: workflowId, state, at: new Date(atMs).toISOString() };
   return `event: run\ndata: ${JSON.stringify(data)}\n\n`;
 }

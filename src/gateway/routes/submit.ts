@@ -3,17 +3,17 @@
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { followSettings } from "../../engine/dispatch/select-target.ts";
-import type { Flow } from "../../engine/engine.ts";
-import { type Admitted, admit } from "../../engine/intake/admit-job.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { type Admitted, admitJob } from "../../engine/intake/admit-job.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-export async function submit({ flow, verdicts }: Gateway, submission: Submission): Promise<Answer> {
-  refuseUnserved(flow, submission.topic);
-  const admitted = await admit(flow, submission);
+export async function submit({ engine, verdicts }: Gateway, submission: Submission): Promise<Answer> {
+  refuseUnserved(engine, submission.topic);
+  const admitted = await admitJob(engine, submission);
   if (admitted.kind === "unusable") {
     throw new Problem("invalid_submission", "this `job_id` cannot be used; choose another one, or leave it out");
   }
@@ -29,22 +29,22 @@ export async function submit({ flow, verdicts }: Gateway, submission: Submission
   const answer = { job_id: jobId, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
   switch (state) {
     case "DENIED":
-      throw await denial(flow, admitted);
+      throw await denial(engine, admitted);
     case "APPROVAL_REQUIRED":
-      return ok({ ...answer, ...(await approvalFacts(flow, jobId)) });
+      return ok({ ...answer, ...(await approvalFacts(engine, jobId)) });
     default:
       return ok(answer);
   }
 }
 
 /** The body of a submission, in the dialect's names; the key also as a header. */
-export function submissionOf({ flow }: Gateway, request: GatewayRequest): Submission {
+export function submissionOf({ engine }: Gateway, request: GatewayRequest): Submission {
   const fields = (request.body ?? {}) as Fields;
   const isPrompt = fields.input === undefined && (fields.prompt !== undefined || fields.context !== undefined);
   return checked({
     ...whoAsks(request),
     topic: fields.topic,
-    input: isPrompt ? promptOf(fields, request.org, flow.world.clock.now()) : fields.input,
+    input: isPrompt ? promptOf(fields, request.org, engine.world.clock.now()) : fields.input,
     isStamped: isPrompt,
     jobId: fields.job_id,
     priority: fields.priority,
@@ -108,19 +108,19 @@ function labelsOf({ labels, mcp }: Fields): unknown {
 }
 
 /** Where pools are set, a topic that none of them serves is a mistake that is better found now than by waiting. */
-function refuseUnserved(flow: Flow, topic: string): void {
-  const { pools } = flow.settings.current;
+function refuseUnserved(engine: Engine, topic: string): void {
+  const { pools } = engine.settings.current;
   if (Object.keys(pools).length === 0) return;
-  followSettings(flow);
-  if (flow.pools.namedFor(topic).length > 0) return;
+  followSettings(engine);
+  if (engine.pools.namedFor(topic).length > 0) return;
   const known = Object.entries(pools).map(([name, { topics }]) => `\`${name}\` (${topics.join(", ")})`);
   throw new Problem("invalid_submission", `no pool serves \`${topic}\`; there are ${known.join("; ")}`, {
     pools: Object.fromEntries(Object.entries(pools).map(([name, { topics }]) => [name, topics])),
   });
 }
 
-async function approvalFacts(flow: Flow, jobId: string): Promise<Fields> {
-  const job = (await flow.world.store.load<Job>(JOBS, jobId))?.value;
+async function approvalFacts(engine: Engine, jobId: string): Promise<Fields> {
+  const job = (await engine.world.store.load<Job>(JOBS, jobId))?.value;
   return {
     status: "approval_required",
     reason: job?.safety?.reason ?? null,
@@ -129,8 +129,8 @@ async function approvalFacts(flow: Flow, jobId: string): Promise<Fields> {
   };
 }
 
-async function denial(flow: Flow, { jobId, traceId }: Extract<Admitted, { traceId: string }>): Promise<Problem> {
-  const job = (await flow.world.store.load<Job>(JOBS, jobId))?.value;
+async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { traceId: string }>): Promise<Problem> {
+  const job = (await engine.world.store.load<Job>(JOBS, jobId))?.value;
   const why = job?.error?.message ?? job?.safety?.reason ?? "the safety policy denies it";
   return new Problem("denied", why, {
     job_id: jobId,

@@ -33,17 +33,17 @@ export const TRACE_ROUTES: readonly Route[] = [
   },
 ];
 
-async function getTrace({ flow }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
+async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
-  const { store } = flow.world;
+  const { store } = engine.world;
   const index = jobsOfTrace(org, id);
   const cursor = readCursor(queryText(query, "cursor"), index);
   const [page, found] = await Promise.all([
     store.list(JOBS, { index, limit: readLimit(queryText(query, "limit")), cursor }),
-    loadRun(flow, org, id),
+    loadRun(engine, org, id),
   ]);
   const run = found?.value.traceId === id ? found.value : null;
-  const first = cursor === undefined ? await firstOf({ flow, org, id, run }) : [];
+  const first = cursor === undefined ? await firstOf({ engine, org, id, run }) : [];
   const items = [...first, ...page.items.map(({ value }) => value)];
   if (run === null && items.length === 0 && cursor === undefined) {
     throw new Problem("trace_not_found", `nothing of tenant \`${org}\` has the trace \`${id.slice(0, 100)}\``);
@@ -57,15 +57,15 @@ async function getTrace({ flow }: Gateway, { org, params, query }: GatewayReques
 }
 
 interface Asked {
-  readonly flow: Gateway["flow"];
+  readonly engine: Gateway["engine"];
   readonly org: string;
   readonly id: string;
   readonly run: Run | null;
 }
 
 /** What needs no list: a job without a trace of its own begins one by its id, and a run names the jobs of its steps. */
-async function firstOf({ flow, org, id, run }: Asked): Promise<readonly Job[]> {
+async function firstOf({ engine, org, id, run }: Asked): Promise<readonly Job[]> {
   const ids = [id, ...Object.values(run?.steps ?? {}).flatMap(({ jobId }) => jobId ?? [])];
-  const found = await Promise.all(ids.map((jobId) => flow.world.store.load(JOBS, jobId)));
+  const found = await Promise.all(ids.map((jobId) => engine.world.store.load(JOBS, jobId)));
   return found.flatMap((job) => (job?.value.org === org && job.value.traceId === id ? [job.value] : []));
 }

@@ -7,23 +7,23 @@
  */
 
 import { JOBS, type JobState } from "../../core/model/job.ts";
-import type { Flow } from "../../engine/engine.ts";
-import { refusal } from "../../engine/safety/circuit-breaker.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { breakerRefusal } from "../../engine/safety/circuit-breaker.ts";
 
 export class Verdicts {
-  readonly #flow: Flow;
+  readonly #flow: Engine;
   /** Who is to be told when something happens to a job. One listener for all, however many they are. */
   readonly #waiting = new Map<string, Set<() => void>>();
   #isListening = false;
 
-  constructor(flow: Flow) {
-    this.#flow = flow;
+  constructor(engine: Engine) {
+    this.#flow = engine;
   }
 
   /** The state of a job that was just taken, once it was decided on; PENDING when that does not come in time. */
   async stateOf(jobId: string): Promise<JobState> {
     const { clock, safety, store } = this.#flow.world;
-    if (safety.local || refusal(this.#flow) !== null) return "PENDING";
+    if (safety.local || breakerRefusal(this.#flow) !== null) return "PENDING";
     this.#listen();
     const untilMs = clock.now() + this.#flow.settings.current.safety.timeoutMs;
     for (;;) {
@@ -38,7 +38,7 @@ export class Verdicts {
   #listen(): void {
     if (this.#isListening) return;
     this.#isListening = true;
-    this.#flow.notices.listen(({ jobId }) => {
+    this.#flow.events.subscribe(({ jobId }) => {
       for (const tell of this.#waiting.get(jobId) ?? []) tell();
     });
   }

@@ -2,8 +2,8 @@
 import { type Static, Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Job } from "../../core/model/job.ts";
-import { complete, fail, type Held, prolong } from "../../engine/dispatch/job-lease.ts";
-import { LEASE_WAIT_MS_MAX, lease, release } from "../../engine/dispatch/lease-jobs.ts";
+import { completeLeased, extendLease, failLeased, type JobLeaseOutcome } from "../../engine/dispatch/job-lease.ts";
+import { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "../../engine/dispatch/lease-jobs.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
@@ -78,7 +78,7 @@ export const WORKER_ROUTES: readonly Route[] = [
     long: true,
     body: LEASE_BODY,
     answer: LEASED,
-    handle: leaseJobs,
+    handle: leaseRoute,
   },
   {
     method: "POST",
@@ -87,9 +87,9 @@ export const WORKER_ROUTES: readonly Route[] = [
     access: "work",
     body: EXTEND_BODY,
     answer: MOVED,
-    handle: async ({ flow }, request) => {
+    handle: async ({ engine }, request) => {
       const { ms } = request.body as Static<typeof EXTEND_BODY>;
-      return answerOf(request, await prolong(flow, holderOf(request), { ...NO_NEWS, extendMs: ms ?? null }));
+      return answerOf(request, await extendLease(engine, holderOf(request), { ...NO_NEWS, extendMs: ms ?? null }));
     },
   },
   {
@@ -99,10 +99,10 @@ export const WORKER_ROUTES: readonly Route[] = [
     access: "work",
     body: PROGRESS_BODY,
     answer: MOVED,
-    handle: async ({ flow }, request) => {
+    handle: async ({ engine }, request) => {
       const { percent, message } = request.body as Static<typeof PROGRESS_BODY>;
       const news = { extendMs: null, percent: percent ?? null, message: message ?? null };
-      return answerOf(request, await prolong(flow, holderOf(request), news));
+      return answerOf(request, await extendLease(engine, holderOf(request), news));
     },
   },
   {
@@ -112,9 +112,9 @@ export const WORKER_ROUTES: readonly Route[] = [
     access: "work",
     body: COMPLETE_BODY,
     answer: MOVED,
-    handle: async ({ flow }, request) => {
+    handle: async ({ engine }, request) => {
       const { result } = request.body as Static<typeof COMPLETE_BODY>;
-      return answerOf(request, await complete(flow, holderOf(request), result ?? null));
+      return answerOf(request, await completeLeased(engine, holderOf(request), result ?? null));
     },
   },
   {
@@ -124,17 +124,17 @@ export const WORKER_ROUTES: readonly Route[] = [
     access: "work",
     body: FAIL_BODY,
     answer: MOVED,
-    handle: async ({ flow }, request) => {
+    handle: async ({ engine }, request) => {
       const { error, retryable, retry_after_ms } = request.body as Static<typeof FAIL_BODY>;
       const news = { message: error, isRetryable: retryable ?? true, retryAfterMs: retry_after_ms ?? null };
-      return answerOf(request, await fail(flow, holderOf(request), news));
+      return answerOf(request, await failLeased(engine, holderOf(request), news));
     },
   },
 ];
 
-async function leaseJobs({ flow }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function leaseRoute({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
   const body = request.body as Static<typeof LEASE_BODY>;
-  const jobs = await lease(flow, {
+  const jobs = await leaseJobs(engine, {
     org: orgOf(request),
     workerId: body.worker_id,
     topics: body.topics,
@@ -145,26 +145,26 @@ async function leaseJobs({ flow }: Gateway, request: GatewayRequest): Promise<An
     ...(body.pool === undefined ? {} : { pool: body.pool }),
   });
   if (jobs.length === 0) return { status: 204, body: null };
-  const views = await viewsOf(flow, jobs).catch(async (error: unknown) => {
-    await Promise.all(jobs.map((job) => release(flow, job)));
+  const views = await viewsOf(engine, jobs).catch(async (error: unknown) => {
+    await Promise.all(jobs.map((job) => releaseJob(engine, job)));
     throw error;
   });
   // It has gone while the inputs were being read: nobody would work on them until their leases end.
-  if (request.signal.aborted) await Promise.all(jobs.map((job) => release(flow, job)));
+  if (request.signal.aborted) await Promise.all(jobs.map((job) => releaseJob(engine, job)));
   return views.length === 0 || request.signal.aborted ? { status: 204, body: null } : ok({ jobs: views });
 }
 
 /** Without those whose input is gone: nobody can do them, and another try would find nothing else. */
-async function viewsOf(flow: Gateway["flow"], jobs: readonly Job[]): Promise<readonly object[]> {
+async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise<readonly object[]> {
   const views = await Promise.all(
     jobs.map(async (job) => {
-      const input = await payloadValue(flow.world.blobs, job.input);
+      const input = await payloadValue(engine.world.blobs, job.input);
       if (input !== null || job.input.kind === "inline") return leasedView(job, input);
       const { ptr } = job.input;
-      if ((await flow.world.blobs.get(ptr)) !== null) return leasedView(job, null);
+      if ((await engine.world.blobs.get(ptr)) !== null) return leasedView(job, null);
       const message = `the input is gone: nothing is stored under \`${ptr}\` any more; submit the job again`;
       const holder = { org: job.org, jobId: job.id, leaseId: job.leaseId ?? "" };
-      await fail(flow, holder, { message, isRetryable: false, retryAfterMs: null });
+      await failLeased(engine, holder, { message, isRetryable: false, retryAfterMs: null });
       return null;
     }),
   );
@@ -198,7 +198,7 @@ function holderOf(request: GatewayRequest) {
   return { org: orgOf(request), jobId: request.params.id ?? "", leaseId: lease_id };
 }
 
-function answerOf({ params }: GatewayRequest, held: Held): Answer {
+function answerOf({ params }: GatewayRequest, held: JobLeaseOutcome): Answer {
   switch (held.kind) {
     case "held": {
       const { id, state, dueMs } = held.job;

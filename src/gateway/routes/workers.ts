@@ -96,8 +96,8 @@ export const WORKERS_ROUTES: readonly Route[] = [
 const listed = (items: readonly object[]): Answer => ok({ items, next_cursor: null });
 
 /** Workers on the bus work for everybody; one that comes over HTTP is its tenant's own. */
-function workersFor({ flow }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
-  const workers = flow.roster.list(flow.world.clock.now());
+function workersFor({ engine }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
+  const workers = engine.registry.list(engine.world.clock.now());
   if (principal.org === EVERY_ORG) return workers;
   return workers.filter((worker) => worksFor(worker, org));
 }
@@ -126,40 +126,40 @@ function workerView(worker: WorkerView): object {
 
 /** What others call their pools is theirs: a tenant sees those of the settings, and of the workers that it sees. */
 async function listPools(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { flow } = gateway;
-  const records = await poolRecords(flow);
+  const { engine } = gateway;
+  const records = await poolRecords(engine);
   const workers = workersFor(gateway, request);
   const named = workers.flatMap(({ pool }) => (pool === null ? [] : [pool]));
   const kept = request.principal.org === EVERY_ORG ? records.keys() : [];
-  const names = new Set([...Object.keys(flow.settings.current.pools), ...kept, ...named]);
-  return listed([...names].sort().map((name) => poolView(flow, name, records.get(name), workers)));
+  const names = new Set([...Object.keys(engine.settings.current.pools), ...kept, ...named]);
+  return listed([...names].sort().map((name) => poolView(engine, name, records.get(name), workers)));
 }
 
-async function changePool({ flow }: Gateway, { params, principal }: GatewayRequest, isDraining: boolean) {
+async function changePool({ engine }: Gateway, { params, principal }: GatewayRequest, isDraining: boolean) {
   const name = params.name ?? "";
-  const workers = flow.roster.list(flow.world.clock.now());
+  const workers = engine.registry.list(engine.world.clock.now());
   const isNamed = workers.some((worker) => worker.pool === name);
-  const before = await flow.world.store.load(POOLS, name);
-  if (!isPoolName(name) || !(before || isNamed || flow.settings.current.pools[name])) {
+  const before = await engine.world.store.load(POOLS, name);
+  if (!isPoolName(name) || !(before || isNamed || engine.settings.current.pools[name])) {
     const detail = `no pool \`${name.slice(0, 64)}\` in the settings, and no worker names it; \`GET /api/v1/pools\` lists them`;
     throw new Problem("pool_not_found", detail);
   }
-  const pool = await setDraining(flow, name, isDraining, principal.id);
-  return ok(poolView(flow, name, pool ?? before?.value, workers));
+  const pool = await setDraining(engine, name, isDraining, principal.id);
+  return ok(poolView(engine, name, pool ?? before?.value, workers));
 }
 
-async function poolRecords({ world }: Gateway["flow"]): Promise<ReadonlyMap<string, Pool>> {
+async function poolRecords({ world }: Gateway["engine"]): Promise<ReadonlyMap<string, Pool>> {
   const page = await world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
   return new Map(page.items.flatMap(({ id, value }) => (isKillId(id) ? [] : [[id, value]])));
 }
 
 function poolView(
-  flow: Gateway["flow"],
+  engine: Gateway["engine"],
   name: string,
   record: Pool | undefined,
   workers: readonly WorkerView[],
 ): object {
-  const settings = flow.settings.current.pools[name];
+  const settings = engine.settings.current.pools[name];
   return {
     name,
     topics: settings?.topics ?? [],
@@ -172,7 +172,7 @@ function poolView(
 }
 
 async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { store } = gateway.flow.world;
+  const { store } = gateway.engine.world;
   const workers = new Map<string, number>();
   for (const { topics } of workersFor(gateway, request)) {
     for (const topic of topics) workers.set(bareTopic(topic), (workers.get(bareTopic(topic)) ?? 0) + 1);
@@ -195,7 +195,7 @@ async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<An
 
 /** What others call their topics, and how many jobs they have, is theirs: a tenant sees what workers serve, and its own jobs. */
 async function ownTopics(
-  { flow }: Gateway,
+  { engine }: Gateway,
   org: string,
   workers: ReadonlyMap<string, number>,
 ): Promise<readonly object[]> {
@@ -203,7 +203,9 @@ async function ownTopics(
   return Promise.all(
     topics.map(async ([topic, count]) => {
       const names = [topic, `job.${topic}`];
-      const counts = await Promise.all(names.map((name) => flow.world.store.counts(backlogGroupOf(name), TOPICS_MAX)));
+      const counts = await Promise.all(
+        names.map((name) => engine.world.store.counts(backlogGroupOf(name), TOPICS_MAX)),
+      );
       const waiting = counts.reduce((sum, orgs) => sum + (orgs.get(org) ?? 0), 0);
       return { topic, workers: count, waiting, running: null };
     }),

@@ -37,8 +37,8 @@ export const WORKFLOW_ROUTES: readonly Route[] = [
     access: "read",
     query: PAGE_QUERY,
     answer: pageOf(WORKFLOW),
-    handle: async ({ flow }, { org, query }) =>
-      listPage(flow.world.store, WORKFLOW_HEADS, workflowsOf(org), query, ({ value }) => workflowView(value)),
+    handle: async ({ engine }, { org, query }) =>
+      listPage(engine.world.store, WORKFLOW_HEADS, workflowsOf(org), query, ({ value }) => workflowView(value)),
   },
   {
     method: "POST",
@@ -97,19 +97,19 @@ export function noSuchWorkflow(id: string, org: string, version: number | null =
 }
 
 /** Also one that was deleted: its runs and versions are still there. */
-export async function loadHead({ flow }: Gateway, { org, params }: GatewayRequest): Promise<WorkflowHead> {
+export async function loadHead({ engine }: Gateway, { org, params }: GatewayRequest): Promise<WorkflowHead> {
   const id = params.id ?? "";
-  const found = await flow.world.store.load(WORKFLOW_HEADS, headKey(org, id));
+  const found = await engine.world.store.load(WORKFLOW_HEADS, headKey(org, id));
   if (found?.value.org === org) return found.value;
   throw noSuchWorkflow(id, org);
 }
 
-async function apply({ flow }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
+async function apply({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
   const fields = (body ?? {}) as Readonly<Record<string, unknown>>;
   const who = { org, by: principal.id };
   const { source, file } = fields as { readonly source?: string; readonly file?: string };
   const applied: Applied = await applyWorkflow(
-    flow,
+    engine,
     source === undefined
       ? { ...who, document: fields }
       : { ...who, source: { text: source, file: file ?? "workflow" } },
@@ -124,24 +124,24 @@ async function apply({ flow }: Gateway, { org, principal, body }: GatewayRequest
   }
 }
 
-async function getWorkflow({ flow }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
+async function getWorkflow({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
   const asked = queryText(query, "version");
   const version = asked === undefined ? null : Number(asked);
-  const found = await loadWorkflow(flow, org, id, version);
+  const found = await loadWorkflow(engine, org, id, version);
   if (found === null) throw noSuchWorkflow(id, org, version);
   return ok(workflowDetail(found));
 }
 
 async function listVersions(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
   const { id, org } = await loadHead(gateway, request);
-  const { store } = gateway.flow.world;
+  const { store } = gateway.engine.world;
   return listPage(store, WORKFLOW_VERSIONS, versionsOf(org, id), request.query, ({ value }) => versionView(value));
 }
 
-async function removeWorkflow({ flow }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
+async function removeWorkflow({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
   const id = params.id ?? "";
-  const outcome = await deleteWorkflow(flow, { org, id, by: principal.id });
+  const outcome = await deleteWorkflow(engine, { org, id, by: principal.id });
   if (outcome.kind === "not_found") throw noSuchWorkflow(id, org);
   return ok({ workflow_id: id, deleted: true });
 }
@@ -149,8 +149,8 @@ async function removeWorkflow({ flow }: Gateway, { org, params, principal }: Gat
 async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
   const workflowId = params.id ?? "";
   const { input = {}, version = null, labels, priority, actor_id: actorId } = (body ?? {}) as DryFields;
-  const wish = { org, workflowId, version, input, by: principal.id, labels, priority, actorId };
-  const outcome = await dryRun(gateway.flow, wish);
+  const options = { org, workflowId, version, input, by: principal.id, labels, priority, actorId };
+  const outcome = await dryRun(gateway.engine, options);
   switch (outcome.kind) {
     case "dry":
       return ok(dryView(gateway, workflowId, outcome));
@@ -172,7 +172,7 @@ interface DryFields {
 }
 
 /** What a run would do, of a rerun too. */
-export function dryView({ flow }: Gateway, workflowId: string, dry: Extract<DryRun, { kind: "dry" }>): object {
-  const { paths } = flow.settings.current.redaction;
+export function dryView({ engine }: Gateway, workflowId: string, dry: Extract<DryRun, { kind: "dry" }>): object {
+  const { paths } = engine.settings.current.redaction;
   return { workflow_id: workflowId, version: dry.version, steps: dry.steps.map((step) => dryStepView(step, paths)) };
 }

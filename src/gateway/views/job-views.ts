@@ -116,32 +116,32 @@ export function explanationView(job: Job, { wait, sentence, unblocks }: Explanat
   };
 }
 
-export function deadLetterView(letter: DeadLetter): View {
-  const { source } = letter;
+export function deadLetterView(deadLetter: DeadLetter): View {
+  const { source } = deadLetter;
   const about =
     source.kind === "job"
       ? { job_id: source.jobId, topic: source.topic, attempt: source.attempt }
       : { subject: source.subject, message_id: source.messageId, deliveries: source.deliveries };
   return {
-    id: letter.id,
-    reason: letter.reason,
+    id: deadLetter.id,
+    reason: deadLetter.reason,
     source: source.kind,
     ...about,
-    tenant_id: letter.org,
-    created_at: iso(letter.createdMs),
-    error: redact(letter.error),
+    tenant_id: deadLetter.org,
+    created_at: iso(deadLetter.createdMs),
+    error: redact(deadLetter.error),
   };
 }
 
 /** With what could not be done: the job's input, or what is in the message. */
-export function deadLetterDetail(letter: DeadLetter, input: unknown, paths: readonly string[]): View {
-  const { source } = letter;
-  const history = letter.history.map(lineView);
+export function deadLetterDetail(deadLetter: DeadLetter, input: unknown, paths: readonly string[]): View {
+  const { source } = deadLetter;
+  const history = deadLetter.history.map(lineView);
   switch (source.kind) {
     case "job":
-      return { ...deadLetterView(letter), input, history };
+      return { ...deadLetterView(deadLetter), input, history };
     case "message":
-      return { ...deadLetterView(letter), ...contentOf(source.base64, paths), history };
+      return { ...deadLetterView(deadLetter), ...contentOf(source.base64, paths), history };
     default:
       return source satisfies never;
   }

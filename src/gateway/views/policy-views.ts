@@ -77,7 +77,7 @@ function fileNames(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
-      key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      key.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`),
       key === "labels" || key === "addLabels" ? inner : fileNames(inner),
     ]),
   );

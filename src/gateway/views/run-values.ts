@@ -3,13 +3,13 @@
  *
  * 1. A run may have hundreds of steps and a child of a `for_each` ten thousand brothers: only so many bytes are read for one
  *    answer, in the order of the steps. Of the rest the answer says where it stands.
- * 2. What is shown of a step has passed the redaction: it may be what went in, copied. The job has it as it is.
+ * 2. What is shown of a step has passed the redaction: it may be what went in, copied. The job has it is.
  */
 
 import type { Job, Payload } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Run } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { payloadValue } from "./payload.ts";
 
 export interface Shown {
@@ -19,9 +19,9 @@ export interface Shown {
 }
 
 /** The outputs of the steps that have one, by the step's id. */
-export async function outputsOf(flow: Flow, run: Run): Promise<ReadonlyMap<string, Shown>> {
+export async function outputsOf(engine: Engine, run: Run): Promise<ReadonlyMap<string, Shown>> {
   const room = { bytes: SHOWN_BYTES_MAX };
-  const { paths } = flow.settings.current.redaction;
+  const { paths } = engine.settings.current.redaction;
   const outputs = new Map<string, Shown>();
   for (const [stepId, { output }] of Object.entries(run.steps)) {
     if (output === undefined) continue;
@@ -29,7 +29,7 @@ export async function outputsOf(flow: Flow, run: Run): Promise<ReadonlyMap<strin
       outputs.set(stepId, { value: null, at: `/api/v1/workflow-runs/${run.id}/steps/${stepId}/children` });
       continue;
     }
-    const read = await readWithin(flow, output, room);
+    const read = await readWithin(engine, output, room);
     if (read) outputs.set(stepId, { value: redact(read.value, { paths, at: "output" }), at: null });
     else outputs.set(stepId, { value: null, at: whereOf(output) });
   }
@@ -37,12 +37,12 @@ export async function outputsOf(flow: Flow, run: Run): Promise<ReadonlyMap<strin
 }
 
 /** The results of a page of children, in their order; null for one that does not fit. */
-export async function resultsOf(flow: Flow, jobs: readonly Job[]): Promise<readonly unknown[]> {
+export async function resultsOf(engine: Engine, jobs: readonly Job[]): Promise<readonly unknown[]> {
   const room = { bytes: SHOWN_BYTES_MAX };
-  const { paths } = flow.settings.current.redaction;
+  const { paths } = engine.settings.current.redaction;
   const results: unknown[] = [];
   for (const { output } of jobs) {
-    const read = output && (await readWithin(flow, output, room));
+    const read = output && (await readWithin(engine, output, room));
     results.push(read ? redact(read.value, { paths, at: "result" }) : null);
   }
   return results;
@@ -56,7 +56,7 @@ const whereOf = (output: Payload): string | null =>
  * reading tells the size: so one is read after the other, and none once the room is used up.
  */
 async function readWithin(
-  { world }: Flow,
+  { world }: Engine,
   payload: Payload,
   room: { bytes: number },
 ): Promise<{ readonly value: unknown } | null> {

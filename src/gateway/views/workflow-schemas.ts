@@ -26,12 +26,12 @@ export const SCHEMA_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listSchemas({ flow }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listSchemas({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
   const index = workflowsOf(org);
   const cursor = readCursor(queryText(query, "cursor"), index);
   const limit = readLimit(queryText(query, "limit"));
-  const page = await flow.world.store.list(WORKFLOW_HEADS, { index, limit, cursor });
-  const versions = await Promise.all(page.items.map(({ value }) => loadWorkflow(flow, org, value.id, value.version)));
+  const page = await engine.world.store.list(WORKFLOW_HEADS, { index, limit, cursor });
+  const versions = await Promise.all(page.items.map(({ value }) => loadWorkflow(engine, org, value.id, value.version)));
   return ok({
     items: versions.flatMap((version) => (version === null ? [] : [schemasView(version)])),
     next_cursor: page.cursor === null ? null : writeCursor(index, page.cursor),

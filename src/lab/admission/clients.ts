@@ -4,8 +4,8 @@
  */
 
 import { nextDelay, type Policy } from "../../core/retry/policies.ts";
-import type { Flow } from "../../engine/engine.ts";
-import { plainWish, type RunWish, startRun } from "../../engine/intake/start-run.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { defaultRunRequest, type RunRequest, startRun } from "../../engine/intake/start-run.ts";
 import { answerFor, problemFrom } from "../../gateway/problem.ts";
 import { startedAnswer } from "../../gateway/routes/run-start.ts";
 import type { SeededRandom } from "../../sim/random.ts";
@@ -35,7 +35,7 @@ export interface Street {
   hop(): Promise<void>;
   readonly random: SeededRandom;
   /** Who is asked by the request with this number. */
-  server(count: number): Flow;
+  server(count: number): Engine;
 }
 
 export interface Caller {
@@ -138,17 +138,17 @@ function delayOf(
 async function request(
   street: Street,
   count: number,
-  wish: RunWish,
+  request: RunRequest,
 ): Promise<Answered & { readonly retryAfterMs: number | null }> {
-  const flow = street.server(count);
+  const engine = street.server(count);
   const sentMs = street.nowMs();
   await street.hop();
   let status = 200;
   let retryAfterMs: number | null = null;
   try {
-    startedAnswer(await startRun(flow, wish, "lab"), wish);
+    startedAnswer(await startRun(engine, request, "lab"), request);
   } catch (error) {
-    const answer = answerFor(problemFrom(error), () => flow.world.random.next());
+    const answer = answerFor(problemFrom(error), () => engine.world.random.next());
     status = answer.status;
     if (status !== 429 && status !== 503) throw error;
     retryAfterMs = Number(answer.body.retry_after_ms ?? Number.NaN);
@@ -157,4 +157,4 @@ async function request(
   return { status, retryAfterMs, sentMs, tookMs: street.nowMs() - sentMs };
 }
 
-const WISH = plainWish(ORG, WORKFLOWS.hold, "lab");
+const WISH = defaultRunRequest(ORG, WORKFLOWS.hold, "lab");

@@ -20,15 +20,21 @@ export async function conductAdmission(
   { key, params }: LiveOrder<AdmissionParams>,
   timeUp: Promise<void>,
 ): Promise<LiveFigures> {
-  const wish = cellOf(key, params);
+  const request = cellOf(key, params);
   const askAll = (question: AdmissionQuestion): Promise<readonly unknown[]> => crew.askAll(question);
   await crew.ask(0, { do: "prepare" } satisfies AdmissionQuestion);
   await askAll({ do: "start" });
-  const perS = wish.besidePerS / crew.size;
-  const alone = wish.part === "sweep" ? [] : await askAll({ do: "alone", perS, forMs: ALONE_MS });
+  const perS = request.besidePerS / crew.size;
+  const alone = request.part === "sweep" ? [] : await askAll({ do: "alone", perS, forMs: ALONE_MS });
   const fromMs = Number(await crew.ask(0, { do: "now" } satisfies AdmissionQuestion)) + LEAD_MS;
-  const calls = sharesOf(wish.contenders, crew.size).map((callers, index) =>
-    crew.ask(index, { do: "call", atMs: fromMs, callers, perS, forMs: wish.besideForMs } satisfies AdmissionQuestion),
+  const calls = sharesOf(request.contenders, crew.size).map((callers, index) =>
+    crew.ask(index, {
+      do: "call",
+      atMs: fromMs,
+      callers,
+      perS,
+      forMs: request.besideForMs,
+    } satisfies AdmissionQuestion),
   );
   const isFinished = await Promise.race([Promise.all(calls).then(() => true), timeUp.then(() => false)]);
   const seen = (await askAll({ do: "tell" })) as readonly Seen[];
@@ -39,7 +45,7 @@ export async function conductAdmission(
   // Before the first answer there is nothing to say.
   if (asksMs.length === 0 || callers.every(({ answers }) => answers.length === 0)) return { figures: {}, isFinished };
   const history = { callers, beside: seen.flatMap((one) => one.beside), asksMs, fromMs, openMax };
-  return { ...measured(wish, history, (alone as readonly (readonly number[])[]).flat()), isFinished };
+  return { ...measured(request, history, (alone as readonly (readonly number[])[]).flat()), isFinished };
 }
 
 /** (2) */

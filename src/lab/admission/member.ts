@@ -7,7 +7,7 @@
 
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { type Control, startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
 import type { World } from "../../ports/world.ts";
 import { localSafety } from "../../sim/adapters/safety.ts";
 import { withStore } from "../../sim/mutants/decorators.ts";
@@ -59,17 +59,17 @@ export async function joinAdmission(place: LivePlace, { key, params }: LiveOrder
   const runs: RunSighting[] = [];
   const isPolled = settings.admission.strategy === "polled";
   const looked = noted(sighted(world, place, runs), isPolled, () => seen.asksMs.push(place.nowMs()));
-  const flow = openFlow(looked, { current: settings });
-  const street = streetOf(place, flow);
+  const engine = openEngine(looked, { current: settings });
+  const street = streetOf(place, engine);
   let control: Control | null = null;
   return {
     answer: async (question) => {
       const asked = question as AdmissionQuestion;
       switch (asked.do) {
         case "prepare":
-          return applyWorkflows(flow, params.holdMs);
+          return applyWorkflows(engine, params.holdMs);
         case "start":
-          control = await startControl(flow);
+          control = await startControl(engine);
           // What is compiled and connected on first use is so before anything is measured.
           for (let count = 0; count < WARM_UP; count += 1) await askBeside(street, count);
           return;
@@ -101,13 +101,13 @@ export async function joinAdmission(place: LivePlace, { key, params }: LiveOrder
 
 const WARM_UP = 20;
 
-function streetOf(place: LivePlace, flow: Flow): Street {
+function streetOf(place: LivePlace, engine: Engine): Street {
   return {
     nowMs: () => place.nowMs(),
-    pause: (delayMs) => new Promise((resolve) => flow.world.clock.after(delayMs, resolve)),
+    pause: (delayMs) => new Promise((resolve) => engine.world.clock.after(delayMs, resolve)),
     hop: async () => undefined,
     random: new SeededRandom(Math.floor(place.nowMs()), `admission ${place.index}`),
-    server: () => flow,
+    server: () => engine,
   };
 }
 

@@ -29,22 +29,22 @@ export const CLIENTS = {
 export type ClientName = keyof typeof CLIENTS;
 
 /** `alone`: how long requests of the other org take when nobody is beside it. */
-export async function admissionRow(wish: CellWish, alone: readonly number[]): Promise<Row> {
-  const history = await runAdmission(orderOf(wish, wish.contenders));
-  return { key: keyOf(wish), ...measured(wish, history, alone) };
+export async function admissionRow(request: CellWish, alone: readonly number[]): Promise<Row> {
+  const history = await runAdmission(orderOf(request, request.contenders));
+  return { key: keyOf(request), ...measured(request, history, alone) };
 }
 
 /** What a history says, simulated or live. */
-export function measured(wish: CellWish, history: AdmissionHistory, alone: readonly number[]): Omit<Row, "key"> {
+export function measured(request: CellWish, history: AdmissionHistory, alone: readonly number[]): Omit<Row, "key"> {
   return {
     figures: {
-      ...figuresOf(history, wish),
+      ...figuresOf(history, request),
       other_ms: percentiles(history.beside.map(({ tookMs }) => tookMs)),
       other_503: history.beside.filter(({ status }) => status === 503).length,
       other_alone_ms: percentiles(alone),
     },
     series: {
-      arrivals: binned(history.asksMs, wish.binMs, history.fromMs),
+      arrivals: binned(history.asksMs, request.binMs, history.fromMs),
       requests_ms: thinned(history.callers.flatMap(({ answers }) => answers.map(({ tookMs }) => tookMs))),
       waits_ms: waitsOf(history).toSorted((a, b) => a - b),
     },
@@ -52,12 +52,12 @@ export function measured(wish: CellWish, history: AdmissionHistory, alone: reado
 }
 
 /** The other org's requests with nobody beside it. */
-export async function aloneMs(wish: CellWish): Promise<readonly number[]> {
-  return (await runAdmission(orderOf(wish, 0))).beside.map(({ tookMs }) => tookMs);
+export async function aloneMs(request: CellWish): Promise<readonly number[]> {
+  return (await runAdmission(orderOf(request, 0))).beside.map(({ tookMs }) => tookMs);
 }
 
-function orderOf(wish: CellWish, callers: number): AdmissionOrder {
-  return { ...wish, callers, client: CLIENTS[wish.client], settings: settingsOf(wish) };
+function orderOf(request: CellWish, callers: number): AdmissionOrder {
+  return { ...request, callers, client: CLIENTS[request.client], settings: settingsOf(request) };
 }
 
 export function settingsOf({ policy, maxWaitMs }: Pick<CellWish, "policy" | "maxWaitMs">): Settings {

@@ -1,7 +1,7 @@
 /** What the simulated and the live cells of `cordum lab admission` have in common: the workflows, the limit, the onlooker. */
 
 import { RUNS_GROUP } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { admissionLockOf } from "../../engine/intake/admission-lock.ts";
 import { applyWorkflow } from "../../engine/runs/workflows.ts";
 import type { Change } from "../../ports/store.ts";
@@ -13,14 +13,14 @@ import { BESIDE, ORG, WORKFLOWS } from "./clients.ts";
 export const LIMIT = 2;
 
 /** Each org's own. */
-export async function applyWorkflows(flow: Flow, holdMs: number): Promise<void> {
+export async function applyWorkflows(engine: Engine, holdMs: number): Promise<void> {
   const hold = { id: WORKFLOWS.hold, steps: { hold: { type: "delay", delay_sec: holdMs / 1_000 } } };
   const pass = { id: WORKFLOWS.pass, steps: { pass: { type: "transform", input: "done" } } };
   for (const [org, document] of [
     [ORG, hold],
     [BESIDE, pass],
   ] as const) {
-    const applied = await applyWorkflow(flow, { org, by: "lab", document });
+    const applied = await applyWorkflow(engine, { org, by: "lab", document });
     if (applied.kind === "invalid") throw new Error(applied.problems.join("; "));
   }
 }

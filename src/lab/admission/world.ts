@@ -11,7 +11,7 @@
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
 import type { Store } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import { latency } from "../../sim/adapters/net.ts";
@@ -57,32 +57,32 @@ export async function runAdmission(order: AdmissionOrder): Promise<AdmissionHist
   const asksMs: number[] = [];
   const server = new OneServer(order.storeMs);
   const isPolled = settings.admission.strategy === "polled";
-  const flows: Flow[] = [];
+  const engines: Engine[] = [];
   for (let index = 0; index < order.replicas; index += 1) {
     const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
     const world = inLine(simWorld(net, process, { safety: "local" }), { net, process, server });
-    flows.push(
-      openFlow(
+    engines.push(
+      openEngine(
         noted(world, isPolled, () => asksMs.push(timeline.nowMs)),
         { current: settings },
       ),
     );
   }
-  await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
-  await timeline.runUntilSettled(applyWorkflows(flows[0]!, order.holdMs));
+  await timeline.runUntilSettled(Promise.all(engines.map(startControl)));
+  await timeline.runUntilSettled(applyWorkflows(engines[0]!, order.holdMs));
   const watch = watchOpen(net);
   asksMs.length = 0;
   const fromMs = timeline.nowMs;
   const beside: Answered[] = [];
-  void callBeside(streetOf(net, random.fork("beside"), flows), order, beside);
-  const { callers, done } = callAll(streetOf(net, random.fork("callers"), flows), order);
+  void callBeside(streetOf(net, random.fork("beside"), engines), order, beside);
+  const { callers, done } = callAll(streetOf(net, random.fork("callers"), engines), order);
   await timeline.runUntilSettled(done, LIMIT_MS);
   await timeline.runUntil(Math.max(timeline.nowMs, fromMs + order.besideForMs + SETTLE_MS));
   if (watch.openMax() > LIMIT) throw new Error(`${watch.openMax()} runs were open at a limit of ${LIMIT}`);
   return { callers, beside, asksMs, fromMs, openMax: watch.openMax() };
 }
 
-function streetOf(net: SimNet, random: SeededRandom, flows: readonly Flow[]): Street {
+function streetOf(net: SimNet, random: SeededRandom, engines: readonly Engine[]): Street {
   const { timeline, faults } = net;
   const pause = (delayMs: number): Promise<void> => new Promise((resolve) => timeline.post(delayMs, resolve));
   return {
@@ -90,7 +90,7 @@ function streetOf(net: SimNet, random: SeededRandom, flows: readonly Flow[]): St
     pause,
     hop: () => pause(latency(random, faults.bus)),
     random,
-    server: (count) => flows[count % flows.length]!,
+    server: (count) => engines[count % engines.length]!,
   };
 }
 

@@ -3,8 +3,8 @@
  * told to, at the next replica. What they are told is what the gateway would answer.
  */
 
-import { complete } from "../../engine/dispatch/job-lease.ts";
-import type { Flow } from "../../engine/engine.ts";
+import { completeLeased } from "../../engine/dispatch/job-lease.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { answerFor, problemFrom } from "../../gateway/problem.ts";
 import { latency } from "../../sim/adapters/net.ts";
 import type { SimNet } from "../../sim/adapters/world.ts";
@@ -15,21 +15,21 @@ import { type Contender, ORG } from "./stage.ts";
 export function callGateway(
   net: SimNet,
   random: SeededRandom,
-  flows: readonly Flow[],
+  engines: readonly Engine[],
   contenders: readonly Contender[],
   probe: Probe,
 ): void {
   const { timeline, faults } = net;
   const hopMs = (): number => latency(random, faults.bus);
   const call = ({ jobId, leaseId }: Contender, turn: number): void => {
-    const flow = flows[turn % flows.length]!;
+    const engine = engines[turn % engines.length]!;
     probe.delivered(jobId);
-    complete(flow, { org: ORG, jobId, leaseId: leaseId ?? "" }, null).then(
+    completeLeased(engine, { org: ORG, jobId, leaseId: leaseId ?? "" }, null).then(
       (held) => {
         if (held.kind !== "held") throw new Error(`job \`${jobId}\` was not the worker's any more`);
       },
       (error: unknown) => {
-        const { body } = answerFor(problemFrom(error), () => flow.world.random.next());
+        const { body } = answerFor(problemFrom(error), () => engine.world.random.next());
         const afterMs = Number(body.retry_after_ms ?? Number.NaN);
         timeline.post(hopMs() + afterMs + hopMs(), () => call({ jobId, leaseId, runId: "" }, turn + 1));
       },

@@ -5,7 +5,7 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import { RUNS } from "../../core/model/run.ts";
 import type { Settings } from "../../core/settings.ts";
 import { type Control, startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
 import type { Message } from "../../ports/bus.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type Change, NOWHERE, type Put } from "../../ports/store.ts";
@@ -70,7 +70,7 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
       nowMs: () => place.nowMs(),
       pause,
     });
-    control = await startControl(openFlow(deliveredTo(slow, place, seen), { current: settings }));
+    control = await startControl(openEngine(deliveredTo(slow, place, seen), { current: settings }));
   };
   return {
     answer: async (question) => {
@@ -117,10 +117,10 @@ async function setLiveStage(world: World, settings: Settings, params: LockBusyPa
       return committed;
     },
   }));
-  const flow: Flow = openFlow(noting(world), { current: settings });
-  const stopWork = await serveWork(flow);
-  const control = await startControl(flow);
-  const [before, runIds] = [await startFans(flow, WARM_UP), await startFans(flow, params)];
+  const engine: Engine = openEngine(noting(world), { current: settings });
+  const stopWork = await serveWork(engine);
+  const control = await startControl(engine);
+  const [before, runIds] = [await startFans(engine, WARM_UP), await startFans(engine, params)];
   await areOut;
   await control.stop();
   await stopWork();

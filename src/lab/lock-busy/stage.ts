@@ -8,9 +8,9 @@
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
-import { lease } from "../../engine/dispatch/lease-jobs.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
-import { plainWish, startRun } from "../../engine/intake/start-run.ts";
+import { leaseJobs } from "../../engine/dispatch/lease-jobs.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
+import { defaultRunRequest, startRun } from "../../engine/intake/start-run.ts";
 import { applyWorkflow } from "../../engine/runs/workflows.ts";
 import type { Stop } from "../../ports/bus.ts";
 import { workSubject } from "../../protocol/subjects.ts";
@@ -66,8 +66,8 @@ export async function setStage(order: StageOrder): Promise<Stage> {
     for (const { table, value } of change.puts) if (table === JOBS.name && value) noteJob(out, value as Job);
   });
   const process = new Process(net.timeline, "stage", random.fork("stage"));
-  const flow = openFlow(simWorld(net, process, { safety: "local" }), { current: order.settings });
-  const runIds = await net.timeline.runUntilSettled(beginRuns(net, flow, order), LIMIT_MS);
+  const engine = openEngine(simWorld(net, process, { safety: "local" }), { current: order.settings });
+  const runIds = await net.timeline.runUntilSettled(beginRuns(net, engine, order), LIMIT_MS);
   while (out.size < order.contenders) {
     const before = net.timeline.nowMs;
     await net.timeline.runUntil(before + 1_000);
@@ -88,24 +88,24 @@ export async function moveTo(net: SimNet, stage: Stage): Promise<void> {
   net.store.copyFrom(stage.store);
 }
 
-async function beginRuns(net: SimNet, flow: Flow, order: StageOrder): Promise<readonly string[]> {
-  if (!order.isLeased) await serveWork(flow);
-  await startControl(flow);
-  const runIds = await startFans(flow, order);
-  if (order.isLeased) await takeAll(net, flow, order.contenders);
+async function beginRuns(net: SimNet, engine: Engine, order: StageOrder): Promise<readonly string[]> {
+  if (!order.isLeased) await serveWork(engine);
+  await startControl(engine);
+  const runIds = await startFans(engine, order);
+  if (order.isLeased) await takeAll(net, engine, order.contenders);
   return runIds;
 }
 
 /** A worker that takes everything and never says a word. */
-export function serveWork(flow: Flow): Promise<Stop> {
-  return flow.world.bus.serve(workSubject(TOPIC), () => undefined);
+export function serveWork(engine: Engine): Promise<Stop> {
+  return engine.world.bus.serve(workSubject(TOPIC), () => undefined);
 }
 
 export async function startFans(
-  flow: Flow,
+  engine: Engine,
   order: Pick<StageOrder, "contenders" | "hotRuns">,
 ): Promise<readonly string[]> {
-  const applied = await applyWorkflow(flow, { org: ORG, by: "lab", document: FAN });
+  const applied = await applyWorkflow(engine, { org: ORG, by: "lab", document: FAN });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
   const runIds: string[] = [];
   for (let index = 0; index < order.hotRuns; index += 1) {
@@ -113,17 +113,17 @@ export async function startFans(
     const from = Math.floor((index * order.contenders) / order.hotRuns);
     const count = Math.floor(((index + 1) * order.contenders) / order.hotRuns) - from;
     const items = Array.from({ length: count }, (_, item) => item);
-    const outcome = await startRun(flow, { ...WISH, input: { items } }, "lab");
+    const outcome = await startRun(engine, { ...WISH, input: { items } }, "lab");
     if (outcome.kind !== "started") throw new Error(`run ${index} did not start: ${JSON.stringify(outcome)}`);
     runIds.push(outcome.runId);
   }
   return runIds;
 }
 
-async function takeAll(net: SimNet, flow: Flow, count: number): Promise<void> {
-  const wish = { org: ORG, workerId: "worker", topics: [TOPIC], max: 100, waitMs: 1_000 };
+async function takeAll(net: SimNet, engine: Engine, count: number): Promise<void> {
+  const request = { org: ORG, workerId: "worker", topics: [TOPIC], max: 100, waitMs: 1_000 };
   for (let taken = 0; taken < count && net.timeline.nowMs < LIMIT_MS; ) {
-    taken += (await lease(flow, { ...wish, signal: new AbortController().signal })).length;
+    taken += (await leaseJobs(engine, { ...request, signal: new AbortController().signal })).length;
   }
 }
 
@@ -149,5 +149,5 @@ const FAN = {
   id: "lab-fan",
   steps: { each: { topic: TOPIC, for_each: "${input.items}", max_parallel: 10_000, input: "${item}" } },
 };
-const WISH = plainWish(ORG, FAN.id, "lab");
+const WISH = defaultRunRequest(ORG, FAN.id, "lab");
 const LIMIT_MS = 3_600_000;

@@ -11,7 +11,7 @@ import type { Probe } from "./probe.ts";
 export type Watcher = Pick<Probe, "asked" | "answered" | "committed">;
 
 /** Of the simulator, or of the machine. */
-export interface Pace {
+export interface FairnessThrottle {
   nowMs(): number;
   pause(delayMs: number): Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface Pace {
  * further commit of the same turn: whatever is loaded and written meanwhile is in it. A commit that was refused takes its
  * network alone: there was nothing to do.
  */
-export function watched(world: World, watcher: Watcher, holdMs: number, { nowMs, pause }: Pace): World {
+export function watched(world: World, watcher: Watcher, holdMs: number, { nowMs, pause }: FairnessThrottle): World {
   /** Fence → when the work for the next commit began. Fences of one org are never given twice. */
   const begunMs = new Map<number, number>();
   const heldLong = (store: Store): Partial<Store> => ({

@@ -9,7 +9,7 @@
 
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
 import { BATCH_MAX, runLockKey } from "../../engine/runs/run-lock.ts";
 import type { Message } from "../../ports/bus.ts";
 import { RESULT } from "../../protocol/subjects.ts";
@@ -60,7 +60,7 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   const violations = new Violations(timeline);
   const watch = new LockWatch(violations, net.store);
   const probe = new Probe(stage.contenders, () => timeline.nowMs);
-  const flows: Flow[] = [];
+  const engines: Engine[] = [];
   const processes: Process[] = [];
   for (let index = 0; index < order.replicas; index += 1) {
     const name = `replica-${index + 1}`;
@@ -68,13 +68,13 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
     processes.push(process);
     const { plant = (sound) => sound } = order;
     const world = watch.around(plant(simWorld(net, process, { safety: "local" })), process);
-    const pace = {
+    const throttle = {
       nowMs: () => timeline.nowMs,
       pause: (delayMs: number) => new Promise<void>((resolve) => process.after(delayMs, resolve)),
     };
-    flows.push(openFlow(watched(world, probe, order.holdMs, pace), { current: settings }));
+    engines.push(openEngine(watched(world, probe, order.holdMs, throttle), { current: settings }));
   }
-  await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
+  await timeline.runUntilSettled(Promise.all(engines.map(startControl)));
   if (variant === "leaked") await timeline.runUntilSettled(leak(net, random, stage, settings));
   net.bus.tap({
     delivered: (_process, { content }) => {
@@ -85,7 +85,7 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   const stepsOf = (): number => processes.reduce((sum, { steps }) => sum + steps, 0);
   const stepsBefore = stepsOf();
   timeline.post(0, () => {
-    if (variant === "gateway") callGateway(net, random.fork("clients"), flows, stage.contenders, probe);
+    if (variant === "gateway") callGateway(net, random.fork("clients"), engines, stage.contenders, probe);
     else publishAll(net, stage);
   });
   await timeline.runUntilSettled(probe.done, LIMIT_MS);
@@ -131,8 +131,8 @@ export function resultOf(jobId: string): Message {
 async function leak(net: SimNet, random: SeededRandom, { runIds }: Stage, { runLock }: Settings): Promise<void> {
   const process = new Process(net.timeline, "victim", random.fork("victim"));
   const { locks } = simWorld(net, process, { safety: "local" });
-  const wish = { org: ORG, owner: process.name, ttlMs: runLock.ttlMs, waitMs: 0 };
-  await Promise.all(runIds.map((runId) => locks.acquire({ ...wish, key: runLockKey(runId) })));
+  const request = { org: ORG, owner: process.name, ttlMs: runLock.ttlMs, waitMs: 0 };
+  await Promise.all(runIds.map((runId) => locks.acquire({ ...request, key: runLockKey(runId) })));
   process.crash();
 }
 

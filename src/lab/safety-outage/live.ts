@@ -23,9 +23,9 @@ export async function conductSafetyOutage(
   const { times } = outage;
   // Without the kernel's return there is nothing to look at.
   if (times === null) return { figures: {}, isFinished };
-  const wish = { policy: String(key.policy), hasBreaker: key.breaker === "on", binMs: params.binMs };
-  const { timeoutMs } = settingsOf(wish).safety;
-  return { ...measured(historyOf(await outage.tell(), times, timeoutMs), wish, 0), isFinished };
+  const request = { policy: String(key.policy), hasBreaker: key.breaker === "on", binMs: params.binMs };
+  const { timeoutMs } = settingsOf(request).safety;
+  return { ...measured(historyOf(await outage.tell(), times, timeoutMs), request, 0), isFinished };
 }
 
 export interface OutageTimes {

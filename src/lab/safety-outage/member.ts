@@ -9,8 +9,8 @@ import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { builtInKernel, LiveKernel } from "../../core/policy/kernel.ts";
 import { type Control, startControl } from "../../engine/control.ts";
-import { openFlow } from "../../engine/engine.ts";
-import { admit } from "../../engine/intake/admit-job.ts";
+import { openEngine } from "../../engine/engine.ts";
+import { admitJob } from "../../engine/intake/admit-job.ts";
 import type { Safety } from "../../ports/safety.ts";
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";
@@ -121,11 +121,11 @@ function replicaMember(place: LivePlace, { key }: LiveOrder<OutageParams>): Memb
     const line = openGrpcSafety({ address, timeoutMs: () => settings.safety.timeoutMs });
     closeLine = line.close;
     const world = await place.openWorld({ settings, safety: watch.asking(line.safety) });
-    const flow = openFlow(watch.around(world), { current: settings });
+    const engine = openEngine(watch.around(world), { current: settings });
     // Somebody takes whatever is sent, and that is the end of it here.
     if (place.index === 0) await world.bus.serve(workSubject(TOPIC), () => undefined);
-    control = await startControl(flow);
-    submit = () => admit(flow, SUBMISSION);
+    control = await startControl(engine);
+    submit = () => admitJob(engine, SUBMISSION);
   };
   return {
     answer: async (question) => {

@@ -14,19 +14,19 @@ export interface RowWish extends Omit<OutageOrder, "settings"> {
   readonly binMs: number;
 }
 
-export async function outageRow(wish: RowWish): Promise<Row> {
-  const settings = settingsOf(wish);
-  const skippedMs = skippedOf(wish);
-  const leaseAfterMs = wish.leaseAfterMs === null ? null : Math.max(0, wish.leaseAfterMs - skippedMs);
-  const history = await runOutage({ ...wish, settings, leaseAfterMs, outageMs: wish.outageMs - skippedMs });
+export async function outageRow(request: RowWish): Promise<Row> {
+  const settings = settingsOf(request);
+  const skippedMs = skippedOf(request);
+  const leaseAfterMs = request.leaseAfterMs === null ? null : Math.max(0, request.leaseAfterMs - skippedMs);
+  const history = await runOutage({ ...request, settings, leaseAfterMs, outageMs: request.outageMs - skippedMs });
   return {
     key: {
-      load: wish.load.kind,
-      mode: wish.leaseAfterMs === null ? "closed" : "lease",
-      policy: wish.policy,
-      breaker: wish.hasBreaker ? "on" : "off",
+      load: request.load.kind,
+      mode: request.leaseAfterMs === null ? "closed" : "lease",
+      policy: request.policy,
+      breaker: request.hasBreaker ? "on" : "off",
     },
-    ...measured(history, wish, skippedMs),
+    ...measured(history, request, skippedMs),
   };
 }
 
@@ -41,10 +41,10 @@ export function settingsOf({ policy, hasBreaker }: Pick<RowWish, "policy" | "has
 /** What a history says, simulated or live. */
 export function measured(
   history: OutageHistory,
-  wish: Pick<RowWish, "policy" | "binMs">,
+  request: Pick<RowWish, "policy" | "binMs">,
   skippedMs: number,
 ): Omit<Row, "key"> {
-  return { figures: figuresOf(history, wish), series: seriesOf(history, wish, skippedMs) };
+  return { figures: figuresOf(history, request), series: seriesOf(history, request, skippedMs) };
 }
 
 /** Before a burst comes nobody asks anybody anything: that part of the outage need not be lived through. */

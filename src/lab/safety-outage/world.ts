@@ -8,12 +8,12 @@
  */
 
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
-import { EVERYBODY, FAIL_OPEN_MS } from "../../core/model/fail-open.ts";
+import { ALL_TENANTS, FAIL_OPEN_MS } from "../../core/model/fail-open.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
-import { type Flow, openFlow } from "../../engine/engine.ts";
-import { admit } from "../../engine/intake/admit-job.ts";
+import { type Engine, openEngine } from "../../engine/engine.ts";
+import { admitJob } from "../../engine/intake/admit-job.ts";
 import { openFailOpen } from "../../engine/safety/fail-open.ts";
 import { workSubject } from "../../protocol/subjects.ts";
 import type { Kernel } from "../../sim/adapters/safety.ts";
@@ -69,7 +69,7 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   const { kernelMs: serviceMs, gone } = order;
   const { timeoutMs } = settings.safety;
   const kernel = new SlowKernel({ net, random: random.fork("kernel"), serviceMs, latencyMs, timeoutMs, gone });
-  const flows = await startAll(net, random, kernel, order);
+  const engines = await startAll(net, random, kernel, order);
   const lag = new Lag(() => timeline.nowMs);
   net.store.tap(({ puts }) => {
     for (const { table, value } of puts) if (table === JOBS.name && value !== null) lag.note(value as Job);
@@ -80,9 +80,9 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   const loadAfterMs = order.load.kind === "steady" ? 0 : Math.max(0, outageMs - order.load.waitedMs);
   let stopLoad = (): void => undefined;
   timeline.post(loadAfterMs, () => {
-    stopLoad = startLoad(net, random.fork("load"), flows, order.load);
+    stopLoad = startLoad(net, random.fork("load"), engines, order.load);
   });
-  if (order.leaseAfterMs !== null) openLeaseAfter(net, flows[0]!, order.leaseAfterMs, outageMs);
+  if (order.leaseAfterMs !== null) openLeaseAfter(net, engines[0]!, order.leaseAfterMs, outageMs);
   await timeline.runUntil(toMs);
   const triesAway = net.counting.counters.get("cordum_scheduler_safety_unavailable_total") ?? 0;
   if (order.leaseAfterMs === null) lag.checkClosed();
@@ -95,33 +95,33 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   return { kernel, lag, fromMs, toMs, loadMs: fromMs + loadAfterMs, endMs: timeline.nowMs, triesAway };
 }
 
-async function startAll(net: SimNet, random: SeededRandom, kernel: SlowKernel, order: OutageOrder): Promise<Flow[]> {
+async function startAll(net: SimNet, random: SeededRandom, kernel: SlowKernel, order: OutageOrder): Promise<Engine[]> {
   const { timeline } = net;
-  const flows: Flow[] = [];
+  const engines: Engine[] = [];
   for (let index = 0; index < order.replicas; index += 1) {
     const process = new Process(timeline, `replica-${index + 1}`, random.fork(`replica-${index + 1}`));
     const world = kernel.around(simWorld(net, process, { safety: "remote" }), process);
-    flows.push(openFlow(world, { current: order.settings }));
+    engines.push(openEngine(world, { current: order.settings }));
   }
-  await timeline.runUntilSettled(Promise.all(flows.map(startControl)));
+  await timeline.runUntilSettled(Promise.all(engines.map(startControl)));
   const process = new Process(timeline, "worker", random.fork("worker"));
   // It takes whatever is sent, and that is the end of it here: what becomes of a job later is another matter.
   const taking = simWorld(net, process, { safety: "remote" }).bus.serve(workSubject(TOPIC), () => undefined);
   await timeline.runUntilSettled(taking);
   // The replicas' sweeps are spread.
   await timeline.runUntil(timeline.nowMs + SETTLE_MS);
-  return flows;
+  return engines;
 }
 
-function startLoad(net: SimNet, random: SeededRandom, flows: readonly Flow[], load: Load): () => void {
+function startLoad(net: SimNet, random: SeededRandom, engines: readonly Engine[], load: Load): () => void {
   const { timeline } = net;
   let count = 0;
   let isOn = true;
   const submit = (): void => {
-    const flow = flows[count % flows.length]!;
+    const engine = engines[count % engines.length]!;
     count += 1;
     // In the simulated world nobody is refused; a failure here is a bug, and ends the run.
-    void admit(flow, SUBMISSION);
+    void admitJob(engine, SUBMISSION);
   };
   const next = (meanMs: number): void => {
     timeline.post(random.exponential(meanMs), () => {
@@ -138,10 +138,10 @@ function startLoad(net: SimNet, random: SeededRandom, flows: readonly Flow[], lo
 }
 
 /** A person has noticed, and has somebody's approval. */
-function openLeaseAfter(net: SimNet, flow: Flow, afterMs: number, outageMs: number): void {
+function openLeaseAfter(net: SimNet, engine: Engine, afterMs: number, outageMs: number): void {
   const forMs = Math.min(FAIL_OPEN_MS.max, Math.max(FAIL_OPEN_MS.default, outageMs));
   net.timeline.post(afterMs, () => {
-    void openFailOpen(flow, { scope: EVERYBODY, reason: "the safety kernel is away", by: "operator", forMs });
+    void openFailOpen(engine, { scope: ALL_TENANTS, reason: "the safety kernel is away", by: "operator", forMs });
   });
 }
 

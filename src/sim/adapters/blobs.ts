@@ -10,9 +10,9 @@ export class SimBlobs implements Blobs {
   readonly #shelf: BlobShelf;
   readonly #process: Process;
 
-  constructor(net: Network, shelf: BlobShelf, process: Process) {
+  constructor(net: Network, diskQueue: BlobShelf, process: Process) {
     this.#net = net;
-    this.#shelf = shelf;
+    this.#shelf = diskQueue;
     this.#process = process;
   }
 

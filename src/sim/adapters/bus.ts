@@ -29,15 +29,15 @@ export class SimBus implements Bus {
     return () => member.stop();
   }
 
-  tell(subject: string, packet: Packet): void {
+  broadcast(subject: string, packet: Packet): void {
     this.#fleeting.tell(this.#process, subject, packet);
   }
 
-  mayHear(): boolean {
+  hasSubscribers(): boolean {
     return true;
   }
 
-  async listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+  async subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     await this.#connected();
     return this.#fleeting.add("listeners", this.#process, subject, handler);
   }
@@ -62,7 +62,10 @@ export class SimBus implements Bus {
 /** The half that remembers nothing: who listens and who serves right now. */
 export class Fleeting {
   readonly #net: Network;
-  readonly #members: Record<"listeners" | "servers", Map<string, Ear[]>> = { listeners: new Map(), servers: new Map() };
+  readonly #members: Record<"listeners" | "servers", Map<string, Subscription[]>> = {
+    listeners: new Map(),
+    servers: new Map(),
+  };
 
   constructor(net: Network) {
     this.#net = net;
@@ -70,12 +73,12 @@ export class Fleeting {
 
   add(kind: "listeners" | "servers", process: Process, subject: string, hear: (packet: Packet) => void): Stop {
     const members = this.#members[kind];
-    const ear: Ear = { process, hear, lastMs: 0 };
-    members.set(subject, [...(members.get(subject) ?? []), ear]);
+    const filter: Subscription = { process, hear, lastMs: 0 };
+    members.set(subject, [...(members.get(subject) ?? []), filter]);
     const remove = (): void => {
       members.set(
         subject,
-        (members.get(subject) ?? []).filter((other) => other !== ear),
+        (members.get(subject) ?? []).filter((other) => other !== filter),
       );
     };
     process.onEnd(remove);
@@ -85,11 +88,11 @@ export class Fleeting {
   tell(from: Process, subject: string, packet: Packet): void {
     const { random, faults, timeline } = this.#net;
     if (!from.reaches("bus")) return;
-    for (const ear of this.#members.listeners.get(subject) ?? []) {
+    for (const filter of this.#members.listeners.get(subject) ?? []) {
       if (random.chance(faults.bus.tellLossRate)) continue;
       // One connection keeps its order.
-      ear.lastMs = Math.max(ear.lastMs, timeline.nowMs + latency(random, faults.bus));
-      this.#hear(ear, packet, ear.lastMs - timeline.nowMs, "listeners", subject);
+      filter.lastMs = Math.max(filter.lastMs, timeline.nowMs + latency(random, faults.bus));
+      this.#hear(filter, packet, filter.lastMs - timeline.nowMs, "listeners", subject);
     }
   }
 
@@ -105,14 +108,14 @@ export class Fleeting {
     return "sent";
   }
 
-  #hear(ear: Ear, packet: Packet, delayMs: number, kind: "listeners" | "servers", subject: string): void {
+  #hear(filter: Subscription, packet: Packet, delayMs: number, kind: "listeners" | "servers", subject: string): void {
     const { timeline, trace } = this.#net;
     timeline.post(delayMs, () => {
-      if (!ear.process.reaches("bus") || !this.#members[kind].get(subject)?.includes(ear)) return;
-      ear.process.enter(() => {
-        trace.note(timeline.nowMs, ear.process.name, kind, subject);
+      if (!filter.process.reaches("bus") || !this.#members[kind].get(subject)?.includes(filter)) return;
+      filter.process.enter(() => {
+        trace.note(timeline.nowMs, filter.process.name, kind, subject);
         try {
-          ear.hear(packet);
+          filter.hear(packet);
         } catch {
           // A listener's bug is its own; adapters log it and go on.
         }
@@ -121,7 +124,7 @@ export class Fleeting {
   }
 }
 
-interface Ear {
+interface Subscription {
   readonly process: Process;
   hear(packet: Packet): void;
   lastMs: number;

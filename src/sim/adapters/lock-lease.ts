@@ -1,5 +1,5 @@
 import type { Cancel } from "../../ports/clock.ts";
-import { firstRenewalMs, type Lease } from "../../ports/locks.ts";
+import { firstRenewalMs, type LockLease } from "../../ports/locks.ts";
 import type { Process } from "../process.ts";
 import type { LockServer } from "./lock-server.ts";
 import { ask, type Network } from "./net.ts";
@@ -13,7 +13,7 @@ import { ask, type Network } from "./net.ts";
  *    lease only. "Not owned" ends it at once; a renewal without an answer is tried again until time is up.
  * 3. After `release` nothing aborts any more.
  */
-export class SimLease implements Lease {
+export class SimLease implements LockLease {
   readonly key: string;
   readonly token: string;
   readonly fence: number;

@@ -20,28 +20,28 @@ export class LockServer {
   }
 
   /** Asks for it, and again as a sign of life while waiting: who is in the queue keeps its place. */
-  acquire(wish: Wish): Answer {
-    const lock = this.#lock(wish.key);
+  acquire(request: Wish): Answer {
+    const lock = this.#lock(request.key);
     this.#expire(lock);
-    if (lock.holder?.wish.token === wish.token) return this.#confirmed(lock.holder);
+    if (lock.holder?.request.token === request.token) return this.#confirmed(lock.holder);
     if (lock.holder === null && lock.waiters.size === 0) {
-      const holder = this.#hold(lock, wish, wish.ttlMs);
+      const holder = this.#hold(lock, request, request.ttlMs);
       return { kind: "held", fence: holder.fence };
     }
-    const holder = lock.holder?.wish.owner ?? null;
-    if (!wish.isWaiting) return { kind: "busy", holder };
-    lock.waiters.set(wish.token, { wish, seenMs: this.#nowMs });
+    const holder = lock.holder?.request.owner ?? null;
+    if (!request.isWaiting) return { kind: "busy", holder };
+    lock.waiters.set(request.token, { request, seenMs: this.#nowMs });
     this.#watch(lock);
-    return { kind: "queued", holder, fence: this.fenceOf(wish.org) };
+    return { kind: "queued", holder, fence: this.fenceOf(request.org) };
   }
 
   /** The waiter gives up, unless the lock has just become its own. */
   withdraw(key: string, token: string): Answer {
     const lock = this.#lock(key);
     this.#expire(lock);
-    if (lock.holder?.wish.token === token) return this.#confirmed(lock.holder);
+    if (lock.holder?.request.token === token) return this.#confirmed(lock.holder);
     lock.waiters.delete(token);
-    return { kind: "busy", holder: lock.holder?.wish.owner ?? null };
+    return { kind: "busy", holder: lock.holder?.request.owner ?? null };
   }
 
   renew(key: string, token: string): boolean {
@@ -77,7 +77,7 @@ export class LockServer {
   /** What a release without a token would do; only a planted bug calls it. */
   forceRelease(key: string): void {
     const { holder } = this.#lock(key);
-    if (holder !== null) this.release(key, holder.wish.token);
+    if (holder !== null) this.release(key, holder.request.token);
   }
 
   /** Whoever goes on with the records of another world counts on from its fences. */
@@ -96,7 +96,7 @@ export class LockServer {
       if (lock.holder === null && lock.waiters.size === 0) continue;
       views.push({
         key,
-        holder: lock.holder?.wish.owner ?? null,
+        holder: lock.holder?.request.owner ?? null,
         fence: lock.holder?.fence ?? 0,
         expiresAtMs: lock.holder?.expiresAtMs ?? 0,
         waiters: lock.waiters.size,
@@ -112,23 +112,23 @@ export class LockServer {
     for (const [token, waiter] of lock.waiters) {
       lock.waiters.delete(token);
       if (waiter.seenMs + WAITER_LEASE_MS <= this.#nowMs) continue;
-      const { fence } = this.#hold(lock, waiter.wish, Math.min(WAITER_LEASE_MS, waiter.wish.ttlMs));
-      this.#tell(waiter.wish, fence);
+      const { fence } = this.#hold(lock, waiter.request, Math.min(WAITER_LEASE_MS, waiter.request.ttlMs));
+      this.#tell(waiter.request, fence);
       this.#watch(lock);
       return;
     }
   }
 
-  #hold(lock: Lock, wish: Wish, validMs: number): Holder {
-    const fence = this.fenceOf(wish.org) + 1;
-    this.#fences.set(wish.org, fence);
-    lock.holder = { wish, fence, expiresAtMs: this.#nowMs + validMs };
-    this.#net.trace.note(this.#net.timeline.nowMs, wish.process.name, "lock", wish.key);
+  #hold(lock: Lock, request: Wish, validMs: number): Holder {
+    const fence = this.fenceOf(request.org) + 1;
+    this.#fences.set(request.org, fence);
+    lock.holder = { request, fence, expiresAtMs: this.#nowMs + validMs };
+    this.#net.trace.note(this.#net.timeline.nowMs, request.process.name, "lock", request.key);
     return lock.holder;
   }
 
   #confirmed(holder: Holder): Answer {
-    holder.expiresAtMs = this.#nowMs + holder.wish.ttlMs;
+    holder.expiresAtMs = this.#nowMs + holder.request.ttlMs;
     return { kind: "held", fence: holder.fence };
   }
 
@@ -153,7 +153,7 @@ export class LockServer {
 
   #holderOf(key: string, token: string): Holder | null {
     const holder = this.#lock(key).holder;
-    return holder !== null && holder.wish.token === token && holder.expiresAtMs > this.#nowMs ? holder : null;
+    return holder !== null && holder.request.token === token && holder.expiresAtMs > this.#nowMs ? holder : null;
   }
 
   #lock(key: string): Lock {
@@ -192,12 +192,12 @@ export type Answer =
 interface Lock {
   holder: Holder | null;
   /** By their tokens, in the order in which they came. */
-  readonly waiters: Map<string, { readonly wish: Wish; seenMs: number }>;
+  readonly waiters: Map<string, { readonly request: Wish; seenMs: number }>;
   isWatched: boolean;
 }
 
 interface Holder {
-  readonly wish: Wish;
+  readonly request: Wish;
   readonly fence: number;
   expiresAtMs: number;
 }

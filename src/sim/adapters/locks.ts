@@ -1,4 +1,4 @@
-import { FenceStock } from "../../ports/fence-stock.ts";
+import { FenceAllocator } from "../../ports/fence-stock.ts";
 import type { Acquired, LockRequest, Locks, LockView } from "../../ports/locks.ts";
 import type { Process } from "../process.ts";
 import type { LockServer } from "./lock-server.ts";
@@ -15,20 +15,20 @@ export class SimLocks implements Locks {
   readonly #net: Network;
   readonly #server: LockServer;
   readonly #process: Process;
-  readonly #stock: FenceStock;
+  readonly #stock: FenceAllocator;
 
   constructor(net: Network, server: LockServer, process: Process) {
     this.#net = net;
     this.#server = server;
     this.#process = process;
-    this.#stock = new FenceStock((org, count) => ask(net, process, "store", () => server.draw(org, count)));
+    this.#stock = new FenceAllocator((org, count) => ask(net, process, "store", () => server.draw(org, count)));
   }
 
   acquire(request: LockRequest): Promise<Acquired> {
     return new SimWaiter({ net: this.#net, server: this.#server, process: this.#process }, request).acquire();
   }
 
-  moment(_key: string, org: string, above: number): number | null {
+  reserveFence(_key: string, org: string, above: number): number | null {
     return this.#stock.take(org, above);
   }
 

@@ -24,7 +24,7 @@ import { Sorted } from "./sorted.ts";
  * Taps see every commit in the order of the writes, with what stood there before: the checkers live on that.
  */
 export class MemoryStore {
-  readonly #shelves = new Map<string, Shelf>();
+  readonly #shelves = new Map<string, DiskQueue>();
   readonly #due = new Sorted();
   readonly #counters = new Map<string, Map<string, number>>();
   readonly #turns = new Map<string, number>();
@@ -46,8 +46,8 @@ export class MemoryStore {
   /** Everything that stands in another one, as if nobody had claimed any of it; what either writes later is its own. */
   copyFrom(other: MemoryStore): void {
     for (const [name, { rows, fences, lists, queues }] of other.#shelves) {
-      const shelf = { rows: new Map(rows), fences: new Map(fences), lists: copied(lists), queues: copied(queues) };
-      this.#shelves.set(name, shelf);
+      const diskQueue = { rows: new Map(rows), fences: new Map(fences), lists: copied(lists), queues: copied(queues) };
+      this.#shelves.set(name, diskQueue);
     }
     for (const { score, id } of other.#due) this.#due.add(score, id);
     for (const [group, counters] of other.#counters) this.#counters.set(group, new Map(counters));
@@ -94,21 +94,21 @@ export class MemoryStore {
   }
 
   list<T>(table: Table<T>, query: ListQuery): Page<T> {
-    const shelf = this.#shelf(table.name);
+    const diskQueue = this.#shelf(table.name);
     const places =
-      shelf.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1) ?? [];
+      diskQueue.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1) ?? [];
     const shown = places.slice(0, query.limit);
     const last = shown.at(-1);
     return {
-      items: shown.flatMap(({ id }) => recordOf<T>(shelf, id) ?? []),
+      items: shown.flatMap(({ id }) => recordOf<T>(diskQueue, id) ?? []),
       cursor: last !== undefined && places.length > query.limit ? `${last.score}/${last.id}` : null,
     };
   }
 
   take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): readonly Versioned<T>[] {
-    const shelf = this.#shelf(table.name);
-    const heads = shelf.queues.get(queue)?.claim(Number.POSITIVE_INFINITY, limit, nowMs, nowMs + leaseMs) ?? [];
-    return heads.flatMap(({ id }) => recordOf<T>(shelf, id) ?? []);
+    const diskQueue = this.#shelf(table.name);
+    const heads = diskQueue.queues.get(queue)?.claim(Number.POSITIVE_INFINITY, limit, nowMs, nowMs + leaseMs) ?? [];
+    return heads.flatMap(({ id }) => recordOf<T>(diskQueue, id) ?? []);
   }
 
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
@@ -135,8 +135,8 @@ export class MemoryStore {
   }
 
   recount({ group, name }: CounterName, table: string, lists: readonly string[]): number {
-    const shelf = this.#shelf(table);
-    const right = lists.reduce((sum, list) => sum + (shelf.lists.get(list)?.size ?? 0), 0);
+    const diskQueue = this.#shelf(table);
+    const right = lists.reduce((sum, list) => sum + (diskQueue.lists.get(list)?.size ?? 0), 0);
     const off = this.count(group, name) - right;
     if (off !== 0) this.#addTo(group, name, -off);
     return off;
@@ -194,19 +194,19 @@ export class MemoryStore {
   }
 
   #write(put: Put): Versioned<unknown> | null {
-    const shelf = this.#shelf(put.table);
-    const before = shelf.rows.get(put.id) ?? null;
-    if (put.value === null) shelf.rows.delete(put.id);
+    const diskQueue = this.#shelf(put.table);
+    const before = diskQueue.rows.get(put.id) ?? null;
+    if (put.value === null) diskQueue.rows.delete(put.id);
     else {
       const value = this.#isFreezing ? asWritten(put, before?.record.value) : put.value;
       const record = { id: put.id, version: (before?.record.version ?? 0) + 1, value };
-      shelf.rows.set(put.id, { record, dueMs: put.to.dueMs });
+      diskQueue.rows.set(put.id, { record, dueMs: put.to.dueMs });
     }
     const { listsRemoved, listsAdded, queueRemoved, queueAdded } = movesOf(put);
-    for (const entry of listsRemoved) removeFrom(shelf.lists, entry, put.id);
-    for (const entry of listsAdded) addTo(shelf.lists, entry, put.id);
-    if (queueRemoved !== null) removeFrom(shelf.queues, queueRemoved, put.id);
-    if (queueAdded !== null) addTo(shelf.queues, queueAdded, put.id);
+    for (const entry of listsRemoved) removeFrom(diskQueue.lists, entry, put.id);
+    for (const entry of listsAdded) addTo(diskQueue.lists, entry, put.id);
+    if (queueRemoved !== null) removeFrom(diskQueue.queues, queueRemoved, put.id);
+    if (queueAdded !== null) addTo(diskQueue.queues, queueAdded, put.id);
     const dueMs = put.value === null ? null : put.to.dueMs;
     const dueMsBefore = before?.dueMs ?? null;
     if (dueMs !== dueMsBefore) {
@@ -228,13 +228,13 @@ export class MemoryStore {
     else counters.set(name, count);
   }
 
-  #shelf(table: string): Shelf {
-    let shelf = this.#shelves.get(table);
-    if (shelf === undefined) {
-      shelf = { rows: new Map(), fences: new Map(), lists: new Map(), queues: new Map() };
-      this.#shelves.set(table, shelf);
+  #shelf(table: string): DiskQueue {
+    let diskQueue = this.#shelves.get(table);
+    if (diskQueue === undefined) {
+      diskQueue = { rows: new Map(), fences: new Map(), lists: new Map(), queues: new Map() };
+      this.#shelves.set(table, diskQueue);
     }
-    return shelf;
+    return diskQueue;
   }
 }
 
@@ -246,15 +246,15 @@ interface Row {
   readonly dueMs: number | null;
 }
 
-interface Shelf {
+interface DiskQueue {
   readonly rows: Map<string, Row>;
   readonly fences: Map<string, number>;
   readonly lists: Map<string, Sorted>;
   readonly queues: Map<string, Sorted>;
 }
 
-function recordOf<T>(shelf: Shelf, id: string): Versioned<T> | undefined {
-  return shelf.rows.get(id)?.record as Versioned<T> | undefined;
+function recordOf<T>(diskQueue: DiskQueue, id: string): Versioned<T> | undefined {
+  return diskQueue.rows.get(id)?.record as Versioned<T> | undefined;
 }
 
 function addTo(sets: Map<string, Sorted>, entry: Entry, id: string): void {

@@ -1,7 +1,7 @@
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING, AUDIT_PENDING_GROUP, verifyAudit } from "../../core/model/audit.ts";
 import type { MemoryStore } from "../adapters/memory-store.ts";
 import { withPuts, withStore } from "../mutants/decorators.ts";
-import type { PlantedBug } from "../mutants/mutants.ts";
+import type { Mutant } from "../mutants/mutants.ts";
 import type { Violations } from "./violations.ts";
 
 /** When everything has come to rest: every line has its place, and every chain is as it was written. */
@@ -19,7 +19,7 @@ export function checkAuditLogs(store: MemoryStore, violations: Violations): void
 
 export const hasPendingAudit = (store: MemoryStore): boolean => !store.rows(AUDIT_PENDING).next().done;
 
-export const AUDIT_PLANTS: readonly PlantedBug[] = [
+export const AUDIT_MUTANTS: readonly Mutant[] = [
   {
     name: "no-audit-sweep",
     about: "nobody moves audit lines into their chain",

@@ -3,7 +3,7 @@ import { AUDIT_PENDING } from "../../core/model/audit.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
-import { PARKED, SPENDINGS } from "../../core/model/parked-message.ts";
+import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../../core/model/workflow.ts";
@@ -172,7 +172,7 @@ const TABLES: readonly Table<never>[] = [
   JOBS,
   PARKED,
   DEAD_LETTERS,
-  SPENDINGS,
+  RETRY_STATES,
   RESERVATIONS,
   FAIL_OPENS,
   AUDIT_PENDING,

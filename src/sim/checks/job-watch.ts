@@ -1,6 +1,6 @@
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
-import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REVIVABLE } from "../../core/model/job.ts";
-import { limitOfOrg } from "../../engine/dispatch/capacity-guards.ts";
+import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REDRIVABLE } from "../../core/model/job.ts";
+import { jobLimitOf } from "../../engine/dispatch/capacity-guards.ts";
 import type { Change, Put, Versioned } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
@@ -167,7 +167,7 @@ export class JobWatch {
   }
 
   #limitOf(org: string): number {
-    return limitOfOrg(this.#plan.settings, org) ?? Number.POSITIVE_INFINITY;
+    return jobLimitOf(this.#plan.settings, org) ?? Number.POSITIVE_INFINITY;
   }
 
   #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
@@ -177,7 +177,7 @@ export class JobWatch {
 
 /** Somebody tried its dead letter again: its second life is in the commit that removes the letter. */
 function isRevived(change: Change, before: Job, after: Job): boolean {
-  if (!REVIVABLE.includes(before.state) || !after.history.some(({ event }) => event === "revived")) return false;
+  if (!REDRIVABLE.includes(before.state) || !after.history.some(({ event }) => event === "revived")) return false;
   return change.puts.some(({ table, id, value }) => table === DEAD_LETTERS.name && id === after.id && value === null);
 }
 

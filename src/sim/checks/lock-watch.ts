@@ -1,6 +1,6 @@
 import { RUNS, type Run } from "../../core/model/run.ts";
 import { runLockKey } from "../../engine/runs/run-lock.ts";
-import type { Lease, Locks } from "../../ports/locks.ts";
+import type { LockLease, Locks } from "../../ports/locks.ts";
 import type { Change } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { MemoryStore } from "../adapters/memory-store.ts";
@@ -24,7 +24,7 @@ export class LockWatch {
   around(world: World, process: Process): World {
     const locks: Locks = {
       isShared: world.locks.isShared,
-      moment: (key, org, above) => world.locks.moment(key, org, above),
+      reserveFence: (key, org, above) => world.locks.reserveFence(key, org, above),
       list: (limit) => world.locks.list(limit),
       acquire: async (request) => {
         const acquired = await world.locks.acquire(request);
@@ -34,7 +34,7 @@ export class LockWatch {
     return { ...world, locks };
   }
 
-  #note(lease: Lease, process: Process): Lease {
+  #note(lease: LockLease, process: Process): LockLease {
     const held = this.#held.get(lease.key) ?? new Set();
     this.#held.set(lease.key, held);
     if (!lease.signal.aborted) this.#shareNothing(lease.key, process.name);
@@ -74,6 +74,6 @@ export class LockWatch {
 }
 
 interface Held {
-  readonly lease: Lease;
+  readonly lease: LockLease;
   readonly process: Process;
 }

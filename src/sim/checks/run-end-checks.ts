@@ -67,12 +67,12 @@ function checkRunsOfOrders({ net, plan, violations }: EndedRuns): void {
   for (const { id, value } of net.store.rows(RUNS)) {
     if (value.parent) continue;
     const number = value.labels.run_order ?? "";
-    const wish = `${value.rerunOf ? "rerun of " : ""}run order ${number}`;
-    const known = made.get(wish);
+    const request = `${value.rerunOf ? "rerun of " : ""}run order ${number}`;
+    const known = made.get(request);
     if (known !== undefined && plan.runs.orders[Number(number)]?.key !== null) {
-      violations.add("run_idempotency", wish, `made ${known}, and ${id} as well`);
+      violations.add("run_idempotency", request, `made ${known}, and ${id} as well`);
     }
-    made.set(wish, id);
+    made.set(request, id);
   }
 }
 

@@ -12,7 +12,7 @@ import { runLimitOf } from "../../engine/runs/create-run.ts";
 import type { Change } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { RunMirror, revivedIn } from "../reference/run-model.ts";
+import { RunModel, revivedIn } from "../reference/run-model.ts";
 import { dependenciesOf } from "../reference/run-reference.ts";
 import type { Plan } from "../workload/plan.ts";
 import type { SimStep, SimWorkflow } from "../workload/run-plan.ts";
@@ -23,7 +23,7 @@ export class RunWatch {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
-  readonly #mirror: RunMirror;
+  readonly #mirror: RunModel;
   readonly #open = new Map<string, Set<string>>();
   /** The steps' jobs that wait for a slot, by org. */
   readonly #waits = new Map<string, Set<string>>();
@@ -34,7 +34,7 @@ export class RunWatch {
     this.#net = net;
     this.#plan = plan;
     this.#violations = violations;
-    this.#mirror = new RunMirror(plan.runs, violations);
+    this.#mirror = new RunModel(plan.runs, violations);
     net.store.tap((change, before) => {
       for (const [index, put] of change.puts.entries()) {
         if (put.table !== JOBS.name) continue;

@@ -1,6 +1,6 @@
 import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { BREAKERS } from "../../core/model/breaker.ts";
-import { FAIL_OPENS, type FailOpen } from "../../core/model/fail-open.ts";
+import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import type { Breaker } from "../../core/retry/breaker.ts";
@@ -83,7 +83,7 @@ export class SafetyWatch {
         this.#seeJob(change, before as Job | null, put.value as Job);
         return;
       case FAIL_OPENS.name:
-        this.#seeLease(before as FailOpen | null, put.value as FailOpen);
+        this.#seeLease(before as FailOpenGrant | null, put.value as FailOpenGrant);
         return;
       case BREAKERS.name:
         this.#seeBreaker(put.value as Breaker);
@@ -158,7 +158,7 @@ export class SafetyWatch {
     this.#approvals.add(key);
   }
 
-  #seeLease(before: FailOpen | null, lease: FailOpen): void {
+  #seeLease(before: FailOpenGrant | null, lease: FailOpenGrant): void {
     const longMs = lease.endsMs - lease.openedMs - forMsOf(lease);
     if (longMs > 0) this.#violations.add("lease", lease.id, `ends ${longMs} ms after its end`);
     if (before && (before.endsMs !== lease.endsMs || before.openedMs !== lease.openedMs)) {

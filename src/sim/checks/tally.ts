@@ -1,7 +1,7 @@
 import type { Placement, Table } from "../../core/model/table.ts";
 import { permanent, retryAfter } from "../../core/retry/intent.ts";
-import { deliver, type Station } from "../../engine/delivery/deliver-message.ts";
-import type { Flow } from "../../engine/engine.ts";
+import { deliverTo, type MessageHandler } from "../../engine/delivery/deliver-message.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { withLock } from "../../engine/with-lock.ts";
 import type { Message, Stop } from "../../ports/bus.ts";
 import { NOWHERE, type Put } from "../../ports/store.ts";
@@ -53,17 +53,17 @@ export interface TallyHooks {
   onThink(id: string): void;
 }
 
-export function startTally(flow: Flow, hooks: TallyHooks): Promise<Stop> {
-  const station: Station = {
+export function startTally(engine: Engine, hooks: TallyHooks): Promise<Stop> {
+  const messageHandler: MessageHandler = {
     name: "tally",
     about: () => "",
     handle: (at, packet) => countUnderLock(at, packet, hooks),
   };
-  return flow.world.bus.consume(TALLY_SUBJECT, TALLY_GROUP, deliver(flow, station));
+  return engine.world.bus.consume(TALLY_SUBJECT, TALLY_GROUP, deliverTo(engine, messageHandler));
 }
 
-async function countUnderLock(flow: Flow, packet: Packet, hooks: TallyHooks): Promise<void> {
-  const { clock, random, store } = flow.world;
+async function countUnderLock(engine: Engine, packet: Packet, hooks: TallyHooks): Promise<void> {
+  const { clock, random, store } = engine.world;
   if (packet.body.kind !== "alert") throw permanent(new Error(`expected an alert, got a ${packet.body.kind}`));
   const { record = "", thinkMs = "0", mood, id = "" } = packet.body.details ?? {};
   if (mood === "refused") throw permanent(new Error("refused for good"));
@@ -71,26 +71,26 @@ async function countUnderLock(flow: Flow, packet: Packet, hooks: TallyHooks): Pr
     hooks.onPlainError(id);
     throw new Error("failed, and nobody says why");
   }
-  const wish = { key: tallyLock(record), org: TALLY_ORG, ttlMs: TALLY_TTL_MS, waitMs: 500, path: "tally" };
-  await withLock(flow, wish, async ({ fence }) => {
-    await write(flow, record, fence, []);
+  const request = { key: tallyLock(record), org: TALLY_ORG, ttlMs: TALLY_TTL_MS, waitMs: 500, path: "tally" };
+  await withLock(engine, request, async ({ fence }) => {
+    await write(engine, record, fence, []);
     const found = await store.load(TALLIES, record);
     const before = found?.value ?? { count: 0, applied: [], fence: 0 };
     if (before.applied.includes(id)) return;
     hooks.onThink(id);
     await new Promise<void>((resolve) => clock.after(Number(thinkMs), resolve));
     const value: Tally = { count: before.count + 1, applied: [...before.applied, id], fence };
-    await write(flow, record, fence, [
+    await write(engine, record, fence, [
       { table: TALLIES.name, id: record, value, expect: null, from: NOWHERE, to: NOWHERE },
     ]);
   });
 }
 
 /** With the fence alone; without puts it only raises the fence. */
-async function write(flow: Flow, record: string, fence: number, puts: readonly Put[]): Promise<void> {
-  const committed = await flow.world.store.commit({
+async function write(engine: Engine, record: string, fence: number, puts: readonly Put[]): Promise<void> {
+  const committed = await engine.world.store.commit({
     org: TALLY_ORG,
-    atMs: flow.world.clock.now(),
+    atMs: engine.world.clock.now(),
     puts,
     guards: [{ kind: "fence", table: TALLIES.name, id: record, fence }],
     sends: [],

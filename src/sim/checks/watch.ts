@@ -1,7 +1,7 @@
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
-import { PARKED, type Parked, SPENDINGS, type Spending } from "../../core/model/parked-message.ts";
-import type { Patience } from "../../core/retry/budget.ts";
+import { PARKED, type Parked, RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
+import type { RetryState } from "../../core/retry/budget.ts";
 import type { RetryClass } from "../../core/retry/classes.ts";
 import { originalId } from "../../engine/delivery/park-message.ts";
 import type { Delivery } from "../../ports/bus.ts";
@@ -88,8 +88,13 @@ function see(
     case TALLIES.name:
       seeTally(violations, put, found?.value as Tally | undefined);
       return;
-    case SPENDINGS.name:
-      seePatience(violations, put.id, (found?.value as Spending | undefined)?.patience, put.value as Spending | null);
+    case RETRY_STATES.name:
+      seePatience(
+        violations,
+        put.id,
+        (found?.value as StoredRetryState | undefined)?.patience,
+        put.value as StoredRetryState | null,
+      );
       return;
     case JOBS.name:
       seePatience(violations, put.id, (found?.value as Job | undefined)?.patience, put.value as Job | null);
@@ -120,8 +125,8 @@ function seeTally(violations: Violations, put: Put, before: Tally = { count: 0, 
 function seePatience(
   violations: Violations,
   id: string,
-  before: Patience = {},
-  after: { readonly patience: Patience } | null,
+  before: RetryState = {},
+  after: { readonly patience: RetryState } | null,
 ): void {
   if (after === null || after.patience === before) return;
   let spent = 0;

@@ -1,11 +1,11 @@
-import type { Lease } from "../../ports/locks.ts";
+import type { LockLease } from "../../ports/locks.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { TALLIES, tallyLock } from "../checks/tally.ts";
 import { withDispatch, withHandler, withLease, withLocks, withSafety } from "./decorators.ts";
-import type { PlantedBug } from "./mutants.ts";
+import type { Mutant } from "./mutants.ts";
 
 /** Bugs in messages, locks, the kernel's answers, and settings. */
-export const BUS_PLANTS: readonly PlantedBug[] = [
+export const BUS_MUTANTS: readonly Mutant[] = [
   {
     name: "ack-on-unknown-error",
     about: "a message that failed is acknowledged",
@@ -132,7 +132,7 @@ function fenceFor(net: SimNet, key: string): number {
   return 1 + Math.max(0, ...records.map((record) => net.store.fenceOf(TALLIES.name, record)));
 }
 
-function madeUpLease(key: string, fence: number): Lease {
+function madeUpLease(key: string, fence: number): LockLease {
   const { signal } = new AbortController();
   return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, isLost: false, release: async () => true };
 }

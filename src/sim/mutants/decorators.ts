@@ -1,5 +1,5 @@
 import type { Bus, Handler } from "../../ports/bus.ts";
-import type { Lease, Locks } from "../../ports/locks.ts";
+import type { LockLease, Locks } from "../../ports/locks.ts";
 import type { Safety } from "../../ports/safety.ts";
 import type { Change, Put, Store } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
@@ -59,11 +59,11 @@ export function withDispatch(
   };
 }
 
-export function withTell(tell: Bus["tell"]): Decorator {
-  return (world) => ({ ...world, bus: around(world.bus, { tell }) });
+export function withTell(tell: Bus["broadcast"]): Decorator {
+  return (world) => ({ ...world, bus: around(world.bus, { broadcast: tell }) });
 }
 
-export function withLease(change: (lease: Lease) => Partial<Lease>): Decorator {
+export function withLease(change: (lease: LockLease) => Partial<LockLease>): Decorator {
   return withLocks((locks) => ({
     acquire: async (request) => {
       const acquired = await locks.acquire(request);

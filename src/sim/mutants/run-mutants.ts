@@ -2,10 +2,10 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type StepRun } from "../../core/model/run.ts";
 import { type Change, type Put, put } from "../../ports/store.ts";
 import { withCommit, withPuts, withStore } from "./decorators.ts";
-import type { PlantedBug } from "./mutants.ts";
+import type { Mutant } from "./mutants.ts";
 
 /** Bugs in runs: their slots, their keys, their steps, their timers, and what they tell each other. */
-export const RUN_PLANTS: readonly PlantedBug[] = [
+export const RUN_MUTANTS: readonly Mutant[] = [
   {
     name: "slot-not-guarded",
     about: "the limit of open runs is not part of the commit that starts one",

@@ -1,6 +1,13 @@
 import { defaultSettings } from "../../config/config.ts";
 import { bypassSafety } from "../../core/jobs/lifecycle.ts";
-import { covers, endedOf, FAIL_OPEN_MS, FAIL_OPENS, type FailOpen, isInForce } from "../../core/model/fail-open.ts";
+import {
+  covers,
+  endedOf,
+  FAIL_OPEN_MS,
+  FAIL_OPENS,
+  type FailOpenGrant,
+  isInForce,
+} from "../../core/model/fail-open.ts";
 import { JOBS, type Job, RUNNING_GROUP } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
@@ -8,10 +15,10 @@ import type { Change, Guard } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { withCommit, withPuts, withSafety, withTell } from "./decorators.ts";
-import type { PlantedBug } from "./mutants.ts";
+import type { Mutant } from "./mutants.ts";
 
 /** Bugs in what lets a job out: verdicts, approvals, fail-open leases, the breaker, the limits of tenants. */
-export const SAFETY_PLANTS: readonly PlantedBug[] = [
+export const SAFETY_MUTANTS: readonly Mutant[] = [
   {
     name: "verdict-lost-on-failed-write",
     about: "a verdict that could not be stored counts as no verdict, and the lease lets the job go",
@@ -32,7 +39,7 @@ export const SAFETY_PLANTS: readonly PlantedBug[] = [
     about: "a fail-open lease is written with the longest end that there is, whatever was asked for",
     caughtBy: ["lease", "permit"],
     world: withPuts((put) => {
-      const lease = put.value as FailOpen | null;
+      const lease = put.value as FailOpenGrant | null;
       if (put.table !== FAIL_OPENS.name || lease === null || lease.ended) return put;
       const endsMs = lease.openedMs + FAIL_OPEN_MS.max;
       return { ...put, value: { ...lease, endsMs } };

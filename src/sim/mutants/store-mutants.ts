@@ -1,13 +1,13 @@
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
-import { SPENDINGS, type Spending } from "../../core/model/parked-message.ts";
-import type { Patience } from "../../core/retry/budget.ts";
+import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
+import type { RetryState } from "../../core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../core/retry/classes.ts";
 import { withCommit, withPuts, withStore } from "./decorators.ts";
-import type { PlantedBug } from "./mutants.ts";
+import type { Mutant } from "./mutants.ts";
 
 /** Bugs in what is written, and in what is read back. */
-export const STORE_PLANTS: readonly PlantedBug[] = [
+export const STORE_MUTANTS: readonly Mutant[] = [
   {
     name: "no-outbox-sweep",
     about: "nobody sends what a dead process had saved",
@@ -89,7 +89,9 @@ export const STORE_PLANTS: readonly PlantedBug[] = [
     name: "budget-shared-between-classes",
     about: "waiting for one thing uses up the patience for every other",
     caughtBy: ["budget"],
-    world: withPuts((put) => (put.table === SPENDINGS.name ? { ...put, value: shared(put.value as Spending) } : put)),
+    world: withPuts((put) =>
+      put.table === RETRY_STATES.name ? { ...put, value: shared(put.value as StoredRetryState) } : put,
+    ),
   },
   {
     name: "no-due-sweep",
@@ -157,10 +159,10 @@ function isNo(kind: string): (guard: { readonly kind: string }) => boolean {
   return (guard) => guard.kind !== kind;
 }
 
-function shared(spending: Spending | null): Spending | null {
-  if (spending === null) return null;
-  const [largest] = Object.values(spending.patience).sort((a, b) => b.count - a.count);
-  if (largest === undefined) return spending;
-  const patience = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as Patience;
-  return { ...spending, patience };
+function shared(stored: StoredRetryState | null): StoredRetryState | null {
+  if (stored === null) return null;
+  const [largest] = Object.values(stored.patience).sort((a, b) => b.count - a.count);
+  if (largest === undefined) return stored;
+  const retryState = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as RetryState;
+  return { ...stored, patience: retryState };
 }

@@ -1,4 +1,4 @@
-import { isFinal, JOBS, type Job, type JobState, REVIVABLE } from "../../core/model/job.ts";
+import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
 import { MADE_MAX } from "../../engine/runs/decide-run.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
@@ -22,7 +22,7 @@ import {
  * Follows every run with the plain reading of the rules (`run-reference.ts`), told of nothing but how jobs ended and what
  * people did; and compares, commit by commit.
  */
-export class RunMirror {
+export class RunModel {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, RefState>();
@@ -161,7 +161,7 @@ function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefSta
 export function revivedIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): Job | null {
   const at = change.puts.findIndex(({ table, value }, index) => {
     const [was, is] = [before[index]?.value as Job | undefined, value as Job | null];
-    const isRevived = table === JOBS.name && was && is && REVIVABLE.includes(was.state) && !isFinal(is.state);
+    const isRevived = table === JOBS.name && was && is && REDRIVABLE.includes(was.state) && !isFinal(is.state);
     return isRevived && is.step?.runId === runId;
   });
   return at < 0 ? null : (change.puts[at]?.value as Job);

@@ -1,4 +1,4 @@
-import { admit } from "../../engine/intake/admit-job.ts";
+import { admitJob } from "../../engine/intake/admit-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import { SimBus } from "../adapters/bus.ts";
@@ -59,7 +59,7 @@ export class Clients {
     };
     ask(
       { net: this.#net, system: this.#system, random: this.#random },
-      (flow) => admit(flow, order.submission),
+      (engine) => admitJob(engine, order.submission),
       again,
       ({ jobId, kind }) => this.#hear(order, jobId, kind),
     );

@@ -1,7 +1,7 @@
-import { FAIL_OPENS, type FailOpen } from "../../core/model/fail-open.ts";
+import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { APPROVALS_GROUP, JOBS, type Job } from "../../core/model/job.ts";
-import { cancel } from "../../engine/dispatch/cancel-job.ts";
-import type { Flow } from "../../engine/engine.ts";
+import { cancelOwnJob } from "../../engine/dispatch/cancel-job.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { approve, reject } from "../../engine/safety/approve-job.ts";
 import { closeFailOpen, openFailOpen } from "../../engine/safety/fail-open.ts";
 import type { SimNet } from "../adapters/world.ts";
@@ -51,8 +51,8 @@ export class Operators {
 
   #openLater({ atMs, scope, forMs, closedAfterMs }: LeasePlan): void {
     const { timeline } = this.#net;
-    const wish = { scope, reason: reasonFor(forMs), by: "operator", forMs };
-    timeline.post(atMs, () => this.#ask((flow) => openFailOpen(flow, wish)));
+    const request = { scope, reason: reasonFor(forMs), by: "operator", forMs };
+    timeline.post(atMs, () => this.#ask((engine) => openFailOpen(engine, request)));
     if (closedAfterMs !== null) timeline.post(atMs + closedAfterMs, () => this.#closeOne(scope));
   }
 
@@ -78,15 +78,15 @@ export class Operators {
       case "forget":
         return;
       case "reject":
-        this.#ask((flow) => reject(flow, { org, jobId, by: "operator", why: "no" }));
+        this.#ask((engine) => reject(engine, { org, jobId, by: "operator", why: "no" }));
         return;
       case "both":
-        this.#ask((flow) => reject(flow, { org, jobId, by: "another", why: "no" }));
-        this.#ask((flow) => approve(flow, { org, jobId, by: "operator" }));
+        this.#ask((engine) => reject(engine, { org, jobId, by: "another", why: "no" }));
+        this.#ask((engine) => approve(engine, { org, jobId, by: "operator" }));
         return;
       case "approve":
-        this.#ask((flow) => approve(flow, { org, jobId, by: "operator" }));
-        if (this.#random.chance(0.3)) this.#ask((flow) => approve(flow, { org, jobId, by: "another" }));
+        this.#ask((engine) => approve(engine, { org, jobId, by: "operator" }));
+        if (this.#random.chance(0.3)) this.#ask((engine) => approve(engine, { org, jobId, by: "another" }));
     }
   }
 
@@ -99,25 +99,26 @@ export class Operators {
 
   #cancel({ number, submission: { org } }: Order): void {
     const jobId = this.#clients.told.get(number);
-    if (jobId !== undefined) this.#ask((flow) => cancel(flow, { org, jobId, by: "client", why: "not any more" }));
+    if (jobId !== undefined)
+      this.#ask((engine) => cancelOwnJob(engine, { org, jobId, by: "client", why: "not any more" }));
   }
 
   #closeOne(scope: string): void {
     for (const { id, value } of this.#net.store.rows(FAIL_OPENS)) {
       if (value.scope !== scope || value.ended) continue;
-      this.#ask((flow) => closeFailOpen(flow, id, "operator"));
+      this.#ask((engine) => closeFailOpen(engine, id, "operator"));
       return;
     }
   }
 
-  #ask(wish: (flow: Flow) => Promise<unknown>): void {
-    const { host, flow } = this.#random.pick(this.#system.controls);
-    if (flow !== null) host.process?.enter(() => void wish(flow).catch(() => undefined));
+  #ask(request: (engine: Engine) => Promise<unknown>): void {
+    const { host, engine } = this.#random.pick(this.#system.controls);
+    if (engine !== null) host.process?.enter(() => void request(engine).catch(() => undefined));
   }
 }
 
 /** How long it was meant to last stands in the reason: the watch does not trust the record. */
 const reasonFor = (forMs: number): string => `for ${forMs} ms`;
-export const forMsOf = ({ reason }: FailOpen): number => Number(reason.split(" ")[1]);
+export const forMsOf = ({ reason }: FailOpenGrant): number => Number(reason.split(" ")[1]);
 
 const LOOK_EVERY_MS = 700;

@@ -1,4 +1,4 @@
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
@@ -15,12 +15,12 @@ export interface Asker {
 
 export function ask<T>(
   { net, system, random }: Asker,
-  wish: (flow: Flow) => Promise<T>,
+  request: (engine: Engine) => Promise<T>,
   again: () => void,
   hear: (answer: T) => void,
 ): void {
   const { timeline, faults } = net;
-  const { host, flow } = random.pick(system.controls);
+  const { host, engine } = random.pick(system.controls);
   let isOver = false;
   const over = (next: () => void): void => {
     if (isOver) return;
@@ -32,12 +32,12 @@ export function ask<T>(
   const answer = (next: () => void): void => {
     if (!net.random.chance(faults.bus.tellLossRate)) timeline.post(1, () => over(next));
   };
-  if (host.process === null || flow === null) {
+  if (host.process === null || engine === null) {
     over(again);
     return;
   }
   host.process.enter(() => {
-    wish(flow).then(
+    request(engine).then(
       (told) => answer(() => hear(told)),
       () => answer(again),
     );

@@ -1,10 +1,10 @@
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
-import type { Flow } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { rerun } from "../../engine/intake/rerun-run.ts";
-import { plainWish, type RunWish, startRun } from "../../engine/intake/start-run.ts";
-import { retryLetter } from "../../engine/maintenance/redrive.ts";
+import { defaultRunRequest, type RunRequest, startRun } from "../../engine/intake/start-run.ts";
+import { redriveDeadLetter } from "../../engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/control-run.ts";
 import { runLockKey } from "../../engine/runs/run-lock.ts";
 import { applyWorkflow, deleteWorkflow } from "../../engine/runs/workflows.ts";
@@ -50,8 +50,8 @@ export class RunClients {
     const { timeline } = this.#net;
     for (const org of this.#orgs) {
       for (const workflow of this.#plan.workflows) {
-        this.#persist(async (flow) => {
-          const applied = await applyWorkflow(flow, { org, by: "author", document: documentOf(workflow) });
+        this.#persist(async (engine) => {
+          const applied = await applyWorkflow(engine, { org, by: "author", document: documentOf(workflow) });
           if (applied.kind === "invalid") this.#refused(workflow.id, applied.problems);
           return true;
         });
@@ -77,8 +77,8 @@ export class RunClients {
   removeWorkflows(): void {
     for (const org of this.#orgs) {
       for (const { id } of this.#plan.workflows) {
-        this.#persist(async (flow) => {
-          await deleteWorkflow(flow, { org, id, by: "author" });
+        this.#persist(async (engine) => {
+          await deleteWorkflow(engine, { org, id, by: "author" });
           return true;
         });
       }
@@ -91,7 +91,7 @@ export class RunClients {
       else this.#net.timeline.post(this.#random.between(100, 3_000), () => this.#start(order));
     };
     this.#ask(
-      (flow) => startRun(flow, wishOf(order), "/api/v1/workflows/{id}/runs"),
+      (engine) => startRun(engine, wishOf(order), "/api/v1/workflows/{id}/runs"),
       again,
       (outcome) => {
         if (outcome.kind === "started" || outcome.kind === "replayed") this.#hear(order, outcome.runId);
@@ -118,15 +118,15 @@ export class RunClients {
       this.trying.add(number);
       timeline.post(order.replayAfterMs, () => this.#start(order));
     }
-    const wish = { org, runId, by: "client", why: "not any more" };
+    const request = { org, runId, by: "client", why: "not any more" };
     if (order.cancelAfterMs !== null) {
-      timeline.post(order.cancelAfterMs, () => this.#once((flow) => cancelRun(flow, wish)));
+      timeline.post(order.cancelAfterMs, () => this.#once((engine) => cancelRun(engine, request)));
     }
     if (order.pauseAfterMs !== null) {
-      timeline.post(order.pauseAfterMs, () => this.#once((flow) => pauseRun(flow, { ...wish, why: "wait" })));
+      timeline.post(order.pauseAfterMs, () => this.#once((engine) => pauseRun(engine, { ...request, why: "wait" })));
     }
     if (order.heldAfterMs !== null) {
-      timeline.post(order.heldAfterMs, () => this.#once((flow) => holdRun(flow, org, runId, order.heldMs)));
+      timeline.post(order.heldAfterMs, () => this.#once((engine) => holdRun(engine, org, runId, order.heldMs)));
     }
   }
 
@@ -146,7 +146,7 @@ export class RunClients {
     if (run.state === "PAUSED") {
       const pausedMs = run.lines.findLast(({ event }) => event === "run_paused")?.atMs ?? 0;
       if (run.updatedMs - pausedMs >= order.pauseMs || this.#random.chance(LOOK_EVERY_MS / order.pauseMs)) {
-        this.#once((flow) => resumeRun(flow, { org, runId, by: "client", why: "go on" }));
+        this.#once((engine) => resumeRun(engine, { org, runId, by: "client", why: "go on" }));
       }
     }
     const isRerun = order.rerunFrom !== null && isRunFinal(run.state) && !run.parent && !run.rerunOf;
@@ -158,9 +158,9 @@ export class RunClients {
     const steps = this.#plan.workflows.find(({ id }) => id === workflowId)?.steps ?? [];
     const fromStep = steps[(order.rerunFrom ?? 0) % steps.length]?.id ?? "";
     this.#reruns.set(order.number, null);
-    this.#persist(async (flow) => {
+    this.#persist(async (engine) => {
       const idempotencyKey = `rerun-${order.number}`;
-      const outcome = await rerun(flow, { org, runId, fromStep, by: "client", idempotencyKey });
+      const outcome = await rerun(engine, { org, runId, fromStep, by: "client", idempotencyKey });
       if (outcome.kind === "started" || outcome.kind === "replayed") {
         const known = this.#reruns.get(order.number) ?? outcome.runId;
         if (known !== outcome.runId) this.#confused(order, `rerun as ${known} first, then as ${outcome.runId}`);
@@ -177,23 +177,23 @@ export class RunClients {
       const order = this.#plan.orders[Number(job?.labels.run_order)];
       if (!job?.step || !order?.isRetried || this.#random.chance(0.7)) continue;
       this.#letters.add(id);
-      this.#once((flow) => retryLetter(flow, { org: job.org, id, by: "operator" }));
+      this.#once((engine) => redriveDeadLetter(engine, { org: job.org, id, by: "operator" }));
     }
   }
 
-  #once(wish: (flow: Flow) => Promise<unknown>): void {
+  #once(request: (engine: Engine) => Promise<unknown>): void {
     this.#ask(
-      wish,
+      request,
       () => undefined,
       () => undefined,
     );
   }
 
   /** Asks until somebody has said that it is done. */
-  #persist(wish: (flow: Flow) => Promise<boolean>): void {
+  #persist(request: (engine: Engine) => Promise<boolean>): void {
     this.#busy += 1;
     const attempt = (): void => {
-      this.#ask(wish, again, (isDone) => {
+      this.#ask(request, again, (isDone) => {
         if (isDone) this.#busy -= 1;
         else again();
       });
@@ -202,8 +202,8 @@ export class RunClients {
     attempt();
   }
 
-  #ask<T>(wish: (flow: Flow) => Promise<T>, again: () => void, hear: (answer: T) => void): void {
-    ask({ net: this.#net, system: this.#system, random: this.#random }, wish, again, hear);
+  #ask<T>(request: (engine: Engine) => Promise<T>, again: () => void, hear: (answer: T) => void): void {
+    ask({ net: this.#net, system: this.#system, random: this.#random }, request, again, hear);
   }
 
   #confused({ number }: RunOrder, hint: string): void {
@@ -216,16 +216,16 @@ export class RunClients {
 }
 
 /** Nobody else may write to the run meanwhile, whoever has had it for itself until now. */
-function holdRun(flow: Flow, org: string, runId: string, forMs: number): Promise<void> {
-  const { ttlMs, gatewayWaitMs: waitMs } = flow.settings.current.runLock;
-  const think = (): Promise<void> => new Promise((resolve) => flow.world.clock.after(forMs, resolve));
-  return withLock(flow, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway" }, think);
+function holdRun(engine: Engine, org: string, runId: string, forMs: number): Promise<void> {
+  const { ttlMs, gatewayWaitMs: waitMs } = engine.settings.current.runLock;
+  const think = (): Promise<void> => new Promise((resolve) => engine.world.clock.after(forMs, resolve));
+  return withLock(engine, { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway" }, think);
 }
 
-function wishOf(order: RunOrder): RunWish {
+function wishOf(order: RunOrder): RunRequest {
   const { number, org, workflowId, input, priority, key } = order;
   const labels = { run_order: String(number) };
-  return { ...plainWish(org, workflowId, "client"), input, priority, labels, idempotencyKey: key };
+  return { ...defaultRunRequest(org, workflowId, "client"), input, priority, labels, idempotencyKey: key };
 }
 
 const LOOK_EVERY_MS = 900;

@@ -18,10 +18,10 @@ export const OWN = { cert: pem("kernel"), key: pem("kernel-key") } as const;
 export const CALLER = { cert: pem("caller"), key: pem("caller-key") } as const;
 export const CA = { ca: pem("ca") } as const;
 
-type Given = Partial<SafetyTrustSettings>;
+type DecisionContext = Partial<SafetyTrustSettings>;
 const NOTHING: SafetyTrustSettings = { token: null, cert: null, key: null, ca: null };
-export const kernelTrust = (given: Given) => readKernelTrust({ ...NOTHING, ...given });
-export const callerTrust = (given: Given) => readCallerTrust({ ...NOTHING, ...given });
+export const kernelTrust = (given: DecisionContext) => readKernelTrust({ ...NOTHING, ...given });
+export const callerTrust = (given: DecisionContext) => readCallerTrust({ ...NOTHING, ...given });
 
 export class KeptLog implements Log {
   readonly lines: { level: LogLevel; event: string; fields: LogFields }[] = [];
@@ -50,7 +50,7 @@ export class Line {
   }
 
   /** Resolves to its address. */
-  async kernel(given: Given, log: Log = new KeptLog(), port = 0): Promise<string> {
+  async kernel(given: DecisionContext, log: Log = new KeptLog(), port = 0): Promise<string> {
     const trust = kernelTrust(given);
     const kernel = builtInKernel(DEMO_POLICY, "test");
     const server = await startSafetyServer({ kernel, log, host: "127.0.0.1", port, trust });
@@ -58,7 +58,7 @@ export class Line {
     return server.address;
   }
 
-  caller(address: string, given: Given, log: Log = new KeptLog()): Safety {
+  caller(address: string, given: DecisionContext, log: Log = new KeptLog()): Safety {
     const opened = openGrpcSafety({ address, timeoutMs: () => 10_000, trust: callerTrust(given), log });
     this.#closing.push(() => opened.close());
     return opened.safety;

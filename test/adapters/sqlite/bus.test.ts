@@ -333,10 +333,10 @@ describe("answers", () => {
 
   it("that nobody listens is known, and nobody has to think of something to tell", async () => {
     const { bus } = await directory.open();
-    expect(bus.mayHear(SUBMIT)).toBe(false);
-    const stop = await bus.listen(SUBMIT, () => {});
-    expect(bus.mayHear(SUBMIT)).toBe(true);
+    expect(bus.hasSubscribers(SUBMIT)).toBe(false);
+    const stop = await bus.subscribe(SUBMIT, () => {});
+    expect(bus.hasSubscribers(SUBMIT)).toBe(true);
     await stop();
-    expect(bus.mayHear(SUBMIT)).toBe(false);
+    expect(bus.hasSubscribers(SUBMIT)).toBe(false);
   });
 });

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { backUpDirectory } from "../../../src/adapters/sqlite/backup.ts";
 import { FoldingThread } from "../../../src/adapters/sqlite/checkpointer.ts";
-import type { Folder } from "../../../src/adapters/sqlite/commit-executor.ts";
+import type { Checkpointer } from "../../../src/adapters/sqlite/commit-executor.ts";
 import { DATA_FILE, openFile, PRAGMAS, sqliteModule } from "../../../src/adapters/sqlite/database.ts";
-import { type Passage, SheetWriter } from "../../../src/adapters/sqlite/write-batch.ts";
+import { type BatchStatement, BatchWriter } from "../../../src/adapters/sqlite/write-batch.ts";
 import { put } from "../../../src/ports/store.ts";
 import { gate } from "../../contract/bus/bus.subject.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, StoreKit, T0 } from "../../contract/store/store.subject.ts";
@@ -19,9 +19,9 @@ beforeEach(() => {
 afterEach(() => directory.close());
 
 /** Writes when it is let, and then fails if it is told to. */
-class HeldFolder implements Folder {
+class HeldFolder implements Checkpointer {
   readonly #file: string;
-  readonly sheets: (readonly Passage[])[] = [];
+  readonly sheets: (readonly BatchStatement[])[] = [];
   held = gate();
   failure: Error | null = null;
   /** Written, but nobody hears of it. */
@@ -32,13 +32,13 @@ class HeldFolder implements Folder {
     this.#file = file;
   }
 
-  async fold(passages: readonly Passage[]): Promise<void> {
+  async checkpoint(passages: readonly BatchStatement[]): Promise<void> {
     this.sheets.push(structuredClone(passages));
     await this.held.passed;
     if (this.failure) throw this.failure;
     const db = openFile(await sqliteModule(), this.#file);
     db.exec(`${PRAGMAS} begin immediate`);
-    new SheetWriter(db).write(passages);
+    new BatchWriter(db).write(passages);
     db.exec("commit");
     db.close();
     this.written.open();
@@ -276,15 +276,15 @@ describe("the thread that folds", () => {
   it("says what went wrong, goes on afterwards, and comes again after it died", async () => {
     const { db } = await directory.open();
     const thread = new FoldingThread(join(directory.dir, DATA_FILE), PRAGMAS);
-    const row = (n: number): Passage => {
+    const row = (n: number): BatchStatement => {
       return { sql: "insert into counters (grp, name, value) values (?, ?, ?)", width: 3, values: ["g", `c${n}`, n] };
     };
-    await thread.fold([row(1)]);
-    await expect(thread.fold([row(2), row(1)])).rejects.toThrow("UNIQUE");
-    await expect(thread.fold([{ sql: "no sql", width: 1, values: [1] }])).rejects.toThrow("syntax");
-    await thread.fold([row(3), row(4)]);
+    await thread.checkpoint([row(1)]);
+    await expect(thread.checkpoint([row(2), row(1)])).rejects.toThrow("UNIQUE");
+    await expect(thread.checkpoint([{ sql: "no sql", width: 1, values: [1] }])).rejects.toThrow("syntax");
+    await thread.checkpoint([row(3), row(4)]);
     await thread.close();
-    await thread.fold([row(5)]);
+    await thread.checkpoint([row(5)]);
     await thread.close();
     const names = db.prepare("select name from counters order by name").all() as { name: string }[];
     expect(names.map(({ name }) => name)).toEqual(["c1", "c3", "c4", "c5"]);
@@ -295,7 +295,7 @@ describe("the thread that folds", () => {
     const thread = new FoldingThread(join(directory.dir, DATA_FILE), PRAGMAS);
     const ports = () => process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
     const before = ports();
-    const folded = thread.fold([]);
+    const folded = thread.checkpoint([]);
     expect(ports()).toBe(before + 1);
     await folded;
     expect(ports()).toBe(before);
@@ -306,7 +306,7 @@ describe("the thread that folds", () => {
 
   it("that cannot open the tables is an error, not silence", async () => {
     const thread = new FoldingThread(join(directory.dir, "no", "such", "folder.db"), PRAGMAS);
-    await expect(thread.fold([])).rejects.toThrow("gone");
+    await expect(thread.checkpoint([])).rejects.toThrow("gone");
     await thread.close();
   });
 });

@@ -3,7 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Batch } from "../../../src/adapters/sqlite/batch.ts";
 import { SqliteBus } from "../../../src/adapters/sqlite/bus/bus.ts";
-import { type Duties, type Folder, Scribe } from "../../../src/adapters/sqlite/commit-executor.ts";
+import {
+  type Checkpointer,
+  CommitExecutor,
+  type StoreOperations,
+} from "../../../src/adapters/sqlite/commit-executor.ts";
 import {
   type Database,
   type DataDirectory,
@@ -12,7 +16,7 @@ import {
 } from "../../../src/adapters/sqlite/database.ts";
 import { durableWriter, Journal } from "../../../src/adapters/sqlite/journal.ts";
 import { openHere } from "../../../src/adapters/sqlite/link.ts";
-import { dutiesOf } from "../../../src/adapters/sqlite/operations.ts";
+import { storeOperations } from "../../../src/adapters/sqlite/operations.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
 import { type Link, Writer } from "../../../src/adapters/sqlite/writer.ts";
 import type { BusOptions } from "../../../src/ports/bus.ts";
@@ -45,20 +49,20 @@ export class TestDirectory {
   async open(options: Partial<BusOptions> = {}, folding: Folding = {}): Promise<Opened> {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
-    const duties = dutiesOf(db, folding.unfoldedMax);
-    const scribe = new Scribe(db, this.#tappedJournal(this.#opened.journal), duties, folding.folder);
-    scribe.recover(this.#opened.left);
+    const operations = storeOperations(db, folding.unfoldedMax);
+    const executor = new CommitExecutor(db, this.#tappedJournal(this.#opened.journal), operations, folding.folder);
+    executor.recover(this.#opened.left);
     const run = async (batch: Batch) => {
-      const answers = await scribe.run(batch);
+      const answers = await executor.run(batch);
       await this.answersHeld;
       return answers;
     };
-    const writer = new Writer({ run: copying(run), close: () => scribe.close() }, this.clock, this.log);
+    const writer = new Writer({ run: copying(run), close: () => executor.close() }, this.clock, this.log);
     const store = new SqliteStore(writer);
     const bus = await SqliteBus.open(writer, this.clock, this.log, { ...BUS, ...options });
     this.commits = 0;
     this.writes = 0;
-    return { db, duties, writer, store, bus, fold: () => scribe.fold() };
+    return { db, operations, writer, store, bus, fold: () => executor.checkpoint() };
   }
 
   /** Whatever only memory knew is gone. */
@@ -110,13 +114,13 @@ const copying =
     structuredClone(await run(structuredClone(batch)));
 
 export interface Folding {
-  readonly folder?: Folder;
+  readonly folder?: Checkpointer;
   readonly unfoldedMax?: number;
 }
 
 export interface Opened {
   readonly db: Database;
-  readonly duties: Duties;
+  readonly operations: StoreOperations;
   /** Puts everything into the tables. */
   readonly fold: () => void;
   readonly writer: Writer;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readStep, type Step, tellStep } from "../../../src/adapters/sqlite/journal-entry.ts";
+import { encodeEntry, readStep, type Step } from "../../../src/adapters/sqlite/journal-entry.ts";
 
 const anyText = fc.string({ unit: "binary" });
 const entries = fc.array(fc.oneof(anyText, fc.maxSafeNat()), { maxLength: 6 });
@@ -21,7 +21,7 @@ const row: fc.Arbitrary<Step> = fc
 /** As the journal has it. */
 function told(steps: readonly Step[]): unknown {
   const pieces: string[] = [];
-  for (const step of steps) tellStep(step, pieces);
+  for (const step of steps) encodeEntry(step, pieces);
   expect(pieces[0]?.startsWith(",") ?? true).toBe(true);
   return JSON.parse(`[${pieces.join("").slice(1)}]`);
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { EmbeddedLocks } from "../../../src/adapters/sqlite/locks.ts";
 import { Sequence } from "../../../src/adapters/sqlite/sequence.ts";
-import type { Lease, Locks } from "../../../src/ports/locks.ts";
+import type { LockLease, Locks } from "../../../src/ports/locks.ts";
 import { ManualClock } from "../../contract/manual-clock.ts";
 import { TestDirectory } from "./directory.ts";
 
@@ -9,7 +9,7 @@ const TTL_MS = 30_000;
 const random = { next: () => 0.5, id: () => "token" };
 const request = (owner: string, waitMs = 0) => ({ key: "k", org: "default", ttlMs: TTL_MS, waitMs, owner });
 
-async function hold(locks: Locks, owner: string, waitMs = 0): Promise<Lease> {
+async function hold(locks: Locks, owner: string, waitMs = 0): Promise<LockLease> {
   const answer = await locks.acquire(request(owner, waitMs));
   if (answer.kind === "busy") throw new Error(`busy: ${answer.holder}`);
   return answer.lease;

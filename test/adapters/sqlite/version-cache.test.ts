@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openFile, sqliteModule } from "../../../src/adapters/sqlite/database.ts";
-import { Known } from "../../../src/adapters/sqlite/version-cache.ts";
+import { VersionCache } from "../../../src/adapters/sqlite/version-cache.ts";
 
 const sqlite = await sqliteModule();
 const table = fc.constantFrom("a", "b");
@@ -25,7 +25,7 @@ test("knows what the table has, however much was forgotten since", () => {
         const largest = db.prepare("select max(id) as id from t where tbl = ?");
         const select = db.prepare("select number from t where tbl = ? and id = ?");
         for (const row of earlier) insert.run(row.table, row.id, row.number);
-        const known = new Known(largest, select, 3);
+        const known = new VersionCache(largest, select, 3);
         for (const [kind, row] of steps) {
           if (kind === "write") {
             insert.run(row.table, row.id, row.number);
@@ -55,7 +55,7 @@ test("what was written, and what is new, is not looked for", () => {
       return select.get(...of);
     },
   };
-  const known = new Known(db.prepare("select max(id) as id from t where tbl = ?"), watched);
+  const known = new VersionCache(db.prepare("select max(id) as id from t where tbl = ?"), watched);
   expect([known.of("a", "m"), known.of("a", "k"), known.of("a", "c")]).toEqual([0, 7, 0]);
   known.put("a", "m", 3);
   // Before the largest that is there by now, but beyond the largest that was there: its run is a new one.

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { RECORD, Sheet, SheetWriter } from "../../../src/adapters/sqlite/write-batch.ts";
+import { BatchWriter, RECORD, WriteBatch } from "../../../src/adapters/sqlite/write-batch.ts";
 import { TestDirectory } from "./directory.ts";
 
 const directory = new TestDirectory();
@@ -7,12 +7,12 @@ afterEach(() => directory.close());
 
 test("a sheet that is written twice leaves what it leaves written once, also of what goes behind", async () => {
   const { db } = await directory.open();
-  const tables = new SheetWriter(db);
+  const tables = new BatchWriter(db);
   const write = (version: number, text: string) => {
-    const sheet = new Sheet();
-    sheet.add(RECORD, "job", "a", version, text, null, null, null);
+    const batch = new WriteBatch();
+    batch.add(RECORD, "job", "a", version, text, null, null, null);
     // Whether it was written the first time is not known to whoever lost the thread that did it.
-    for (const passages of [sheet.passages(), sheet.passages()]) tables.write(passages);
+    for (const passages of [batch.statements(), batch.statements()]) tables.write(passages);
   };
   write(1, "1");
   write(3, "\n2\n3");

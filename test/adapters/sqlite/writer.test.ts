@@ -94,7 +94,7 @@ describe("group commit", () => {
 
   it("a call that throws fails alone, and what it had written is undone", async () => {
     const insert = opened.db.prepare("insert into blobs (key, expires_ms, bytes) values (?, 1, x'00')");
-    Object.assign(opened.duties.handlers, {
+    Object.assign(opened.operations.handlers, {
       deleteBlob: () => {
         insert.run("half");
         throw new Error("a bug");

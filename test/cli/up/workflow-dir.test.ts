@@ -75,15 +75,15 @@ describe("what is applied", () => {
 
   afterEach(() => gateway.close());
 
-  const version = async (id: string) => (await loadWorkflow(gateway.flow, "default", id, null))?.version;
+  const version = async (id: string) => (await loadWorkflow(gateway.engine, "default", id, null))?.version;
 
   test("at start everything, once; then whatever changes, and what is wrong changes nothing", async () => {
     file("a.yaml", workflow("a"));
     const read = loadWorkflows(dir);
-    await applyAtStart(gateway.flow, read, log);
-    await applyAtStart(gateway.flow, read, log);
+    await applyAtStart(gateway.engine, read, log);
+    await applyAtStart(gateway.engine, read, log);
     expect(await version("a")).toBe(1);
-    const stop = applyChanges(gateway.flow, read, log);
+    const stop = applyChanges(gateway.engine, read, log);
     const steps: [name: string, text: string, event: string][] = [
       ["a.yaml", workflow("a", "demo.slow"), "workflow_applied"],
       ["b.json", '{"id":"b","steps":{"only":{"topic":"demo.echo"}}}', "workflow_applied"],

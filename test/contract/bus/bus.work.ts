@@ -15,12 +15,12 @@ function tellCases(test: CaseMaker): void {
   test("every listener hears what is told, once", async (subject) => {
     const [a, b, elsewhere] = [new Packets(), new Packets(), new Packets()];
     const other = await subject.other();
-    await subject.run(subject.bus.listen(HEARTBEAT, a.hear));
-    await subject.run(subject.bus.listen(HEARTBEAT, b.hear));
-    await subject.run(other.listen(HEARTBEAT, elsewhere.hear));
-    expect([subject.bus.mayHear(HEARTBEAT), other.mayHear(HEARTBEAT)]).toEqual([true, true]);
-    subject.bus.tell(HEARTBEAT, heartbeat("w-1"));
-    subject.bus.tell(HEARTBEAT, heartbeat("w-2"));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, a.hear));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
+    await subject.run(other.subscribe(HEARTBEAT, elsewhere.hear));
+    expect([subject.bus.hasSubscribers(HEARTBEAT), other.hasSubscribers(HEARTBEAT)]).toEqual([true, true]);
+    subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
+    subject.bus.broadcast(HEARTBEAT, heartbeat("w-2"));
     await subject.run(Promise.all([a.count(2), b.count(2), elsewhere.count(2)]));
     await subject.pass(50);
     for (const heard of [a, b, elsewhere]) expect(heard.seen).toEqual([heartbeat("w-1"), heartbeat("w-2")]);
@@ -28,10 +28,10 @@ function tellCases(test: CaseMaker): void {
 
   test("a listener that stopped hears nothing more, the others do", async (subject) => {
     const [a, b] = [new Packets(), new Packets()];
-    const stop = await subject.run(subject.bus.listen(HEARTBEAT, a.hear));
-    await subject.run(subject.bus.listen(HEARTBEAT, b.hear));
+    const stop = await subject.run(subject.bus.subscribe(HEARTBEAT, a.hear));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
     await subject.run(stop());
-    subject.bus.tell(HEARTBEAT, heartbeat("w-1"));
+    subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
     await subject.run(b.count(1));
     await subject.pass(50);
     expect(a.seen).toEqual([]);
@@ -40,14 +40,14 @@ function tellCases(test: CaseMaker): void {
   test("a listener that throws does not silence the others, nor itself", async (subject) => {
     const [a, b] = [new Packets(), new Packets()];
     await subject.run(
-      subject.bus.listen(HEARTBEAT, (packet) => {
+      subject.bus.subscribe(HEARTBEAT, (packet) => {
         a.hear(packet);
         throw new Error("a bug");
       }),
     );
-    await subject.run(subject.bus.listen(HEARTBEAT, b.hear));
-    subject.bus.tell(HEARTBEAT, heartbeat("w-1"));
-    subject.bus.tell(HEARTBEAT, heartbeat("w-2"));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
+    subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
+    subject.bus.broadcast(HEARTBEAT, heartbeat("w-2"));
     await subject.run(Promise.all([a.count(2), b.count(2)]));
   });
 }

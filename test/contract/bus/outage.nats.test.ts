@@ -47,7 +47,7 @@ describe("while the server is away", () => {
       bus.consume(SUBMIT, "h", async () => ACK).catch((error: unknown) => error),
     ]);
     expect(failures.map(isUnavailable)).toEqual([true, true, true]);
-    bus.tell(HEARTBEAT, request("nobody hears this"));
+    bus.broadcast(HEARTBEAT, request("nobody hears this"));
 
     const back = space.log.next("nats_connected");
     await bench.server.restart();
@@ -137,7 +137,7 @@ describe("while the server is away", () => {
   it("a member that stops does not wait for it", async () => {
     const bus = await space.enter();
     const stop = await bus.consume(SUBMIT, "g", async () => ACK);
-    const endListening = await bus.listen(HEARTBEAT, () => undefined);
+    const endListening = await bus.subscribe(HEARTBEAT, () => undefined);
     const lost = space.log.next("nats_connection_lost");
     await bench.server.kill();
     await lost;
@@ -218,12 +218,12 @@ describe("closing", () => {
   it("counts what came outside the stream and could not be read", async () => {
     const bus = await space.enter();
     const heard = new Recorder<unknown>();
-    await bus.listen(HEARTBEAT, (packet) => heard.add(packet));
+    await bus.subscribe(HEARTBEAT, (packet) => heard.add(packet));
     const logged = space.log.next("bus_packet_unreadable");
     await space.inject(HEARTBEAT, Uint8Array.of(0xff));
     await logged;
     await space.inject(HEARTBEAT, Uint8Array.of(0xff, 1));
-    bus.tell(HEARTBEAT, request("fine"));
+    bus.broadcast(HEARTBEAT, request("fine"));
     await heard.count(1);
     expect(bus.unreadable).toBe(2);
   });

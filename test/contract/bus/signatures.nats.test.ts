@@ -88,7 +88,7 @@ it("what is only listened to is dropped and counted, and the next good one is he
   space = bench.space();
   const { bus, failures } = await enter("enforce");
   const heard = new Recorder<Packet>();
-  await bus.listen(HEARTBEAT, (packet) => heard.add(packet));
+  await bus.subscribe(HEARTBEAT, (packet) => heard.add(packet));
   const beat = (senderId: string, workerId: string) => peerEncode("BusPacket", { senderId, heartbeat: { workerId } });
   await space.inject(HEARTBEAT, beat("ann", "unsigned"));
   await space.inject(HEARTBEAT, ann.sign(beat("eve", "of nobody")));

@@ -4,7 +4,7 @@ import { cryptoRandom } from "../../../src/adapters/node/crypto-random.ts";
 import { wallClock } from "../../../src/adapters/node/wall-clock.ts";
 import { connectRedis, type RedisConnection } from "../../../src/adapters/redis/connection.ts";
 import { RedisLocks } from "../../../src/adapters/redis/locks.ts";
-import type { Lease, LockRequest } from "../../../src/ports/locks.ts";
+import type { LockLease, LockRequest } from "../../../src/ports/locks.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { ManualClock } from "../manual-clock.ts";
 import { quietLog } from "../quiet-log.ts";
@@ -50,7 +50,7 @@ export class HandingBench {
   async line(partsOfB: Partial<LockRequest> = {}, partsOfA: Partial<LockRequest> = {}): Promise<Line> {
     const first = leaseOf(await this.others.acquire(request("first")));
     const wishes = [request("a", partsOfA), request(ODD_NAME, partsOfB), request("c")];
-    const [a, b, c] = wishes.map((wish) => new Waiting(wish.owner, this.locks.acquire(wish)));
+    const [a, b, c] = wishes.map((request) => new Waiting(request.owner, this.locks.acquire(request)));
     await this.holdStill();
     await first.release();
     const lease = await a!.lease;
@@ -88,7 +88,7 @@ export class HandingBench {
 }
 
 export interface Line {
-  readonly a: Lease;
+  readonly a: LockLease;
   readonly b: Waiting;
   readonly c: Waiting;
 }

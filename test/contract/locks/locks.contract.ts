@@ -181,7 +181,7 @@ function momentCases(test: LocksCase): void {
       for (let round = 0; round < 40; round += 1) {
         for (const { locks, fences } of given) {
           for (let asked = 0; asked < 100; asked += 1) {
-            const fence = locks.moment(kit.key, "default", fences.at(-1) ?? 0);
+            const fence = locks.reserveFence(kit.key, "default", fences.at(-1) ?? 0);
             if (fence !== null) fences.push(fence);
           }
         }
@@ -208,7 +208,7 @@ function momentCases(test: LocksCase): void {
         return lease.fence;
       };
       const before = await acquire();
-      const moment = (above: number): number | null => here.moment(kit.key, "default", above);
+      const moment = (above: number): number | null => here.reserveFence(kit.key, "default", above);
       expect(moment(0)).toBeNull();
       let first: number | null = null;
       while (first === null) {
@@ -222,7 +222,7 @@ function momentCases(test: LocksCase): void {
       const next = moment(first);
       expect(next).toBeGreaterThan(first);
       expect(next).toBeLessThan(after);
-      expect(here.moment(kit.key, "another org", 0)).toBeNull();
+      expect(here.reserveFence(kit.key, "another org", 0)).toBeNull();
     },
     "moments",
   );

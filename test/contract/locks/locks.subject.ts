@@ -1,4 +1,4 @@
-import type { Acquired, Lease, LockRequest, Locks } from "../../../src/ports/locks.ts";
+import type { Acquired, LockLease, LockRequest, Locks } from "../../../src/ports/locks.ts";
 
 /** What the locks contract asks of an adapter's harness, and the vocabulary of its cases. */
 export interface LocksSubject {
@@ -59,7 +59,7 @@ export class LocksKit {
   }
 
   /** Asks once, for what must be free. */
-  async hold(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<Lease> {
+  async hold(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<LockLease> {
     return leaseOf(await this.ask(locks, owner, parts));
   }
 
@@ -70,7 +70,7 @@ export class LocksKit {
     return waiting;
   }
 
-  release(lease: Lease): Promise<boolean> {
+  release(lease: LockLease): Promise<boolean> {
     return this.run(lease.release());
   }
 }
@@ -79,7 +79,7 @@ export class LocksKit {
 export class Waiting {
   readonly owner: string;
   readonly acquired: Promise<Acquired>;
-  readonly lease: Promise<Lease>;
+  readonly lease: Promise<LockLease>;
   isSettled = false;
 
   constructor(owner: string, acquired: Promise<Acquired>) {
@@ -93,7 +93,7 @@ export class Waiting {
   }
 }
 
-export function leaseOf(acquired: Acquired): Lease {
+export function leaseOf(acquired: Acquired): LockLease {
   if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "nobody"}`);
   return acquired.lease;
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { openRunLists, RUNS, RUNS_GROUP } from "../../../src/core/model/run.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
@@ -12,19 +12,19 @@ import { EmbeddedBench } from "../embedded.ts";
 /** Admission on a file of its own: the limit is 2, and what is started stays open. */
 describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s", (strategy) => {
   let bench: EmbeddedBench;
-  let flow: Flow;
+  let engine: Engine;
 
-  const open = (world: World): Flow => {
+  const open = (world: World): Engine => {
     const { limits, admission, ...settings } = defaultSettings();
     const polled = { ...admission.polled, maxWaitMs: 60_000 };
-    return openFlow(world, {
+    return openEngine(world, {
       current: { ...settings, limits: { ...limits, concurrentRunsMax: 2 }, admission: { strategy, polled } },
     });
   };
   const race = (keys: readonly (string | null)[]): Promise<StartOutcome[]> =>
-    Promise.all(keys.map((idempotencyKey) => startRun(flow, { ...WISH, workflowId: "ask", idempotencyKey }, "test")));
+    Promise.all(keys.map((idempotencyKey) => startRun(engine, { ...WISH, workflowId: "ask", idempotencyKey }, "test")));
   const openRuns = async (): Promise<{ readonly runs: readonly string[]; readonly slots: number }> => {
-    const { store } = flow.world;
+    const { store } = engine.world;
     const pages = await Promise.all(openRunLists("default").map((index) => store.list(RUNS, { index, limit: 100 })));
     const slots = (await store.counts(RUNS_GROUP, 10)).get("default") ?? 0;
     return { runs: pages.flatMap(({ items }) => items.map(({ id }) => id)), slots };
@@ -32,11 +32,11 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
 
   beforeEach(async () => {
     bench = new EmbeddedBench();
-    flow = open(await bench.open());
-    await applyWorkflow(flow, { org: "default", by: "test", document: ASK });
+    engine = open(await bench.open());
+    await applyWorkflow(engine, { org: "default", by: "test", document: ASK });
   });
   afterEach(async () => {
-    await flow.desk.close();
+    await engine.jobCache.close();
     await bench.close();
   });
 
@@ -46,7 +46,7 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     expect(refused).toEqual(Array(count - 2).fill({ kind: "full", current: 2, limit: 2 }));
     const { runs, slots } = await openRuns();
     expect([runs.length, slots]).toEqual([2, 2]);
-    await cancelRun(flow, { org: "default", runId: runs[0] ?? "", by: "bob", why: "enough" });
+    await cancelRun(engine, { org: "default", runId: runs[0] ?? "", by: "bob", why: "enough" });
     expect((await race(Array(10).fill(null))).filter(({ kind }) => kind === "started")).toHaveLength(1);
   });
 
@@ -55,8 +55,8 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     const ids = new Set(outcomes.map((outcome) => ("runId" in outcome ? outcome.runId : outcome.kind)));
     expect(ids.size).toBe(1);
     await race([null]);
-    await flow.desk.close();
-    flow = open(await bench.reopen());
+    await engine.jobCache.close();
+    engine = open(await bench.reopen());
     expect(await race(["k"])).toEqual([{ kind: "replayed", runId: [...ids][0], state: "RUNNING" }]);
     expect(await race([null])).toEqual([{ kind: "full", current: 2, limit: 2 }]);
     expect((await openRuns()).slots).toBe(2);

@@ -10,8 +10,8 @@ import {
   requestApproval,
 } from "../../../src/core/jobs/approval.ts";
 import { applyResult } from "../../../src/core/jobs/attempt.ts";
-import { cancelJob, reviveJob } from "../../../src/core/jobs/lifecycle.ts";
-import { letterOf } from "../../../src/core/model/dead-letter.ts";
+import { cancelJob, redriveJob } from "../../../src/core/jobs/lifecycle.ts";
+import { deadLetterOf } from "../../../src/core/model/dead-letter.ts";
 import { isFinal, type Job } from "../../../src/core/model/job.ts";
 import { allow, ask, asked, at, everyStage, fresh, limited, settings } from "./stages.ts";
 
@@ -108,14 +108,14 @@ describe("an approval", () => {
   test("that nobody gave ends the job with a dead letter; one that was refused is an answer, and has none", () => {
     const expired = expireApproval(asked(), at(9));
     expect(expired).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
-    expect(letterOf(expired)).toMatchObject({ reason: "timeout" });
+    expect(deadLetterOf(expired)).toMatchObject({ reason: "timeout" });
     const refused = rejectJob(asked(), "alice", "too much", at(9)) as Job;
     expect(refused).toMatchObject({
       state: "DENIED",
       error: { message: "too much" },
       approval: { decidedBy: "alice" },
     });
-    expect(letterOf(refused)).toBeNull();
+    expect(deadLetterOf(refused)).toBeNull();
     expect(rejectJob(refused, "bob", "again", at(10))).toBeNull();
   });
 
@@ -142,18 +142,18 @@ describe("cancel and revive", () => {
       const cancelled = cancelJob(job, "alice", "not needed", at(99)) as Job;
       expect(cancelled).toMatchObject({ state: "CANCELLED", error: { name: "Cancelled" } });
       expect(cancelled.history.at(-1)).toMatchObject({ event: "cancelled", who: "alice", why: "not needed" });
-      expect(letterOf(cancelled)).toBeNull();
+      expect(deadLetterOf(cancelled)).toBeNull();
       expect(cancelJob(cancelled, "bob", "again", at(100))).toBeNull();
-      expect(reviveJob(cancelled, "bob", at(100))).toBeNull();
+      expect(redriveJob(cancelled, "bob", at(100))).toBeNull();
     }
   });
 
   test("a second life begins with new patience, a new deadline and no permission; what was no permission stays", () => {
     const ended = expireApproval(asked(), at(9));
-    const revived = reviveJob(ended, "alice", at(1_000)) as Job;
+    const revived = redriveJob(ended, "alice", at(1_000)) as Job;
     expect(revived).toMatchObject({ id: ended.id, state: "PENDING", safety: ask, error: null, patience: {} });
     for (const safety of [allow, limited]) {
-      expect(reviveJob({ ...ended, safety }, "alice", at(1_000))?.safety).toBeNull();
+      expect(redriveJob({ ...ended, safety }, "alice", at(1_000))?.safety).toBeNull();
     }
     expect(revived.approval).toBeUndefined();
     expect(revived.deadlineMs).toBe(1_000 + settings.job.deadlineMs);

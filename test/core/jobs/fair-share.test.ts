@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { shareOut, type Turn } from "../../../src/core/jobs/fair-share.ts";
+import { fairShare, type Turn } from "../../../src/core/jobs/fair-share.ts";
 
 const names = fc.stringMatching(/^[a-z]{1,3}$/);
 const orgs = fc.dictionary(names, fc.integer({ min: 1, max: 50 }), { maxKeys: 8 });
@@ -12,7 +12,7 @@ test("all the room is used while anybody waits, and nobody gets more than waits"
   fc.assert(
     fc.property(orgs, fc.nat(200), turns, weights, (waits, room, turn, weightOf) => {
       const waiting = new Map(Object.entries(waits));
-      const { shares } = shareOut(waiting, room, turn, weightOf);
+      const { shares } = fairShare(waiting, room, turn, weightOf);
       const total = [...waiting.values()].reduce((sum, count) => sum + count, 0);
       expect([...shares.values()].reduce((sum, count) => sum + count, 0)).toBe(Math.min(room, total));
       for (const [org, share] of shares) expect(share).toBeLessThanOrEqual(waiting.get(org) ?? 0);
@@ -24,7 +24,7 @@ test("fair: nobody who still waits got two turns less than another, whatever the
   fc.assert(
     fc.property(orgs, fc.nat(200), turns, weights, (waits, room, turn, weightOf) => {
       const waiting = new Map(Object.entries(waits));
-      const { shares } = shareOut(waiting, room, turn, weightOf);
+      const { shares } = fairShare(waiting, room, turn, weightOf);
       const turnsOf = (org: string) => (shares.get(org) ?? 0) / weightOf(org);
       const most = Math.max(0, ...[...shares.keys()].map(turnsOf));
       for (const [org, count] of waiting) {
@@ -38,7 +38,7 @@ test("without weights nobody who still waits got two less than another", () => {
   fc.assert(
     fc.property(orgs, fc.nat(200), names, (waits, room, org) => {
       const waiting = new Map(Object.entries(waits));
-      const { shares } = shareOut(waiting, room, { org, taken: 1 });
+      const { shares } = fairShare(waiting, room, { org, taken: 1 });
       const most = Math.max(0, ...shares.values());
       for (const [name, count] of waiting) {
         const share = shares.get(name) ?? 0;
@@ -57,7 +57,7 @@ function served(rounds: number, room: number, weightOf?: (org: string) => number
   let turn = START;
   let text = "";
   for (let round = 0; round < rounds; round++) {
-    const shared = shareOut(waiting, room, turn, weightOf);
+    const shared = fairShare(waiting, room, turn, weightOf);
     turn = shared.turn;
     for (const [org, count] of shared.shares) text += org.repeat(count);
   }
@@ -84,7 +84,7 @@ test("an org that has gone loses its turn to the next by name", () => {
     ["a", 1],
     ["c", 1],
   ]);
-  expect(shareOut(waiting, 1, { org: "b", taken: 0 }).turn).toEqual({ org: "c", taken: 1 });
-  expect(shareOut(waiting, 1, { org: "c", taken: 1 }).turn).toEqual({ org: "a", taken: 1 });
-  expect(shareOut(new Map(), 5, { org: "c", taken: 1 })).toEqual({ shares: new Map(), turn: { org: "c", taken: 1 } });
+  expect(fairShare(waiting, 1, { org: "b", taken: 0 }).turn).toEqual({ org: "c", taken: 1 });
+  expect(fairShare(waiting, 1, { org: "c", taken: 1 }).turn).toEqual({ org: "a", taken: 1 });
+  expect(fairShare(new Map(), 5, { org: "c", taken: 1 })).toEqual({ shares: new Map(), turn: { org: "c", taken: 1 } });
 });

@@ -10,16 +10,16 @@ import {
   resume,
   waitForRule,
 } from "../../../src/core/jobs/attempt.ts";
-import { decideSafety, newJob, reviveJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
+import { decideSafety, newJob, redriveJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
-import type { Given } from "../../../src/core/jobs/transitions.ts";
-import { letterOf } from "../../../src/core/model/dead-letter.ts";
+import type { DecisionContext } from "../../../src/core/jobs/transitions.ts";
+import { deadLetterOf } from "../../../src/core/model/dead-letter.ts";
 import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job } from "../../../src/core/model/job.ts";
 import { moveJob } from "../../../src/core/model/move-job.ts";
 import type { JobResult } from "../../../src/protocol/packet.ts";
 
 const settings = defaultSettings();
-const at = (nowMs: number): Given => ({ nowMs, settings, random: () => 0.5 });
+const at = (nowMs: number): DecisionContext => ({ nowMs, settings, random: () => 0.5 });
 const allow = { effect: "allow", ruleId: "r", reason: "fine", snapshot: "s" } as const;
 const deny = { effect: "deny", ruleId: "r", reason: "no", snapshot: "s" } as const;
 const failed: JobResult = { jobId: "j", workerId: "w", status: "failed_retryable", errorMessage: "boom" };
@@ -137,13 +137,13 @@ describe("results", () => {
     }
     expect(job.state).toBe("FAILED");
     expect(job.attempt).toBe(8);
-    const letter = letterOf(job);
-    expect(letter).toMatchObject({
+    const deadLetter = deadLetterOf(job);
+    expect(deadLetter).toMatchObject({
       reason: "budget",
       error: { message: "boom" },
       source: { input: { value: { a: 1 } } },
     });
-    expect(letter?.history.length).toBe(8);
+    expect(deadLetter?.history.length).toBe(8);
   });
 
   test.each(["rule", "step"])(
@@ -169,7 +169,7 @@ describe("results", () => {
       expect(job).toMatchObject({ state: "DISPATCHED", failures: 2 });
       job = answer(job, { retryClass: "lock_busy" });
       expect(job).toMatchObject({ state: "FAILED", attempt: 13 });
-      expect(letterOf(job)).toMatchObject({ reason: "budget" });
+      expect(deadLetterOf(job)).toMatchObject({ reason: "budget" });
     },
   );
 
@@ -188,7 +188,7 @@ describe("results", () => {
     };
     const first = live(fresh(), 1);
     expect(first).toMatchObject({ state: "FAILED", attempt: 2 });
-    const second = live(reviveJob(first, "alice", at(1_000_000)) as Job, 1_000_000);
+    const second = live(redriveJob(first, "alice", at(1_000_000)) as Job, 1_000_000);
     expect(second).toMatchObject({ state: "FAILED", attempt: 4 });
   });
 
@@ -208,7 +208,7 @@ describe("results", () => {
     const error = { name: "E", message: "never", retryNever: true } as const;
     const job = applyResult(dispatched(), { ...failed, status: "failed_fatal", error }, null, at(3)) as Job;
     expect(job.state).toBe("FAILED");
-    expect(letterOf(job)).toMatchObject({ reason: "permanent" });
+    expect(deadLetterOf(job)).toMatchObject({ reason: "permanent" });
   });
 
   test("L4: waiting for safety never uses up the patience for the work", () => {
@@ -230,13 +230,13 @@ describe("time", () => {
 
   test("L39: a job that runs out of time ends as TIMEOUT with a dead letter", () => {
     const job = passTime(scheduled(), at(scheduled().deadlineMs)) as Job;
-    expect(letterOf(job)).toMatchObject({ reason: "timeout" });
+    expect(deadLetterOf(job)).toMatchObject({ reason: "timeout" });
   });
 
   test("a denial is an answer: final, with its reason, and no dead letter", () => {
     const job = decideSafety(fresh(), deny, at(1));
     expect(job).toMatchObject({ state: "DENIED", safety: { reason: "no" }, error: { message: "no" } });
-    expect(letterOf(job)).toBeNull();
+    expect(deadLetterOf(job)).toBeNull();
   });
 
   test("a job that nobody could take goes back to its old place", () => {
@@ -254,14 +254,15 @@ describe("time", () => {
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {
         let job = dispatched();
         for (const [index, happens] of events.entries()) {
-          const given = at(job.dueMs + index);
+          const context = at(job.dueMs + index);
           const before = job;
-          if (happens.kind === "time") job = passTime(job, given) ?? job;
+          if (happens.kind === "time") job = passTime(job, context) ?? job;
           else
             job =
-              applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, given) ?? job;
+              applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, context) ??
+              job;
           if (isFinal(before.state)) expect(job).toBe(before);
-          if (job.state === "RETRYING") job = dispatchJob(resume(job, given), given);
+          if (job.state === "RETRYING") job = dispatchJob(resume(job, context), context);
         }
       }),
     );

@@ -4,12 +4,12 @@ import { requestApproval } from "../../../src/core/jobs/approval.ts";
 import { applyResult, dispatchJob, noteProgress, waitForRule } from "../../../src/core/jobs/attempt.ts";
 import { decideSafety, newJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
-import type { Given } from "../../../src/core/jobs/transitions.ts";
+import type { DecisionContext } from "../../../src/core/jobs/transitions.ts";
 import type { Job, OpenState, Payload } from "../../../src/core/model/job.ts";
 import type { Decision } from "../../../src/core/policy/decision.ts";
 
 export const settings = defaultSettings();
-export const at = (nowMs: number): Given => ({ nowMs, settings, random: () => 0.5 });
+export const at = (nowMs: number): DecisionContext => ({ nowMs, settings, random: () => 0.5 });
 
 export const allow: Decision = { effect: "allow", ruleId: "r", reason: "fine", snapshot: "s" };
 export const ask: Decision = { effect: "require_approval", ruleId: "r", reason: "a human must look", snapshot: "s" };
@@ -28,8 +28,8 @@ export function submission(facts: Record<string, unknown> = {}): Submission {
 }
 
 export function fresh(facts: Record<string, unknown> = {}, input?: Payload): Job {
-  const wish = submission(facts);
-  return newJob(wish, { jobId: "j", traceId: "t" }, input ?? { kind: "inline", value: wish.input }, at(0));
+  const request = submission(facts);
+  return newJob(request, { jobId: "j", traceId: "t" }, input ?? { kind: "inline", value: request.input }, at(0));
 }
 
 const scheduled = (): Job => decideSafety(fresh(), allow, at(1));

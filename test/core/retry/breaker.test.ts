@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   type Breaker,
+  type BreakerContext,
   type BreakerEvent,
-  type BreakerGiven,
   CLOSED,
   OPEN_GROWTH_MAX,
   openInterval,
@@ -12,12 +12,12 @@ import {
 } from "../../../src/core/retry/breaker.ts";
 
 const RULE = { failures: 3, openMs: 1_000, probes: 2, probeMs: 500 };
-const at = (nowMs: number, random = 0.5): BreakerGiven => ({ nowMs, random: () => random, rule: RULE });
+const at = (nowMs: number, random = 0.5): BreakerContext => ({ nowMs, random: () => random, rule: RULE });
 const failed = (probe: string | null = null): BreakerEvent => ({ kind: "failed", probe, reason: "timeout" });
 const claimed = (probe: string): BreakerEvent => ({ kind: "claimed", probe });
 const succeeded = (probe: string | null = null): BreakerEvent => ({ kind: "succeeded", probe });
-const run = (events: readonly BreakerEvent[], given = at(0), from: Breaker = CLOSED): Breaker =>
-  events.reduce((breaker, event) => stepBreaker(breaker, event, given), from);
+const run = (events: readonly BreakerEvent[], context = at(0), from: Breaker = CLOSED): Breaker =>
+  events.reduce((breaker, event) => stepBreaker(breaker, event, context), from);
 const opened = () => run([failed(), failed(), failed()]);
 
 describe("the circuit breaker", () => {
@@ -89,14 +89,14 @@ const anyEvent: fc.Arbitrary<BreakerEvent> = fc.oneof(
 /** Time goes on; the events are whatever they are. */
 const anyHistory = fc.tuple(anyGiven, fc.array(fc.tuple(fc.nat(2_000), anyEvent), { maxLength: 60 }));
 
-function walk(history: [BreakerGiven, [number, BreakerEvent][]], see: (step: Step) => void): void {
-  const [given, events] = history;
-  let { nowMs } = given;
+function walk(history: [BreakerContext, [number, BreakerEvent][]], see: (step: Step) => void): void {
+  const [context, events] = history;
+  let { nowMs } = context;
   let before: Breaker = CLOSED;
   for (const [passedMs, event] of events) {
     nowMs += passedMs;
-    const after = stepBreaker(before, event, { ...given, nowMs });
-    see({ before, event, after, given: { ...given, nowMs } });
+    const after = stepBreaker(before, event, { ...context, nowMs });
+    see({ before, event, after, context: { ...context, nowMs } });
     before = after;
   }
 }
@@ -105,14 +105,14 @@ interface Step {
   readonly before: Breaker;
   readonly event: BreakerEvent;
   readonly after: Breaker;
-  readonly given: BreakerGiven;
+  readonly context: BreakerContext;
 }
 
 describe("whatever happens", () => {
   test("no more probes are under way than the rule lets", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
-        walk(history, ({ after, given: { rule, nowMs } }) => {
+        walk(history, ({ after, context: { rule, nowMs } }) => {
           if (after.kind !== "half_open") return;
           expect(after.probes.filter(({ untilMs }) => untilMs > nowMs).length).toBeLessThanOrEqual(rule.probes);
         });
@@ -123,17 +123,17 @@ describe("whatever happens", () => {
   test("only the success of a probe closes it, and only failures open it, each for a time within its interval", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
-        walk(history, ({ before, event, after, given }) => {
+        walk(history, ({ before, event, after, context }) => {
           if (after.kind === "closed" && before.kind !== "closed") {
             expect(event.kind).toBe("succeeded");
             expect(before).toMatchObject({ kind: "half_open" });
           }
           if (after.kind !== "open" || after === before) return;
           expect(event.kind).toBe("failed");
-          const { loMs, hiMs } = openInterval(given.rule, after.openings);
-          expect(after.untilMs - given.nowMs).toBeGreaterThanOrEqual(Math.floor(loMs));
-          expect(after.untilMs - given.nowMs).toBeLessThanOrEqual(Math.ceil(hiMs));
-          expect(hiMs).toBeLessThanOrEqual(given.rule.openMs * OPEN_GROWTH_MAX * 1.5);
+          const { loMs, hiMs } = openInterval(context.rule, after.openings);
+          expect(after.untilMs - context.nowMs).toBeGreaterThanOrEqual(Math.floor(loMs));
+          expect(after.untilMs - context.nowMs).toBeLessThanOrEqual(Math.ceil(hiMs));
+          expect(hiMs).toBeLessThanOrEqual(context.rule.openMs * OPEN_GROWTH_MAX * 1.5);
         });
       }),
     );
@@ -142,9 +142,9 @@ describe("whatever happens", () => {
   test("it never stays shut: after its longest time somebody may probe", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
-        walk(history, ({ after, given }) => {
-          const longestMs = Math.max(given.rule.openMs * OPEN_GROWTH_MAX * 1.5, given.rule.probeMs) + 1;
-          expect(permission(after, { ...given, nowMs: given.nowMs + longestMs })).not.toBe("wait");
+        walk(history, ({ after, context }) => {
+          const longestMs = Math.max(context.rule.openMs * OPEN_GROWTH_MAX * 1.5, context.rule.probeMs) + 1;
+          expect(permission(after, { ...context, nowMs: context.nowMs + longestMs })).not.toBe("wait");
         });
       }),
     );

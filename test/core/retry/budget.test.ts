@@ -4,10 +4,10 @@ import {
   type Budget,
   DEADLINE_MS_DEFAULT,
   formatBudget,
-  isSpent,
-  type Patience,
+  isBudgetExhausted,
   parseBudget,
-  spend,
+  type RetryState,
+  recordFailure,
 } from "../../../src/core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { anyClass } from "./arbitraries.ts";
@@ -16,13 +16,15 @@ const anyFailures = fc.array(fc.record({ retryClass: anyClass, afterMs: fc.nat(1
 
 describe("spend", () => {
   test("count the failures, keep the first time and the last delay", () => {
-    const once = spend({}, "lock_busy", 1_000, 500);
+    const once = recordFailure({}, "lock_busy", 1_000, 500);
     expect(once).toEqual({ lock_busy: { count: 1, sinceMs: 1_000, lastDelayMs: 500 } });
-    expect(spend(once, "lock_busy", 1_700, 640)).toEqual({ lock_busy: { count: 2, sinceMs: 1_000, lastDelayMs: 640 } });
+    expect(recordFailure(once, "lock_busy", 1_700, 640)).toEqual({
+      lock_busy: { count: 2, sinceMs: 1_000, lastDelayMs: 640 },
+    });
   });
 
   test("the first failure may be at time 0", () => {
-    expect(spend(spend({}, "poison", 0, 1), "poison", 9, 1).poison?.sinceMs).toBe(0);
+    expect(recordFailure(recordFailure({}, "poison", 0, 1), "poison", 9, 1).poison?.sinceMs).toBe(0);
   });
 
   test("L4: no sequence of failures touches the account of another class", () => {
@@ -40,7 +42,7 @@ describe("spend", () => {
     fc.assert(
       fc.property(anyFailures, anyClass, (failures, retryClass) => {
         const before = deepFreeze(failuresIn(failures));
-        const after = spend(before, retryClass, 1e9, 5);
+        const after = recordFailure(before, retryClass, 1e9, 5);
         for (const other of RETRY_CLASSES) {
           if (other !== retryClass) expect(after[other]).toBe(before[other]);
         }
@@ -51,8 +53,8 @@ describe("spend", () => {
   test("it is plain data: JSON keeps it", () => {
     fc.assert(
       fc.property(anyFailures, (failures) => {
-        const patience = failuresIn(failures);
-        expect(JSON.parse(JSON.stringify(patience))).toEqual(patience);
+        const retryState = failuresIn(failures);
+        expect(JSON.parse(JSON.stringify(retryState))).toEqual(retryState);
       }),
     );
   });
@@ -61,35 +63,37 @@ describe("spend", () => {
 describe("isSpent", () => {
   test("count: three tries fail, then it is over", () => {
     const budget: Budget = { kind: "count", max: 3 };
-    expect(isSpent({ kind: "count", max: 1 }, undefined, 0, null)).toBe(false);
-    const verdicts = [1, 2, 3, 4].map((count) => isSpent(budget, { count, sinceMs: 0, lastDelayMs: 0 }, 1e12, 0));
+    expect(isBudgetExhausted({ kind: "count", max: 1 }, undefined, 0, null)).toBe(false);
+    const verdicts = [1, 2, 3, 4].map((count) =>
+      isBudgetExhausted(budget, { count, sinceMs: 0, lastDelayMs: 0 }, 1e12, 0),
+    );
     expect(verdicts).toEqual([false, false, true, true]);
   });
 
   test("duration: from the first failure on, however often", () => {
     const budget: Budget = { kind: "duration", ms: 600_000 };
     const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
-    expect(isSpent(budget, undefined, 1e12, null)).toBe(false);
-    expect(isSpent(budget, spent, 604_999, 0)).toBe(false);
-    expect(isSpent(budget, spent, 605_000, null)).toBe(true);
-    expect(isSpent(budget, spent, 0, null)).toBe(false);
+    expect(isBudgetExhausted(budget, undefined, 1e12, null)).toBe(false);
+    expect(isBudgetExhausted(budget, spent, 604_999, 0)).toBe(false);
+    expect(isBudgetExhausted(budget, spent, 605_000, null)).toBe(true);
+    expect(isBudgetExhausted(budget, spent, 0, null)).toBe(false);
   });
 
   test("until_deadline: the record's own deadline", () => {
     const budget: Budget = { kind: "until_deadline" };
     const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
-    expect(isSpent(budget, spent, 8_999, 9_000)).toBe(false);
-    expect(isSpent(budget, spent, 9_000, 9_000)).toBe(true);
-    expect(isSpent(budget, undefined, 9_000, 9_000)).toBe(true);
-    expect(isSpent(budget, spent, 0, 0)).toBe(true);
+    expect(isBudgetExhausted(budget, spent, 8_999, 9_000)).toBe(false);
+    expect(isBudgetExhausted(budget, spent, 9_000, 9_000)).toBe(true);
+    expect(isBudgetExhausted(budget, undefined, 9_000, 9_000)).toBe(true);
+    expect(isBudgetExhausted(budget, spent, 0, 0)).toBe(true);
   });
 
   test("L12: without a deadline it still ends", () => {
     const budget: Budget = { kind: "until_deadline" };
     const spent = { count: 1, sinceMs: 5_000, lastDelayMs: 500 };
-    expect(isSpent(budget, undefined, 1e12, null)).toBe(false);
-    expect(isSpent(budget, spent, 5_000 + DEADLINE_MS_DEFAULT - 1, null)).toBe(false);
-    expect(isSpent(budget, spent, 5_000 + DEADLINE_MS_DEFAULT, null)).toBe(true);
+    expect(isBudgetExhausted(budget, undefined, 1e12, null)).toBe(false);
+    expect(isBudgetExhausted(budget, spent, 5_000 + DEADLINE_MS_DEFAULT - 1, null)).toBe(false);
+    expect(isBudgetExhausted(budget, spent, 5_000 + DEADLINE_MS_DEFAULT, null)).toBe(true);
   });
 });
 
@@ -123,16 +127,16 @@ describe("the config syntax", () => {
 function failuresIn(
   failures: readonly { retryClass: (typeof RETRY_CLASSES)[number]; afterMs: number; delayMs: number }[],
 ) {
-  let patience: Patience = {};
+  let retryState: RetryState = {};
   let nowMs = 0;
   for (const { retryClass, afterMs, delayMs } of failures) {
     nowMs += afterMs;
-    patience = spend(patience, retryClass, nowMs, delayMs);
+    retryState = recordFailure(retryState, retryClass, nowMs, delayMs);
   }
-  return patience;
+  return retryState;
 }
 
-function deepFreeze(patience: Patience): Patience {
-  for (const spent of Object.values(patience)) Object.freeze(spent);
-  return Object.freeze(patience);
+function deepFreeze(retryState: RetryState): RetryState {
+  for (const spent of Object.values(retryState)) Object.freeze(spent);
+  return Object.freeze(retryState);
 }

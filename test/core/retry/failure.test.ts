@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Patience, spend } from "../../../src/core/retry/budget.ts";
+import { type RetryState, recordFailure } from "../../../src/core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { type Circumstances, delayFor, judgeFailure } from "../../../src/core/retry/failure.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
@@ -21,7 +21,7 @@ const PROFILES = [
 
 const at = (more: Partial<Circumstances> = {}): Circumstances => ({
   settings: DEFAULT_RETRY,
-  patience: {},
+  retryState: {},
   nowMs: 0,
   deadlineMs: null,
   random: seeded(1),
@@ -32,10 +32,10 @@ describe("judgeFailure", () => {
   test("L1: whatever was thrown is tried again, parked or a dead letter, never acknowledged", () => {
     fc.assert(
       fc.property(fc.anything(), fc.nat(20), fc.constantFrom(...PROFILES), (thrown, failed, { settings, limits }) => {
-        let patience: Patience = {};
+        let retryState: RetryState = {};
         for (let count = 0; count <= failed; count += 1) {
-          const judged = judgeFailure(thrown, at({ settings, patience, nowMs: count }));
-          patience = judged.patience;
+          const judged = judgeFailure(thrown, at({ settings, retryState, nowMs: count }));
+          retryState = judged.retryState;
           expect(judged.outcome).toMatchObject({ kind: "retryable", retryClass: "unclassified", spent: count >= 7 });
           expect(actionFor(judged.outcome, limits).kind).not.toBe("ack");
         }
@@ -44,11 +44,11 @@ describe("judgeFailure", () => {
   });
 
   test("a failure that states nothing gets the delays of its policy, one attempt after the other", () => {
-    let patience: Patience = {};
+    let retryState: RetryState = {};
     for (let attempt = 1; attempt <= 8; attempt += 1) {
-      const judged = judgeFailure(new Error("x"), at({ patience, random: () => 0.999_999 }));
+      const judged = judgeFailure(new Error("x"), at({ retryState, random: () => 0.999_999 }));
       expect(judged.outcome).toMatchObject({ delayMs: interval(DEFAULT_RETRY.unclassified.policy, attempt).hiMs });
-      patience = judged.patience;
+      retryState = judged.retryState;
     }
   });
 
@@ -56,44 +56,44 @@ describe("judgeFailure", () => {
     const error = new Error("outer", { cause: retryAfter("run lock busy", 432, "lock_busy") });
     expect(judgeFailure(error, at({ nowMs: 7 }))).toEqual({
       outcome: { kind: "retryable", delayMs: 432, retryClass: "lock_busy", spent: false, deliveryCapNear: false },
-      patience: { lock_busy: { count: 1, sinceMs: 7, lastDelayMs: 432 } },
+      retryState: { lock_busy: { count: 1, sinceMs: 7, lastDelayMs: 432 } },
     });
     expect(judgeFailure(error, at({ deliveryCapNear: true })).outcome).toMatchObject({ deliveryCapNear: true });
   });
 
   test("L2: permanent is never tried again, at the first failure, and uses up nothing", async () => {
     const property = fc.asyncProperty(anyWrappings, async (wrappings) => {
-      const patience = spend({}, "lock_busy", 0, 1);
-      const judged = judgeFailure(await wrapAll(permanent("invalid transition"), wrappings), at({ patience }));
-      expect(judged.patience).toBe(patience);
+      const retryState = recordFailure({}, "lock_busy", 0, 1);
+      const judged = judgeFailure(await wrapAll(permanent("invalid transition"), wrappings), at({ retryState }));
+      expect(judged.retryState).toBe(retryState);
       expect(actionFor(judged.outcome, DEFAULT_BUS_LIMITS)).toEqual({ kind: "deadLetter", reason: "permanent" });
     });
     await fc.assert(property);
   });
 
   test("L4: minutes of a busy lock leave every other account as it was", () => {
-    let patience: Patience = spend({}, "poison", 0, 5_000);
-    const others = Object.entries(patience);
+    let retryState: RetryState = recordFailure({}, "poison", 0, 5_000);
+    const others = Object.entries(retryState);
     for (let nowMs = 0; nowMs < 9 * 60_000; nowMs += 500) {
-      const judged = judgeFailure(retryAfter("busy", 500, "lock_busy"), at({ patience, nowMs }));
+      const judged = judgeFailure(retryAfter("busy", 500, "lock_busy"), at({ retryState, nowMs }));
       expect(judged.outcome).toMatchObject({ spent: false });
-      patience = judged.patience;
+      retryState = judged.retryState;
     }
-    for (const [other, spent] of others) expect(patience[other as "poison"]).toBe(spent);
-    expect(judgeFailure(new Error("x"), at({ patience })).outcome).toMatchObject({ spent: false });
+    for (const [other, spent] of others) expect(retryState[other as "poison"]).toBe(spent);
+    expect(judgeFailure(new Error("x"), at({ retryState })).outcome).toMatchObject({ spent: false });
   });
 
   test("L12: every class ends in the dead letters, whatever it waits for", () => {
     fc.assert(
-      fc.property(anyClass, fc.nat(30_000), fc.option(fc.nat(1e8)), fc.constantFrom(...PROFILES), (...given) => {
-        const [retryClass, delayMs, deadlineMs, { settings, limits }] = given;
+      fc.property(anyClass, fc.nat(30_000), fc.option(fc.nat(1e8)), fc.constantFrom(...PROFILES), (...context) => {
+        const [retryClass, delayMs, deadlineMs, { settings, limits }] = context;
         const error = retryAfter("x", delayMs, retryClass);
-        let patience: Patience = {};
+        let retryState: RetryState = {};
         let last: BusAction = { kind: "nak" };
         // Two days, an hour at a time: more failures than any count, later than any deadline.
         for (let nowMs = 0; nowMs <= 48 * 3_600_000; nowMs += 3_600_000) {
-          const judged = judgeFailure(error, at({ settings, patience, nowMs, deadlineMs }));
-          patience = judged.patience;
+          const judged = judgeFailure(error, at({ settings, retryState, nowMs, deadlineMs }));
+          retryState = judged.retryState;
           last = actionFor(judged.outcome, limits);
         }
         expect(last).toEqual({ kind: "deadLetter", reason: "budget" });
@@ -103,11 +103,14 @@ describe("judgeFailure", () => {
 
   test("only the account of the failure's own class changes", async () => {
     const property = fc.asyncProperty(anyStatement, anyWrappings, anyClass, async (error, wrappings, earlier) => {
-      const before = spend({}, earlier, 0, 1);
-      const { outcome, patience } = judgeFailure(await wrapAll(error, wrappings), at({ patience: before, nowMs: 5 }));
+      const before = recordFailure({}, earlier, 0, 1);
+      const { outcome, retryState } = judgeFailure(
+        await wrapAll(error, wrappings),
+        at({ retryState: before, nowMs: 5 }),
+      );
       for (const retryClass of RETRY_CLASSES) {
         const own = outcome.kind === "retryable" && outcome.retryClass === retryClass;
-        if (!own) expect(patience[retryClass]).toBe(before[retryClass]);
+        if (!own) expect(retryState[retryClass]).toBe(before[retryClass]);
       }
     });
     await fc.assert(property);
@@ -117,20 +120,20 @@ describe("judgeFailure", () => {
 describe("L3: a lock that stays busy until its budget ends", () => {
   test.each(PROFILES)("never asks the broker for a redelivery that it would refuse", ({ settings, limits }) => {
     const DELIVER_MAX = 100;
-    let patience: Patience = {};
+    let retryState: RetryState = {};
     let delivery = 1;
     let last: BusAction = { kind: "nak" };
     for (let nowMs = 0; last.kind !== "deadLetter"; ) {
       const circumstances = at({
         settings,
-        patience,
+        retryState,
         nowMs,
         deliveryCapNear: isDeliveryCapNear(delivery, DELIVER_MAX, limits.parkAfterMs !== null),
       });
       const delayMs = delayFor("lock_busy", circumstances);
       const judged = judgeFailure(retryAfter("run lock busy", delayMs, "lock_busy"), circumstances);
       last = actionFor(judged.outcome, limits);
-      patience = judged.patience;
+      retryState = judged.retryState;
       nowMs += delayMs;
       if (last.kind === "nakDelay") expect(delivery).toBeLessThan(DELIVER_MAX);
       // A parked message comes back as a new one.
@@ -138,22 +141,22 @@ describe("L3: a lock that stays busy until its budget ends", () => {
     }
     expect(last.reason).toBe("budget");
     // By default the whole ten minutes are used, though they are far more deliveries than the broker allows.
-    if (limits === DEFAULT_BUS_LIMITS) expect(patience.lock_busy?.count).toBeGreaterThan(10 * DELIVER_MAX - 100);
+    if (limits === DEFAULT_BUS_LIMITS) expect(retryState.lock_busy?.count).toBeGreaterThan(10 * DELIVER_MAX - 100);
   });
 });
 
 describe("delayFor", () => {
   test("follows the class's own account: attempt and previous delay", () => {
-    const patience: Patience = {
+    const retryState: RetryState = {
       no_worker: { count: 3, sinceMs: 0, lastDelayMs: 9_000 },
       lock_busy: { count: 50, sinceMs: 0, lastDelayMs: 1 },
     };
     const random = () => 0.999_999_9;
-    expect(delayFor("no_worker", { settings: DEFAULT_RETRY, patience, random })).toBe(16_000);
-    expect(delayFor("store_unavailable", { settings: DEFAULT_RETRY, patience, random })).toBe(2_000);
-    expect(delayFor("lock_busy", { settings: DEFAULT_RETRY, patience, random })).toBe(650);
+    expect(delayFor("no_worker", { settings: DEFAULT_RETRY, retryState, random })).toBe(16_000);
+    expect(delayFor("store_unavailable", { settings: DEFAULT_RETRY, retryState, random })).toBe(2_000);
+    expect(delayFor("lock_busy", { settings: DEFAULT_RETRY, retryState, random })).toBe(650);
     const rule = { ...DEFAULT_RETRY.no_worker, policy: parsePolicy("decorrelated:1s:60s") };
     const settings = { ...DEFAULT_RETRY, no_worker: rule };
-    expect(delayFor("no_worker", { settings, patience, random })).toBe(27_000);
+    expect(delayFor("no_worker", { settings, retryState, random })).toBe(27_000);
   });
 });

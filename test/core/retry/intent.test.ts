@@ -54,8 +54,8 @@ describe("retryAfter", () => {
     [-0, 0],
     [0.5, 0.5],
     [Number.POSITIVE_INFINITY, DELAY_MS_MAX],
-  ])("a delay of %d becomes %d", (given, expected) => {
-    const error = retryAfter(new Error("x"), given);
+  ])("a delay of %d becomes %d", (context, expected) => {
+    const error = retryAfter(new Error("x"), context);
     expect(error.retryDelay()).toBe(expected);
     expect(retryDelay(error)).toBe(expected);
   });

@@ -209,7 +209,7 @@ function withoutEmpty(arms: Readonly<Record<string, readonly string[]>>): Record
 /** Every graph of four steps, with every way to end for each of them. */
 export function* plainCases(): Generator<Case> {
   for (const relations of product(["none", "dep"] as const, pairsOf(4).length)) {
-    for (const moods of product(PLAIN_MOODS, 4)) yield* given(caseOf(relations, moods));
+    for (const moods of product(PLAIN_MOODS, 4)) yield* context(caseOf(relations, moods));
   }
 }
 
@@ -245,12 +245,12 @@ export function* rareCases(): Generator<Case> {
 }
 
 function* bothWays(relations: readonly Relation[], moods: readonly Mood[]): Generator<Case> {
-  yield* given(caseOf(relations, moods, true));
+  yield* context(caseOf(relations, moods, true));
   const isQuestion = relations.some((relation) => ["then", "else", "branch"].includes(relation));
-  if (isQuestion) yield* given(caseOf(relations, moods, false));
+  if (isQuestion) yield* context(caseOf(relations, moods, false));
 }
 
-const given = (found: Case | null): readonly Case[] => (found === null ? [] : [found]);
+const context = (found: Case | null): readonly Case[] => (found === null ? [] : [found]);
 
 /** Prime to the number of triples, so that each is used as often as any other. */
 const RARE_STRIDE = 7;

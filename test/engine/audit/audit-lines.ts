@@ -7,13 +7,13 @@ import {
   auditPagesOf,
   pendingAuditOf,
 } from "../../../src/core/model/audit.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
-import type { Plant } from "../harness.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { Harness } from "../harness.ts";
 
-export async function auditLines(plant: Plant, flow: Flow, kind: AuditKind): Promise<readonly string[]> {
-  const { store } = flow.world;
+export async function auditLines(harness: Harness, engine: Engine, kind: AuditKind): Promise<readonly string[]> {
+  const { store } = engine.world;
   const all = { limit: 100, order: "oldest" } as const;
-  const [pages, pending] = await plant.run(
+  const [pages, pending] = await harness.run(
     Promise.all([
       store.list(AUDIT_PAGES, { index: auditPagesOf("default"), ...all }),
       store.list(AUDIT_PENDING, { index: pendingAuditOf("default"), ...all }),

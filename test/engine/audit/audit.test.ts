@@ -8,14 +8,14 @@ import {
   PAGE_ENTRIES,
   pageId,
 } from "../../../src/core/model/audit.ts";
-import { audited, noteAudit } from "../../../src/engine/audit/audit-log.ts";
+import { auditPut, recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { chainAll, chainAudit } from "../../../src/engine/audit/chain-audit.ts";
 import { checkAudit } from "../../../src/engine/audit/read-audit.ts";
-import { apply } from "../../../src/engine/commit.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import { commit } from "../../../src/engine/commit.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { type Change, put, type Store } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { idOf, Plant } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditLine => ({
   org,
@@ -25,8 +25,8 @@ const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditL
   facts,
 });
 
-function entriesOf(plant: Plant, org: string): readonly AuditEntry[] {
-  const { store } = plant.bench.net;
+function entriesOf(harness: Harness, org: string): readonly AuditEntry[] {
+  const { store } = harness.bench.net;
   const all: AuditEntry[] = [];
   for (let number = 0; ; number++) {
     const page = store.load(AUDIT_PAGES, pageId(org, number));
@@ -35,80 +35,82 @@ function entriesOf(plant: Plant, org: string): readonly AuditEntry[] {
   }
 }
 
-const pendingOf = (plant: Plant) => plant.bench.net.store.counts(AUDIT_PENDING_GROUP, 100);
+const pendingOf = (harness: Harness) => harness.bench.net.store.counts(AUDIT_PENDING_GROUP, 100);
 
 test("a line stands in the commit that it is about: refused together, there together", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
+  const harness = new Harness();
+  const engine = harness.engine("a");
   const window = { group: "inflight", name: "t" };
   const guards = [{ kind: "counter", counter: window, max: -1 }] as const;
-  const refused = await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", "no"))], guards }));
+  const refused = await harness.run(
+    commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", "no"))], guards }),
+  );
   expect(refused.kind).toBe("refused");
-  expect(pendingOf(plant).size).toBe(0);
-  await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", "yes"))] }));
-  await plant.run(chainAudit(flow, "acme"));
-  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(["yes"]);
-  expect(pendingOf(plant).size).toBe(0);
+  expect(pendingOf(harness).size).toBe(0);
+  await harness.run(commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", "yes"))] }));
+  await harness.run(chainAudit(engine, "acme"));
+  expect(entriesOf(harness, "acme").map(({ what }) => what)).toEqual(["yes"]);
+  expect(pendingOf(harness).size).toBe(0);
 });
 
 test("the lines of one tick are one record per tenant, committed at once, and keep their order", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
-  for (let at = 0; at < 30; at++) noteAudit(flow, line(at % 2 ? "odd" : "even", `line ${at}`));
-  await plant.pass(100);
-  expect([...pendingOf(plant)].sort()).toEqual([
+  const harness = new Harness();
+  const engine = harness.engine("a");
+  for (let at = 0; at < 30; at++) recordAudit(engine, line(at % 2 ? "odd" : "even", `line ${at}`));
+  await harness.pass(100);
+  expect([...pendingOf(harness)].sort()).toEqual([
     ["even", 1],
     ["odd", 1],
   ]);
-  noteAudit(flow, line("odd", "later"));
-  await plant.pass(100);
-  await plant.run(chainAudit(flow, "odd"));
-  const odd = entriesOf(plant, "odd");
+  recordAudit(engine, line("odd", "later"));
+  await harness.pass(100);
+  await harness.run(chainAudit(engine, "odd"));
+  const odd = entriesOf(harness, "odd");
   expect(odd.map(({ what }) => what)).toEqual([
     ...Array.from({ length: 15 }, (_, at) => `line ${2 * at + 1}`),
     "later",
   ]);
   expect(odd.map(({ index }) => index)).toEqual(Array.from({ length: 16 }, (_, at) => at));
-  expect(entriesOf(plant, "even")).toEqual([]);
+  expect(entriesOf(harness, "even")).toEqual([]);
 });
 
 test("sweepers move what waits by themselves; many at once write nothing twice", async () => {
-  const plant = new Plant();
-  const flows: Flow[] = [];
-  for (const name of ["a", "b", "c"]) flows.push((await plant.control(name)).flow);
+  const harness = new Harness();
+  const engines: Engine[] = [];
+  for (const name of ["a", "b", "c"]) engines.push((await harness.control(name)).engine);
   let written = 0;
   for (let round = 0; round < 40; round++) {
-    for (const flow of flows) for (let at = 0; at < 7; at++) noteAudit(flow, line("acme", `${++written}`));
-    await plant.run(Promise.all(flows.map((flow) => chainAudit(flow, "acme"))));
+    for (const engine of engines) for (let at = 0; at < 7; at++) recordAudit(engine, line("acme", `${++written}`));
+    await harness.run(Promise.all(engines.map((engine) => chainAudit(engine, "acme"))));
   }
-  await plant.pass(5_000);
-  const entries = entriesOf(plant, "acme");
+  await harness.pass(5_000);
+  const entries = entriesOf(harness, "acme");
   expect(entries).toHaveLength(written);
   expect(new Set(entries.map(({ what }) => what)).size).toBe(written);
-  expect(pendingOf(plant).size).toBe(0);
-  expect(await plant.run(checkAudit(flows[0]!, "acme"))).toMatchObject({ entries: written, problem: null });
+  expect(pendingOf(harness).size).toBe(0);
+  expect(await harness.run(checkAudit(engines[0]!, "acme"))).toMatchObject({ entries: written, problem: null });
 });
 
 test("more than a commit takes is moved in several; a chain goes over many pages", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
-  for (let at = 0; at < 2_750; at++) noteAudit(flow, line("acme", `${at}`));
-  await plant.pass(100);
-  expect(await plant.run(chainAudit(flow, "acme"))).toBe(2_750);
-  const entries = entriesOf(plant, "acme");
+  const harness = new Harness();
+  const engine = harness.engine("a");
+  for (let at = 0; at < 2_750; at++) recordAudit(engine, line("acme", `${at}`));
+  await harness.pass(100);
+  expect(await harness.run(chainAudit(engine, "acme"))).toBe(2_750);
+  const entries = entriesOf(harness, "acme");
   expect(entries.map(({ what }) => what)).toEqual(Array.from({ length: 2_750 }, (_, at) => `${at}`));
-  const first = plant.bench.net.store.load(AUDIT_PAGES, pageId("acme", 0));
+  const first = harness.bench.net.store.load(AUDIT_PAGES, pageId("acme", 0));
   expect(first?.value.entries).toHaveLength(PAGE_ENTRIES);
-  expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 2_750, problem: null });
+  expect(await harness.run(checkAudit(engine, "acme"))).toMatchObject({ entries: 2_750, problem: null });
 });
 
 test("a thousand records are looked at a few times, and moved in portions that nobody waits long for", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
+  const harness = new Harness();
+  const engine = harness.engine("a");
   for (let at = 0; at < 1_000; at++)
-    await plant.run(apply(flow, { org: "acme", puts: [audited(flow, line("acme", `${at}`))] }));
+    await harness.run(commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", `${at}`))] }));
   const counts = { list: 0, load: 0, puts: [] as number[] };
-  const { store } = flow.world;
+  const { store } = engine.world;
   const counted = around(store, {
     list: (...asked: Parameters<Store["list"]>) => {
       counts.list++;
@@ -123,78 +125,93 @@ test("a thousand records are looked at a few times, and moved in portions that n
       return store.commit(change);
     },
   });
-  expect(await plant.run(chainAudit({ ...flow, world: { ...flow.world, store: counted } }, "acme"))).toBe(1_000);
+  expect(await harness.run(chainAudit({ ...engine, world: { ...engine.world, store: counted } }, "acme"))).toBe(1_000);
   expect(counts.list).toBeLessThan(10);
   expect(counts.load).toBe(2);
   expect(Math.max(...counts.puts)).toBeLessThan(30);
-  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(Array.from({ length: 1_000 }, (_, at) => `${at}`));
-  expect(await plant.run(checkAudit(flow, "acme"))).toMatchObject({ entries: 1_000, problem: null });
+  expect(entriesOf(harness, "acme").map(({ what }) => what)).toEqual(Array.from({ length: 1_000 }, (_, at) => `${at}`));
+  expect(await harness.run(checkAudit(engine, "acme"))).toMatchObject({ entries: 1_000, problem: null });
 });
 
 test("a check finds an entry that was changed in the store, and names it", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
-  for (let at = 0; at < 450; at++) noteAudit(flow, line("acme", `${at}`));
-  await plant.pass(100);
-  await plant.run(chainAudit(flow, "acme"));
-  const page = await plant.run(flow.world.store.load(AUDIT_PAGES, pageId("acme", 1)));
+  const harness = new Harness();
+  const engine = harness.engine("a");
+  for (let at = 0; at < 450; at++) recordAudit(engine, line("acme", `${at}`));
+  await harness.pass(100);
+  await harness.run(chainAudit(engine, "acme"));
+  const page = await harness.run(engine.world.store.load(AUDIT_PAGES, pageId("acme", 1)));
   const entries = page!.value.entries.map((entry) => (entry.index === 321 ? { ...entry, who: "nobody" } : entry));
-  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }));
-  const verdict = await plant.run(checkAudit(flow, "acme"));
+  await harness.run(
+    commit(engine, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }),
+  );
+  const verdict = await harness.run(checkAudit(engine, "acme"));
   expect(verdict.problem).toMatchObject({ index: 321, why: expect.stringContaining("changed") });
 });
 
 test("a page that was removed, and a head that was set back, are found", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
-  for (let at = 0; at < 450; at++) noteAudit(flow, line("acme", `${at}`));
-  await plant.pass(100);
-  await plant.run(chainAudit(flow, "acme"));
-  const { store } = flow.world;
-  const head = await plant.run(store.load(AUDIT_HEADS, "acme"));
-  const last = await plant.run(store.load(AUDIT_PAGES, pageId("acme", 2)));
-  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
-  expect((await plant.run(checkAudit(flow, "acme"))).problem?.index).toBe(400);
+  const harness = new Harness();
+  const engine = harness.engine("a");
+  for (let at = 0; at < 450; at++) recordAudit(engine, line("acme", `${at}`));
+  await harness.pass(100);
+  await harness.run(chainAudit(engine, "acme"));
+  const { store } = engine.world;
+  const head = await harness.run(store.load(AUDIT_HEADS, "acme"));
+  const last = await harness.run(store.load(AUDIT_PAGES, pageId("acme", 2)));
+  await harness.run(commit(engine, { org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
+  expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(400);
   const back = { ...head!.value, count: 400 };
-  await plant.run(apply(flow, { org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
-  expect((await plant.run(checkAudit(flow, "acme"))).problem?.index).toBe(399);
+  await harness.run(commit(engine, { org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
+  expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(399);
 });
 
 test("a store that does not answer for a while loses no line", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
+  const harness = new Harness();
+  const engine = harness.engine("a");
   const commit = () => Promise.reject(new Error("away"));
-  const away = { ...flow, world: { ...flow.world, store: around(flow.world.store, { commit }) } };
-  for (const what of ["one", "two"]) noteAudit(away, line("acme", what));
-  await plant.pass(100);
-  expect(pendingOf(plant).size).toBe(0);
-  noteAudit(flow, line("acme", "three"));
-  await plant.run(chainAll(flow));
-  expect(entriesOf(plant, "acme").map(({ what }) => what)).toEqual(["one", "two", "three"]);
+  const away = { ...engine, world: { ...engine.world, store: around(engine.world.store, { commit }) } };
+  for (const what of ["one", "two"]) recordAudit(away, line("acme", what));
+  await harness.pass(100);
+  expect(pendingOf(harness).size).toBe(0);
+  recordAudit(engine, line("acme", "three"));
+  await harness.run(chainAll(engine));
+  expect(entriesOf(harness, "acme").map(({ what }) => what)).toEqual(["one", "two", "three"]);
 });
 
 test("nothing secret is written, under whatever name", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
+  const harness = new Harness();
+  const engine = harness.engine("a");
   const key = `cordum_k1_${"s3cr3t".repeat(5)}`;
-  noteAudit(flow, line("acme", `used ${key}`, { password: "hunter2hunter2", note: `at redis://u:${"p".repeat(9)}@h` }));
-  noteAudit(flow, line("acme", "rotated", { note: key, has_password: true, count: 3 }));
-  await plant.pass(100);
-  await plant.run(chainAudit(flow, "acme"));
-  const text = JSON.stringify(entriesOf(plant, "acme"));
+  recordAudit(
+    engine,
+    line("acme", `used ${key}`, { password: "hunter2hunter2", note: `at redis://u:${"p".repeat(9)}@h` }),
+  );
+  recordAudit(engine, line("acme", "rotated", { note: key, has_password: true, count: 3 }));
+  await harness.pass(100);
+  await harness.run(chainAudit(engine, "acme"));
+  const text = JSON.stringify(entriesOf(harness, "acme"));
   expect(text).not.toMatch(/s3cr3t|hunter2|ppppp/);
-  expect(entriesOf(plant, "acme")[1]?.facts).toMatchObject({ has_password: true, count: 3 });
+  expect(entriesOf(harness, "acme")[1]?.facts).toMatchObject({ has_password: true, count: 3 });
 });
 
 test("every verdict of the kernel is in the log of its tenant; a repeat is told from a decision", async () => {
-  const plant = new Plant();
-  const { flow } = await plant.control("a");
-  const allowed = await plant.admit(flow, { topic: "demo.echo", org: "acme", submittedBy: "k1", idempotencyKey: "1" });
-  const denied = await plant.admit(flow, { topic: "danger.rm", org: "acme", submittedBy: "k1" });
-  const again = await plant.admit(flow, { topic: "demo.echo", org: "acme", submittedBy: "k1", idempotencyKey: "1" });
+  const harness = new Harness();
+  const { engine } = await harness.control("a");
+  const allowed = await harness.admit(engine, {
+    topic: "demo.echo",
+    org: "acme",
+    submittedBy: "k1",
+    idempotencyKey: "1",
+  });
+  const denied = await harness.admit(engine, { topic: "danger.rm", org: "acme", submittedBy: "k1" });
+  const again = await harness.admit(engine, {
+    topic: "demo.echo",
+    org: "acme",
+    submittedBy: "k1",
+    idempotencyKey: "1",
+  });
   expect(again).toMatchObject({ kind: "replayed", jobId: idOf(allowed) });
-  await plant.pass(3_000);
-  const entries = entriesOf(plant, "acme");
+  await harness.pass(3_000);
+  const entries = entriesOf(harness, "acme");
   expect(entries.map(({ what, facts }) => [what, facts.job ?? null])).toEqual([
     ["allow", idOf(allowed)],
     ["deny", idOf(denied)],
@@ -203,12 +220,12 @@ test("every verdict of the kernel is in the log of its tenant; a repeat is told 
   ]);
   expect(entries[3]?.facts.known).toBe(idOf(allowed));
   expect(entries[0]).toMatchObject({ kind: "decision", who: "k1", facts: { rule: "allow", snapshot: "s1" } });
-  expect(entriesOf(plant, "default")).toEqual([]);
+  expect(entriesOf(harness, "default")).toEqual([]);
 });
 
 test("permissions of one tick that differ in their job alone are one line that names every job; nothing else is joined", async () => {
-  const plant = new Plant();
-  const flow = plant.flow("a");
+  const harness = new Harness();
+  const engine = harness.engine("a");
   const verdict = (what: string, job: string, facts: AuditLine["facts"] = {}): AuditLine => ({
     org: "acme",
     kind: "decision",
@@ -217,13 +234,13 @@ test("permissions of one tick that differ in their job alone are one line that n
     facts: { job, topic: "demo.echo", rule: "r", reason: "fine", snapshot: "s1", ...facts },
   });
   const ids = Array.from({ length: 100 }, (_, at) => `job-${String(at).padStart(16, "0")}`);
-  for (const id of ids) noteAudit(flow, verdict("allow", id));
-  noteAudit(flow, verdict("allow", "other-rule", { rule: "r2" }));
-  noteAudit(flow, verdict("allow", "other-policy", { snapshot: "s2" }));
-  for (const id of ["denied-1", "denied-2"]) noteAudit(flow, verdict("deny", id));
-  await plant.pass(100);
-  await plant.run(chainAudit(flow, "acme"));
-  const entries = entriesOf(plant, "acme");
+  for (const id of ids) recordAudit(engine, verdict("allow", id));
+  recordAudit(engine, verdict("allow", "other-rule", { rule: "r2" }));
+  recordAudit(engine, verdict("allow", "other-policy", { snapshot: "s2" }));
+  for (const id of ["denied-1", "denied-2"]) recordAudit(engine, verdict("deny", id));
+  await harness.pass(100);
+  await harness.run(chainAudit(engine, "acme"));
+  const entries = entriesOf(harness, "acme");
   const joined = entries.filter(({ facts }) => facts.jobs !== undefined);
   expect(joined.flatMap(({ facts }) => String(facts.jobs).split(" "))).toEqual(ids);
   expect(joined).toHaveLength(3);

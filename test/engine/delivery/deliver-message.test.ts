@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
-import { PARKED_GROUP, SPENDINGS } from "../../../src/core/model/parked-message.ts";
-import type { Patience } from "../../../src/core/retry/budget.ts";
+import { PARKED_GROUP, RETRY_STATES } from "../../../src/core/model/parked-message.ts";
+import type { RetryState } from "../../../src/core/retry/budget.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
-import { deliver } from "../../../src/engine/delivery/deliver-message.ts";
-import { comebackId } from "../../../src/engine/delivery/park-message.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import { deliverTo } from "../../../src/engine/delivery/deliver-message.ts";
+import { redeliveryId } from "../../../src/engine/delivery/park-message.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { withLock } from "../../../src/engine/with-lock.ts";
 import type { Content, Settlement } from "../../../src/ports/bus.ts";
 import { fromBase64 } from "../../../src/protocol/base64.ts";
 import { decodePacket } from "../../../src/protocol/codec.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 const packet: Packet = {
   traceId: "t",
@@ -22,27 +22,28 @@ const packet: Packet = {
   body: { kind: "job_result", jobId: "j", status: "succeeded", workerId: "w", output: { a: [1, "ü"] } },
 };
 
-function station(handle: () => Promise<void>, about = "") {
+function messageHandler(handle: () => Promise<void>, about = "") {
   return { name: "test", about: () => about, handle };
 }
 
 async function once(
-  plant: Plant,
-  flow: Flow,
+  harness: Harness,
+  engine: Engine,
   fails: () => Promise<void>,
   attempt = 1,
   content?: Content,
 ): Promise<Settlement> {
-  const handler = deliver(flow, station(fails));
-  return plant.run(handler({ id: "m1", subject: RESULT, attempt, content: content ?? { kind: "packet", packet } }));
+  const handler = deliverTo(engine, messageHandler(fails));
+  return harness.run(handler({ id: "m1", subject: RESULT, attempt, content: content ?? { kind: "packet", packet } }));
 }
 
-const letters = (plant: Plant, flow: Flow) => plant.run(flow.world.store.load(DEAD_LETTERS, `${RESULT}/m1`));
+const deadLetters = (harness: Harness, engine: Engine) =>
+  harness.run(engine.world.store.load(DEAD_LETTERS, `${RESULT}/m1`));
 
 describe("what becomes of a delivery", () => {
   test("fine: ack", async () => {
-    const plant = new Plant();
-    expect(await once(plant, plant.flow("c"), async () => {})).toEqual({ kind: "ack" });
+    const harness = new Harness();
+    expect(await once(harness, harness.engine("c"), async () => {})).toEqual({ kind: "ack" });
   });
 
   test("L1: whatever is thrown, nothing that failed is acknowledged as done", async () => {
@@ -55,11 +56,11 @@ describe("what becomes of a delivery", () => {
     );
     await fc.assert(
       fc.asyncProperty(thrown, async (what) => {
-        const plant = new Plant();
-        const flow = plant.flow("c");
-        const settlement = await once(plant, flow, () => Promise.reject(what));
+        const harness = new Harness();
+        const engine = harness.engine("c");
+        const settlement = await once(harness, engine, () => Promise.reject(what));
         if (settlement.kind === "ack") {
-          expect((await plant.run(flow.world.store.counts(PARKED_GROUP, 9))).size).toBe(1);
+          expect((await harness.run(engine.world.store.counts(PARKED_GROUP, 9))).size).toBe(1);
         } else expect(["nak", "nakDelay"]).toContain(settlement.kind);
       }),
       { numRuns: 50 },
@@ -67,56 +68,56 @@ describe("what becomes of a delivery", () => {
   });
 
   test("a short delay stays in the broker, exactly as asked", async () => {
-    const plant = new Plant();
+    const harness = new Harness();
     const fails = () => Promise.reject(new Error("outer", { cause: retryAfter("busy", 1_234, "lock_busy") }));
-    expect(await once(plant, plant.flow("c"), fails)).toEqual({ kind: "nakDelay", delayMs: 1_234 });
+    expect(await once(harness, harness.engine("c"), fails)).toEqual({ kind: "nakDelay", delayMs: 1_234 });
     const now = () => Promise.reject(retryAfter("busy", 0, "lock_busy"));
-    expect(await once(plant, plant.flow("d"), now)).toEqual({ kind: "nak" });
+    expect(await once(harness, harness.engine("d"), now)).toEqual({ kind: "nak" });
   });
 
   test("L5: a long delay leaves the broker, and the message comes back at its time", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    expect(await once(plant, flow, () => Promise.reject(retryAfter("later", 30_000)))).toEqual({ kind: "ack" });
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    expect(await once(harness, engine, () => Promise.reject(retryAfter("later", 30_000)))).toEqual({ kind: "ack" });
     const back: [number, Packet][] = [];
-    const other = plant.flow("d");
-    await plant.run(
+    const other = harness.engine("d");
+    await harness.run(
       other.world.bus.consume(RESULT, "watch", async (delivery) => {
         if (delivery.content.kind === "packet") back.push([other.world.clock.now(), delivery.content.packet]);
         return { kind: "ack" };
       }),
     );
-    const dueMs = flow.world.clock.now() + 30_000;
-    await plant.pass(29_900);
+    const dueMs = engine.world.clock.now() + 30_000;
+    await harness.pass(29_900);
     expect(back).toEqual([]);
-    await plant.pass(1_000);
+    await harness.pass(1_000);
     expect(back.length).toBe(1);
     expect(back[0]?.[0]).toBeGreaterThanOrEqual(dueMs - 10);
     expect(back[0]?.[1]).toEqual(packet);
   });
 
   test("L5: a parked crowd comes back as spread as its policy made it, not in waves", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const times: number[] = [];
-    await plant.run(
-      flow.world.bus.consume(RESULT, "watch", async () => {
-        times.push(flow.world.clock.now());
+    await harness.run(
+      engine.world.bus.consume(RESULT, "watch", async () => {
+        times.push(engine.world.clock.now());
         return { kind: "ack" };
       }),
     );
-    const { random } = flow.world;
+    const { random } = engine.world;
     const count = 2_000;
     const handlers = Array.from({ length: count }, (_, index) => {
       const delayMs = 10_000 + random.next() * 20_000;
-      const handler = deliver(
-        flow,
-        station(() => Promise.reject(retryAfter("later", delayMs)), `r${index}`),
+      const handler = deliverTo(
+        engine,
+        messageHandler(() => Promise.reject(retryAfter("later", delayMs)), `r${index}`),
       );
       return handler({ id: `m${index}`, subject: RESULT, attempt: 1, content: { kind: "packet", packet } });
     });
-    await plant.run(Promise.all(handlers));
-    await plant.pass(40_000);
+    await harness.run(Promise.all(handlers));
+    await harness.pass(40_000);
     expect(times.length).toBe(count);
     const bins = new Map<number, number>();
     for (const at of times) bins.set(Math.floor(at / 250), (bins.get(Math.floor(at / 250)) ?? 0) + 1);
@@ -125,133 +126,141 @@ describe("what becomes of a delivery", () => {
   });
 
   test("permanent: the dead letter with the payload first, then term", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
-    expect(await once(plant, flow, () => Promise.reject(permanent(new Error("never"))))).toEqual({ kind: "term" });
-    const letter = await letters(plant, flow);
-    expect(letter?.value).toMatchObject({ reason: "permanent", error: { message: "never" } });
-    const { source } = letter?.value ?? {};
+    const harness = new Harness();
+    const engine = harness.engine("c");
+    expect(await once(harness, engine, () => Promise.reject(permanent(new Error("never"))))).toEqual({ kind: "term" });
+    const deadLetter = await deadLetters(harness, engine);
+    expect(deadLetter?.value).toMatchObject({ reason: "permanent", error: { message: "never" } });
+    const { source } = deadLetter?.value ?? {};
     expect(source?.kind === "message" && decodePacket(fromBase64(source.base64))).toEqual(packet);
   });
 
   test("undecodable: three tries, then the dead letter with the raw bytes, then term", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     const content: Content = { kind: "undecodable", bytes: new Uint8Array([255, 0, 7]), error: "not a packet" };
     for (const attempt of [1, 2, 3]) {
-      expect(await once(plant, flow, async () => {}, attempt, content)).toEqual({ kind: "nakDelay", delayMs: 5_000 });
+      expect(await once(harness, engine, async () => {}, attempt, content)).toEqual({
+        kind: "nakDelay",
+        delayMs: 5_000,
+      });
     }
-    expect(await letters(plant, flow)).toBeNull();
-    expect(await once(plant, flow, async () => {}, 4, content)).toEqual({ kind: "term" });
-    const { source, org } = (await letters(plant, flow))?.value ?? {};
+    expect(await deadLetters(harness, engine)).toBeNull();
+    expect(await once(harness, engine, async () => {}, 4, content)).toEqual({ kind: "term" });
+    const { source, org } = (await deadLetters(harness, engine))?.value ?? {};
     expect(source?.kind === "message" && [...fromBase64(source.base64)]).toEqual([255, 0, 7]);
     expect(org).toBe("*"); // It may be anybody's.
   });
 
   test("L3: a budget that is used up ends in a dead letter, long before the broker's cap", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     const kinds: string[] = [];
     for (let attempt = 1; attempt <= 8; attempt++)
-      kinds.push((await once(plant, flow, () => Promise.reject("x"), attempt)).kind);
+      kinds.push((await once(harness, engine, () => Promise.reject("x"), attempt)).kind);
     expect(kinds.at(-1)).toBe("term");
     expect(kinds.slice(0, -1)).not.toContain("term");
-    expect((await letters(plant, flow))?.value.reason).toBe("budget");
+    expect((await deadLetters(harness, engine))?.value.reason).toBe("budget");
   });
 
   test("L4: waiting long for a lock does not use up the patience for anything else", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     for (let attempt = 1; attempt <= 45; attempt++) {
-      const settlement = await once(plant, flow, () => Promise.reject(retryAfter("busy", 500, "lock_busy")), attempt);
+      const settlement = await once(
+        harness,
+        engine,
+        () => Promise.reject(retryAfter("busy", 500, "lock_busy")),
+        attempt,
+      );
       expect(settlement).toEqual({ kind: "nakDelay", delayMs: 500 });
     }
-    expect((await once(plant, flow, () => Promise.reject("x"), 46)).kind).not.toBe("term");
+    expect((await once(harness, engine, () => Promise.reject("x"), 46)).kind).not.toBe("term");
   });
 
   test("a station is told how often the message came in vain, whichever process it came to; then the account is closed", async () => {
-    const plant = new Plant();
-    const told: Patience[] = [];
+    const harness = new Harness();
+    const told: RetryState[] = [];
     const come = (name: string, id: string, attempt: number, fails: boolean) => {
-      const handle = async (_flow: Flow, _packet: Packet, patience: Patience) => {
-        told.push(patience);
+      const handle = async (_flow: Engine, _packet: Packet, retryState: RetryState) => {
+        told.push(retryState);
         if (fails) throw retryAfter("busy", 100, "lock_busy");
       };
-      const handler = deliver(plant.flow(name), { name: "test", about: () => "", handle });
-      return plant.run(handler({ id, subject: RESULT, attempt, content: { kind: "packet", packet } }));
+      const handler = deliverTo(harness.engine(name), { name: "test", about: () => "", handle });
+      return harness.run(handler({ id, subject: RESULT, attempt, content: { kind: "packet", packet } }));
     };
     await come("a", "m1", 1, true);
     await come("b", "m1", 2, true);
     // Parked and back: the broker counts from the beginning, the account does not.
-    await come("c", comebackId("m1", 5), 1, false);
+    await come("c", redeliveryId("m1", 5), 1, false);
     expect(told.map(({ lock_busy }) => lock_busy?.count)).toEqual([undefined, 1, 2]);
     expect(new Set(told.slice(1).map(({ lock_busy }) => lock_busy?.sinceMs)).size).toBe(1);
-    expect(plant.bench.net.store.load(SPENDINGS, "m1")).toBeNull();
+    expect(harness.bench.net.store.load(RETRY_STATES, "m1")).toBeNull();
     await come("a", "m1", 3, false);
     expect(told.at(-1)).toEqual({});
   });
 
   test("nothing is ended when its dead letter cannot be written", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
-    const failing = new Proxy(flow.world.store, {
+    const harness = new Harness();
+    const engine = harness.engine("c");
+    const failing = new Proxy(engine.world.store, {
       get: (target, name) =>
         name === "commit"
           ? () => Promise.reject(Object.assign(new Error("disk full"), { code: "STORE_UNAVAILABLE" }))
           : Reflect.get(target, name).bind(target),
     });
-    const broken: Flow = { ...flow, world: { ...flow.world, store: failing } };
-    expect((await once(plant, broken, () => Promise.reject(permanent("never")))).kind).toBe("nakDelay");
+    const broken: Engine = { ...engine, world: { ...engine.world, store: failing } };
+    expect((await once(harness, broken, () => Promise.reject(permanent("never")))).kind).toBe("nakDelay");
     const content: Content = { kind: "undecodable", bytes: new Uint8Array(1), error: "x" };
-    expect((await once(plant, broken, async () => {}, 9, content)).kind).toBe("nakDelay");
-    expect((await once(plant, broken, () => Promise.reject(retryAfter("later", 30_000)))).kind).toBe("nakDelay");
+    expect((await once(harness, broken, async () => {}, 9, content)).kind).toBe("nakDelay");
+    expect((await once(harness, broken, () => Promise.reject(retryAfter("later", 30_000)))).kind).toBe("nakDelay");
   });
 
   test("L3: before the broker gives up on a message while the store is away, it goes back as a new one", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
-    const store = new Proxy(flow.world.store, { get: () => away });
-    const cut: Flow = { ...flow, world: { ...flow.world, store } };
+    const store = new Proxy(engine.world.store, { get: () => away });
+    const cut: Engine = { ...engine, world: { ...engine.world, store } };
     const back: string[] = [];
-    await plant.run(
-      flow.world.bus.consume(RESULT, "watch", async (delivery) => {
+    await harness.run(
+      engine.world.bus.consume(RESULT, "watch", async (delivery) => {
         back.push(delivery.id);
         return { kind: "ack" };
       }),
     );
-    expect((await once(plant, cut, away, 45)).kind).toBe("nakDelay");
+    expect((await once(harness, cut, away, 45)).kind).toBe("nakDelay");
     expect(back).toEqual([]);
-    expect(await once(plant, cut, away, 95)).toEqual({ kind: "ack" });
-    await plant.pass(1_000);
+    expect(await once(harness, cut, away, 95)).toEqual({ kind: "ack" });
+    await harness.pass(1_000);
     expect(back.length).toBe(1);
     expect(back[0]).toMatch(/^m1~back/);
   });
 
   test("L16: a store that is away is waited for by its own class, and counts against nothing", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("c");
+    const harness = new Harness();
+    const engine = harness.engine("c");
     const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
     for (let attempt = 1; attempt <= 20; attempt++) {
-      const settlement = await once(plant, flow, away, attempt);
+      const settlement = await once(harness, engine, away, attempt);
       expect(["nakDelay", "ack"]).toContain(settlement.kind); // ack: parked.
     }
-    expect(await letters(plant, flow)).toBeNull();
+    expect(await deadLetters(harness, engine)).toBeNull();
   });
 });
 
 describe("work under a lock", () => {
-  const wish = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
+  const request = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
 
   test("busy: lock_busy, within the bounds of its policy", async () => {
-    const plant = new Plant();
-    const [first, second] = [plant.flow("a"), plant.flow("b")];
-    const held = plant.run(first.world.locks.acquire({ ...wish, owner: "a" }));
+    const harness = new Harness();
+    const [first, second] = [harness.engine("a"), harness.engine("b")];
+    const held = harness.run(first.world.locks.acquire({ ...request, owner: "a" }));
     expect((await held).kind).toBe("held");
     const delays = new Set<number>();
     for (let tries = 0; tries < 20; tries++) {
-      const error = await plant.run(
-        withLock(second, wish, async () => {}).then(
+      const error = await harness.run(
+        withLock(second, request, async () => {}).then(
           () => null,
           (thrown: unknown) => thrown,
         ),
@@ -271,12 +280,12 @@ describe("work under a lock", () => {
   });
 
   test("L17: released whatever happens to the work", async () => {
-    const plant = new Plant();
-    const flow = plant.flow("a");
-    await expect(plant.run(withLock(flow, wish, () => Promise.reject(new Error("hung up"))))).rejects.toThrow(
+    const harness = new Harness();
+    const engine = harness.engine("a");
+    await expect(harness.run(withLock(engine, request, () => Promise.reject(new Error("hung up"))))).rejects.toThrow(
       "hung up",
     );
-    await plant.pass(10);
-    expect(await plant.run(withLock(flow, wish, async (lease) => lease.fence))).toBeGreaterThan(1);
+    await harness.pass(10);
+    expect(await harness.run(withLock(engine, request, async (lease) => lease.fence))).toBeGreaterThan(1);
   });
 });

@@ -3,85 +3,85 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
-import { idOf, Plant } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 describe("what a process remembers of a job it has sent", () => {
   test("is not believed when the store knows better", async () => {
-    const plant = new Plant();
-    const { flow: first } = await plant.control("c1");
-    await plant.control("c2");
+    const harness = new Harness();
+    const { engine: first } = await harness.control("c1");
+    await harness.control("c2");
     let attempts = 0;
-    await plant.worker("w1", ["t"], () => {
+    await harness.worker("w1", ["t"], () => {
       attempts++;
       return attempts === 1 ? new Promise(() => {}) : Promise.reject(new Error(`attempt ${attempts}`));
     });
-    const id = idOf(await plant.admit(first, { topic: "t" }));
+    const id = idOf(await harness.admit(first, { topic: "t" }));
     // The first attempt is lost, the second fails: whichever process takes that result, it must count.
-    await plant.pass(600_000);
-    const { state, history } = await plant.job(id);
+    await harness.pass(600_000);
+    const { state, history } = await harness.job(id);
     expect(state).toBe("FAILED");
     // A failure that was acknowledged without being counted would be found as lost, a minute later.
     expect(history.map(({ event }) => event)).toEqual(["lost", ...Array.from({ length: 7 }, () => "failed")]);
   });
 
   test("the signal of an attempt aborts at its deadline", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const aborted: number[] = [];
-    const begun = flow.world.clock.now();
-    await plant.worker("w1", ["t"], (item) => {
-      item.signal.addEventListener("abort", () => aborted.push(flow.world.clock.now() - begun));
+    const begun = engine.world.clock.now();
+    await harness.worker("w1", ["t"], (item) => {
+      item.signal.addEventListener("abort", () => aborted.push(engine.world.clock.now() - begun));
       return new Promise(() => {});
     });
-    await plant.admit(flow, { topic: "t" });
-    await plant.pass(59_000);
+    await harness.admit(engine, { topic: "t" });
+    await harness.pass(59_000);
     expect(aborted).toEqual([]);
-    await plant.pass(2_000);
+    await harness.pass(2_000);
     expect(aborted.length).toBe(1);
   });
 });
 
 describe("what belongs to one job stays with it", () => {
   test("L22: an id of another org with a large input touches neither that org's job nor its input", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const large = (text: string) => ({ text: text.repeat(300_000) });
-    await plant.admit(flow, { topic: "t", jobId: "j1", org: "acme", input: large("a") });
-    const other = await plant.admit(flow, { topic: "t", jobId: "j1", org: "evil", input: large("e") });
+    await harness.admit(engine, { topic: "t", jobId: "j1", org: "acme", input: large("a") });
+    const other = await harness.admit(engine, { topic: "t", jobId: "j1", org: "evil", input: large("e") });
     expect(other).toEqual({ kind: "unusable", jobId: "j1" });
     let seen = "";
-    await plant.worker("w1", ["t"], async (item) => {
+    await harness.worker("w1", ["t"], async (item) => {
       seen = (item.input as { text: string }).text.slice(0, 1);
     });
-    await plant.pass(60_000);
+    await harness.pass(60_000);
     expect(seen).toBe("a");
   });
 
   test("an id sent twice with another body is a conflict, with the same body a replay", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    await plant.admit(flow, { topic: "t", jobId: "j1", input: { a: 1 } });
-    expect((await plant.admit(flow, { topic: "t", jobId: "j1", input: { a: 1 } })).kind).toBe("replayed");
-    expect((await plant.admit(flow, { topic: "t", jobId: "j1", input: { a: 2 } })).kind).toBe("conflict");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 1 } });
+    expect((await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 1 } })).kind).toBe("replayed");
+    expect((await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 2 } })).kind).toBe("conflict");
   });
 
   test("an output beyond the limit ends the job at once, with the reason", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let worked = 0;
-    await plant.worker("w1", ["t"], async () => {
+    await harness.worker("w1", ["t"], async () => {
       worked++;
       return "x".repeat(2 * 1024 * 1024 + 1);
     });
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(600_000);
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(600_000);
     expect(worked).toBe(1);
-    expect(await plant.job(id)).toMatchObject({ state: "FAILED", error: { message: /at most 2097152/ as never } });
+    expect(await harness.job(id)).toMatchObject({ state: "FAILED", error: { message: /at most 2097152/ as never } });
   });
 
   test("a worker may point at its own result only", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const result = {
       kind: "job_result",
       jobId: "j1",
@@ -90,59 +90,59 @@ describe("what belongs to one job stays with it", () => {
       resultPtr: "redis://ctx:other",
     } as const;
     const packet = { traceId: "t", senderId: "w", createdAtMs: 0, body: result };
-    await plant.worker("w1", ["t"], () => new Promise(() => {}));
-    await plant.admit(flow, { topic: "t", jobId: "j1" });
-    await plant.run(flow.world.bus.publish({ id: "r", subject: RESULT, packet }));
-    await plant.pass(1_000);
-    expect((await plant.job("j1")).output).toBeNull();
-    expect(await plant.run(flow.world.store.load(DEAD_LETTERS, `${RESULT}/r`))).not.toBeNull();
+    await harness.worker("w1", ["t"], () => new Promise(() => {}));
+    await harness.admit(engine, { topic: "t", jobId: "j1" });
+    await harness.run(engine.world.bus.publish({ id: "r", subject: RESULT, packet }));
+    await harness.pass(1_000);
+    expect((await harness.job("j1")).output).toBeNull();
+    expect(await harness.run(engine.world.store.load(DEAD_LETTERS, `${RESULT}/r`))).not.toBeNull();
   });
 });
 
 test("L41: a burst for slow workers waits its turn and loses no attempt", async () => {
-  const plant = new Plant();
-  const { flow } = await plant.control("c1");
-  const slow = () => new Promise((resolve) => flow.world.clock.after(20_000, () => resolve("ok")));
-  await plant.worker("w1", ["t"], slow, 1);
-  await plant.worker("w2", ["t"], slow, 1);
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const slow = () => new Promise((resolve) => engine.world.clock.after(20_000, () => resolve("ok")));
+  await harness.worker("w1", ["t"], slow, 1);
+  await harness.worker("w2", ["t"], slow, 1);
   const ids: string[] = [];
-  for (let index = 0; index < 20; index++) ids.push(idOf(await plant.admit(flow, { topic: "t" })));
-  await plant.pass(1_200_000);
+  for (let index = 0; index < 20; index++) ids.push(idOf(await harness.admit(engine, { topic: "t" })));
+  await harness.pass(1_200_000);
   for (const id of ids) {
-    const { state, history } = await plant.job(id);
+    const { state, history } = await harness.job(id);
     expect(state).toBe("SUCCEEDED");
     expect(history.filter(({ event }) => event === "lost")).toEqual([]);
   }
 });
 
 test("L43: a long wait survives the death of the process that began it", async () => {
-  const plant = new Plant();
-  const { flow } = await plant.control("c1");
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
   const times: number[] = [];
-  await plant.worker("w1", ["t"], async () => {
-    times.push(flow.world.clock.now());
+  await harness.worker("w1", ["t"], async () => {
+    times.push(engine.world.clock.now());
     if (times.length === 1) throw retryAfter(new Error("later"), 600_000);
   });
-  await plant.admit(flow, { topic: "t" });
-  await plant.pass(1_000);
-  plant.crash("c1");
-  await plant.control("c2");
-  await plant.pass(700_000);
+  await harness.admit(engine, { topic: "t" });
+  await harness.pass(1_000);
+  harness.crash("c1");
+  await harness.control("c2");
+  await harness.pass(700_000);
   const [first = 0, second = 0] = times;
   expect(second - first).toBeGreaterThanOrEqual(600_000);
   expect(second - first).toBeLessThan(600_100);
 });
 
 test("L5: short retries of jobs come back at their own time, not with the next sweep", async () => {
-  const plant = new Plant();
-  const { flow } = await plant.control("c1");
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
   const gaps: number[] = [];
   const failedAt = new Map<string, number>();
-  await plant.worker(
+  await harness.worker(
     "w1",
     ["t"],
     async (item) => {
-      const now = flow.world.clock.now();
+      const now = engine.world.clock.now();
       const failed = failedAt.get(item.jobId);
       if (failed !== undefined) return gaps.push(now - failed);
       failedAt.set(item.jobId, now);
@@ -151,10 +151,10 @@ test("L5: short retries of jobs come back at their own time, not with the next s
     1_000,
   );
   for (let index = 0; index < 50; index++) {
-    await plant.admit(flow, { topic: "t" });
-    await plant.pass(37);
+    await harness.admit(engine, { topic: "t" });
+    await harness.pass(37);
   }
-  await plant.pass(5_000);
+  await harness.pass(5_000);
   expect(gaps.length).toBe(50);
   expect(Math.max(...gaps)).toBeLessThan(550);
 });
@@ -162,11 +162,11 @@ test("L5: short retries of jobs come back at their own time, not with the next s
 test("the founding profile runs the same flow with the founding delays", async () => {
   const { foundingSettings } = await import("../../../src/config/config.ts");
   expect(foundingSettings().bus.parkAfterMs).toBeNull();
-  const plant = new Plant(foundingSettings());
-  plant.kernel.health = "refuses";
-  const { flow } = await plant.control("c1", "remote");
-  const id = idOf(await plant.admit(flow, { topic: "demo.echo" }));
-  await plant.pass(1_000);
-  expect((await plant.job(id)).wait?.setBy).toBe("fixed:5s");
+  const harness = new Harness(foundingSettings());
+  harness.kernel.health = "refuses";
+  const { engine } = await harness.control("c1", "remote");
+  const id = idOf(await harness.admit(engine, { topic: "demo.echo" }));
+  await harness.pass(1_000);
+  expect((await harness.job(id)).wait?.setBy).toBe("fixed:5s");
   expect(defaultSettings().bus.parkAfterMs).toBe(2_000);
 });

@@ -3,146 +3,146 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { IN_FLIGHT_GROUP, type OpenState } from "../../../src/core/model/job.ts";
 import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
-import { cancel } from "../../../src/engine/dispatch/cancel-job.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import { cancelOwnJob } from "../../../src/engine/dispatch/cancel-job.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { CANCEL, PROGRESS, RESULT } from "../../../src/protocol/subjects.ts";
 import { auditLines } from "../audit/audit-lines.ts";
-import { idOf, Plant } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 const never = () => new Promise<never>(() => {});
-const wish = (jobId: string) => ({ org: "default", jobId, by: "alice", why: "not needed" });
+const request = (jobId: string) => ({ org: "default", jobId, by: "alice", why: "not needed" });
 
 function packet(body: Packet["body"]): Packet {
   return { traceId: "t", senderId: "w1", createdAtMs: 0, body };
 }
 
 /** How a job of `demo.one` comes to be in each state. */
-const INTO: Readonly<Record<OpenState, (plant: Plant, flow: Flow) => Promise<string>>> = {
-  async PENDING(plant, flow) {
-    plant.kernel.health = "refuses";
-    return submit(plant, flow);
+const INTO: Readonly<Record<OpenState, (harness: Harness, engine: Engine) => Promise<string>>> = {
+  async PENDING(harness, engine) {
+    harness.kernel.health = "refuses";
+    return submit(harness, engine);
   },
-  async APPROVAL_REQUIRED(plant, flow) {
-    Object.assign(plant.kernel, {
+  async APPROVAL_REQUIRED(harness, engine) {
+    Object.assign(harness.kernel, {
       decide: (_: PolicyRequest) => ({ effect: "require_approval", ruleId: "r", reason: "look", snapshot: "s" }),
     });
-    return submit(plant, flow);
+    return submit(harness, engine);
   },
-  SCHEDULED: (plant, flow) => submit(plant, flow),
-  async DISPATCHED(plant, flow) {
-    await plant.worker("w1", ["demo.one"], never);
-    return submit(plant, flow);
+  SCHEDULED: (harness, engine) => submit(harness, engine),
+  async DISPATCHED(harness, engine) {
+    await harness.worker("w1", ["demo.one"], never);
+    return submit(harness, engine);
   },
-  async RUNNING(plant, flow) {
-    await plant.worker("w1", ["demo.one"], never);
-    const id = await submit(plant, flow);
-    flow.world.bus.tell(PROGRESS, packet({ kind: "job_progress", jobId: id, percent: 10 }));
-    await plant.pass(1_000);
+  async RUNNING(harness, engine) {
+    await harness.worker("w1", ["demo.one"], never);
+    const id = await submit(harness, engine);
+    engine.world.bus.broadcast(PROGRESS, packet({ kind: "job_progress", jobId: id, percent: 10 }));
+    await harness.pass(1_000);
     return id;
   },
-  async RETRYING(plant, flow) {
-    await plant.worker("w1", ["demo.one"], () => Promise.reject(retryAfter(new Error("later"), 600_000)));
-    return submit(plant, flow);
+  async RETRYING(harness, engine) {
+    await harness.worker("w1", ["demo.one"], () => Promise.reject(retryAfter(new Error("later"), 600_000)));
+    return submit(harness, engine);
   },
 };
 
-async function submit(plant: Plant, flow: Flow): Promise<string> {
-  const id = idOf(await plant.admit(flow, { topic: "demo.one" }));
-  await plant.pass(1_000);
+async function submit(harness: Harness, engine: Engine): Promise<string> {
+  const id = idOf(await harness.admit(engine, { topic: "demo.one" }));
+  await harness.pass(1_000);
   return id;
 }
 
 describe("cancel", () => {
   test.each(Object.keys(INTO) as OpenState[])("a job that is %s, once; nothing brings it back", async (state) => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1", "remote");
-    const id = await INTO[state](plant, flow);
-    expect((await plant.job(id)).state).toBe(state);
-    expect(await plant.run(cancel(flow, wish(id)))).toEqual({ kind: "cancelled", state: "CANCELLED" });
-    expect(await plant.run(cancel(flow, wish(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
+    const harness = new Harness();
+    const { engine } = await harness.control("c1", "remote");
+    const id = await INTO[state](harness, engine);
+    expect((await harness.job(id)).state).toBe(state);
+    expect(await harness.run(cancelOwnJob(engine, request(id)))).toEqual({ kind: "cancelled", state: "CANCELLED" });
+    expect(await harness.run(cancelOwnJob(engine, request(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
 
-    plant.kernel.health = "up";
+    harness.kernel.health = "up";
     const late = packet({ kind: "job_result", jobId: id, status: "succeeded", workerId: "w1", attempt: 1, output: 1 });
-    await plant.run(flow.world.bus.publish({ id: "late", subject: RESULT, packet: late }));
-    await plant.pass(1_000_000);
-    const job = await plant.job(id);
+    await harness.run(engine.world.bus.publish({ id: "late", subject: RESULT, packet: late }));
+    await harness.pass(1_000_000);
+    const job = await harness.job(id);
     expect(job).toMatchObject({
       state: "CANCELLED",
       output: null,
       error: { name: "Cancelled", message: "not needed" },
     });
     expect(job.history.at(-1)).toMatchObject({ event: "cancelled", who: "alice" });
-    expect(await auditLines(plant, flow, "cancel")).toEqual(["alice cancelled"]);
+    expect(await auditLines(harness, engine, "cancel")).toEqual(["alice cancelled"]);
   });
 
   test("tells the workers, and only of jobs that one of them may have", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const heard: string[] = [];
-    await plant.run(
-      flow.world.bus.listen(CANCEL, ({ body }) => {
+    await harness.run(
+      engine.world.bus.subscribe(CANCEL, ({ body }) => {
         if (body.kind === "job_cancel") heard.push(`${body.jobId} ${body.requestedBy} ${body.reason}`);
       }),
     );
-    const waiting = await submit(plant, flow); // Nobody serves it.
-    await plant.run(cancel(flow, wish(waiting)));
-    await plant.worker("w1", ["demo.one"], never);
-    const working = await submit(plant, flow);
-    await plant.run(cancel(flow, wish(working)));
-    await plant.pass(100);
+    const waiting = await submit(harness, engine); // Nobody serves it.
+    await harness.run(cancelOwnJob(engine, request(waiting)));
+    await harness.worker("w1", ["demo.one"], never);
+    const working = await submit(harness, engine);
+    await harness.run(cancelOwnJob(engine, request(working)));
+    await harness.pass(100);
     expect(heard.at(-1)).toBe(`${working} alice not needed`);
   });
 
   test("L39: is told to the workers of a job that runs out of time as well", async () => {
     const { dispatch, job } = defaultSettings();
-    const plant = new Plant({ job: { ...job, deadlineMs: 30_000 }, dispatch: { ...dispatch, deadlineMs: 60_000 } });
-    const { flow } = await plant.control("c1");
+    const harness = new Harness({ job: { ...job, deadlineMs: 30_000 }, dispatch: { ...dispatch, deadlineMs: 60_000 } });
+    const { engine } = await harness.control("c1");
     const heard: string[] = [];
-    await plant.run(
-      flow.world.bus.listen(CANCEL, ({ body }) => {
+    await harness.run(
+      engine.world.bus.subscribe(CANCEL, ({ body }) => {
         if (body.kind === "job_cancel") heard.push(body.jobId);
       }),
     );
-    const waiting = await submit(plant, flow); // Nobody serves it: nobody has to be told.
-    await plant.pass(40_000);
-    await plant.worker("w1", ["demo.one"], never);
-    const working = await submit(plant, flow);
-    await plant.pass(40_000);
-    expect((await plant.job(waiting)).state).toBe("TIMEOUT");
-    expect((await plant.job(working)).state).toBe("TIMEOUT");
+    const waiting = await submit(harness, engine); // Nobody serves it: nobody has to be told.
+    await harness.pass(40_000);
+    await harness.worker("w1", ["demo.one"], never);
+    const working = await submit(harness, engine);
+    await harness.pass(40_000);
+    expect((await harness.job(waiting)).state).toBe("TIMEOUT");
+    expect((await harness.job(working)).state).toBe("TIMEOUT");
     expect(heard).toEqual([working]);
   });
 
   test("frees the place at once for the next job of the topic", async () => {
-    const plant = new Plant();
-    Object.assign(plant.settings, { dispatch: { ...plant.settings.dispatch, windowMax: 1 } });
-    const { flow, control } = await plant.control("c1");
+    const harness = new Harness();
+    Object.assign(harness.settings, { dispatch: { ...harness.settings.dispatch, windowMax: 1 } });
+    const { engine, control } = await harness.control("c1");
     const begun: string[] = [];
-    await plant.worker("w1", ["demo.one"], (item) => {
+    await harness.worker("w1", ["demo.one"], (item) => {
       begun.push(item.jobId);
       return never();
     });
-    const [first, second] = [await submit(plant, flow), await submit(plant, flow)];
+    const [first, second] = [await submit(harness, engine), await submit(harness, engine)];
     expect(begun).toEqual([first]);
     expect(control.sweptMs()).toBeGreaterThan(0);
-    await plant.run(cancel(flow, wish(first)));
-    await plant.pass(50); // Far less than a sweep.
+    await harness.run(cancelOwnJob(engine, request(first)));
+    await harness.pass(50); // Far less than a sweep.
     expect(begun).toEqual([first, second]);
-    expect((await plant.run(flow.world.store.counts(IN_FLIGHT_GROUP, 9))).get("demo.one")).toBe(1);
+    expect((await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 9))).get("demo.one")).toBe(1);
   });
 
   test("another tenant's job is not there, and a result that races it counts once", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let finish = () => {};
-    await plant.worker("w1", ["demo.one"], () => new Promise<void>((resolve) => (finish = resolve)));
-    const id = await submit(plant, flow);
-    expect(await plant.run(cancel(flow, { ...wish(id), org: "evil" }))).toEqual({ kind: "not_found" });
+    await harness.worker("w1", ["demo.one"], () => new Promise<void>((resolve) => (finish = resolve)));
+    const id = await submit(harness, engine);
+    expect(await harness.run(cancelOwnJob(engine, { ...request(id), org: "evil" }))).toEqual({ kind: "not_found" });
     finish();
-    const answer = await plant.run(cancel(flow, wish(id)));
-    await plant.pass(5_000);
-    const { state } = await plant.job(id);
+    const answer = await harness.run(cancelOwnJob(engine, request(id)));
+    await harness.pass(5_000);
+    const { state } = await harness.job(id);
     expect(answer).toEqual(
       state === "CANCELLED" ? { kind: "cancelled", state } : { kind: "ended", state: "SUCCEEDED" },
     );

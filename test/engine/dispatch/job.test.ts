@@ -4,18 +4,18 @@ import { JOB_STATES, JOBS, jobsOf } from "../../../src/core/model/job.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { startControl } from "../../../src/engine/control.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
-import { idOf, Plant } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 const echo = async (item: { input: unknown }) => item.input;
 
 describe("the way of a job", () => {
   test.each(["local", "remote"] as const)("from submission to its result, kernel %s", async (safety) => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1", safety);
-    await plant.worker("w1", ["demo.echo"], echo);
-    const id = idOf(await plant.admit(flow, { topic: "demo.echo", input: { hello: "world" } }));
-    await plant.pass(1_000);
-    expect(await plant.job(id)).toMatchObject({
+    const harness = new Harness();
+    const { engine } = await harness.control("c1", safety);
+    await harness.worker("w1", ["demo.echo"], echo);
+    const id = idOf(await harness.admit(engine, { topic: "demo.echo", input: { hello: "world" } }));
+    await harness.pass(1_000);
+    expect(await harness.job(id)).toMatchObject({
       state: "SUCCEEDED",
       attempt: 1,
       workerId: "w1",
@@ -25,40 +25,40 @@ describe("the way of a job", () => {
   });
 
   test("with the kernel in the process, admission to dispatch is one commit and no message", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1", "local");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1", "local");
     let commits = 0;
-    plant.bench.net.onCommit = (_, change) => {
+    harness.bench.net.onCommit = (_, change) => {
       // The audit log is written beside it.
       if (change.puts.some(({ table }) => table === JOBS.name)) commits++;
       expect(change.sends).toEqual([]);
     };
-    await plant.worker("w1", ["demo.echo"], () => new Promise(() => {}));
-    const admitted = await plant.admit(flow, { topic: "demo.echo" });
-    await plant.pass(100);
+    await harness.worker("w1", ["demo.echo"], () => new Promise(() => {}));
+    const admitted = await harness.admit(engine, { topic: "demo.echo" });
+    await harness.pass(100);
     expect(commits).toBe(1);
     expect(admitted).toMatchObject({ kind: "accepted", state: "DISPATCHED" });
   });
 
   test.each(["local", "remote"] as const)("a denied job ends and reaches no worker, kernel %s", async (safety) => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1", safety);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1", safety);
     const worked: string[] = [];
-    await plant.worker("w1", ["danger.rm"], async (item) => worked.push(item.jobId));
-    const id = idOf(await plant.admit(flow, { topic: "danger.rm" }));
-    await plant.pass(5_000);
-    expect(await plant.job(id)).toMatchObject({ state: "DENIED", error: { message: "deny by rule" } });
+    await harness.worker("w1", ["danger.rm"], async (item) => worked.push(item.jobId));
+    const id = idOf(await harness.admit(engine, { topic: "danger.rm" }));
+    await harness.pass(5_000);
+    expect(await harness.job(id)).toMatchObject({ state: "DENIED", error: { message: "deny by rule" } });
     expect(worked).toEqual([]);
   });
 
   test("a large input travels by pointer, and so does a large result", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const text = "x".repeat(300_000);
-    await plant.worker("w1", ["demo.echo"], echo);
-    const id = idOf(await plant.admit(flow, { topic: "demo.echo", input: { text } }));
-    await plant.pass(1_000);
-    expect(await plant.job(id)).toMatchObject({
+    await harness.worker("w1", ["demo.echo"], echo);
+    const id = idOf(await harness.admit(engine, { topic: "demo.echo", input: { text } }));
+    await harness.pass(1_000);
+    expect(await harness.job(id)).toMatchObject({
       state: "SUCCEEDED",
       input: { kind: "pointer", ptr: `ctx:${id}` },
       output: { kind: "pointer", ptr: `res:${id}` },
@@ -66,22 +66,22 @@ describe("the way of a job", () => {
   });
 
   test("an input beyond the limit is refused with a sentence, and nothing is written", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const input = "x".repeat(2 * 1024 * 1024 + 1);
-    await expect(plant.admit(flow, { topic: "demo.echo", input })).rejects.toThrow(/at most 2097152/);
-    const page = await plant.run(flow.world.store.list(JOBS, { index: jobsOf("default"), limit: 10 }));
+    await expect(harness.admit(engine, { topic: "demo.echo", input })).rejects.toThrow(/at most 2097152/);
+    const page = await harness.run(engine.world.store.list(JOBS, { index: jobsOf("default"), limit: 10 }));
     expect(page.items).toEqual([]);
   });
 
   test("after its retention a job leaves every list", async () => {
-    const plant = new Plant({ retention: { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 30_000 } });
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.admit(flow, { topic: "demo.echo", idempotencyKey: "k" });
-    await plant.pass(70_000);
+    const harness = new Harness({ retention: { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 30_000 } });
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.admit(engine, { topic: "demo.echo", idempotencyKey: "k" });
+    await harness.pass(70_000);
     for (const state of [undefined, ...JOB_STATES]) {
-      const page = await plant.run(flow.world.store.list(JOBS, { index: jobsOf("default", state), limit: 10 }));
+      const page = await harness.run(engine.world.store.list(JOBS, { index: jobsOf("default", state), limit: 10 }));
       expect(page.items).toEqual([]);
     }
   });
@@ -89,33 +89,36 @@ describe("the way of a job", () => {
 
 describe("retries of work", () => {
   test("a plain error is tried again by its policy, then the dead letter keeps payload, reason and history", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const worked: number[] = [];
-    await plant.worker("w1", ["demo.bad"], async (item) => {
+    await harness.worker("w1", ["demo.bad"], async (item) => {
       worked.push(item.attempt);
       throw new Error("boom", { cause: new Error("disk") });
     });
-    const id = idOf(await plant.admit(flow, { topic: "demo.bad", input: 7 }));
-    await plant.pass(600_000);
+    const id = idOf(await harness.admit(engine, { topic: "demo.bad", input: 7 }));
+    await harness.pass(600_000);
     expect(worked).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(await plant.job(id)).toMatchObject({ state: "FAILED", attempt: 8 });
-    const letter = await plant.run(flow.world.store.load(DEAD_LETTERS, id));
-    expect(letter?.value).toMatchObject({ reason: "budget", error: { message: "boom", cause: { message: "disk" } } });
-    expect(letter?.value.source).toMatchObject({ kind: "job", input: { value: 7 }, attempt: 8 });
+    expect(await harness.job(id)).toMatchObject({ state: "FAILED", attempt: 8 });
+    const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, id));
+    expect(deadLetter?.value).toMatchObject({
+      reason: "budget",
+      error: { message: "boom", cause: { message: "disk" } },
+    });
+    expect(deadLetter?.value.source).toMatchObject({ kind: "job", input: { value: 7 }, attempt: 8 });
   });
 
   test("the delay that a worker asks for reaches the clock unchanged", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const times: number[] = [];
-    await plant.worker("w1", ["demo.later"], async () => {
-      times.push(flow.world.clock.now());
+    await harness.worker("w1", ["demo.later"], async () => {
+      times.push(engine.world.clock.now());
       if (times.length < 3) throw new Error("wrapped", { cause: retryAfter(new Error("later"), 12_345) });
       return "ok";
     });
-    await plant.admit(flow, { topic: "demo.later" });
-    await plant.pass(60_000);
+    await harness.admit(engine, { topic: "demo.later" });
+    await harness.pass(60_000);
     const gaps = times.slice(1).map((at, index) => at - (times[index] ?? 0));
     for (const gap of gaps) {
       expect(gap).toBeGreaterThanOrEqual(12_345);
@@ -124,86 +127,86 @@ describe("retries of work", () => {
   });
 
   test("L2: a permanent error is tried once", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let worked = 0;
-    await plant.worker("w1", ["demo.bad"], async () => {
+    await harness.worker("w1", ["demo.bad"], async () => {
       worked++;
       throw permanent(new Error("no such file"));
     });
-    const id = idOf(await plant.admit(flow, { topic: "demo.bad" }));
-    await plant.pass(600_000);
+    const id = idOf(await harness.admit(engine, { topic: "demo.bad" }));
+    await harness.pass(600_000);
     expect(worked).toBe(1);
-    const letter = await plant.run(flow.world.store.load(DEAD_LETTERS, id));
-    expect(letter?.value.reason).toBe("permanent");
+    const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, id));
+    expect(deadLetter?.value.reason).toBe("permanent");
   });
 
   test("L38: a worker that dies is noticed at the attempt's deadline, and the next attempt ends the job once", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let worked = 0;
-    await plant.worker("w1", ["demo.hang"], () => (++worked === 1 ? new Promise(() => {}) : Promise.resolve("ok")));
-    const id = idOf(await plant.admit(flow, { topic: "demo.hang" }));
-    await plant.pass(59_000);
+    await harness.worker("w1", ["demo.hang"], () => (++worked === 1 ? new Promise(() => {}) : Promise.resolve("ok")));
+    const id = idOf(await harness.admit(engine, { topic: "demo.hang" }));
+    await harness.pass(59_000);
     expect(worked).toBe(1);
-    await plant.pass(60_000);
-    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    await harness.pass(60_000);
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
   });
 
   test("results that come twice, late and out of order end the job once", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let ends = 0;
-    plant.bench.net.onCommit = (_by, change) => {
+    harness.bench.net.onCommit = (_by, change) => {
       ends += change.puts.filter(
         (p) => p.table === "job" && (p.value as { state: string }).state === "SUCCEEDED",
       ).length;
     };
-    await plant.worker("w1", ["demo.echo"], echo);
-    const id = idOf(await plant.admit(flow, { topic: "demo.echo", input: 1 }));
-    await plant.pass(1_000);
+    await harness.worker("w1", ["demo.echo"], echo);
+    const id = idOf(await harness.admit(engine, { topic: "demo.echo", input: 1 }));
+    await harness.pass(1_000);
     const packet = {
       traceId: "t",
       senderId: "w2",
       createdAtMs: 0,
       body: { kind: "job_result", jobId: id, status: "failed_fatal", workerId: "w2", attempt: 1 } as const,
     };
-    await plant.run(flow.world.bus.publish({ id: "again", subject: RESULT, packet }));
-    await plant.pass(1_000);
-    expect((await plant.job(id)).state).toBe("SUCCEEDED");
+    await harness.run(engine.world.bus.publish({ id: "again", subject: RESULT, packet }));
+    await harness.pass(1_000);
+    expect((await harness.job(id)).state).toBe("SUCCEEDED");
     expect(ends).toBe(1);
   });
 });
 
 describe("idempotency", () => {
   test("L21, L31: a replay gets the same job, racing ones too, whatever became of it", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const raw = { topic: "demo.echo", input: { a: 1 }, idempotencyKey: "k1" };
-    const racing = await Promise.all(Array.from({ length: 20 }, () => plant.admit(flow, raw)));
+    const racing = await Promise.all(Array.from({ length: 20 }, () => harness.admit(engine, raw)));
     expect(new Set(racing.map(idOf)).size).toBe(1);
     expect(racing.filter((answer) => answer.kind === "accepted").length).toBe(1);
-    await plant.pass(1_000);
-    expect(await plant.admit(flow, raw)).toMatchObject({ kind: "replayed", jobId: racing[0]?.jobId });
+    await harness.pass(1_000);
+    expect(await harness.admit(engine, raw)).toMatchObject({ kind: "replayed", jobId: racing[0]?.jobId });
   });
 
   test("another body under the same key is a conflict; L22: another org's key is another key", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const first = await plant.admit(flow, { topic: "demo.echo", input: 1, idempotencyKey: "k" });
-    expect(await plant.admit(flow, { topic: "demo.echo", input: 2, idempotencyKey: "k" })).toMatchObject({
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const first = await harness.admit(engine, { topic: "demo.echo", input: 1, idempotencyKey: "k" });
+    expect(await harness.admit(engine, { topic: "demo.echo", input: 2, idempotencyKey: "k" })).toMatchObject({
       kind: "conflict",
     });
-    const other = await plant.admit(flow, { topic: "demo.echo", input: 1, idempotencyKey: "k", org: "other" });
+    const other = await harness.admit(engine, { topic: "demo.echo", input: 1, idempotencyKey: "k", org: "other" });
     expect(other).toMatchObject({ kind: "accepted" });
     expect(idOf(other)).not.toBe(idOf(first));
   });
 
   test("L22: a job id of another org cannot be used, and is never that org's job", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "a" });
-    expect(await plant.admit(flow, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.admit(engine, { topic: "demo.echo", jobId: "j1", org: "a" });
+    expect(await harness.admit(engine, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({
       kind: "unusable",
       jobId: "j1",
     });
@@ -212,13 +215,13 @@ describe("idempotency", () => {
 
 describe("safety away", () => {
   test("the job waits as PENDING, says until when, and goes on when the kernel is back", async () => {
-    const plant = new Plant();
-    plant.kernel.health = "refuses";
-    const { flow } = await plant.control("c1", "remote");
-    await plant.worker("w1", ["demo.echo"], echo);
-    const id = idOf(await plant.admit(flow, { topic: "demo.echo" }));
-    await plant.pass(600_000);
-    const waiting = await plant.job(id);
+    const harness = new Harness();
+    harness.kernel.health = "refuses";
+    const { engine } = await harness.control("c1", "remote");
+    await harness.worker("w1", ["demo.echo"], echo);
+    const id = idOf(await harness.admit(engine, { topic: "demo.echo" }));
+    await harness.pass(600_000);
+    const waiting = await harness.job(id);
     expect(waiting).toMatchObject({
       state: "PENDING",
       wait: {
@@ -227,28 +230,28 @@ describe("safety away", () => {
         setBy: "full:1s:30s",
       },
     });
-    expect(waiting.wait?.untilMs).toBeGreaterThanOrEqual(flow.world.clock.now());
-    plant.kernel.health = "up";
-    await plant.pass(31_000);
-    expect((await plant.job(id)).state).toBe("SUCCEEDED");
+    expect(waiting.wait?.untilMs).toBeGreaterThanOrEqual(engine.world.clock.now());
+    harness.kernel.health = "up";
+    await harness.pass(31_000);
+    expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 
   test("L9: a burst that waits together does not come back together", async () => {
-    const plant = new Plant();
-    plant.kernel.health = "refuses";
-    const { flow } = await plant.control("c1", "remote");
-    await Promise.all(Array.from({ length: 300 }, () => plant.admit(flow, { topic: "demo.echo" })));
-    await plant.pass(300_000);
+    const harness = new Harness();
+    harness.kernel.health = "refuses";
+    const { engine } = await harness.control("c1", "remote");
+    await Promise.all(Array.from({ length: 300 }, () => harness.admit(engine, { topic: "demo.echo" })));
+    await harness.pass(300_000);
     const asked: number[] = [];
-    const decide = plant.kernel.decide;
-    Object.assign(plant.kernel, {
+    const decide = harness.kernel.decide;
+    Object.assign(harness.kernel, {
       health: "up",
       decide: (request: never) => {
-        asked.push(flow.world.clock.now());
+        asked.push(engine.world.clock.now());
         return decide(request);
       },
     });
-    await plant.pass(46_000); // The breaker's own time, then each job's.
+    await harness.pass(46_000); // The breaker's own time, then each job's.
     expect(asked.length).toBe(300);
     const bins = new Map<number, number>();
     for (const at of asked) bins.set(Math.floor(at / 1_000), (bins.get(Math.floor(at / 1_000)) ?? 0) + 1);
@@ -258,33 +261,33 @@ describe("safety away", () => {
 
 describe("a process dies", () => {
   test("L38: between the commit and the message: another process's sweeper sends it", async () => {
-    const plant = new Plant();
-    const submitter = plant.flow("gateway", "remote");
-    plant.bench.net.onCommit = (by) => {
-      if (by.name === "gateway") plant.crash("gateway");
+    const harness = new Harness();
+    const submitter = harness.engine("gateway", "remote");
+    harness.bench.net.onCommit = (by) => {
+      if (by.name === "gateway") harness.crash("gateway");
     };
-    void plant.admit(submitter, { topic: "demo.echo", jobId: "j1" }).catch(() => {});
-    await plant.pass(100);
-    expect((await plant.job("j1")).state).toBe("PENDING");
-    await plant.control("c2", "remote");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.pass(10_000);
-    expect((await plant.job("j1")).state).toBe("SUCCEEDED");
+    void harness.admit(submitter, { topic: "demo.echo", jobId: "j1" }).catch(() => {});
+    await harness.pass(100);
+    expect((await harness.job("j1")).state).toBe("PENDING");
+    await harness.control("c2", "remote");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.pass(10_000);
+    expect((await harness.job("j1")).state).toBe("SUCCEEDED");
   });
 
   test("between the dispatch commit and the dispatch: the deadline sends the next attempt", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1", "local");
-    await plant.worker("w1", ["demo.echo"], echo);
-    plant.bench.net.onCommit = (by) => {
-      if (by.name === "c1") plant.crash("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1", "local");
+    await harness.worker("w1", ["demo.echo"], echo);
+    harness.bench.net.onCommit = (by) => {
+      if (by.name === "c1") harness.crash("c1");
     };
-    void plant.admit(flow, { topic: "demo.echo", jobId: "j1" }).catch(() => {});
-    await plant.pass(100);
-    expect((await plant.job("j1")).state).toBe("DISPATCHED");
-    const second = plant.flow("c2");
-    await plant.run(startControl(second));
-    await plant.pass(100_000);
-    expect(await plant.job("j1")).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    void harness.admit(engine, { topic: "demo.echo", jobId: "j1" }).catch(() => {});
+    await harness.pass(100);
+    expect((await harness.job("j1")).state).toBe("DISPATCHED");
+    const second = harness.engine("c2");
+    await harness.run(startControl(second));
+    await harness.pass(100_000);
+    expect(await harness.job("j1")).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
   });
 });

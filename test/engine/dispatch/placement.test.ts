@@ -1,166 +1,166 @@
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { setDraining } from "../../../src/engine/workers/worker-pools.ts";
 import type { Bus } from "../../../src/ports/bus.ts";
 import type { JobRequest, Packet, PacketBody } from "../../../src/protocol/packet.ts";
 import { HANDSHAKE, HEARTBEAT, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { idOf, Plant } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 const never = () => new Promise(() => {});
 const packet = (body: PacketBody): Packet => ({ traceId: "", senderId: "test", createdAtMs: 0, body });
 
 /** Counts what is dispatched, by subject, and what is in it. */
-function spy(flow: Flow, change: Partial<Bus> = {}) {
-  const { bus } = flow.world;
+function spy(engine: Engine, change: Partial<Bus> = {}) {
+  const { bus } = engine.world;
   const sent: { readonly subject: string; readonly request: JobRequest }[] = [];
   const dispatch: Bus["dispatch"] = (subject, packet) => {
     sent.push({ subject, request: packet.body as JobRequest });
     return bus.dispatch(subject, packet);
   };
-  Object.assign(flow.world, { bus: around(bus, { dispatch, ...change }) });
+  Object.assign(engine.world, { bus: around(bus, { dispatch, ...change }) });
   return sent;
 }
 
 describe("placement", () => {
   test("L41: a burst between two heartbeats is shared by all workers, by their places", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const begun = { small: 0, large: 0 };
     const begin = (name: "small" | "large") => () => {
       begun[name]++;
       return never();
     };
-    await plant.worker("small", ["t"], begin("small"), 10);
-    await plant.worker("large", ["t"], begin("large"), 30);
-    await plant.pass(100);
-    for (let index = 0; index < 40; index++) await plant.admit(flow, { topic: "t" });
-    await plant.pass(100);
+    await harness.worker("small", ["t"], begin("small"), 10);
+    await harness.worker("large", ["t"], begin("large"), 30);
+    await harness.pass(100);
+    for (let index = 0; index < 40; index++) await harness.admit(engine, { topic: "t" });
+    await harness.pass(100);
     expect(begun).toEqual({ small: 10, large: 30 });
   });
 
   test("work goes to the worker's own subject; one that has died is found out at once, and another gets it", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const sent = spy(flow);
-    await plant.worker("a", ["t"], never);
-    await plant.worker("b", ["t"], async () => "done");
-    await plant.pass(100);
-    plant.crash("a");
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(100);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const sent = spy(engine);
+    await harness.worker("a", ["t"], never);
+    await harness.worker("b", ["t"], async () => "done");
+    await harness.pass(100);
+    harness.crash("a");
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(100);
     expect(sent.map(({ subject }) => subject)).toEqual(["worker.a.jobs", "job.t"]);
-    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, workerId: "b" });
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, workerId: "b" });
   });
 
   test("a worker that leaves gets nothing more, and what it has is finished", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let finish = () => {};
-    const stop = await plant.worker("a", ["t"], () => new Promise<void>((resolve) => (finish = resolve)));
-    const first = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(100);
+    const stop = await harness.worker("a", ["t"], () => new Promise<void>((resolve) => (finish = resolve)));
+    const first = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(100);
     const stopped = stop();
-    await plant.pass(100);
-    const second = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(100);
+    await harness.pass(100);
+    const second = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(100);
     finish();
-    await plant.run(stopped);
-    await plant.pass(100);
-    expect((await plant.job(first)).state).toBe("SUCCEEDED");
-    expect((await plant.job(second)).state).toBe("SCHEDULED");
+    await harness.run(stopped);
+    await harness.pass(100);
+    expect((await harness.job(first)).state).toBe("SUCCEEDED");
+    expect((await harness.job(second)).state).toBe("SCHEDULED");
   });
 
   test("a job that nobody who is known can do waits for one who can, says so, and lets others pass", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const worked: string[] = [];
-    await plant.worker("plain", ["t"], async ({ jobId }) => worked.push(jobId));
-    await plant.pass(100);
-    const special = idOf(await plant.admit(flow, { topic: "t", requires: ["gpu"] }));
-    const usual = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(100_000);
+    await harness.worker("plain", ["t"], async ({ jobId }) => worked.push(jobId));
+    await harness.pass(100);
+    const special = idOf(await harness.admit(engine, { topic: "t", requires: ["gpu"] }));
+    const usual = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(100_000);
     expect(worked).toEqual([usual]);
-    const waiting = await plant.job(special);
+    const waiting = await harness.job(special);
     expect(waiting).toMatchObject({ state: "RETRYING", attempt: 0, wait: { retryClass: "no_worker" } });
     expect(waiting.wait?.reason).toContain("`gpu`");
-    await plant.worker("able", ["t"], async () => "done", 1, { capabilities: ["gpu"] });
-    await plant.pass(1_000);
-    expect(await plant.job(special)).toMatchObject({ state: "SUCCEEDED", workerId: "able", attempt: 1 });
+    await harness.worker("able", ["t"], async () => "done", 1, { capabilities: ["gpu"] });
+    await harness.pass(1_000);
+    expect(await harness.job(special)).toMatchObject({ state: "SUCCEEDED", workerId: "able", attempt: 1 });
   });
 
   test("L36: a heartbeat alone, of a worker without a handshake, starts what waits within a second", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const id = idOf(await plant.admit(flow, { topic: "t" }));
-    await plant.pass(300_000);
-    const { world } = plant.bench.enter("foreign");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(300_000);
+    const { world } = harness.bench.enter("foreign");
     const got: string[] = [];
-    await plant.run(world.bus.serve("job.t", ({ body }) => got.push((body as JobRequest).jobId)));
-    world.bus.tell(HEARTBEAT, packet({ kind: "heartbeat", workerId: "foreign", topics: ["job.t"] }));
-    await plant.pass(1_000);
+    await harness.run(world.bus.serve("job.t", ({ body }) => got.push((body as JobRequest).jobId)));
+    world.bus.broadcast(HEARTBEAT, packet({ kind: "heartbeat", workerId: "foreign", topics: ["job.t"] }));
+    await harness.pass(1_000);
     expect(got).toEqual([id]);
   });
 });
 
 describe("pools", () => {
   test("a drained pool gets nothing new in any process; its jobs wait, and go on when it is resumed", async () => {
-    const plant = new Plant();
-    const [{ flow }, { flow: other }] = [await plant.control("c1"), await plant.control("c2")];
+    const harness = new Harness();
+    const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
     const worked: string[] = [];
-    await plant.worker("a", ["t"], async ({ jobId }) => worked.push(jobId), 10, { pool: "old" });
-    await plant.pass(100);
-    expect(await plant.run(setDraining(flow, "old", true, "ann"))).toMatchObject({ isDraining: true, by: "ann" });
-    expect(await plant.run(setDraining(flow, "old", true, "ann"))).toBeNull();
-    await plant.pass(100);
-    const ids = [idOf(await plant.admit(flow, { topic: "t" })), idOf(await plant.admit(other, { topic: "t" }))];
-    await plant.pass(60_000);
+    await harness.worker("a", ["t"], async ({ jobId }) => worked.push(jobId), 10, { pool: "old" });
+    await harness.pass(100);
+    expect(await harness.run(setDraining(engine, "old", true, "ann"))).toMatchObject({ isDraining: true, by: "ann" });
+    expect(await harness.run(setDraining(engine, "old", true, "ann"))).toBeNull();
+    await harness.pass(100);
+    const ids = [idOf(await harness.admit(engine, { topic: "t" })), idOf(await harness.admit(other, { topic: "t" }))];
+    await harness.pass(60_000);
     expect(worked).toEqual([]);
-    for (const id of ids) expect(await plant.job(id)).toMatchObject({ state: "SCHEDULED", attempt: 0 });
-    await plant.run(setDraining(other, "old", false, "ann"));
-    await plant.pass(3_000);
+    for (const id of ids) expect(await harness.job(id)).toMatchObject({ state: "SCHEDULED", attempt: 0 });
+    await harness.run(setDraining(other, "old", false, "ann"));
+    await harness.pass(3_000);
     expect(worked.sort()).toEqual(ids.sort());
   });
 
   test("work of a drained pool goes to another pool of the topic", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("a", ["t"], async () => "old", 10, { pool: "old" });
-    await plant.worker("b", ["t"], async () => "new", 1, { pool: "new" });
-    await plant.run(setDraining(flow, "old", true, "ann"));
-    await plant.pass(100);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.worker("a", ["t"], async () => "old", 10, { pool: "old" });
+    await harness.worker("b", ["t"], async () => "new", 1, { pool: "new" });
+    await harness.run(setDraining(engine, "old", true, "ann"));
+    await harness.pass(100);
     const ids = [];
-    for (let index = 0; index < 5; index++) ids.push(idOf(await plant.admit(flow, { topic: "t" })));
-    await plant.pass(1_000);
-    for (const id of ids) expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", workerId: "b" });
+    for (let index = 0; index < 5; index++) ids.push(idOf(await harness.admit(engine, { topic: "t" })));
+    await harness.pass(1_000);
+    for (const id of ids) expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", workerId: "b" });
   });
 
   test("the settings say what a pool serves and can do, for workers that only name their pool", async () => {
-    const plant = new Plant({ pools: { p: { topics: ["t.*"], requires: ["gpu"] } } });
-    const { flow } = await plant.control("c1");
-    const { world } = plant.bench.enter("foreign");
-    const other = idOf(await plant.admit(flow, { topic: "t.x" }));
-    await plant.pass(300_000);
+    const harness = new Harness({ pools: { p: { topics: ["t.*"], requires: ["gpu"] } } });
+    const { engine } = await harness.control("c1");
+    const { world } = harness.bench.enter("foreign");
+    const other = idOf(await harness.admit(engine, { topic: "t.x" }));
+    await harness.pass(300_000);
     const got: string[] = [];
-    await plant.run(world.bus.serve("job.t.x", ({ body }) => got.push((body as JobRequest).jobId)));
-    world.bus.tell(HEARTBEAT, packet({ kind: "heartbeat", workerId: "foreign", pool: "p" }));
-    await plant.pass(1_000);
+    await harness.run(world.bus.serve("job.t.x", ({ body }) => got.push((body as JobRequest).jobId)));
+    world.bus.broadcast(HEARTBEAT, packet({ kind: "heartbeat", workerId: "foreign", pool: "p" }));
+    await harness.pass(1_000);
     expect(got).toEqual([other]);
-    const special = idOf(await plant.admit(flow, { topic: "t.x", requires: ["gpu"] }));
-    const beyond = idOf(await plant.admit(flow, { topic: "t.x", requires: ["tpu"] }));
-    await plant.pass(1_000);
+    const special = idOf(await harness.admit(engine, { topic: "t.x", requires: ["gpu"] }));
+    const beyond = idOf(await harness.admit(engine, { topic: "t.x", requires: ["tpu"] }));
+    await harness.pass(1_000);
     expect(got).toEqual([other, special]);
-    expect((await plant.job(beyond)).state).toBe("RETRYING");
+    expect((await harness.job(beyond)).state).toBe("RETRYING");
   });
 
   test("what is being drained outlives the process that was told", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    await plant.run(setDraining(flow, "old", true, "ann"));
-    plant.crash("c1");
-    const { flow: next } = await plant.control("c2");
-    await plant.pass(100);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.run(setDraining(engine, "old", true, "ann"));
+    harness.crash("c1");
+    const { engine: next } = await harness.control("c2");
+    await harness.pass(100);
     expect([...next.pools.draining]).toEqual(["old"]);
   });
 });
@@ -169,20 +169,20 @@ describe("workers of others", () => {
   const others = { workers: { mayBeOthers: true, why: "a test" } };
 
   test("find the input at its pointer, and all that the protocol has names for", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const sent = spy(flow, others);
-    const { world } = plant.bench.enter("foreign");
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const sent = spy(engine, others);
+    const { world } = harness.bench.enter("foreign");
     const inputs: unknown[] = [];
-    await plant.run(
+    await harness.run(
       world.bus.serve("job.t", async ({ body }) => {
         const key = ((body as JobRequest).contextPtr ?? "").slice("redis://".length);
         inputs.push(JSON.parse(new TextDecoder().decode((await world.blobs.get(key)) ?? undefined)));
       }),
     );
     const raw = { topic: "t", input: { a: 1 }, labels: { l: "x" }, actorId: "ann", riskTags: ["r"] };
-    const id = idOf(await plant.admit(flow, raw));
-    await plant.pass(100);
+    const id = idOf(await harness.admit(engine, raw));
+    await harness.pass(100);
     expect(inputs).toEqual([{ a: 1 }]);
     expect(sent[0]?.request).toMatchObject({
       contextPtr: `redis://ctx:${id}`,
@@ -193,16 +193,16 @@ describe("workers of others", () => {
   });
 
   test("find what they must keep to in their environment, in the names of the wire", async () => {
-    const plant = new Plant();
+    const harness = new Harness();
     const constraints = { budgets: { maxRuntimeMs: 5_000 }, sandbox: { networkAllowlist: ["a.example"] } };
     const verdict = { effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints } as const;
-    Object.assign(plant.kernel, { decide: () => verdict });
-    const { flow } = await plant.control("c1");
-    const sent = spy(flow, others);
-    const { world } = plant.bench.enter("foreign");
-    await plant.run(world.bus.serve("job.t", () => {}));
-    await plant.admit(flow, { topic: "t" });
-    await plant.pass(100);
+    Object.assign(harness.kernel, { decide: () => verdict });
+    const { engine } = await harness.control("c1");
+    const sent = spy(engine, others);
+    const { world } = harness.bench.enter("foreign");
+    await harness.run(world.bus.serve("job.t", () => {}));
+    await harness.admit(engine, { topic: "t" });
+    await harness.pass(100);
     expect(JSON.parse(sent[0]?.request.env?.CORDUM_CONSTRAINTS ?? "")).toEqual({
       budgets: { max_runtime_ms: 5_000 },
       sandbox: { network_allowlist: ["a.example"] },
@@ -210,45 +210,45 @@ describe("workers of others", () => {
   });
 
   test("one that listens on a subject of its own, but did not say that it takes input inline, gets its pointer", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const sent = spy(flow, others);
-    const { world } = plant.bench.enter("foreign");
-    await plant.run(world.bus.serve("worker.foreign.jobs", () => {}));
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const sent = spy(engine, others);
+    const { world } = harness.bench.enter("foreign");
+    await harness.run(world.bus.serve("worker.foreign.jobs", () => {}));
     const hello = {
       componentId: "foreign",
       role: "worker",
       readyTopics: ["job.t"],
       capabilities: { direct: true },
     } as const;
-    world.bus.tell(HANDSHAKE, packet({ kind: "handshake", ...hello }));
-    await plant.pass(100);
-    const id = idOf(await plant.admit(flow, { topic: "t", input: 1 }));
-    await plant.pass(100);
+    world.bus.broadcast(HANDSHAKE, packet({ kind: "handshake", ...hello }));
+    await harness.pass(100);
+    const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
+    await harness.pass(100);
     expect(sent).toMatchObject([{ subject: "worker.foreign.jobs", request: { contextPtr: `redis://ctx:${id}` } }]);
-    expect(plant.bench.net.blobs.has(`ctx:${id}`)).toBe(true);
+    expect(harness.bench.net.blobs.has(`ctx:${id}`)).toBe(true);
   });
 
   test("ours, known to take it with the message, cost no blob", async () => {
-    const plant = new Plant();
-    const { flow } = await plant.control("c1");
-    const sent = spy(flow, others);
-    await plant.worker("ours", ["t"], async () => "done");
-    await plant.pass(100);
-    const id = idOf(await plant.admit(flow, { topic: "t", input: 1 }));
-    await plant.pass(100);
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const sent = spy(engine, others);
+    await harness.worker("ours", ["t"], async () => "done");
+    await harness.pass(100);
+    const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
+    await harness.pass(100);
     expect(sent[0]?.request.contextPtr).toBeUndefined();
-    expect(plant.bench.net.blobs.size).toBe(0);
-    expect((await plant.job(id)).state).toBe("SUCCEEDED");
+    expect(harness.bench.net.blobs.size).toBe(0);
+    expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 
   test("an unsigned packet may speak for the tenants in the settings only; the letter is not put before the other", async () => {
-    const plant = new Plant({ unsignedTenants: ["default", "birch"] });
-    const { flow } = await plant.control("c1");
-    await plant.worker("w", ["t"], async () => "done");
+    const harness = new Harness({ unsignedTenants: ["default", "birch"] });
+    const { engine } = await harness.control("c1");
+    await harness.worker("w", ["t"], async () => "done");
     const submit = (jobId: string, tenantId: string) =>
-      plant.run(
-        flow.world.bus.publish({
+      harness.run(
+        engine.world.bus.publish({
           id: `client:${jobId}`,
           subject: SUBMIT,
           packet: packet({ kind: "job_request", jobId, topic: "t", tenantId, input: 1 }),
@@ -256,11 +256,11 @@ describe("workers of others", () => {
       );
     await submit("j1", "acme");
     await submit("j2", "birch");
-    await plant.pass(1_000);
-    expect(await plant.job("j2")).toMatchObject({ org: "birch", state: "SUCCEEDED" });
-    await expect(plant.job("j1")).rejects.toThrow("no job");
-    const letter = await plant.run(flow.world.store.load(DEAD_LETTERS, `${SUBMIT}/client:j1`));
-    expect(letter?.value).toMatchObject({ org: "*", reason: "permanent" });
-    expect(letter?.value.error.message).toContain("`acme`");
+    await harness.pass(1_000);
+    expect(await harness.job("j2")).toMatchObject({ org: "birch", state: "SUCCEEDED" });
+    await expect(harness.job("j1")).rejects.toThrow("no job");
+    const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, `${SUBMIT}/client:j1`));
+    expect(deadLetter?.value).toMatchObject({ org: "*", reason: "permanent" });
+    expect(deadLetter?.value.error.message).toContain("`acme`");
   });
 });

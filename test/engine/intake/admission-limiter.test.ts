@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { StartLine } from "../../../src/engine/intake/admission-limiter.ts";
+import { AdmissionLimiter } from "../../../src/engine/intake/admission-limiter.ts";
 import type { StartOutcome } from "../../../src/engine/intake/start-run.ts";
-import type { Full } from "../../../src/engine/runs/create-run.ts";
+import type { RunLimitReached } from "../../../src/engine/runs/create-run.ts";
 
-const FULL: Full = { kind: "full", current: 2, limit: 2 };
+const FULL: RunLimitReached = { kind: "full", current: 2, limit: 2 };
 const STARTED: StartOutcome = { kind: "started", runId: "r", state: "RUNNING" };
 
 /** Starts whose answers are given by hand, in the order in which they began. */
 function scene(widthMax: number, org = "acme") {
-  const line = new StartLine();
+  const line = new AdmissionLimiter();
   const begun: { answer(outcome: StartOutcome): void; fail(error: Error): void }[] = [];
   const ask = () => line.pass(org, widthMax, () => new Promise((answer, fail) => void begun.push({ answer, fail })));
   return { line, begun, ask };

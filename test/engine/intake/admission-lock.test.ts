@@ -1,67 +1,67 @@
 import { describe, expect, test } from "vitest";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
-import { admissionLockOf, throughGate } from "../../../src/engine/intake/admission-lock.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { admissionLockOf, withAdmissionLock } from "../../../src/engine/intake/admission-lock.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 describe("the gate", () => {
   test("is passed at once when it is open, one at a time, and what was done behind it is answered", async () => {
-    const { plant, flow } = openGate();
-    const passed = await plant.run(throughGate(flow, "acme", async ({ key }) => key));
+    const { harness, engine } = openGate();
+    const passed = await harness.run(withAdmissionLock(engine, "acme", async ({ key }) => key));
     expect(passed).toEqual({ kind: "passed", value: "cordum:wf:run:admission:acme" });
     let inside = 0;
     const visit = () =>
-      throughGate(flow, "acme", async () => {
+      withAdmissionLock(engine, "acme", async () => {
         inside += 1;
         expect(inside).toBe(1);
-        await pause(flow, 20);
+        await pause(engine, 20);
         inside -= 1;
       });
-    const visits = await plant.run(Promise.all(Array.from({ length: 10 }, visit)));
+    const visits = await harness.run(Promise.all(Array.from({ length: 10 }, visit)));
     expect(visits.map(({ kind }) => kind)).toEqual(Array(10).fill("passed"));
   });
 
   test("each org has its own", async () => {
-    const { plant, flow } = openGate();
-    const both = throughGate(flow, "acme", () => throughGate(flow, "beta", async () => "in both"));
-    expect(await plant.run(both)).toEqual({ kind: "passed", value: { kind: "passed", value: "in both" } });
+    const { harness, engine } = openGate();
+    const both = withAdmissionLock(engine, "acme", () => withAdmissionLock(engine, "beta", async () => "in both"));
+    expect(await harness.run(both)).toEqual({ kind: "passed", value: { kind: "passed", value: "in both" } });
   });
 
   test("that stays shut is unavailable when the time is over, and nothing was done", async () => {
-    const { plant, flow } = openGate({ policy: "fixed:10ms", maxWaitMs: 500 });
-    const { release } = await hold(plant, plant.flow("other"));
-    const beganMs = flow.world.clock.now();
-    const gated = await plant.run(throughGate(flow, "acme", () => Promise.reject(new Error("was let in"))));
+    const { harness, engine } = openGate({ policy: "fixed:10ms", maxWaitMs: 500 });
+    const { release } = await hold(harness, harness.engine("other"));
+    const beganMs = engine.world.clock.now();
+    const gated = await harness.run(withAdmissionLock(engine, "acme", () => Promise.reject(new Error("was let in"))));
     expect(gated).toMatchObject({ kind: "unavailable" });
     const waitedMs = gated.kind === "unavailable" ? gated.waitedMs : 0;
     expect(waitedMs).toBeGreaterThan(480);
     expect(waitedMs).toBeLessThanOrEqual(500);
-    expect(flow.world.clock.now() - beganMs).toBeLessThanOrEqual(501);
+    expect(engine.world.clock.now() - beganMs).toBeLessThanOrEqual(501);
     release();
   });
 
   test("is not waited for when the wait is 0", async () => {
-    const { plant, flow, asked } = openGate({ maxWaitMs: 0 });
-    const { release } = await hold(plant, plant.flow("other"));
-    expect(await plant.run(throughGate(flow, "acme", async () => 1))).toMatchObject({ kind: "unavailable" });
+    const { harness, engine, asked } = openGate({ maxWaitMs: 0 });
+    const { release } = await hold(harness, harness.engine("other"));
+    expect(await harness.run(withAdmissionLock(engine, "acme", async () => 1))).toMatchObject({ kind: "unavailable" });
     expect(asked).toHaveLength(1);
     release();
   });
 
   test("is asked again by the policy: in step when it is fixed, spread when it is jittered", async () => {
     const delaysOf = async (policy: string) => {
-      const { plant, flow, asked } = openGate({ policy, maxWaitMs: 1_000 });
-      const { clock } = flow.world;
-      await hold(plant, plant.flow("other"));
+      const { harness, engine, asked } = openGate({ policy, maxWaitMs: 1_000 });
+      const { clock } = engine.world;
+      await hold(harness, harness.engine("other"));
       const delays: number[] = [];
       const after: typeof clock.after = (delayMs, fn) => {
         delays.push(delayMs);
         return clock.after(delayMs, fn);
       };
-      const world = { ...flow.world, clock: around(clock, { after }) };
-      await plant.run(throughGate({ ...flow, world }, "acme", async () => 1));
+      const world = { ...engine.world, clock: around(clock, { after }) };
+      await harness.run(withAdmissionLock({ ...engine, world }, "acme", async () => 1));
       expect(asked).toHaveLength(delays.length + 1);
       expect(delays.length).toBeGreaterThan(50);
       return delays;
@@ -74,17 +74,17 @@ describe("the gate", () => {
   });
 
   test("a clock that is set back does not make anybody wait for longer", async () => {
-    const { plant, flow, asked } = openGate({ policy: "fixed:10ms", maxWaitMs: 100 });
-    const { clock } = flow.world;
-    const { release } = await hold(plant, plant.flow("other"));
+    const { harness, engine, asked } = openGate({ policy: "fixed:10ms", maxWaitMs: 100 });
+    const { clock } = engine.world;
+    const { release } = await hold(harness, harness.engine("other"));
     let times = 0;
     const now = () => {
       times += 1;
       return clock.now() - 1_000 * times;
     };
     const backwards = around(clock, { now });
-    const gated = throughGate({ ...flow, world: { ...flow.world, clock: backwards } }, "acme", async () => 1);
-    expect(await plant.run(gated)).toEqual({ kind: "unavailable", waitedMs: 100 });
+    const gated = withAdmissionLock({ ...engine, world: { ...engine.world, clock: backwards } }, "acme", async () => 1);
+    expect(await harness.run(gated)).toEqual({ kind: "unavailable", waitedMs: 100 });
     expect(asked).toHaveLength(11);
     release();
   });
@@ -92,54 +92,60 @@ describe("the gate", () => {
 
 describe("the gate is left open behind", () => {
   test("work that throws", async () => {
-    const { plant, flow } = openGate({ maxWaitMs: 0 });
-    const failing = throughGate(flow, "acme", () => Promise.reject(new Error("no room on the disk")));
-    await expect(plant.run(failing)).rejects.toThrow("no room on the disk");
-    await plant.run(flow.desk.close());
-    expect(await plant.run(throughGate(flow, "acme", async () => "in"))).toMatchObject({ kind: "passed" });
+    const { harness, engine } = openGate({ maxWaitMs: 0 });
+    const failing = withAdmissionLock(engine, "acme", () => Promise.reject(new Error("no room on the disk")));
+    await expect(harness.run(failing)).rejects.toThrow("no room on the disk");
+    await harness.run(engine.jobCache.close());
+    expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toMatchObject({ kind: "passed" });
   });
 
   test("a release that fails: the answer is the work's own, and the TTL frees the lock", async () => {
-    const { plant, flow } = openGate();
-    const { locks } = flow.world;
+    const { harness, engine } = openGate();
+    const { locks } = engine.world;
     const acquire = async (request: Parameters<typeof locks.acquire>[0]) => {
       const acquired = await locks.acquire(request);
       if (acquired.kind === "busy") return acquired;
       return { kind: "held", lease: around(acquired.lease, { release: () => Promise.reject(new Error("away")) }) };
     };
-    const broken: Flow = { ...flow, world: { ...flow.world, locks: around(locks, { acquire }) } };
-    expect(await plant.run(throughGate(broken, "acme", async () => "in"))).toEqual({ kind: "passed", value: "in" });
+    const broken: Engine = { ...engine, world: { ...engine.world, locks: around(locks, { acquire }) } };
+    expect(await harness.run(withAdmissionLock(broken, "acme", async () => "in"))).toEqual({
+      kind: "passed",
+      value: "in",
+    });
   });
 
   test("a holder that died, after the TTL", async () => {
-    const { plant, flow } = openGate({ maxWaitMs: 20_000, ttlMs: 5_000 });
-    await hold(plant, plant.flow("other"), 5_000);
-    plant.crash("other");
-    const beganMs = flow.world.clock.now();
-    expect(await plant.run(throughGate(flow, "acme", async () => "in"))).toEqual({ kind: "passed", value: "in" });
-    const waitedMs = flow.world.clock.now() - beganMs;
+    const { harness, engine } = openGate({ maxWaitMs: 20_000, ttlMs: 5_000 });
+    await hold(harness, harness.engine("other"), 5_000);
+    harness.crash("other");
+    const beganMs = engine.world.clock.now();
+    expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toEqual({
+      kind: "passed",
+      value: "in",
+    });
+    const waitedMs = engine.world.clock.now() - beganMs;
     expect(waitedMs).toBeGreaterThan(4_900);
     expect(waitedMs).toBeLessThan(5_100);
   });
 });
 
 test("a store that fails is an error: there is no way on without the lock", async () => {
-  const { plant, flow } = openGate();
+  const { harness, engine } = openGate();
   const acquire = () => Promise.reject(new Error("connection lost"));
-  const away: Flow = { ...flow, world: { ...flow.world, locks: around(flow.world.locks, { acquire }) } };
+  const away: Engine = { ...engine, world: { ...engine.world, locks: around(engine.world.locks, { acquire }) } };
   let wasIn = false;
-  const gated = throughGate(away, "acme", async () => (wasIn = true));
-  await expect(plant.run(gated)).rejects.toThrow("connection lost");
+  const gated = withAdmissionLock(away, "acme", async () => (wasIn = true));
+  await expect(harness.run(gated)).rejects.toThrow("connection lost");
   expect(wasIn).toBe(false);
 });
 
 test("the wait, the tries and the delays are measured", async () => {
-  const { plant, flow, seen } = openGate({ policy: "fixed:10ms" });
-  const { release } = await hold(plant, plant.flow("other"));
-  const gated = throughGate(flow, "acme", async () => "in");
-  await plant.pass(5);
+  const { harness, engine, seen } = openGate({ policy: "fixed:10ms" });
+  const { release } = await hold(harness, harness.engine("other"));
+  const gated = withAdmissionLock(engine, "acme", async () => "in");
+  await harness.pass(5);
   release();
-  await plant.run(gated);
+  await harness.run(gated);
   expect(Object.fromEntries(seen)).toMatchObject({
     "cordum_lock_busy_retries_total admission fixed": [1],
     "cordum_lock_busy_retry_delay_seconds admission fixed": [0.01],
@@ -159,8 +165,8 @@ interface GateParts {
 /** A process before the gate; `asked` has the times at which it asked for the lock. */
 function openGate({ policy = "bounded:10ms:0.5", maxWaitMs = 2_000, ttlMs = 10_000 }: GateParts = {}) {
   const polled = { policy: parsePolicy(policy), maxWaitMs, ttlMs };
-  const plant = new Plant({ admission: { strategy: "polled", polled } });
-  const inner = plant.flow("c1");
+  const harness = new Harness({ admission: { strategy: "polled", polled } });
+  const inner = harness.engine("c1");
   const { locks, clock } = inner.world;
   const asked: number[] = [];
   const acquire = (request: Parameters<typeof locks.acquire>[0]) => {
@@ -177,18 +183,18 @@ function openGate({ policy = "bounded:10ms:0.5", maxWaitMs = 2_000, ttlMs = 10_0
     set: (name, value, labels) => note(name, labels, value),
     observe: (name, value, labels) => note(name, labels, value),
   };
-  const flow: Flow = { ...inner, world: { ...inner.world, metrics, locks: around(locks, { acquire }) } };
-  return { plant, flow, asked, seen };
+  const engine: Engine = { ...inner, world: { ...inner.world, metrics, locks: around(locks, { acquire }) } };
+  return { harness, engine, asked, seen };
 }
 
 /** Somebody else takes the lock of `acme`, and keeps it until told. */
-async function hold(plant: Plant, by: Flow, ttlMs = 10_000): Promise<{ readonly release: () => void }> {
+async function hold(harness: Harness, by: Engine, ttlMs = 10_000): Promise<{ readonly release: () => void }> {
   const request = { key: admissionLockOf("acme"), org: "acme", ttlMs, waitMs: 0, owner: "other" };
-  const acquired = await plant.run(by.world.locks.acquire(request));
+  const acquired = await harness.run(by.world.locks.acquire(request));
   if (acquired.kind === "busy") throw new Error("the lock should have been free");
   return { release: () => void acquired.lease.release() };
 }
 
-function pause(flow: Flow, ms: number): Promise<void> {
-  return new Promise((resolve) => flow.world.clock.after(ms, resolve));
+function pause(engine: Engine, ms: number): Promise<void> {
+  return new Promise((resolve) => engine.world.clock.after(ms, resolve));
 }

@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS } from "../../../src/core/model/run.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import type { Settings } from "../../../src/core/settings.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
@@ -19,25 +19,25 @@ const FIXED = "polled fixed:10ms";
 const JITTERED = "polled bounded:10ms:0.5";
 
 test("a crowd before two slots: a few are decided on, the others are told what those were told", async () => {
-  const { plant, flows } = await openGates(ATOMIC, 1);
+  const { harness, engines } = await openGates(ATOMIC, 1);
   let decided = 0;
-  plant.bench.net.onCommit = (_, { puts }) => {
+  harness.bench.net.onCommit = (_, { puts }) => {
     decided += puts.filter(({ table, expect }) => table === RUNS.name && expect === 0).length;
   };
-  const outcomes = await startMany(plant, flows, 100);
+  const outcomes = await startMany(harness, engines, 100);
   expect(tally(outcomes)).toEqual({ started: 2, full: 98 });
   // Each asks for its workflow first, and so they come one after the other.
   expect(decided).toBeLessThanOrEqual(25);
 });
 
 test("L21: in a crowd that is refused, who comes with the key of one that was let in gets its run", async () => {
-  const { plant, flows } = await openGates(ATOMIC, 1);
-  const [flow] = flows as [Flow];
+  const { harness, engines } = await openGates(ATOMIC, 1);
+  const [engine] = engines as [Engine];
   const start = (idempotencyKey: string | null) =>
-    startRun(flow, { ...WISH, workflowId: "ask", idempotencyKey }, "test");
+    startRun(engine, { ...WISH, workflowId: "ask", idempotencyKey }, "test");
   // Two of the keys get in, whichever they are. The others with these keys wait in line meanwhile.
   const keys = Array.from({ length: 80 }, (_, at) => "abcd"[at % 4] ?? null);
-  const outcomes = await plant.run(Promise.all(keys.map(start)));
+  const outcomes = await harness.run(Promise.all(keys.map(start)));
   const tallies = ["a", "b", "c", "d"].map((key) => tally(outcomes.filter((_, at) => keys[at] === key)));
   const isIn = ({ started = 0 }: Record<string, number>) => started > 0;
   expect(tallies.filter(isIn)).toEqual(Array(2).fill({ started: 1, replayed: 19 }));
@@ -46,83 +46,83 @@ test("L21: in a crowd that is refused, who comes with the key of one that was le
 
 describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => {
   test.each([10, 100])("%i starts at once in four processes: exactly 2, and the others are told why", async (count) => {
-    const { plant, flows } = await openGates(strategy, 4);
-    const outcomes = await startMany(plant, flows, count);
+    const { harness, engines } = await openGates(strategy, 4);
+    const outcomes = await startMany(harness, engines, count);
     expect(tally(outcomes)).toEqual({ started: 2, full: count - 2 });
     const full = outcomes.filter(({ kind }) => kind === "full");
     expect(full).toEqual(Array(count - 2).fill({ kind: "full", current: 2, limit: 2 }));
-    expect(openRuns(plant)).toHaveLength(2);
+    expect(openRuns(harness)).toHaveLength(2);
   });
 
   test("the end of a run frees its slot, for one", async () => {
-    const { plant, flows } = await openGates(strategy, 2);
-    const [first] = (await startMany(plant, flows, 10)).flatMap((outcome) => idIn(outcome));
-    await plant.run(cancelRun(flows[0]!, { org: "default", runId: first ?? "", by: "bob", why: "enough" }));
-    expect(tally(await startMany(plant, flows, 10))).toEqual({ started: 1, full: 9 });
+    const { harness, engines } = await openGates(strategy, 2);
+    const [first] = (await startMany(harness, engines, 10)).flatMap((outcome) => idIn(outcome));
+    await harness.run(cancelRun(engines[0]!, { org: "default", runId: first ?? "", by: "bob", why: "enough" }));
+    expect(tally(await startMany(harness, engines, 10))).toEqual({ started: 1, full: 9 });
   });
 
   test("L25: a rerun passes the same gate", async () => {
-    const { plant, flows } = await openGates(strategy, 1);
-    const [flow] = flows as [Flow];
-    const [first = ""] = (await startMany(plant, flows, 2)).flatMap((outcome) => idIn(outcome));
-    await plant.run(cancelRun(flow, { org: "default", runId: first, by: "bob", why: "enough" }));
-    const wish = { org: "default", runId: first, fromStep: "ask", by: "bob", idempotencyKey: null };
-    expect(await plant.run(rerun(flow, wish))).toMatchObject({ kind: "started" });
-    expect(await plant.run(rerun(flow, wish))).toEqual({ kind: "full", current: 2, limit: 2 });
+    const { harness, engines } = await openGates(strategy, 1);
+    const [engine] = engines as [Engine];
+    const [first = ""] = (await startMany(harness, engines, 2)).flatMap((outcome) => idIn(outcome));
+    await harness.run(cancelRun(engine, { org: "default", runId: first, by: "bob", why: "enough" }));
+    const request = { org: "default", runId: first, fromStep: "ask", by: "bob", idempotencyKey: null };
+    expect(await harness.run(rerun(engine, request))).toMatchObject({ kind: "started" });
+    expect(await harness.run(rerun(engine, request))).toEqual({ kind: "full", current: 2, limit: 2 });
   });
 
   test("each org has its own, and what it was given by name goes before", async () => {
     const orgs = { big: { limits: { concurrentRunsMax: 5 } } };
-    const { plant, flows } = await openGates(strategy, 2, { orgs });
-    for (const org of ["big", "small"]) await plant.apply(flows[0]!, ASK, org);
-    expect(tally(await startMany(plant, flows, 10, "big"))).toEqual({ started: 5, full: 5 });
-    expect(tally(await startMany(plant, flows, 10, "small"))).toEqual({ started: 2, full: 8 });
+    const { harness, engines } = await openGates(strategy, 2, { orgs });
+    for (const org of ["big", "small"]) await harness.apply(engines[0]!, ASK, org);
+    expect(tally(await startMany(harness, engines, 10, "big"))).toEqual({ started: 5, full: 5 });
+    expect(tally(await startMany(harness, engines, 10, "small"))).toEqual({ started: 2, full: 8 });
   });
 
   test("that is changed while runs are open holds from then on", async () => {
-    const { plant, flows } = await openGates(strategy, 1);
-    const live = { current: plant.settings };
-    const changed = flows.map((flow) => ({ ...flow, settings: live }));
+    const { harness, engines } = await openGates(strategy, 1);
+    const live = { current: harness.settings };
+    const changed = engines.map((engine) => ({ ...engine, settings: live }));
     const limit = (concurrentRunsMax: number) => {
-      live.current = { ...plant.settings, limits: { ...plant.settings.limits, concurrentRunsMax } };
+      live.current = { ...harness.settings, limits: { ...harness.settings.limits, concurrentRunsMax } };
     };
     limit(3);
-    expect(tally(await startMany(plant, changed, 10))).toEqual({ started: 3, full: 7 });
+    expect(tally(await startMany(harness, changed, 10))).toEqual({ started: 3, full: 7 });
     limit(1);
-    const [outcome] = await startMany(plant, changed, 1);
+    const [outcome] = await startMany(harness, changed, 1);
     expect(outcome).toEqual({ kind: "full", current: 3, limit: 1 });
     limit(4);
-    expect(tally(await startMany(plant, changed, 10))).toEqual({ started: 1, full: 9 });
+    expect(tally(await startMany(harness, changed, 10))).toEqual({ started: 1, full: 9 });
     limit(0);
-    expect(tally(await startMany(plant, changed, 3))).toEqual({ full: 3 });
+    expect(tally(await startMany(harness, changed, 3))).toEqual({ full: 3 });
   });
 });
 
 describe("a gate that stays shut", () => {
   test.each([FIXED, JITTERED])("is unavailable after 2 s, and nothing is left of the start: %s", async (strategy) => {
-    const { plant, flows } = await openGates(strategy, 1);
-    const [flow] = flows as [Flow];
-    const other = plant.flow("other");
+    const { harness, engines } = await openGates(strategy, 1);
+    const [engine] = engines as [Engine];
+    const other = harness.engine("other");
     const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
-    await plant.run(other.world.locks.acquire(request));
-    const outcome = await plant.start(flow, "ask", { idempotencyKey: "k" });
+    await harness.run(other.world.locks.acquire(request));
+    const outcome = await harness.start(engine, "ask", { idempotencyKey: "k" });
     expect(outcome).toMatchObject({ kind: "gate_unavailable" });
     const waitedMs = outcome.kind === "gate_unavailable" ? outcome.waitedMs : 0;
     expect(waitedMs).toBeGreaterThan(1_900);
     expect(waitedMs).toBeLessThanOrEqual(2_000);
-    expect([...plant.bench.net.store.rows(RUNS)]).toEqual([]);
-    expect([...plant.bench.net.store.rows(RUN_RESERVATIONS)]).toEqual([]);
-    plant.crash("other");
-    await plant.pass(10_000);
-    expect(await plant.start(flow, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "started" });
+    expect([...harness.bench.net.store.rows(RUNS)]).toEqual([]);
+    expect([...harness.bench.net.store.rows(RUN_RESERVATIONS)]).toEqual([]);
+    harness.crash("other");
+    await harness.pass(10_000);
+    expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "started" });
   });
 
   test("does not bother the atomic admission", async () => {
-    const { plant, flows } = await openGates(ATOMIC, 1);
-    const other = plant.flow("other");
+    const { harness, engines } = await openGates(ATOMIC, 1);
+    const other = harness.engine("other");
     const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
-    await plant.run(other.world.locks.acquire(request));
-    expect(tally(await startMany(plant, flows, 10))).toEqual({ started: 2, full: 8 });
+    await harness.run(other.world.locks.acquire(request));
+    expect(tally(await startMany(harness, engines, 10))).toEqual({ started: 2, full: 8 });
   });
 });
 
@@ -130,55 +130,55 @@ describe("L25: a sub-workflow", () => {
   const OUTER = { id: "outer", steps: { sub: { type: "subworkflow", workflow: "ask" } } };
 
   test("waits for a slot, says so, and starts when one comes free", async () => {
-    const { plant, flows } = await openGates(ATOMIC, 1);
-    const [flow] = flows as [Flow];
-    await plant.apply(flow, OUTER);
-    const first = await plant.started(flow, "ask");
-    const outer = await plant.started(flow, "outer");
-    await plant.pass(20_000);
-    expect(await plant.job(`${outer}:sub@1`)).toMatchObject({
+    const { harness, engines } = await openGates(ATOMIC, 1);
+    const [engine] = engines as [Engine];
+    await harness.apply(engine, OUTER);
+    const first = await harness.started(engine, "ask");
+    const outer = await harness.started(engine, "outer");
+    await harness.pass(20_000);
+    expect(await harness.job(`${outer}:sub@1`)).toMatchObject({
       state: "PENDING",
       wait: { retryClass: "throttled", reason: "2 of 2 runs of `default` are open, its own among them" },
     });
-    expect(openRuns(plant)).toHaveLength(2);
-    await plant.run(cancelRun(flow, { org: "default", runId: first, by: "bob", why: "enough" }));
-    await plant.pass(60_000);
-    const { state, step } = await plant.job(`${outer}:sub@1`);
+    expect(openRuns(harness)).toHaveLength(2);
+    await harness.run(cancelRun(engine, { org: "default", runId: first, by: "bob", why: "enough" }));
+    await harness.pass(60_000);
+    const { state, step } = await harness.job(`${outer}:sub@1`);
     expect(state).toBe("RUNNING");
-    expect(plant.runOf(step?.subRunId ?? "")).toMatchObject({ state: "RUNNING", parent: { runId: outer, depth: 1 } });
-    expect(openRuns(plant)).toHaveLength(2);
+    expect(harness.runOf(step?.subRunId ?? "")).toMatchObject({ state: "RUNNING", parent: { runId: outer, depth: 1 } });
+    expect(openRuns(harness)).toHaveLength(2);
   });
 
   test("that waits for a slot is gone with its parent", async () => {
-    const { plant, flows } = await openGates(ATOMIC, 1);
-    const [flow] = flows as [Flow];
-    await plant.apply(flow, OUTER);
-    const first = await plant.started(flow, "ask");
-    const outer = await plant.started(flow, "outer");
-    await plant.pass(5_000);
+    const { harness, engines } = await openGates(ATOMIC, 1);
+    const [engine] = engines as [Engine];
+    await harness.apply(engine, OUTER);
+    const first = await harness.started(engine, "ask");
+    const outer = await harness.started(engine, "outer");
+    await harness.pass(5_000);
     for (const runId of [outer, first]) {
-      await plant.run(cancelRun(flow, { org: "default", runId, by: "bob", why: "enough" }));
+      await harness.run(cancelRun(engine, { org: "default", runId, by: "bob", why: "enough" }));
     }
-    await plant.pass(120_000);
-    expect(openRuns(plant)).toEqual([]);
-    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    await harness.pass(120_000);
+    expect(openRuns(harness)).toEqual([]);
+    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
   });
 });
 
 test("the wait is measured by tenant and endpoint; who is not let in is counted with the reason", async () => {
-  const { plant, flows } = await openGates(ATOMIC, 1);
-  const { flow, seen } = measured(flows[0]!);
-  const begin = (wish: object, endpoint = "/api/v1/workflows/:id/runs") =>
-    startRun(flow, { ...WISH, workflowId: "ask", ...wish }, endpoint);
-  await plant.run(begin({ idempotencyKey: "k" }));
-  await plant.run(begin({ idempotencyKey: "k" }));
-  await plant.run(begin({ idempotencyKey: "k", input: 2 }));
-  await plant.run(begin({}, "cli"));
-  await plant.run(begin({}, "cli"));
-  await plant.run(begin({ workflowId: "gone" }));
-  const store = around(flow.world.store, { commit: () => Promise.reject(new Error("away")) });
-  const away = startRun({ ...flow, world: { ...flow.world, store } }, { ...WISH, workflowId: "ask" }, "cli");
-  await expect(plant.run(away)).rejects.toThrow("away");
+  const { harness, engines } = await openGates(ATOMIC, 1);
+  const { engine, seen } = measured(engines[0]!);
+  const begin = (request: object, endpoint = "/api/v1/workflows/:id/runs") =>
+    startRun(engine, { ...WISH, workflowId: "ask", ...request }, endpoint);
+  await harness.run(begin({ idempotencyKey: "k" }));
+  await harness.run(begin({ idempotencyKey: "k" }));
+  await harness.run(begin({ idempotencyKey: "k", input: 2 }));
+  await harness.run(begin({}, "cli"));
+  await harness.run(begin({}, "cli"));
+  await harness.run(begin({ workflowId: "gone" }));
+  const store = around(engine.world.store, { commit: () => Promise.reject(new Error("away")) });
+  const away = startRun({ ...engine, world: { ...engine.world, store } }, { ...WISH, workflowId: "ask" }, "cli");
+  await expect(harness.run(away)).rejects.toThrow("away");
   const waits = "cordum_admission_wait_seconds default";
   expect(seen.get(`${waits} /api/v1/workflows/:id/runs`)).toHaveLength(4);
   expect(seen.get(`${waits} cli`)).toHaveLength(3);
@@ -192,25 +192,30 @@ async function openGates(strategy: string, count: number, settings: Partial<Sett
   const { limits, admission } = defaultSettings();
   const [kind, policy] = strategy.split(" ");
   const polled = { ...admission.polled, ...(policy === undefined ? {} : { policy: parsePolicy(policy) }) };
-  const plant = new RunPlant({
+  const harness = new RunPlant({
     limits: { ...limits, concurrentRunsMax: 2 },
     admission: { strategy: kind === "polled" ? "polled" : "atomic", polled },
     ...settings,
   });
-  const flows: Flow[] = [];
-  for (let at = 1; at <= count; at++) flows.push((await plant.control(`c${at}`)).flow);
-  await plant.apply(flows[0]!, ASK);
-  return { plant, flows };
+  const engines: Engine[] = [];
+  for (let at = 1; at <= count; at++) engines.push((await harness.control(`c${at}`)).engine);
+  await harness.apply(engines[0]!, ASK);
+  return { harness, engines };
 }
 
-function startMany(plant: RunPlant, flows: readonly Flow[], count: number, org = "default"): Promise<StartOutcome[]> {
-  const wish = { ...WISH, org, workflowId: "ask" };
-  const starts = Array.from({ length: count }, (_, at) => startRun(flows[at % flows.length]!, wish, "test"));
-  return plant.run(Promise.all(starts));
+function startMany(
+  harness: RunPlant,
+  engines: readonly Engine[],
+  count: number,
+  org = "default",
+): Promise<StartOutcome[]> {
+  const request = { ...WISH, org, workflowId: "ask" };
+  const starts = Array.from({ length: count }, (_, at) => startRun(engines[at % engines.length]!, request, "test"));
+  return harness.run(Promise.all(starts));
 }
 
-const openRuns = (plant: RunPlant) =>
-  [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));
+const openRuns = (harness: RunPlant) =>
+  [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));
 const idIn = (outcome: StartOutcome) => (outcome.kind === "started" ? [outcome.runId] : []);
 
 function tally(outcomes: readonly StartOutcome[]): Record<string, number> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { dryRerun } from "../../../src/engine/observe/dry-rerun.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { RunPlant } from "../run-harness.ts";
@@ -10,21 +10,21 @@ const ONCE = { retry: { max_retries: 0 } };
 const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts });
 
 async function open() {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const worked: unknown[] = [];
-  await plant.worker("w1", ["demo.flaky"], async ({ input }) => {
+  await harness.worker("w1", ["demo.flaky"], async ({ input }) => {
     worked.push(input);
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { plant, flow, broken, worked };
+  return { harness, engine, broken, worked };
 }
 
-async function again(plant: RunPlant, flow: Flow, runId: string, fromStep: string): Promise<string> {
-  const wish = { org: "default", runId, fromStep, by: "bob", idempotencyKey: null };
-  const outcome = await plant.run(rerun(flow, wish));
+async function again(harness: RunPlant, engine: Engine, runId: string, fromStep: string): Promise<string> {
+  const request = { org: "default", runId, fromStep, by: "bob", idempotencyKey: null };
+  const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
   return outcome.runId;
 }
@@ -38,40 +38,40 @@ describe("a rerun from a step beside a `parallel` that did not come to its end",
   });
 
   test("does its branch that failed again, and not the one that succeeded", async () => {
-    const { plant, flow, broken, worked } = await open();
+    const { harness, engine, broken, worked } = await open();
     broken.add("bad");
-    await plant.apply(flow, { id: "p", steps: steps({}) });
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    expect(plant.states(id)).toMatchObject({ both: "FAILED", good: "SUCCEEDED", bad: "FAILED" });
+    await harness.apply(engine, { id: "p", steps: steps({}) });
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    expect(harness.states(id)).toMatchObject({ both: "FAILED", good: "SUCCEEDED", bad: "FAILED" });
     broken.clear();
     worked.length = 0;
-    const wish = { org: "default", runId: id, fromStep: "side", by: "bob" };
-    const dry = await plant.run(dryRerun(flow, wish));
+    const request = { org: "default", runId: id, fromStep: "side", by: "bob" };
+    const dry = await harness.run(dryRerun(engine, request));
     expect(dry.kind === "dry" && dry.steps.map(({ stepId }) => stepId).sort()).toEqual(["bad", "both", "side"]);
-    const second = await again(plant, flow, id, "side");
-    await plant.pass(5_000);
-    expect(plant.runOf(second)).toMatchObject({ state: "SUCCEEDED" });
+    const second = await again(harness, engine, id, "side");
+    await harness.pass(5_000);
+    expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED" });
     expect([...worked].sort()).toEqual(["bad", "side"]);
   });
 
   test("also where it was cancelled while another branch was at work", async () => {
-    const { plant, flow, broken } = await open();
+    const { harness, engine, broken } = await open();
     broken.add("bad");
-    await plant.apply(flow, { id: "p", steps: { ...steps({ join: "any" }), good: { type: "approval" } } });
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-    expect(plant.states(id)).toMatchObject({ both: "CANCELLED", good: "CANCELLED", bad: "FAILED" });
+    await harness.apply(engine, { id: "p", steps: { ...steps({ join: "any" }), good: { type: "approval" } } });
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+    expect(harness.states(id)).toMatchObject({ both: "CANCELLED", good: "CANCELLED", bad: "FAILED" });
     broken.clear();
-    const second = await again(plant, flow, id, "side");
-    await plant.pass(5_000);
-    expect(plant.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { bad: { state: "SUCCEEDED" } } });
+    const second = await again(harness, engine, id, "side");
+    await harness.pass(5_000);
+    expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { bad: { state: "SUCCEEDED" } } });
   });
 });
 
 test("a rerun keeps a `parallel` that was content with fewer, with the branch that failed", async () => {
-  const { plant, flow, broken, worked } = await open();
+  const { harness, engine, broken, worked } = await open();
   broken.add("bad").add("after");
   const steps = {
     any: { type: "parallel", branches: ["bad", "good"], join: "any" },
@@ -79,52 +79,56 @@ test("a rerun keeps a `parallel` that was content with fewer, with the branch th
     good: step({ input: "good" }),
     after: step({ input: "after", depends_on: ["any"] }),
   };
-  await plant.apply(flow, { id: "p", steps });
-  const id = await plant.started(flow, "p");
-  await plant.pass(5_000);
+  await harness.apply(engine, { id: "p", steps });
+  const id = await harness.started(engine, "p");
+  await harness.pass(5_000);
   broken.clear();
   worked.length = 0;
-  const second = await again(plant, flow, id, "after");
-  await plant.pass(5_000);
-  expect(plant.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { any: { state: "SUCCEEDED" } } });
+  const second = await again(harness, engine, id, "after");
+  await harness.pass(5_000);
+  expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { any: { state: "SUCCEEDED" } } });
   expect(worked).toEqual(["after"]);
 });
 
 test("a rerun from a `for_each` that failed fast does all of its items again", async () => {
-  const { plant, flow, broken, worked } = await open();
+  const { harness, engine, broken, worked } = await open();
   broken.add(2);
   const each = step({ for_each: "${[1, 2, 3]}", max_parallel: 1, depends_on: ["first"] });
-  await plant.apply(flow, {
+  await harness.apply(engine, {
     id: "f",
     output: "${steps.each.output}",
     steps: { first: step({ input: "first" }), each },
   });
-  const id = await plant.started(flow, "f");
-  await plant.pass(5_000);
-  expect(plant.runOf(id).steps.each).toMatchObject({ state: "FAILED", fan: { spawned: 2, succeeded: 1, failed: 1 } });
+  const id = await harness.started(engine, "f");
+  await harness.pass(5_000);
+  expect(harness.runOf(id).steps.each).toMatchObject({ state: "FAILED", fan: { spawned: 2, succeeded: 1, failed: 1 } });
   broken.clear();
   worked.length = 0;
-  const second = await again(plant, flow, id, "each");
-  await plant.pass(5_000);
-  expect(plant.runOf(second)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, 2, 3] } });
+  const second = await again(harness, engine, id, "each");
+  await harness.pass(5_000);
+  expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, 2, 3] } });
   expect(worked).toEqual([1, 2, 3]);
 });
 
 test("a rerun whose key is sent again is the same run, also when the earlier run lives again meanwhile", async () => {
-  const { plant, flow, broken } = await open();
+  const { harness, engine, broken } = await open();
   broken.add("a");
-  await plant.apply(flow, {
+  await harness.apply(engine, {
     id: "k",
     steps: { ok: step({ input: "ok" }), a: step({ input: "a", depends_on: ["ok"] }) },
   });
-  const id = await plant.started(flow, "k");
-  await plant.pass(5_000);
-  const wish = { org: "default", runId: id, fromStep: "a", by: "bob", idempotencyKey: "k1" };
-  const first = await plant.run(rerun(flow, wish));
-  expect(await plant.run(retryLetter(flow, { org: "default", id: `${id}:a@1`, by: "bob" }))).toMatchObject({
+  const id = await harness.started(engine, "k");
+  await harness.pass(5_000);
+  const request = { org: "default", runId: id, fromStep: "a", by: "bob", idempotencyKey: "k1" };
+  const first = await harness.run(rerun(engine, request));
+  expect(await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:a@1`, by: "bob" }))).toMatchObject({
     kind: "revived",
   });
-  expect(plant.runOf(id).state).toBe("RUNNING");
-  expect(await plant.run(rerun(flow, wish))).toMatchObject({ ...first, kind: "replayed", state: expect.any(String) });
-  expect(await plant.run(rerun(flow, { ...wish, fromStep: "ok" }))).toMatchObject({ kind: "conflict" });
+  expect(harness.runOf(id).state).toBe("RUNNING");
+  expect(await harness.run(rerun(engine, request))).toMatchObject({
+    ...first,
+    kind: "replayed",
+    state: expect.any(String),
+  });
+  expect(await harness.run(rerun(engine, { ...request, fromStep: "ok" }))).toMatchObject({ kind: "conflict" });
 });

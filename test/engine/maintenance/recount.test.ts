@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import { RUNS, RUNS_GROUP, type Run, runsOpenOf } from "../../../src/core/model/run.ts";
 import type { Table } from "../../../src/core/model/table.ts";
 import { WORKFLOW_HEADS } from "../../../src/core/model/workflow.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { recountSlots } from "../../../src/engine/maintenance/recount-slots.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { put } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 describe("slots are counted anew", () => {
   test("what leaked comes back, what is missing is added, and both are said", async () => {
@@ -17,14 +17,14 @@ describe("slots are counted anew", () => {
     bench.add("beta", ["RUNNING", "RUNNING"]);
     bench.leak("beta", -1);
     bench.add("right", ["RUNNING", "FAILED"]);
-    await bench.plant.run(recountSlots(bench.flow));
+    await bench.harness.run(recountSlots(bench.engine));
     expect(bench.slots()).toEqual({ acme: 3, beta: 2, right: 1 });
     expect(bench.said).toEqual([
       { level: "warn", event: "slots_recounted", org: "acme", by: -2 },
       { level: "warn", event: "slots_recounted", org: "beta", by: 1 },
     ]);
     expect(bench.counted).toEqual([2, 1]);
-    await bench.plant.run(recountSlots(bench.flow));
+    await bench.harness.run(recountSlots(bench.engine));
     expect(bench.said).toHaveLength(2);
   });
 
@@ -32,10 +32,10 @@ describe("slots are counted anew", () => {
     const bench = openSlots();
     const seen = new Set<string>();
     bench.add("acme", ["RUNNING"]);
-    await bench.plant.run(recountSlots(bench.flow, seen));
+    await bench.harness.run(recountSlots(bench.engine, seen));
     bench.leak("acme", -1);
     expect(bench.slots()).toEqual({});
-    await bench.plant.run(recountSlots(bench.flow, seen));
+    await bench.harness.run(recountSlots(bench.engine, seen));
     expect(bench.slots()).toEqual({ acme: 1 });
   });
 
@@ -46,7 +46,7 @@ describe("slots are counted anew", () => {
     for (const org of orgs) bench.leak(org, 1);
     for (let turn = 0; turn < 4; turn++) {
       const before = bench.said.length;
-      await bench.plant.run(recountSlots(bench.flow, seen));
+      await bench.harness.run(recountSlots(bench.engine, seen));
       expect(bench.said.length - before).toBeLessThanOrEqual(200);
     }
     expect(bench.slots()).toEqual({});
@@ -57,21 +57,21 @@ describe("the sweeper's part of it", () => {
   test("comes at once, then once a minute, and sooner when the clock was set back", async () => {
     const bench = openSlots();
     let setBackMs = 0;
-    const { clock } = bench.flow.world;
-    const world = { ...bench.flow.world, clock: around(clock, { now: () => clock.now() - setBackMs }) };
-    const sweeper = new Sweeper({ ...bench.flow, world });
+    const { clock } = bench.engine.world;
+    const world = { ...bench.engine.world, clock: around(clock, { now: () => clock.now() - setBackMs }) };
+    const sweeper = new Sweeper({ ...bench.engine, world });
     const repairs = async (): Promise<boolean> => {
       bench.leak("acme", 1);
-      await bench.plant.run(sweeper.sweep());
+      await bench.harness.run(sweeper.sweep());
       const isRepaired = bench.slots().acme === undefined;
       if (!isRepaired) bench.leak("acme", -1);
       return isRepaired;
     };
     expect(await repairs()).toBe(true);
     expect(await repairs()).toBe(false);
-    await bench.plant.pass(50_000);
+    await bench.harness.pass(50_000);
     expect(await repairs()).toBe(false);
-    await bench.plant.pass(10_000);
+    await bench.harness.pass(10_000);
     expect(await repairs()).toBe(true);
     setBackMs = 3_600_000;
     expect(await repairs()).toBe(true);
@@ -86,10 +86,10 @@ describe("the sweeper's part of it", () => {
       bench.leak(org, -1);
     }
     expect(bench.slots()).toEqual({});
-    const sweeper = new Sweeper(bench.flow);
+    const sweeper = new Sweeper(bench.engine);
     for (let minute = 0; minute < 5; minute++) {
-      await bench.plant.run(sweeper.sweep());
-      await bench.plant.pass(60_000);
+      await bench.harness.run(sweeper.sweep());
+      await bench.harness.pass(60_000);
     }
     expect(bench.slots()).toEqual(Object.fromEntries(orgs.map((org) => [org, 1])));
   });
@@ -97,33 +97,33 @@ describe("the sweeper's part of it", () => {
   test("a store that fails it leaves it to the next sweep, which does not wait for a minute", async () => {
     const bench = openSlots();
     bench.leak("acme", 1);
-    const { store } = bench.flow.world;
+    const { store } = bench.engine.world;
     let isAway = true;
     const recount = (...args: Parameters<typeof store.recount>) =>
       isAway ? Promise.reject(new Error("away")) : store.recount(...args);
-    const flow = { ...bench.flow, world: { ...bench.flow.world, store: around(store, { recount }) } };
-    const sweeper = new Sweeper(flow);
-    await bench.plant.run(sweeper.sweep());
+    const engine = { ...bench.engine, world: { ...bench.engine.world, store: around(store, { recount }) } };
+    const sweeper = new Sweeper(engine);
+    await bench.harness.run(sweeper.sweep());
     expect(bench.said).toMatchObject([{ event: "sweep_failed", part: "slots" }]);
     isAway = false;
-    await bench.plant.run(sweeper.sweep());
+    await bench.harness.run(sweeper.sweep());
     expect(bench.slots()).toEqual({});
   });
 });
 
 function openSlots() {
-  const plant = new Plant();
+  const harness = new Harness();
   const said: object[] = [];
   const counted: number[] = [];
-  const inner = plant.flow("c1");
+  const inner = harness.engine("c1");
   const log = { write: (level: string, event: string, fields = {}) => void said.push({ level, event, ...fields }) };
   const metrics = around(inner.world.metrics, {
     add: (name: string, _: object, amount: number) => {
       if (name === "cordum_slots_recounted_total") counted.push(amount);
     },
   });
-  const flow: Flow = { ...inner, world: { ...inner.world, log, metrics } };
-  const { store } = plant.bench.net;
+  const engine: Engine = { ...inner, world: { ...inner.world, log, metrics } };
+  const { store } = harness.bench.net;
   let made = 0;
   const write = <T>(table: Table<T>, before: T | null, after: T | null) => {
     const id = `id-${made++}`;
@@ -131,8 +131,8 @@ function openSlots() {
     store.commit({ org: "o", atMs: 0, puts: [change], guards: [], sends: [], watch: [] });
   };
   return {
-    plant,
-    flow,
+    harness,
+    engine,
     said,
     counted,
     add: (org: string, states: readonly Run["state"][]) => {

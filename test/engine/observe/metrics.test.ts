@@ -5,20 +5,20 @@ import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { retryDelay } from "../../../src/core/retry/intent.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { RetryArrivals } from "../../../src/engine/observe/retry-arrivals.ts";
 import { withLock } from "../../../src/engine/with-lock.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 import { RunPlant } from "../run-harness.ts";
 
 /** Figures by name and labels, as they were left. */
-function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string, number> } {
+function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number> } {
   const seen = new Map<string, number>();
   const key = (name: string, labels: Labels = {}) => [name, ...Object.values(labels)].join(" ");
   const add = (name: string, amount: number) => seen.set(name, (seen.get(name) ?? 0) + amount);
@@ -27,32 +27,32 @@ function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string,
     set: (name, value, labels) => void seen.set(key(name, labels), value),
     observe: (name, _, labels) => void add(key(name, labels), 1),
   };
-  return { flow: { ...flow, world: { ...flow.world, metrics } }, seen };
+  return { engine: { ...engine, world: { ...engine.world, metrics } }, seen };
 }
 
 test("the founding figures are of the run lock: polls at the gate and waits for a job's lock are none of it", async () => {
   const { admission } = defaultSettings();
-  const plant = new RunPlant({ admission: { ...admission, strategy: "polled" } });
+  const harness = new RunPlant({ admission: { ...admission, strategy: "polled" } });
   const metrics = promMetrics();
-  const plain = plant.flow("c1");
-  const flow: Flow = { ...plain, world: { ...plain.world, metrics } };
-  await plant.run(startControl(flow));
-  await plant.worker("w1", ["demo.x"], async () => 1);
-  await plant.apply(flow, { id: "one", steps: { a: { topic: "demo.x" } } });
+  const plain = harness.engine("c1");
+  const engine: Engine = { ...plain, world: { ...plain.world, metrics } };
+  await harness.run(startControl(engine));
+  await harness.worker("w1", ["demo.x"], async () => 1);
+  await harness.apply(engine, { id: "one", steps: { a: { topic: "demo.x" } } });
   const ask = { org: "default", ttlMs: 30_000, owner: "b" };
   const holdForOneSecond = async (key: string) => {
-    const lease = leaseOf(await plant.run(plant.flow("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
-    plant.bench.net.timeline.post(1_000, () => void lease.release());
+    const lease = leaseOf(await harness.run(harness.engine("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
+    harness.bench.net.timeline.post(1_000, () => void lease.release());
   };
   await holdForOneSecond(admissionLockOf("default"));
-  const id = await plant.started(flow, "one");
+  const id = await harness.started(engine, "one");
   await holdForOneSecond("of a job");
   const work = (waitMs: number) =>
-    plant.run(withLock(flow, { key: "of a job", path: "job", waitMs, ...ask }, async () => "done"));
+    harness.run(withLock(engine, { key: "of a job", path: "job", waitMs, ...ask }, async () => "done"));
   await expect(work(0)).rejects.toThrow("busy");
   expect(await work(2_000)).toBe("done");
-  await plant.pass(5_000);
-  expect(plant.runOf(id).state).toBe("SUCCEEDED");
+  await harness.pass(5_000);
+  expect(harness.runOf(id).state).toBe("SUCCEEDED");
   const page = await metrics.text();
   for (const path of ["admission", "job"]) {
     expect(page).toMatch(new RegExp(`lock_busy_retries_total.path="${path}".* [1-9]`));
@@ -70,23 +70,23 @@ test("the founding figures are of the run lock: polls at the gate and waits for 
 });
 
 describe("L19: contention can be seen", () => {
-  const wish = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
+  const request = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
 
   test("a lock that was busy once and then taken is a success of the first retry; one that was busy twice is none", async () => {
-    const plant = new Plant();
-    const { flow, seen } = measured(plant.flow("a"));
-    const other = plant.flow("b");
+    const harness = new Harness();
+    const { engine, seen } = measured(harness.engine("a"));
+    const other = harness.engine("b");
     const hold = async (busyTimes: number) => {
-      await plant.run(
-        withLock(other, wish, async () => {
+      await harness.run(
+        withLock(other, request, async () => {
           for (let time = 0; time < busyTimes; time++) {
-            await expect(withLock(flow, wish, async () => {})).rejects.toThrow("is held by");
+            await expect(withLock(engine, request, async () => {})).rejects.toThrow("is held by");
           }
         }),
       );
-      await plant.pass(1_000); // The release goes on by itself.
-      await plant.run(withLock(flow, wish, async () => {}));
-      await plant.pass(1_000);
+      await harness.pass(1_000); // The release goes on by itself.
+      await harness.run(withLock(engine, request, async () => {}));
+      await harness.pass(1_000);
     };
     await hold(1);
     expect(seen.get("cordum_lock_first_retry_success_total job")).toBe(1);
@@ -97,16 +97,16 @@ describe("L19: contention can be seen", () => {
   });
 
   test("the delay of a busy lock is that of its real attempt", async () => {
-    const plant = new Plant();
-    const { retry } = plant.settings;
+    const harness = new Harness();
+    const { retry } = harness.settings;
     const policy = parsePolicy("capped_exponential:1s:30s:0ms");
-    const settings = { ...plant.settings, retry: { ...retry, lock_busy: { ...retry.lock_busy, policy } } };
-    const flow = { ...plant.flow("a"), settings: { current: settings } };
+    const settings = { ...harness.settings, retry: { ...retry, lock_busy: { ...retry.lock_busy, policy } } };
+    const engine = { ...harness.engine("a"), settings: { current: settings } };
     const delays: (number | undefined)[] = [];
-    await plant.run(
-      withLock(plant.flow("b"), wish, async () => {
+    await harness.run(
+      withLock(harness.engine("b"), request, async () => {
         for (let time = 0; time < 3; time++) {
-          await withLock(flow, wish, async () => {}).catch((error: unknown) => delays.push(retryDelay(error)));
+          await withLock(engine, request, async () => {}).catch((error: unknown) => delays.push(retryDelay(error)));
         }
       }),
     );
@@ -115,22 +115,22 @@ describe("L19: contention can be seen", () => {
 });
 
 test("admission is measured by tenant and endpoint; what is not taken is counted with its reason", async () => {
-  const plant = new Plant();
-  const { flow, seen } = measured(plant.flow("a"));
+  const harness = new Harness();
+  const { engine, seen } = measured(harness.engine("a"));
   const submission = (raw: Record<string, unknown>) => {
     const checked = checkSubmission(raw);
     if (checked.kind === "bad") throw new Error(checked.problems.join());
     return checked.submission;
   };
   const first = submission({ topic: "t", org: "acme", input: 1, idempotencyKey: "k" });
-  await plant.run(admit(flow, first));
-  await plant.run(admit(flow, { ...first, input: 2 }));
-  await plant.run(admit(flow, { ...first, idempotencyKey: null }, "sys.job.submit"));
+  await harness.run(admitJob(engine, first));
+  await harness.run(admitJob(engine, { ...first, input: 2 }));
+  await harness.run(admitJob(engine, { ...first, idempotencyKey: null }, "sys.job.submit"));
   const broken = {
-    ...flow.world,
-    store: around(flow.world.store, { commit: () => Promise.reject(new Error("away")) }),
+    ...engine.world,
+    store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }),
   };
-  await expect(plant.run(admit({ ...flow, world: broken }, first))).rejects.toThrow("away");
+  await expect(harness.run(admitJob({ ...engine, world: broken }, first))).rejects.toThrow("away");
   expect(seen.get("cordum_admission_wait_seconds acme /api/v1/jobs")).toBe(3);
   expect(seen.get("cordum_admission_wait_seconds acme sys.job.submit")).toBe(1);
   expect(seen.get("cordum_admission_rejected_total conflict")).toBe(1);
@@ -138,24 +138,24 @@ test("admission is measured by tenant and endpoint; what is not taken is counted
 });
 
 test("L20: a backlog that nobody works on shows its length and the age of its oldest, until it is gone", async () => {
-  const plant = new Plant();
-  const { flow, seen } = measured(plant.flow("a"));
-  const { dispatch, ...rest } = plant.settings;
-  const full = { ...flow, settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } } };
+  const harness = new Harness();
+  const { engine, seen } = measured(harness.engine("a"));
+  const { dispatch, ...rest } = harness.settings;
+  const full = { ...engine, settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } } };
   for (const priority of ["batch", "critical", "batch"]) {
     const checked = checkSubmission({ topic: "t", priority });
-    if (checked.kind === "ok") await plant.run(admit(full, checked.submission));
-    await plant.pass(10_000);
+    if (checked.kind === "ok") await harness.run(admitJob(full, checked.submission));
+    await harness.pass(10_000);
   }
   const sweeper = new Sweeper(full);
-  await plant.run(sweeper.sweep());
+  await harness.run(sweeper.sweep());
   const waiting = seen.get("cordum_queue_lag t") ?? 0;
   expect(waiting).toBeGreaterThan(0);
   expect(seen.get("cordum_queue_oldest_seconds t")).toBeGreaterThanOrEqual(10);
-  await plant.worker("w", ["t"], async () => "done");
-  await plant.control("c");
-  await plant.pass(120_000);
-  await plant.run(sweeper.sweep());
+  await harness.worker("w", ["t"], async () => "done");
+  await harness.control("c");
+  await harness.pass(120_000);
+  await harness.run(sweeper.sweep());
   expect(seen.get("cordum_queue_lag t")).toBe(0);
   expect(seen.get("cordum_queue_oldest_seconds t")).toBe(0);
 });

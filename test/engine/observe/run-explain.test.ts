@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { dryRun } from "../../../src/engine/observe/dry-run.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { valueIn } from "../../../src/engine/payloads.ts";
@@ -7,20 +7,20 @@ import { NOTIFY_CODE } from "../../../src/engine/runs/commit-effects.ts";
 import { EVENTS } from "../../../src/protocol/subjects.ts";
 import { RunPlant } from "../run-harness.ts";
 
-async function waitsOf(plant: RunPlant, flow: Flow, runId: string) {
-  const explained = await plant.run(explainRun(flow, { org: "default", runId }));
+async function waitsOf(harness: RunPlant, engine: Engine, runId: string) {
+  const explained = await harness.run(explainRun(engine, { org: "default", runId }));
   if (explained.kind !== "explained") throw new Error(explained.kind);
   return explained.lines;
 }
 
 describe("a `for_each` whose children are open is explained by the first of them", () => {
   test("nobody works for its topic", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "f", steps: { each: { topic: "demo.nobody", for_each: "[1, 2, 3]" } } });
-    const id = await plant.started(flow, "f");
-    await plant.pass(5_000);
-    const [wait] = await waitsOf(plant, flow, id);
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "f", steps: { each: { topic: "demo.nobody", for_each: "[1, 2, 3]" } } });
+    const id = await harness.started(engine, "f");
+    await harness.pass(5_000);
+    const [wait] = await waitsOf(harness, engine, id);
     expect(wait).toMatchObject({ stepId: "each", state: "RUNNING", jobId: `${id}:each.0@1` });
     expect(wait?.reason).toContain("3 of 3 children are open (0 done, 0 failed, 0 to come)");
     expect(wait?.reason).toContain("no worker");
@@ -28,14 +28,14 @@ describe("a `for_each` whose children are open is explained by the first of them
   });
 
   test("people have to decide", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "f", steps: { each: { type: "approval", for_each: "[1, 2]" } } });
-    const id = await plant.started(flow, "f");
-    await plant.pass(1_000);
-    const [wait] = await waitsOf(plant, flow, id);
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "f", steps: { each: { type: "approval", for_each: "[1, 2]" } } });
+    const id = await harness.started(engine, "f");
+    await harness.pass(1_000);
+    const [wait] = await waitsOf(harness, engine, id);
     expect(wait?.unblocks).toContain(`cordum approval approve ${id}:each.0@1`);
-    expect(wait?.untilMs).toBeGreaterThan(flow.world.clock.now());
+    expect(wait?.untilMs).toBeGreaterThan(engine.world.clock.now());
   });
 });
 
@@ -47,11 +47,11 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
     later: { topic: "t", input: "${steps.fine.output.x}", depends_on: ["fine"] },
   };
   test("its input cannot be made, or does not fit its schema", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "d", steps });
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "d", steps });
     const input = { amount: "ten" };
-    const dry = await plant.run(dryRun(flow, { org: "default", workflowId: "d", version: null, input, by: "ann" }));
+    const dry = await harness.run(dryRun(engine, { org: "default", workflowId: "d", version: null, input, by: "ann" }));
     const problems = dry.kind === "dry" && Object.fromEntries(dry.steps.map((one) => [one.stepId, one.problem]));
     expect(problems).toEqual({
       gone: expect.stringContaining("no such key: customer"),
@@ -63,18 +63,18 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
 });
 
 test("a `notify` of a very long message is told of with its beginning; its output has all of it", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const told: number[] = [];
-  await plant.run(
-    flow.world.bus.listen(EVENTS, ({ body }) => {
+  await harness.run(
+    engine.world.bus.subscribe(EVENTS, ({ body }) => {
       if (body.kind === "alert" && body.code === NOTIFY_CODE) told.push(body.message.length);
     }),
   );
-  await plant.apply(flow, { id: "n", steps: { say: { type: "notify", message: "${input}" } } });
-  const id = await plant.started(flow, "n", { input: "long ".repeat(5_000) });
-  await plant.pass(1_000);
+  await harness.apply(engine, { id: "n", steps: { say: { type: "notify", message: "${input}" } } });
+  const id = await harness.started(engine, "n", { input: "long ".repeat(5_000) });
+  await harness.pass(1_000);
   expect(told).toEqual([10_000]);
-  const { output } = plant.runOf(id);
-  expect(await plant.run(valueIn(flow, output!))).toEqual({ say: { message: "long ".repeat(5_000) } });
+  const { output } = harness.runOf(id);
+  expect(await harness.run(valueIn(engine, output!))).toEqual({ say: { message: "long ".repeat(5_000) } });
 });

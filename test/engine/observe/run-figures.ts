@@ -1,8 +1,8 @@
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 
 /** The same process with figures that can be read: everything that was measured, by name and labels. */
-export function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<string, number[]> } {
+export function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number[]> } {
   const seen = new Map<string, number[]>();
   const note = (name: string, value: number, labels: Labels = {}) => {
     const key = [name, ...Object.values(labels)].join(" ");
@@ -13,5 +13,5 @@ export function measured(flow: Flow): { readonly flow: Flow; readonly seen: Map<
     set: (name, value, labels) => note(name, value, labels),
     observe: (name, value, labels) => note(name, value, labels),
   };
-  return { flow: { ...flow, world: { ...flow.world, metrics } }, seen };
+  return { engine: { ...engine, world: { ...engine.world, metrics } }, seen };
 }

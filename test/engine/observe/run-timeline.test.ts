@@ -3,13 +3,13 @@ import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { RunPlant } from "../run-harness.ts";
 
 /** What happened to what, and because of which line. */
-const told = (plant: RunPlant, id: string) =>
-  plant.runOf(id).lines.map(({ event, stepId = "", cause }) => `${event} ${stepId} ${cause ?? "-"}`);
+const told = (harness: RunPlant, id: string) =>
+  harness.runOf(id).lines.map(({ event, stepId = "", cause }) => `${event} ${stepId} ${cause ?? "-"}`);
 
 test("a step has begun before it says anything, and the run ends because of its last step", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.apply(flow, {
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, {
     id: "say",
     steps: {
       say: { type: "notify", message: "hello" },
@@ -18,8 +18,8 @@ test("a step has begun before it says anything, and the run ends because of its 
       last: { type: "transform", input: 1 },
     },
   });
-  const id = await plant.started(flow, "say");
-  expect(told(plant, id)).toEqual([
+  const id = await harness.started(engine, "say");
+  expect(told(harness, id)).toEqual([
     "run_started  -",
     "step_started say 0",
     "notified say 1",
@@ -38,13 +38,13 @@ test("a step has begun before it says anything, and the run ends because of its 
 });
 
 test("what ends a run before its time is the cause of all that stops with it, and of its end", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const each = { type: "approval", for_each: "[1, 2, 3]" };
-  await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval" }, each } });
-  const id = await plant.started(flow, "ask");
-  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-  expect(told(plant, id)).toEqual([
+  await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" }, each } });
+  const id = await harness.started(engine, "ask");
+  await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+  expect(told(harness, id)).toEqual([
     "run_started  -",
     "step_started ask 0",
     "step_started each 0",
@@ -56,11 +56,11 @@ test("what ends a run before its time is the cause of all that stops with it, an
 });
 
 test("a run that a step fails ends because of that step", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.apply(flow, { id: "no", steps: { a: { topic: "danger.x" } } });
-  const id = await plant.started(flow, "no");
-  expect(told(plant, id)).toEqual([
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, { id: "no", steps: { a: { topic: "danger.x" } } });
+  const id = await harness.started(engine, "no");
+  expect(told(harness, id)).toEqual([
     "run_started  -",
     "step_started a 0",
     "step_denied a 1",

@@ -3,10 +3,10 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { RUNS, type Run } from "../../../src/core/model/run.ts";
 import type { Settings } from "../../../src/core/settings.ts";
-import { settle } from "../../../src/engine/dispatch/settle-job.ts";
+import { settleJob } from "../../../src/engine/dispatch/settle-job.ts";
 import { pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
-import type { Lease } from "../../../src/ports/locks.ts";
+import type { LockLease } from "../../../src/ports/locks.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
 import { RunPlant } from "../run-harness.ts";
 
@@ -23,17 +23,17 @@ const FAN = { id: "fan", steps: { each: { topic: "demo.quick", for_each: "${inpu
 
 describe("a process that is alone with its runs", () => {
   test("asks the lock server for nothing once it has fences; each write has a larger one, which stands on the run", async () => {
-    const { plant, flow, open, asked, writes } = await alone();
+    const { harness, engine, open, asked, writes } = await alone();
     open();
     const fences: number[] = [];
     for (let n = 0; n < 5; n++) {
-      const id = await plant.started(flow, "chain");
-      await plant.pass(5_000);
-      const { state, lock } = plant.runOf(id);
+      const id = await harness.started(engine, "chain");
+      await harness.pass(5_000);
+      const { state, lock } = harness.runOf(id);
       expect(state).toBe("SUCCEEDED");
       expect(lock).toEqual({
         holder: "c1",
-        fence: plant.bench.net.store.fenceOf(RUNS.name, id),
+        fence: harness.bench.net.store.fenceOf(RUNS.name, id),
         waitedMs: 0,
         attempts: 1,
       });
@@ -42,126 +42,126 @@ describe("a process that is alone with its runs", () => {
     expect(asked).toEqual([]);
     expect(fences).toHaveLength(15);
     expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
-    expect(await plant.run(flow.world.locks.list(10))).toEqual([]);
+    expect(await harness.run(engine.world.locks.list(10))).toEqual([]);
   });
 
   test("writes nothing while another has the lock; the news is applied once, after it was let go", async () => {
-    const { plant, id, open, writes, lockElsewhere } = await atTheGate();
+    const { harness, id, open, writes, lockElsewhere } = await atTheGate();
     const lease = await lockElsewhere();
     open();
-    await plant.pass(3_000);
-    expect(writes.map(({ isMoment, answer }) => [isMoment, answer])).toEqual([[true, "refused"]]);
-    expect(plant.states(id)).toMatchObject({ b: "RUNNING" });
-    await plant.run(lease.release());
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
-    expect(endsOf(plant.runOf(id))).toEqual(["a", "b", "c"]);
+    await harness.pass(3_000);
+    expect(writes.map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual([[true, "refused"]]);
+    expect(harness.states(id)).toMatchObject({ b: "RUNNING" });
+    await harness.run(lease.release());
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
+    expect(endsOf(harness.runOf(id))).toEqual(["a", "b", "c"]);
     const [, first] = writes;
-    expect(first).toMatchObject({ isMoment: false, answer: "committed" });
+    expect(first).toMatchObject({ isLockFree: false, answer: "committed" });
     expect(first?.run.lock?.fence).toBeGreaterThan(lease.fence);
   });
 
   test("decides again, once and under the lock, where another wrote the run in between", async () => {
-    const { plant, flow, id, open, asked, writes } = await atTheGate();
+    const { harness, engine, id, open, asked, writes } = await atTheGate();
     const who = { org: "default", runId: id, by: "bob", why: "wait" };
-    await plant.run(pauseRun(plant.flow("c2"), who));
+    await harness.run(pauseRun(harness.engine("c2"), who));
     asked.length = 0;
     writes.length = 0;
     open();
-    await plant.pass(5_000);
-    expect(writes.map(({ by, isMoment, answer }) => [by, isMoment, answer])).toEqual([
+    await harness.pass(5_000);
+    expect(writes.map(({ by, isLockFree, answer }) => [by, isLockFree, answer])).toEqual([
       ["c1", true, "stale"],
       ["c1", false, "committed"],
     ]);
     expect(asked).toEqual(["c1"]);
-    expect(plant.runOf(id).state).toBe("PAUSED");
-    expect(endsOf(plant.runOf(id))).toEqual(["a", "b"]);
+    expect(harness.runOf(id).state).toBe("PAUSED");
+    expect(endsOf(harness.runOf(id))).toEqual(["a", "b"]);
     // It is not alone: what it remembers is not worth a try for a while.
-    await plant.started(flow, "chain");
-    await plant.pass(5_000);
-    expect(writes.slice(2).map(({ isMoment, answer }) => [isMoment, answer])).toEqual(
+    await harness.started(engine, "chain");
+    await harness.pass(5_000);
+    expect(writes.slice(2).map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual(
       Array(3).fill([false, "committed"]),
     );
   });
 
   test("has waited since a result was first turned away, also where that comes through in a moment", async () => {
-    const { plant, flow, id, writes } = await atTheGate();
-    const found = plant.bench.net.store.load(JOBS, `${id}:b@1`);
+    const { harness, engine, id, writes } = await atTheGate();
+    const found = harness.bench.net.store.load(JOBS, `${id}:b@1`);
     if (!found) throw new Error("no job");
-    const busy = { count: 3, sinceMs: flow.world.clock.now() - 4_000, lastDelayMs: 500 };
-    await plant.run(settle(flow, found, { ...found.value, state: "SUCCEEDED" }, [], { busy }));
+    const busy = { count: 3, sinceMs: engine.world.clock.now() - 4_000, lastDelayMs: 500 };
+    await harness.run(settleJob(engine, found, { ...found.value, state: "SUCCEEDED" }, [], { busy }));
     expect(writes).toMatchObject([
-      { isMoment: true, answer: "committed", run: { lock: { waitedMs: 4_000, attempts: 4 } } },
+      { isLockFree: true, answer: "committed", run: { lock: { waitedMs: 4_000, attempts: 4 } } },
     ]);
   });
 
   test("acquires the lock of a run with children out: many results share it", async () => {
-    const { plant, flow, writes } = await alone();
-    const id = await plant.started(flow, "fan", { input: { items: [1, 2, 3, 4, 5, 6] } });
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    const { harness, engine, writes } = await alone();
+    const id = await harness.started(engine, "fan", { input: { items: [1, 2, 3, 4, 5, 6] } });
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
     expect(writes.length).toBeGreaterThan(0);
-    expect(writes.filter(({ isMoment }) => isMoment)).toEqual([]);
+    expect(writes.filter(({ isLockFree }) => isLockFree)).toEqual([]);
   });
 
   test("acquires it where news comes each for itself, as at the founding", async () => {
-    const { plant, flow, open, asked, writes } = await alone({
+    const { harness, engine, open, asked, writes } = await alone({
       runLock: { ...defaultSettings().runLock, coalesce: false },
     });
     open();
-    const id = await plant.started(flow, "chain");
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    const id = await harness.started(engine, "chain");
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
     expect(asked).toEqual(["c1", "c1", "c1"]);
-    expect(writes.map(({ isMoment }) => isMoment)).toEqual([false, false, false]);
+    expect(writes.map(({ isLockFree }) => isLockFree)).toEqual([false, false, false]);
   });
 });
 
 interface Write {
   readonly by: string;
-  readonly isMoment: boolean;
+  readonly isLockFree: boolean;
   readonly answer: string;
   readonly run: Run;
 }
 
 /** One control process that has had a run, so that fences are drawn; who asks for locks and writes runs from now on. */
 async function alone(settings: Partial<Settings> = {}) {
-  const plant = new RunPlant(settings);
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant(settings);
+  const { engine } = await harness.control("c1");
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
-  await plant.worker("w1", ["demo.quick"], async () => 1);
-  await plant.worker("w2", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
-  for (const document of [CHAIN, ONE, FAN]) await plant.apply(flow, document);
-  await plant.started(flow, "one");
-  await plant.pass(5_000);
-  const { net } = plant.bench;
+  await harness.worker("w1", ["demo.quick"], async () => 1);
+  await harness.worker("w2", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
+  for (const document of [CHAIN, ONE, FAN]) await harness.apply(engine, document);
+  await harness.started(engine, "one");
+  await harness.pass(5_000);
+  const { net } = harness.bench;
   const writes: Write[] = [];
   net.onCommit = (process, { puts, guards }, { kind }) => {
-    const isMoment = guards.some((guard) => guard.kind === "free");
+    const isLockFree = guards.some((guard) => guard.kind === "free");
     for (const { table, value, expect: version } of puts)
       if (table === RUNS.name && version !== 0)
-        writes.push({ by: process.name, isMoment, answer: kind, run: value as Run });
+        writes.push({ by: process.name, isLockFree, answer: kind, run: value as Run });
   };
   const asked: string[] = [];
   const acquire = net.locks.acquire.bind(net.locks);
-  net.locks.acquire = (wish) => {
-    asked.push(wish.process.name);
-    return acquire(wish);
+  net.locks.acquire = (request) => {
+    asked.push(request.process.name);
+    return acquire(request);
   };
-  return { plant, flow, open, asked, writes };
+  return { harness, engine, open, asked, writes };
 }
 
 /** The same with a run whose second step is at work until it is let through. */
 async function atTheGate() {
   const scene = await alone();
-  const { plant, flow, writes } = scene;
-  const id = await plant.started(flow, "chain");
-  await plant.pass(1_000);
-  expect(writes.splice(0).map(({ isMoment, answer }) => [isMoment, answer])).toEqual([[true, "committed"]]);
-  const { locks } = plant.flow("other").world;
-  const wish = { key: runLockKey(id), org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" };
-  const lockElsewhere = async (): Promise<Lease> => leaseOf(await plant.run(locks.acquire(wish)));
+  const { harness, engine, writes } = scene;
+  const id = await harness.started(engine, "chain");
+  await harness.pass(1_000);
+  expect(writes.splice(0).map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual([[true, "committed"]]);
+  const { locks } = harness.engine("other").world;
+  const request = { key: runLockKey(id), org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" };
+  const lockElsewhere = async (): Promise<LockLease> => leaseOf(await harness.run(locks.acquire(request)));
   return { ...scene, id, lockElsewhere };
 }
 

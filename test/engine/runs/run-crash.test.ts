@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { isFinal, JOBS } from "../../../src/core/model/job.ts";
 import { isRunFinal, RUNS, RUNS_GROUP } from "../../../src/core/model/run.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { startRun } from "../../../src/engine/intake/start-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
 import { RunPlant, WISH } from "../run-harness.ts";
@@ -35,31 +35,31 @@ describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
   test("wherever a process dies, another brings the run to the same end", { timeout: 120_000 }, async () => {
     let deaths = 0;
     for (let fatal = 0; ; fatal++) {
-      const { plant, flow } = await open(safety);
+      const { harness, engine } = await open(safety);
       let commits = 0;
-      plant.bench.net.onCommit = (by, _, committed) => {
+      harness.bench.net.onCommit = (by, _, committed) => {
         if (by.name !== "c1" || committed.kind !== "committed") return;
         commits += 1;
-        if (commits === fatal) plant.crash("c1");
+        if (commits === fatal) harness.crash("c1");
       };
       const begun = startRun(
-        flow,
+        engine,
         { ...WISH, workflowId: "all", input: { items: [1, 2, 3] }, idempotencyKey: "k" },
         "t",
       );
       void begun.catch(() => {});
-      await plant.pass(5_000);
-      const { flow: second } = await plant.control("c2", safety);
-      const id = await settledRun(plant, second);
-      expect(plant.runOf(id)).toMatchObject({
+      await harness.pass(5_000);
+      const { engine: second } = await harness.control("c2", safety);
+      const id = await settledRun(harness, second);
+      expect(harness.runOf(id)).toMatchObject({
         state: "SUCCEEDED",
         output: { value: { sum: [10, 20, 30], sub: "inner", race: "SUCCEEDED" } },
       });
-      const { bad, ...others } = plant.states(id);
+      const { bad, ...others } = harness.states(id);
       expect(others).toMatchObject({ mend: "SUCCEEDED", slow: "CANCELLED", each: "SUCCEEDED" });
       // A work order that its process did not live to send is an attempt that was lost.
       expect(["FAILED", "TIMEOUT"]).toContain(bad);
-      expect(left(plant)).toEqual({ runs: [], jobs: [], slots: 0 });
+      expect(left(harness)).toEqual({ runs: [], jobs: [], slots: 0 });
       if (fatal > 0 && commits < fatal) break;
       deaths += 1;
     }
@@ -68,89 +68,93 @@ describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
 });
 
 test("20 approvals of one run, given in three processes at once, each count once", async () => {
-  const plant = new RunPlant();
-  const flows: Flow[] = [];
-  for (const name of ["c1", "c2", "c3"]) flows.push((await plant.control(name)).flow);
+  const harness = new RunPlant();
+  const engines: Engine[] = [];
+  for (const name of ["c1", "c2", "c3"]) engines.push((await harness.control(name)).engine);
   const items = Array.from({ length: 20 }, (_, at) => at);
-  await plant.apply(flows[0]!, { id: "ask", steps: { ask: { type: "approval", for_each: "${input}" } } });
-  const id = await plant.started(flows[0]!, "ask", { input: items });
-  const wish = (at: number) => ({ org: "default", jobId: `${id}:ask.${at}@1`, by: "bob" });
-  await plant.pass(100); // All of them are asked for.
+  await harness.apply(engines[0]!, { id: "ask", steps: { ask: { type: "approval", for_each: "${input}" } } });
+  const id = await harness.started(engines[0]!, "ask", { input: items });
+  const request = (at: number) => ({ org: "default", jobId: `${id}:ask.${at}@1`, by: "bob" });
+  await harness.pass(100); // All of them are asked for.
   // Everybody twice.
-  const answers = [...items, ...items].map((at, index) => approve(flows[index % 3]!, wish(at)));
-  const outcomes = await plant.run(Promise.all(answers));
+  const answers = [...items, ...items].map((at, index) => approve(engines[index % 3]!, request(at)));
+  const outcomes = await harness.run(Promise.all(answers));
   expect(outcomes.filter(({ kind }) => kind === "approved")).toHaveLength(20);
   expect(outcomes.filter(({ kind }) => kind === "not_waiting")).toHaveLength(20);
-  expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
-  expect(plant.runOf(id).steps.ask?.fan).toMatchObject({ succeeded: 20, open: 0 });
+  expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+  expect(harness.runOf(id).steps.ask?.fan).toMatchObject({ succeeded: 20, open: 0 });
 });
 
 test("L25: a run that lives on with its dead letter needs a slot, like one that starts", async () => {
-  const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1 } });
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1 } });
+  const { engine } = await harness.control("c1");
   let isBroken = true;
-  await plant.worker("w", ["demo.bad"], async () => {
+  await harness.worker("w", ["demo.bad"], async () => {
     if (isBroken) throw new Error("no");
     return "mended";
   });
-  await plant.apply(flow, { id: "bad", steps: { a: worker("demo.bad", { retry: { max_retries: 0 } }) } });
-  await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval" } } });
-  const id = await plant.started(flow, "bad");
-  await plant.pass(5_000);
-  expect(plant.runOf(id).state).toBe("FAILED");
+  await harness.apply(engine, { id: "bad", steps: { a: worker("demo.bad", { retry: { max_retries: 0 } }) } });
+  await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" } } });
+  const id = await harness.started(engine, "bad");
+  await harness.pass(5_000);
+  expect(harness.runOf(id).state).toBe("FAILED");
   isBroken = false;
-  const other = await plant.started(flow, "ask");
-  const letter = { org: "default", id: `${id}:a@1`, by: "bob" };
-  expect(await plant.run(retryLetter(flow, letter))).toMatchObject({ kind: "full", current: 1, limit: 1 });
-  expect(plant.runOf(id).state).toBe("FAILED");
-  await plant.run(cancelRun(flow, { org: "default", runId: other, by: "bob", why: "enough" }));
-  const both = [retryLetter(flow, letter), startRun(flow, { ...WISH, workflowId: "ask" }, "test")];
-  const outcomes = await plant.run(Promise.all(both));
+  const other = await harness.started(engine, "ask");
+  const deadLetter = { org: "default", id: `${id}:a@1`, by: "bob" };
+  expect(await harness.run(redriveDeadLetter(engine, deadLetter))).toMatchObject({
+    kind: "full",
+    current: 1,
+    limit: 1,
+  });
+  expect(harness.runOf(id).state).toBe("FAILED");
+  await harness.run(cancelRun(engine, { org: "default", runId: other, by: "bob", why: "enough" }));
+  const both = [redriveDeadLetter(engine, deadLetter), startRun(engine, { ...WISH, workflowId: "ask" }, "test")];
+  const outcomes = await harness.run(Promise.all(both));
   expect(outcomes.filter(({ kind }) => kind === "full")).toHaveLength(1);
-  expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
+  expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
 });
 
 test("children that are sub-workflows take turns at the slots that are left", async () => {
-  const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 3 } });
-  const { flow } = await plant.control("c1");
-  await plant.worker("w1", ["demo.echo"], async ({ input }) => input);
-  await plant.apply(flow, INNER);
+  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 3 } });
+  const { engine } = await harness.control("c1");
+  await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
+  await harness.apply(engine, INNER);
   const sub = { type: "subworkflow", workflow: "inner", for_each: "${[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}" };
-  await plant.apply(flow, { id: "many", steps: { sub } });
+  await harness.apply(engine, { id: "many", steps: { sub } });
   let openMax = 0;
-  plant.bench.net.onCommit = () => {
-    openMax = Math.max(openMax, plant.bench.net.store.count(RUNS_GROUP, "default"));
+  harness.bench.net.onCommit = () => {
+    openMax = Math.max(openMax, harness.bench.net.store.count(RUNS_GROUP, "default"));
   };
-  const id = await plant.started(flow, "many");
-  await plant.pass(300_000);
-  expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
-  expect(plant.runOf(id).steps.sub?.fan).toMatchObject({ succeeded: 10 });
+  const id = await harness.started(engine, "many");
+  await harness.pass(300_000);
+  expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+  expect(harness.runOf(id).steps.sub?.fan).toMatchObject({ succeeded: 10 });
   expect(openMax).toBe(3);
 });
 
 async function open(safety: "local" | "remote") {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1", safety);
-  await plant.worker("echo", ["demo.echo"], async ({ input }) => input);
-  await plant.worker("bad", ["demo.bad"], async () => {
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1", safety);
+  await harness.worker("echo", ["demo.echo"], async ({ input }) => input);
+  await harness.worker("bad", ["demo.bad"], async () => {
     throw new Error("no");
   });
-  await plant.worker("never", ["demo.never"], () => new Promise(() => {}), 10, { extendsForMs: 3_600_000 });
-  for (const document of [INNER, ALL]) await plant.apply(flow, document);
-  return { plant, flow };
+  await harness.worker("never", ["demo.never"], () => new Promise(() => {}), 10, { extendsForMs: 3_600_000 });
+  for (const document of [INNER, ALL]) await harness.apply(engine, document);
+  return { harness, engine };
 }
 
 /** Asked for again under its key by somebody who does not know what became of the first wish. */
-async function settledRun(plant: RunPlant, flow: Flow): Promise<string> {
-  const wish = { input: { items: [1, 2, 3] }, idempotencyKey: "k" };
-  const outcome = await plant.start(flow, "all", wish);
+async function settledRun(harness: RunPlant, engine: Engine): Promise<string> {
+  const request = { input: { items: [1, 2, 3] }, idempotencyKey: "k" };
+  const outcome = await harness.start(engine, "all", request);
   if (outcome.kind !== "started" && outcome.kind !== "replayed") throw new Error(outcome.kind);
-  await plant.pass(300_000);
+  await harness.pass(300_000);
   return outcome.runId;
 }
 
-function left(plant: RunPlant) {
-  const { store } = plant.bench.net;
+function left(harness: RunPlant) {
+  const { store } = harness.bench.net;
   return {
     runs: [...store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).map(({ id }) => id),
     jobs: [...store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id),

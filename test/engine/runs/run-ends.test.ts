@@ -20,9 +20,9 @@ async function fanned(
   processes = 1,
 ) {
   const { dispatch } = defaultSettings();
-  const plant = new RunPlant({ dispatch: { ...dispatch, windowMax: 10_000, deadlineMs: 3_600_000 } });
-  const { flow } = await plant.control("c1");
-  for (let at = 2; at <= processes; at++) await plant.control(`c${at}`);
+  const harness = new RunPlant({ dispatch: { ...dispatch, windowMax: 10_000, deadlineMs: 3_600_000 } });
+  const { engine } = await harness.control("c1");
+  for (let at = 2; at <= processes; at++) await harness.control(`c${at}`);
   const told = new Set<number>();
   const worked: number[] = [];
   const handle = ({ input, signal }: { input: unknown; signal: AbortSignal }) => {
@@ -34,81 +34,81 @@ async function fanned(
     signal.addEventListener("abort", () => told.add(item));
     return new Promise(() => {});
   };
-  await plant.worker("w1", ["demo.fan"], handle, 10_000, { extendsForMs: 3_600_000 });
-  await plant.apply(flow, workflow);
+  await harness.worker("w1", ["demo.fan"], handle, 10_000, { extendsForMs: 3_600_000 });
+  await harness.apply(engine, workflow);
   const states: Run["state"][] = [];
   let putsMax = 0;
-  plant.bench.net.onCommit = (_, change, committed) => {
+  harness.bench.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     putsMax = Math.max(putsMax, change.puts.length);
     for (const { table, value } of change.puts) if (table === RUNS.name) states.push((value as Run).state);
   };
-  const id = await plant.started(flow, "fan", { input: range(count) });
-  return { plant, flow, id, told, worked, states, putsMax: () => putsMax };
+  const id = await harness.started(engine, "fan", { input: range(count) });
+  return { harness, engine, id, told, worked, states, putsMax: () => putsMax };
 }
 
-const jobStates = (plant: RunPlant): Partial<Record<JobState, number>> => {
+const jobStates = (harness: RunPlant): Partial<Record<JobState, number>> => {
   const counts: Partial<Record<JobState, number>> = {};
-  for (const { value } of plant.bench.net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
+  for (const { value } of harness.bench.net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
   return counts;
 };
 const who = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
 
 describe("many open children", () => {
   test.each([1, 3])("cancel reaches all 1,000 workers, in bounded commits, with %i processes", async (processes) => {
-    const { plant, flow, id, told, states, putsMax } = await fanned(1_000, () => "never", fan({}), processes);
-    await plant.pass(30_000);
-    expect(plant.runOf(id).steps.each?.fan).toMatchObject({ open: 1_000 });
-    const cancelled = await plant.run(cancelRun(flow, who(id)));
+    const { harness, engine, id, told, states, putsMax } = await fanned(1_000, () => "never", fan({}), processes);
+    await harness.pass(30_000);
+    expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 1_000 });
+    const cancelled = await harness.run(cancelRun(engine, who(id)));
     expect(cancelled).toEqual({ kind: "moved", state: "ENDING" });
-    await plant.pass(3_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "CANCELLED", error: { message: "enough" } });
-    expect(plant.runOf(id).steps.each).toMatchObject({ state: "CANCELLED", fan: { open: 0, cancelled: 1_000 } });
-    expect(jobStates(plant)).toEqual({ CANCELLED: 1_000 });
+    await harness.pass(3_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", error: { message: "enough" } });
+    expect(harness.runOf(id).steps.each).toMatchObject({ state: "CANCELLED", fan: { open: 0, cancelled: 1_000 } });
+    expect(jobStates(harness)).toEqual({ CANCELLED: 1_000 });
     expect(told.size).toBe(1_000);
     expect(putsMax()).toBeLessThan(600);
     expect(states.filter((state) => state === "ENDING").length).toBeGreaterThan(2);
-    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
   test("one whose process dies while it is ending is ended by another", async () => {
-    const { plant, flow, id, told } = await fanned(1_000, () => "never", fan({}));
-    await plant.pass(30_000);
-    plant.bench.net.onCommit = (by, change) => {
+    const { harness, engine, id, told } = await fanned(1_000, () => "never", fan({}));
+    await harness.pass(30_000);
+    harness.bench.net.onCommit = (by, change) => {
       const ends = change.puts.some(({ table, value }) => table === RUNS.name && (value as Run).state === "ENDING");
-      if (by.name === "c1" && ends) plant.crash("c1");
+      if (by.name === "c1" && ends) harness.crash("c1");
     };
-    void cancelRun(flow, who(id));
-    await plant.pass(1_000);
-    expect(plant.runOf(id).state).toBe("ENDING");
-    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
-    await plant.control("c2");
-    await plant.pass(30_000);
-    expect(plant.runOf(id).state).toBe("CANCELLED");
-    expect(jobStates(plant)).toEqual({ CANCELLED: 1_000 });
+    void cancelRun(engine, who(id));
+    await harness.pass(1_000);
+    expect(harness.runOf(id).state).toBe("ENDING");
+    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
+    await harness.control("c2");
+    await harness.pass(30_000);
+    expect(harness.runOf(id).state).toBe("CANCELLED");
+    expect(jobStates(harness)).toEqual({ CANCELLED: 1_000 });
     expect(told.size).toBeGreaterThan(700);
   });
 
   test("the run's own timeout stops 300 of them", async () => {
-    const { plant, id, told, states } = await fanned(300, () => "never", fan({}, { timeout_sec: 60 }));
-    await plant.pass(59_000);
-    expect(plant.runOf(id).state).toBe("RUNNING");
-    await plant.pass(10_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "TIMEOUT", error: { name: "DeadlineExceeded" } });
+    const { harness, id, told, states } = await fanned(300, () => "never", fan({}, { timeout_sec: 60 }));
+    await harness.pass(59_000);
+    expect(harness.runOf(id).state).toBe("RUNNING");
+    await harness.pass(10_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "TIMEOUT", error: { name: "DeadlineExceeded" } });
     expect(states).toContain("ENDING");
     expect(told.size).toBe(300);
-    expect(jobStates(plant)).toEqual({ CANCELLED: 300 });
+    expect(jobStates(harness)).toEqual({ CANCELLED: 300 });
   });
 
   test("fail_fast: the first failure stops the 999 others, and ends the run with its words", async () => {
     const facts = { retry: { max_retries: 0 } };
-    const { plant, id, told } = await fanned(1_000, (item) => (item === 500 ? "bad" : "never"), fan(facts));
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "no: 500" } });
-    const { each } = plant.runOf(id).steps;
+    const { harness, id, told } = await fanned(1_000, (item) => (item === 500 ? "bad" : "never"), fan(facts));
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "no: 500" } });
+    const { each } = harness.runOf(id).steps;
     expect(each).toMatchObject({ state: "FAILED", fan: { open: 0, failed: 1 } });
     expect((each?.fan?.cancelled ?? 0) + 1).toBe(each?.fan?.spawned);
-    const { FAILED, CANCELLED, ...rest } = jobStates(plant);
+    const { FAILED, CANCELLED, ...rest } = jobStates(harness);
     expect({ FAILED, rest }).toEqual({ FAILED: 1, rest: {} });
     // Whoever was at work heard of it.
     expect(told.size).toBeGreaterThan(0);
@@ -122,74 +122,76 @@ describe("many open children", () => {
   ])("%j with 3 failures among 100: %s, and all of them were done", async (failure, state) => {
     const facts = { failure, retry: { max_retries: 0 } };
     const workflow = fan(facts, { output: "${size(steps.each.output)}" });
-    const { plant, id, worked } = await fanned(100, (item) => ([7, 50, 99].includes(item) ? "bad" : "ok"), workflow);
-    await plant.pass(30_000);
-    expect(plant.runOf(id).state).toBe(state);
-    expect(plant.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 97, failed: 3 });
+    const { harness, id, worked } = await fanned(100, (item) => ([7, 50, 99].includes(item) ? "bad" : "ok"), workflow);
+    await harness.pass(30_000);
+    expect(harness.runOf(id).state).toBe(state);
+    expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 97, failed: 3 });
     expect(worked).toHaveLength(100);
-    if (state === "SUCCEEDED") expect(plant.runOf(id).output).toEqual({ kind: "inline", value: 100 });
+    if (state === "SUCCEEDED") expect(harness.runOf(id).output).toEqual({ kind: "inline", value: 100 });
   });
 
   test("paused, no further child is made; those that are out end and are counted; resumed, the rest follow", async () => {
     const open: (() => void)[] = [];
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     const handle = () => new Promise<void>((resolve) => void open.push(resolve));
-    await plant.worker("w1", ["demo.fan"], handle, 100, { extendsForMs: 3_600_000 });
-    await plant.apply(flow, fan({ max_parallel: 10, input: "${item}" }));
-    const id = await plant.started(flow, "fan", { input: range(30) });
-    await plant.pass(1_000);
-    await plant.run(pauseRun(flow, who(id)));
+    await harness.worker("w1", ["demo.fan"], handle, 100, { extendsForMs: 3_600_000 });
+    await harness.apply(engine, fan({ max_parallel: 10, input: "${item}" }));
+    const id = await harness.started(engine, "fan", { input: range(30) });
+    await harness.pass(1_000);
+    await harness.run(pauseRun(engine, who(id)));
     for (const end of open.splice(0)) end();
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "PAUSED" });
-    expect(plant.runOf(id).steps.each?.fan).toMatchObject({ spawned: 10, open: 0, succeeded: 10 });
-    expect(await plant.run(resumeRun(flow, who(id)))).toEqual({ kind: "moved", state: "RUNNING" });
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "PAUSED" });
+    expect(harness.runOf(id).steps.each?.fan).toMatchObject({ spawned: 10, open: 0, succeeded: 10 });
+    expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "moved", state: "RUNNING" });
     for (let round = 0; round < 2; round++) {
-      await plant.pass(2_000);
+      await harness.pass(2_000);
       expect(open).toHaveLength(10);
       for (const end of open.splice(0)) end();
     }
-    await plant.pass(2_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+    await harness.pass(2_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
   });
 
   test("paused after the last child was made: its end waits for the resume; cancelled while paused it ends", async () => {
-    const { plant, flow, id } = await fanned(5, () => "never", fan({}));
-    await plant.run(pauseRun(flow, who(id)));
-    expect(await plant.run(pauseRun(flow, who(id)))).toEqual({ kind: "already", state: "PAUSED" });
-    expect(await plant.run(cancelRun(flow, who(id)))).toMatchObject({ kind: "moved" });
-    await plant.pass(2_000);
-    expect(plant.runOf(id).state).toBe("CANCELLED");
-    expect(await plant.run(resumeRun(flow, who(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
+    const { harness, engine, id } = await fanned(5, () => "never", fan({}));
+    await harness.run(pauseRun(engine, who(id)));
+    expect(await harness.run(pauseRun(engine, who(id)))).toEqual({ kind: "already", state: "PAUSED" });
+    expect(await harness.run(cancelRun(engine, who(id)))).toMatchObject({ kind: "moved" });
+    await harness.pass(2_000);
+    expect(harness.runOf(id).state).toBe("CANCELLED");
+    expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
   });
 });
 
 test("people who want different things at once are each told what became of the run", async () => {
-  const plant = new RunPlant();
-  const flows = [(await plant.control("c1")).flow, (await plant.control("c2")).flow] as const;
-  await plant.apply(flows[0], { id: "ask", steps: { ask: { type: "approval" } } });
-  const id = await plant.started(flows[0], "ask");
+  const harness = new RunPlant();
+  const engines = [(await harness.control("c1")).engine, (await harness.control("c2")).engine] as const;
+  await harness.apply(engines[0], { id: "ask", steps: { ask: { type: "approval" } } });
+  const id = await harness.started(engines[0], "ask");
   const wishes = [pauseRun, cancelRun, pauseRun, cancelRun, pauseRun];
-  const outcomes = await plant.run(Promise.all(wishes.map((wish, at) => wish(flows[at % 2] ?? flows[0], who(id)))));
-  expect(plant.runOf(id).state).toBe("CANCELLED");
+  const outcomes = await harness.run(
+    Promise.all(wishes.map((request, at) => request(engines[at % 2] ?? engines[0], who(id)))),
+  );
+  expect(harness.runOf(id).state).toBe("CANCELLED");
   for (const [at, outcome] of outcomes.entries()) {
     if (wishes[at] === cancelRun) expect(outcome).toMatchObject({ state: "CANCELLED" });
     // A pause that came too late has moved nothing.
     else expect(outcome).toEqual({ kind: outcome.kind, state: outcome.kind === "ended" ? "CANCELLED" : "PAUSED" });
   }
-  const events = plant.runOf(id).lines.map(({ event }) => event);
+  const events = harness.runOf(id).lines.map(({ event }) => event);
   expect(events.filter((event) => event === "run_cancelled")).toHaveLength(1);
 });
 
 test("a paused run whose last step has ended concludes when it is resumed", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.apply(flow, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
-  const id = await plant.started(flow, "wait");
-  await plant.run(pauseRun(flow, who(id)));
-  await plant.pass(10_000);
-  expect(plant.runOf(id).state).toBe("PAUSED");
-  expect(plant.states(id)).toEqual({ wait: "SUCCEEDED" });
-  expect(await plant.run(resumeRun(flow, who(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
+  const id = await harness.started(engine, "wait");
+  await harness.run(pauseRun(engine, who(id)));
+  await harness.pass(10_000);
+  expect(harness.runOf(id).state).toBe("PAUSED");
+  expect(harness.states(id)).toEqual({ wait: "SUCCEEDED" });
+  expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
 });

@@ -8,10 +8,10 @@ import { RunPlant } from "../run-harness.ts";
 const STATE = "${steps.ask.state}";
 
 test("who has lost the run's lock cannot touch what the run points at", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  const { flow: other } = await plant.control("c2");
-  await plant.apply(flow, {
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  const { engine: other } = await harness.control("c2");
+  await harness.apply(engine, {
     id: "w",
     steps: {
       ask: { type: "approval", on_error: "continue" },
@@ -20,28 +20,28 @@ test("who has lost the run's lock cannot touch what the run points at", async ()
       work: { topic: "demo.none", depends_on: ["ask"], input: ["${input}", STATE] },
     },
   });
-  const runId = await plant.started(flow, "w", { input: "x".repeat(300_000) });
+  const runId = await harness.started(engine, "w", { input: "x".repeat(300_000) });
   const jobId = `${runId}:ask@1`;
 
   // Its bytes are on their way when it is cut off; they arrive when somebody else has decided otherwise.
-  const late = holding(flow.world.blobs);
-  Object.assign(flow.world, { blobs: late.blobs });
-  const approving = approve(flow, { org: "default", jobId, by: "bob" }).catch((error: unknown) => error);
-  await plant.pass(100);
+  const late = holding(engine.world.blobs);
+  Object.assign(engine.world, { blobs: late.blobs });
+  const approving = approve(engine, { org: "default", jobId, by: "bob" }).catch((error: unknown) => error);
+  await harness.pass(100);
   expect(late.held()).toBeGreaterThan(0);
-  plant.process("c1").cut("store");
-  await plant.pass(40_000);
-  const wish = { org: "default", jobId, by: "carol", why: "no" };
-  expect(await plant.run(reject(other, wish))).toMatchObject({ kind: "rejected" });
-  plant.process("c1").heal("store");
+  harness.process("c1").cut("store");
+  await harness.pass(40_000);
+  const request = { org: "default", jobId, by: "carol", why: "no" };
+  expect(await harness.run(reject(other, request))).toMatchObject({ kind: "rejected" });
+  harness.process("c1").heal("store");
   late.open();
-  await plant.pass(10_000);
-  await plant.run(approving);
+  await harness.pass(10_000);
+  await harness.run(approving);
 
-  const { steps } = plant.runOf(runId);
-  const { input } = await plant.job(`${runId}:work@1`);
+  const { steps } = harness.runOf(runId);
+  const { input } = await harness.job(`${runId}:work@1`);
   const kept = [steps.made?.output, steps.each?.fan?.items, input] as readonly Payload[];
-  expect(kept.map((payload) => endOf(plant, payload))).toEqual(kept.map(() => '"DENIED"]'));
+  expect(kept.map((payload) => endOf(harness, payload))).toEqual(kept.map(() => '"DENIED"]'));
 });
 
 /** Keeps what is put until it is opened. */
@@ -49,15 +49,15 @@ function holding(blobs: Blobs) {
   let held = 0;
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
-  const put: Blobs["put"] = async (...given) => {
+  const put: Blobs["put"] = async (...context) => {
     held += 1;
     await opened;
-    return blobs.put(...given);
+    return blobs.put(...context);
   };
   return { blobs: around(blobs, { put }), held: () => held, open };
 }
 
-function endOf(plant: RunPlant, payload: Payload): string {
+function endOf(harness: RunPlant, payload: Payload): string {
   if (payload.kind !== "pointer") throw new Error("it is not large");
-  return new TextDecoder().decode(plant.bench.net.blobs.get(payload.ptr)?.bytes).slice(-9);
+  return new TextDecoder().decode(harness.bench.net.blobs.get(payload.ptr)?.bytes).slice(-9);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { isFinal, JOBS } from "../../../src/core/model/job.ts";
 import { permanent } from "../../../src/core/retry/intent.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import type { WorkItem } from "../../../src/worker/worker.ts";
@@ -9,29 +9,29 @@ import { RunPlant } from "../run-harness.ts";
 
 /** A list of four, one at a time unless it is said otherwise. Work takes 8 s an item, and some of it fails at first. */
 async function begin(facts: object) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  const { clock } = flow.world;
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  const { clock } = engine.world;
   const after8s = () => new Promise((resolve) => clock.after(8_000, () => resolve("ok")));
   const broken = new Set<unknown>();
   const handle = ({ input }: WorkItem) =>
     after8s().then(() => (broken.has(input) ? Promise.reject(permanent(new Error("broken"))) : "ok"));
-  await plant.worker("w", ["demo.slow"], handle, 10, { extendsForMs: 3_600_000 });
+  await harness.worker("w", ["demo.slow"], handle, 10, { extendsForMs: 3_600_000 });
   const each = { for_each: "[1, 2, 3, 4]", max_parallel: 1, timeout_sec: 20, ...facts };
-  await plant.apply(flow, { id: "list", steps: { each } });
-  return { plant, flow, broken, id: await plant.started(flow, "list") };
+  await harness.apply(engine, { id: "list", steps: { each } });
+  return { harness, engine, broken, id: await harness.started(engine, "list") };
 }
 
 /** Two branches that nobody is done with by then, and one that is done at once. */
 async function beginParallel(facts: object, branches: object = {}) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const told: string[] = [];
   const hang = ({ signal }: WorkItem) => {
     signal.addEventListener("abort", () => told.push(String(signal.reason)));
     return new Promise<never>(() => {});
   };
-  await plant.worker("w", ["demo.hang"], hang, 10, { extendsForMs: 3_600_000 });
+  await harness.worker("w", ["demo.hang"], hang, 10, { extendsForMs: 3_600_000 });
   const steps = {
     all: { type: "parallel", branches: ["quick", "slow", "list"], timeout_sec: 20, ...facts },
     quick: { type: "transform", input: 1 },
@@ -39,35 +39,35 @@ async function beginParallel(facts: object, branches: object = {}) {
     list: { topic: "demo.hang", for_each: "[1, 2]" },
     ...branches,
   };
-  await plant.apply(flow, { id: "p", steps });
-  return { plant, flow, told, id: await plant.started(flow, "p") };
+  await harness.apply(engine, { id: "p", steps });
+  return { harness, engine, told, id: await harness.started(engine, "p") };
 }
 
-const openJobs = (plant: RunPlant) =>
-  [...plant.bench.net.store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id);
+const openJobs = (harness: RunPlant) =>
+  [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id);
 
 const SLOW = { topic: "demo.slow" };
 const ASK = { type: "approval" };
 
 describe("the time of a list", () => {
   test("is that of all its items together: what is not done by then is stopped, the step is TIMEOUT", async () => {
-    const { plant, id } = await begin(SLOW);
-    await plant.pass(19_000);
-    expect(plant.states(id)).toEqual({ each: "RUNNING" });
-    await plant.pass(2_000);
+    const { harness, id } = await begin(SLOW);
+    await harness.pass(19_000);
+    expect(harness.states(id)).toEqual({ each: "RUNNING" });
+    await harness.pass(2_000);
     const fan = { succeeded: 2, open: 0, spawned: 3 };
     const error = { name: "DeadlineExceeded", message: "2 of 4 items were done in time" };
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error, steps: { each: { state: "TIMEOUT", fan } } });
-    const { endedMs = 0, startedMs = 0 } = plant.runOf(id).steps.each ?? {};
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error, steps: { each: { state: "TIMEOUT", fan } } });
+    const { endedMs = 0, startedMs = 0 } = harness.runOf(id).steps.each ?? {};
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(20_000);
     // The child's own time is up as well: which of the two is noticed first, nobody knows.
-    expect((await plant.job(`${id}:each.2@1`)).state).toMatch(/^(TIMEOUT|CANCELLED)$/);
+    expect((await harness.job(`${id}:each.2@1`)).state).toMatch(/^(TIMEOUT|CANCELLED)$/);
   });
 
   test("is enough for a list that is done before", async () => {
-    const { plant, id } = await begin({ ...SLOW, max_parallel: 4 });
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: 4 } } } });
+    const { harness, id } = await begin({ ...SLOW, max_parallel: 4 });
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: 4 } } } });
   });
 
   test.each([
@@ -76,47 +76,47 @@ describe("the time of a list", () => {
     ["wait_all", 4],
     [{ tolerate: 4 }, 4],
   ])("ends it as TIMEOUT, whatever failures it bears: %j, %i at a time", async (failure, max_parallel) => {
-    const { plant, id } = await begin({ ...ASK, failure, max_parallel });
-    await plant.pass(25_000);
-    expect(plant.states(id)).toEqual({ each: "TIMEOUT" });
-    const open = [...plant.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === "APPROVAL_REQUIRED");
+    const { harness, id } = await begin({ ...ASK, failure, max_parallel });
+    await harness.pass(25_000);
+    expect(harness.states(id)).toEqual({ each: "TIMEOUT" });
+    const open = [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === "APPROVAL_REQUIRED");
     expect(open).toEqual([]);
   });
 
   test("goes on when its process has died, and while the run is paused", async () => {
-    const { plant, flow, id } = await begin(ASK);
-    await plant.run(pauseRun(flow, { org: "default", runId: id, by: "bob", why: "wait" }));
-    plant.crash("c1");
-    await plant.control("c2");
-    await plant.pass(19_000);
-    expect(plant.states(id)).toEqual({ each: "RUNNING" });
-    await plant.pass(10_000);
-    expect(plant.states(id)).toEqual({ each: "TIMEOUT" });
+    const { harness, engine, id } = await begin(ASK);
+    await harness.run(pauseRun(engine, { org: "default", runId: id, by: "bob", why: "wait" }));
+    harness.crash("c1");
+    await harness.control("c2");
+    await harness.pass(19_000);
+    expect(harness.states(id)).toEqual({ each: "RUNNING" });
+    await harness.pass(10_000);
+    expect(harness.states(id)).toEqual({ each: "TIMEOUT" });
   });
 
   test("begins anew with a child that lives again", async () => {
-    const { plant, flow, broken, id } = await begin({ ...SLOW, max_parallel: 4, failure: "wait_all" });
+    const { harness, engine, broken, id } = await begin({ ...SLOW, max_parallel: 4, failure: "wait_all" });
     broken.add(2);
-    await plant.pass(30_000);
-    expect(plant.states(id)).toEqual({ each: "FAILED" });
+    await harness.pass(30_000);
+    expect(harness.states(id)).toEqual({ each: "FAILED" });
     broken.clear();
-    const answer = await plant.run(retryLetter(flow, { org: "default", id: `${id}:each.1@1`, by: "bob" }));
+    const answer = await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:each.1@1`, by: "bob" }));
     expect(answer).toMatchObject({ kind: "revived" });
-    await plant.pass(15_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: 4 } } } });
+    await harness.pass(15_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: 4 } } } });
   });
 });
 
 describe("the time of a `parallel` step", () => {
   test("is that of all its branches together: those that are open are stopped, their workers are told", async () => {
-    const { plant, id, told } = await beginParallel({ on_error: "mend" }, { mend: { type: "approval" } });
-    await plant.pass(19_000);
-    expect(plant.states(id)).toEqual({ all: "RUNNING", quick: "SUCCEEDED", slow: "RUNNING", list: "RUNNING" });
+    const { harness, id, told } = await beginParallel({ on_error: "mend" }, { mend: { type: "approval" } });
+    await harness.pass(19_000);
+    expect(harness.states(id)).toEqual({ all: "RUNNING", quick: "SUCCEEDED", slow: "RUNNING", list: "RUNNING" });
     expect(told).toEqual([]);
-    await plant.pass(3_000);
+    await harness.pass(3_000);
     const error = { name: "DeadlineExceeded", message: "1 of 3 branches were done in time, 3 are needed" };
     const why = "step `all` has run out of time";
-    expect(plant.runOf(id)).toMatchObject({
+    expect(harness.runOf(id)).toMatchObject({
       state: "RUNNING",
       steps: {
         all: { state: "TIMEOUT", error },
@@ -126,78 +126,78 @@ describe("the time of a `parallel` step", () => {
         mend: { state: "RUNNING" },
       },
     });
-    const { endedMs = 0, startedMs = 0 } = plant.runOf(id).steps.all ?? {};
+    const { endedMs = 0, startedMs = 0 } = harness.runOf(id).steps.all ?? {};
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(20_000);
     expect(told).toHaveLength(3);
-    expect(openJobs(plant)).toEqual([`${id}:mend@1`]);
-    await plant.pass(60_000);
-    expect(plant.runOf(id).lines.filter(({ event }) => event === "step_timed_out")).toHaveLength(1);
+    expect(openJobs(harness)).toEqual([`${id}:mend@1`]);
+    await harness.pass(60_000);
+    expect(harness.runOf(id).lines.filter(({ event }) => event === "step_timed_out")).toHaveLength(1);
   });
 
   test("ends the run where nobody handles it", async () => {
-    const { plant, id } = await beginParallel({ join: "n_of_m", n: 2 });
-    await plant.pass(25_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DeadlineExceeded" } });
-    expect(plant.states(id)).toEqual({ all: "TIMEOUT", quick: "SUCCEEDED", slow: "CANCELLED", list: "CANCELLED" });
-    expect(openJobs(plant)).toEqual([]);
+    const { harness, id } = await beginParallel({ join: "n_of_m", n: 2 });
+    await harness.pass(25_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DeadlineExceeded" } });
+    expect(harness.states(id)).toEqual({ all: "TIMEOUT", quick: "SUCCEEDED", slow: "CANCELLED", list: "CANCELLED" });
+    expect(openJobs(harness)).toEqual([]);
   });
 
   test("is enough where enough branches are done before", async () => {
-    const { plant, id } = await beginParallel({ join: "any" });
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { all: { state: "SUCCEEDED" } } });
+    const { harness, id } = await beginParallel({ join: "any" });
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { all: { state: "SUCCEEDED" } } });
   });
 
   test("goes on when its process has died, and while the run is paused", async () => {
-    const { plant, flow, id } = await beginParallel({ on_error: "continue" });
-    await plant.run(pauseRun(flow, { org: "default", runId: id, by: "bob", why: "wait" }));
-    plant.crash("c1");
-    await plant.control("c2");
-    await plant.pass(18_000);
-    expect(plant.states(id)).toMatchObject({ all: "RUNNING" });
-    await plant.pass(10_000);
-    expect(plant.runOf(id).state).toBe("PAUSED");
-    expect(plant.states(id)).toEqual({ all: "TIMEOUT", quick: "SUCCEEDED", slow: "CANCELLED", list: "CANCELLED" });
+    const { harness, engine, id } = await beginParallel({ on_error: "continue" });
+    await harness.run(pauseRun(engine, { org: "default", runId: id, by: "bob", why: "wait" }));
+    harness.crash("c1");
+    await harness.control("c2");
+    await harness.pass(18_000);
+    expect(harness.states(id)).toMatchObject({ all: "RUNNING" });
+    await harness.pass(10_000);
+    expect(harness.runOf(id).state).toBe("PAUSED");
+    expect(harness.states(id)).toEqual({ all: "TIMEOUT", quick: "SUCCEEDED", slow: "CANCELLED", list: "CANCELLED" });
   });
 
   test("does not matter any more where the run was cancelled", async () => {
-    const { plant, flow, id } = await beginParallel({});
-    await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-    await plant.pass(30_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "CANCELLED", steps: { all: { state: "CANCELLED" } } });
+    const { harness, engine, id } = await beginParallel({});
+    await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+    await harness.pass(30_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", steps: { all: { state: "CANCELLED" } } });
   });
 
   test("is said by `run explain`", async () => {
-    const { plant, flow, id } = await beginParallel({});
-    const explained = await plant.run(explainRun(flow, { org: "default", runId: id }));
-    const untilMs = (plant.runOf(id).steps.all?.startedMs ?? 0) + 20_000;
+    const { harness, engine, id } = await beginParallel({});
+    const explained = await harness.run(explainRun(engine, { org: "default", runId: id }));
+    const untilMs = (harness.runOf(id).steps.all?.startedMs ?? 0) + 20_000;
     const lines = explained.kind === "explained" ? explained.lines : [];
     expect(lines[0]).toMatchObject({ stepId: "all", reason: "it waits for its branches", untilMs });
   });
 
   test("begins anew with a branch that lives again", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     let isBroken = true;
-    const after8s = () => new Promise<void>((resolve) => flow.world.clock.after(8_000, resolve));
+    const after8s = () => new Promise<void>((resolve) => engine.world.clock.after(8_000, resolve));
     const handle = () => after8s().then(() => (isBroken ? Promise.reject(permanent(new Error("broken"))) : "ok"));
-    await plant.worker("w", ["demo.slow"], handle, 10, { extendsForMs: 3_600_000 });
+    await harness.worker("w", ["demo.slow"], handle, 10, { extendsForMs: 3_600_000 });
     const all = { type: "parallel", branches: ["a", "b"], timeout_sec: 20 };
-    await plant.apply(flow, { id: "p", steps: { all, a: SLOW, b: { type: "transform", input: 1 } } });
-    const id = await plant.started(flow, "p");
-    await plant.pass(30_000);
-    expect(plant.states(id)).toMatchObject({ all: "FAILED", a: "FAILED" });
+    await harness.apply(engine, { id: "p", steps: { all, a: SLOW, b: { type: "transform", input: 1 } } });
+    const id = await harness.started(engine, "p");
+    await harness.pass(30_000);
+    expect(harness.states(id)).toMatchObject({ all: "FAILED", a: "FAILED" });
     isBroken = false;
-    const answer = await plant.run(retryLetter(flow, { org: "default", id: `${id}:a@1`, by: "bob" }));
+    const answer = await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:a@1`, by: "bob" }));
     expect(answer).toMatchObject({ kind: "revived" });
-    await plant.pass(15_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { all: { state: "SUCCEEDED" } } });
+    await harness.pass(15_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { all: { state: "SUCCEEDED" } } });
   });
 });
 
 test("a step that takes no time is always done in its own", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const soon = { timeout_sec: 0.001 };
   const steps = {
     ask: { type: "condition", condition: "true", ...soon },
@@ -206,8 +206,8 @@ test("a step that takes no time is always done in its own", async () => {
     make: { type: "transform", input: 1, ...soon },
     each: { type: "transform", for_each: "[1, 2]", input: "${item}", ...soon },
   };
-  await plant.apply(flow, { id: "w", steps });
-  const id = await plant.started(flow, "w");
-  await plant.pass(5_000);
-  expect(plant.runOf(id).state).toBe("SUCCEEDED");
+  await harness.apply(engine, { id: "w", steps });
+  const id = await harness.started(engine, "w");
+  await harness.pass(5_000);
+  expect(harness.runOf(id).state).toBe("SUCCEEDED");
 });

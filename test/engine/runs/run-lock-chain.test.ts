@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, test } from "vitest";
 import { startControl } from "../../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
@@ -43,43 +43,47 @@ class Chains {
     // Without moments: what is spared is not what is looked at here.
     const moment = () => null;
     const heard = withHandler((handle) => (delivery) => this.begin(() => handle(delivery)))(world);
-    return { ...heard, locks: around(locks, { acquire, moment }), clock: { now: () => clock.now(), after } };
+    return {
+      ...heard,
+      locks: around(locks, { acquire, reserveFence: moment }),
+      clock: { now: () => clock.now(), after },
+    };
   }
 }
 
 const ONCE = { retry: { max_retries: 0 } };
 
 test("L13: no call chain asks for a lock that it has", async () => {
-  const plant = new RunPlant();
+  const harness = new RunPlant();
   const chains = new Chains();
-  const flow = openFlow(chains.around(plant.flow("c1").world), { current: plant.settings });
-  await plant.run(chains.begin(() => startControl(flow)));
+  const engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
+  await harness.run(chains.begin(() => startControl(engine)));
   let isBroken = true;
-  await plant.worker("w1", ["demo.flaky"], async () => {
+  await harness.worker("w1", ["demo.flaky"], async () => {
     if (isBroken) throw new Error("broken");
     return 1;
   });
-  const call = <T>(fn: () => Promise<T>) => plant.run(chains.begin(fn));
-  const start = (id: string) => chains.begin(() => plant.started(flow, id));
-  for (const document of DOCUMENTS) await plant.apply(flow, document);
+  const call = <T>(fn: () => Promise<T>) => harness.run(chains.begin(fn));
+  const start = (id: string) => chains.begin(() => harness.started(engine, id));
+  for (const document of DOCUMENTS) await harness.apply(engine, document);
   const who = { org: "default", by: "bob" };
 
   const signed = await start("signed");
-  await plant.pass(3_000);
-  await call(() => approve(flow, { ...who, jobId: `${signed}:sign@1` }));
+  await harness.pass(3_000);
+  await call(() => approve(engine, { ...who, jobId: `${signed}:sign@1` }));
   const above = await start("above");
-  await plant.pass(10_000);
+  await harness.pass(10_000);
   const late = await start("late");
-  const letters = [await start("letter"), await start("outer")];
-  await plant.pass(10_000);
-  expect(letters.map((id) => plant.runOf(id).state)).toEqual(["FAILED", "FAILED"]);
+  const deadLetters = [await start("letter"), await start("outer")];
+  await harness.pass(10_000);
+  expect(deadLetters.map((id) => harness.runOf(id).state)).toEqual(["FAILED", "FAILED"]);
   isBroken = false;
-  for (const id of letters) await call(() => retryLetter(flow, { ...who, id: `${id}:a@1` }));
-  await plant.pass(10_000);
-  await call(() => cancelRun(flow, { ...who, runId: above, why: "enough" }));
-  await plant.pass(20_000);
+  for (const id of deadLetters) await call(() => redriveDeadLetter(engine, { ...who, id: `${id}:a@1` }));
+  await harness.pass(10_000);
+  await call(() => cancelRun(engine, { ...who, runId: above, why: "enough" }));
+  await harness.pass(20_000);
 
-  expect([signed, ...letters, above, late].map((id) => plant.runOf(id).state)).toEqual([
+  expect([signed, ...deadLetters, above, late].map((id) => harness.runOf(id).state)).toEqual([
     "SUCCEEDED",
     "SUCCEEDED",
     "SUCCEEDED",
@@ -89,19 +93,19 @@ test("L13: no call chain asks for a lock that it has", async () => {
   expect(chains.twice).toEqual([]);
   // One for each run above, and those below them.
   expect(chains.asked.size).toBeGreaterThanOrEqual(7);
-  expect(await plant.run(flow.world.locks.list(10))).toEqual([]);
+  expect(await harness.run(engine.world.locks.list(10))).toEqual([]);
 });
 
 test("the chains would see it", async () => {
-  const plant = new RunPlant();
+  const harness = new RunPlant();
   const chains = new Chains();
-  const flow: Flow = openFlow(chains.around(plant.flow("c1").world), { current: plant.settings });
-  const wish = { key: "k", org: "default", ttlMs: 30_000, waitMs: 0, owner: "test" };
+  const engine: Engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
+  const request = { key: "k", org: "default", ttlMs: 30_000, waitMs: 0, owner: "test" };
   const nested = async () => {
-    await flow.world.locks.acquire(wish);
-    return flow.world.locks.acquire(wish);
+    await engine.world.locks.acquire(request);
+    return engine.world.locks.acquire(request);
   };
-  expect(await plant.run(chains.begin(nested))).toMatchObject({ kind: "busy" });
+  expect(await harness.run(chains.begin(nested))).toMatchObject({ kind: "busy" });
   expect(chains.twice).toEqual(["k"]);
 });
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
-import { SPENDINGS } from "../../../src/core/model/parked-message.ts";
+import { RETRY_STATES } from "../../../src/core/model/parked-message.ts";
 import { RUNS, type Run } from "../../../src/core/model/run.ts";
 import { startControl } from "../../../src/engine/control.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
-import { takenSince } from "../../../src/engine/with-lock.ts";
-import type { Lease } from "../../../src/ports/locks.ts";
+import { totalLockWait } from "../../../src/engine/with-lock.ts";
+import type { LockLease } from "../../../src/ports/locks.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
 import { measured } from "../observe/run-figures.ts";
 import { RunPlant } from "../run-harness.ts";
@@ -18,14 +18,14 @@ const FAN = { id: "fan", steps: { each: { topic: "demo.gate", for_each: "${input
 
 describe("L19: what it took to get the lock is measured from the first try on, whichever process the tries came to", () => {
   test.each([0, 500])("a result that was turned away for seconds (engine_wait_ms %i)", async (engineWaitMs) => {
-    const { plant, start, lock, open, all } = await plantOf(2, engineWaitMs);
+    const { harness, start, lock, open, all } = await plantOf(2, engineWaitMs);
     const id = await start();
     const lease = await lock(id);
     open();
-    await plant.pass(8_000);
-    await plant.run(lease.release());
-    await plant.pass(4_000);
-    const { state, lock: held } = plant.runOf(id);
+    await harness.pass(8_000);
+    await harness.run(lease.release());
+    await harness.pass(4_000);
+    const { state, lock: held } = harness.runOf(id);
     expect(state).toBe("SUCCEEDED");
     const busyTimes = all(BUSY).length;
     expect(busyTimes).toBeGreaterThan(5);
@@ -37,15 +37,15 @@ describe("L19: what it took to get the lock is measured from the first try on, w
   });
 
   test("the success of the first retry", async () => {
-    const { plant, start, lock, open, all } = await plantOf(4, 0);
+    const { harness, start, lock, open, all } = await plantOf(4, 0);
     open();
     for (let n = 0; n < 12; n++) {
       const id = await start();
       const lease = await lock(id);
-      await plant.pass(200);
-      await plant.run(lease.release());
-      await plant.pass(3_000);
-      expect(plant.runOf(id).state).toBe("SUCCEEDED");
+      await harness.pass(200);
+      await harness.run(lease.release());
+      await harness.pass(3_000);
+      expect(harness.runOf(id).state).toBe("SUCCEEDED");
     }
     expect(all(BUSY)).toHaveLength(12);
     expect(all(FIRST)).toHaveLength(12);
@@ -53,20 +53,20 @@ describe("L19: what it took to get the lock is measured from the first try on, w
   });
 
   test("results that share an acquisition: it took as long as the first of them has waited, and each is a success", async () => {
-    const { plant, start, lock, open, all } = await plantOf(1, 500);
+    const { harness, start, lock, open, all } = await plantOf(1, 500);
     const id = await start("fan", { items: [1, 2, 3] });
     const written: Run[] = [];
-    plant.bench.net.onCommit = (_, { puts }) => {
+    harness.bench.net.onCommit = (_, { puts }) => {
       for (const { table, value } of puts) if (table === RUNS.name) written.push(value as Run);
     };
     const lease = await lock(id);
     open();
     // Turned away after half a second, back within another 0.65, and in the queue together for what is left of that.
-    await plant.pass(1_250);
+    await harness.pass(1_250);
     expect(all(BUSY)).toHaveLength(3);
-    await plant.run(lease.release());
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    await harness.run(lease.release());
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
     expect(all(ATTEMPTS)).toEqual([2]);
     expect(all(FIRST)).toHaveLength(3);
     const [waitedS = 0] = all(WAIT);
@@ -79,24 +79,24 @@ describe("L19: what it took to get the lock is measured from the first try on, w
     const account = (count: number, sinceMs: number) => ({ count, sinceMs, lastDelayMs: 500 });
     const taken = { waitedMs: 40, attempts: 1 };
     const accounts = [account(2, 9_000), account(7, 5_000), account(1, 9_900)];
-    expect(takenSince(taken, accounts, 10_000)).toEqual({ waitedMs: 5_000, attempts: 8 });
-    expect(takenSince(taken, [account(1, 11_000)], 10_000)).toEqual({ waitedMs: 40, attempts: 2 });
-    expect(takenSince(taken, [], 10_000)).toEqual(taken);
+    expect(totalLockWait(taken, accounts, 10_000)).toEqual({ waitedMs: 5_000, attempts: 8 });
+    expect(totalLockWait(taken, [account(1, 11_000)], 10_000)).toEqual({ waitedMs: 40, attempts: 2 });
+    expect(totalLockWait(taken, [], 10_000)).toEqual(taken);
   });
 
   test("a result that finds the lock free asks for no account", async () => {
-    const { plant, start, open, all } = await plantOf(2, 500);
-    const { store } = plant.bench.net;
+    const { harness, start, open, all } = await plantOf(2, 500);
+    const { store } = harness.bench.net;
     const load = store.load.bind(store);
     const accounts: string[] = [];
     store.load = (table, id) => {
-      if (table.name === SPENDINGS.name) accounts.push(id);
+      if (table.name === RETRY_STATES.name) accounts.push(id);
       return load(table, id);
     };
     open();
     const id = await start();
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", lock: { attempts: 1 } });
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", lock: { attempts: 1 } });
     expect(all(ATTEMPTS)).toEqual([1]);
     expect(accounts).toEqual([]);
   });
@@ -104,26 +104,26 @@ describe("L19: what it took to get the lock is measured from the first try on, w
 
 /** So many control processes, whose figures are read together, and work that waits until it is let through. */
 async function plantOf(processes: number, engineWaitMs: number) {
-  const plant = new RunPlant({
+  const harness = new RunPlant({
     runLock: { ...defaultSettings().runLock, engineWaitMs },
     dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 },
   });
-  const controls = Array.from({ length: processes }, (_, at) => measured(plant.flow(`c${at + 1}`)));
-  for (const { flow } of controls) await plant.run(startControl(flow));
-  const [{ flow } = measured(plant.flow("nobody"))] = controls;
+  const controls = Array.from({ length: processes }, (_, at) => measured(harness.engine(`c${at + 1}`)));
+  for (const { engine } of controls) await harness.run(startControl(engine));
+  const [{ engine } = measured(harness.engine("nobody"))] = controls;
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
-  await plant.worker("w1", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
-  await plant.apply(flow, { id: "one", steps: { a: { topic: "demo.gate" } } });
-  await plant.apply(flow, FAN);
-  const { locks } = plant.flow("other").world;
-  const wish = { org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" };
+  await harness.worker("w1", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
+  await harness.apply(engine, { id: "one", steps: { a: { topic: "demo.gate" } } });
+  await harness.apply(engine, FAN);
+  const { locks } = harness.engine("other").world;
+  const request = { org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" };
   return {
-    plant,
+    harness,
     open,
-    start: (workflowId = "one", input: unknown = null) => plant.started(flow, workflowId, { input }),
-    lock: async (id: string): Promise<Lease> =>
-      leaseOf(await plant.run(locks.acquire({ key: runLockKey(id), ...wish }))),
+    start: (workflowId = "one", input: unknown = null) => harness.started(engine, workflowId, { input }),
+    lock: async (id: string): Promise<LockLease> =>
+      leaseOf(await harness.run(locks.acquire({ key: runLockKey(id), ...request }))),
     all: (name: string) => controls.flatMap(({ seen }) => seen.get(name) ?? []),
   };
 }

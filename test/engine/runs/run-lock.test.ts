@@ -7,7 +7,7 @@ import { intentOf, retryDelay } from "../../../src/core/retry/intent.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import type { Settings } from "../../../src/core/settings.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import { settle } from "../../../src/engine/dispatch/settle-job.ts";
+import { settleJob } from "../../../src/engine/dispatch/settle-job.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import type { Process } from "../../../src/sim/process.ts";
@@ -25,10 +25,10 @@ const STEP = { id: "one", steps: { a: { topic: "demo.gate" } } };
 
 describe("200 results of one run at once", () => {
   test("in one process share few locks and few commits", async () => {
-    const { plant, taken, written } = await fanOut({ coalesce: true, processes: 1 });
+    const { harness, taken, written } = await fanOut({ coalesce: true, processes: 1 });
     expect(taken.length).toBeLessThan(COUNT / 10);
     expect(written.length).toBeLessThan(COUNT / 10);
-    expect(plant.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
+    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
   });
 
   test("come each for itself where they are not coalesced, as at the founding", async () => {
@@ -54,33 +54,33 @@ describe("the holder has died", () => {
   test.each([30_000, 120_000])(
     "L4: results wait %i ms for its TTL, none is lost, nobody else's wait",
     async (ttlMs) => {
-      const { plant, flow, id, release } = await oneStep();
-      await deadHolder(plant, id, ttlMs);
-      const other = await plant.started(flow, "one");
+      const { harness, engine, id, release } = await oneStep();
+      await deadHolder(harness, id, ttlMs);
+      const other = await harness.started(engine, "one");
       release();
-      await plant.pass(ttlMs - 1_000);
-      expect(plant.runOf(id).state).toBe("RUNNING");
-      expect(plant.runOf(other).state).toBe("SUCCEEDED");
-      await plant.pass(60_000);
-      expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
-      expect(await plant.job(`${id}:a@1`)).toMatchObject({ state: "SUCCEEDED", attempt: 1 });
-      expect([...plant.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
+      await harness.pass(ttlMs - 1_000);
+      expect(harness.runOf(id).state).toBe("RUNNING");
+      expect(harness.runOf(other).state).toBe("SUCCEEDED");
+      await harness.pass(60_000);
+      expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+      expect(await harness.job(`${id}:a@1`)).toMatchObject({ state: "SUCCEEDED", attempt: 1 });
+      expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
     },
   );
 
   test("results that found the lock busy together come back each at its own time", async () => {
-    const { plant, flow, id } = await oneStep();
-    await deadHolder(plant, id, 30_000);
+    const { harness, engine, id } = await oneStep();
+    await deadHolder(harness, id, 30_000);
     const jobId = `${id}:a@1`;
-    const found = plant.bench.net.store.load(JOBS, jobId);
+    const found = harness.bench.net.store.load(JOBS, jobId);
     if (!found) throw new Error("no job");
     const next = { ...found.value, state: "SUCCEEDED" } as const;
-    const tries = Array.from({ length: 20 }, () => settle(flow, found, next));
-    const answers = await plant.run(Promise.allSettled(tries));
+    const tries = Array.from({ length: 20 }, () => settleJob(engine, found, next));
+    const answers = await harness.run(Promise.allSettled(tries));
     const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
     expect(new Set(delays).size).toBeGreaterThan(10);
     // Each of them comes back, and each is counted.
-    expect(plant.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
+    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
     const [first] = answers;
     expect(first?.status === "rejected" && String(first.reason.message)).toMatch(/^run lock busy\b/);
     for (const delayMs of delays)
@@ -88,85 +88,85 @@ describe("the holder has died", () => {
   });
 
   test("L18: a timer that comes while the lock is busy is not lost", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
-    await plant.apply(flow, { id: "late", timeout_sec: 2, steps: { ask: { type: "approval" } } });
-    const runs = [await plant.started(flow, "wait"), await plant.started(flow, "late")];
-    for (const id of runs) await deadHolder(plant, id, 30_000);
-    await plant.pass(20_000);
-    expect(runs.map((id) => plant.runOf(id).state)).toEqual(["RUNNING", "RUNNING"]);
-    await plant.pass(20_000);
-    expect(runs.map((id) => plant.runOf(id).state)).toEqual(["SUCCEEDED", "TIMEOUT"]);
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
+    await harness.apply(engine, { id: "late", timeout_sec: 2, steps: { ask: { type: "approval" } } });
+    const runs = [await harness.started(engine, "wait"), await harness.started(engine, "late")];
+    for (const id of runs) await deadHolder(harness, id, 30_000);
+    await harness.pass(20_000);
+    expect(runs.map((id) => harness.runOf(id).state)).toEqual(["RUNNING", "RUNNING"]);
+    await harness.pass(20_000);
+    expect(runs.map((id) => harness.runOf(id).state)).toEqual(["SUCCEEDED", "TIMEOUT"]);
   });
 
   test.each([null, "fixed:10ms"])("people wait 3 s, then are told that the lock is busy (polled: %s)", async (poll) => {
     const { runLock } = defaultSettings();
     const gatewayPoll = poll === null ? null : parsePolicy(poll);
-    const { plant, flow, id } = await oneStep({ runLock: { ...runLock, gatewayPoll } });
-    await deadHolder(plant, id, 30_000);
-    const beganMs = flow.world.clock.now();
+    const { harness, engine, id } = await oneStep({ runLock: { ...runLock, gatewayPoll } });
+    await deadHolder(harness, id, 30_000);
+    const beganMs = engine.world.clock.now();
     const who = { org: "default", runId: id, by: "bob", why: "enough" };
-    const failed = await plant.run(
-      cancelRun(flow, who).then(
+    const failed = await harness.run(
+      cancelRun(engine, who).then(
         () => null,
         (error: unknown) => error,
       ),
     );
     expect(intentOf(failed)).toMatchObject({ kind: "retry", retryClass: "lock_busy" });
-    const waitedMs = flow.world.clock.now() - beganMs;
+    const waitedMs = engine.world.clock.now() - beganMs;
     expect(waitedMs).toBeGreaterThanOrEqual(2_980);
     expect(waitedMs).toBeLessThan(3_500);
-    expect(plant.runOf(id).state).toBe("RUNNING");
-    await plant.pass(30_000);
-    expect(await plant.run(cancelRun(flow, who))).toEqual({ kind: "moved", state: "CANCELLED" });
+    expect(harness.runOf(id).state).toBe("RUNNING");
+    await harness.pass(30_000);
+    expect(await harness.run(cancelRun(engine, who))).toEqual({ kind: "moved", state: "CANCELLED" });
   });
 });
 
 test("L14: a holder that stood still beyond its TTL writes nothing, and its result is not lost", async () => {
-  const { plant, flow, id, release } = await oneStep({}, "c1");
-  const { flow: other } = await plant.control("c2");
+  const { harness, engine, id, release } = await oneStep({}, "c1");
+  const { engine: other } = await harness.control("c2");
   let still: Process | null = null;
-  watchLock(plant, id, (process) => {
+  watchLock(harness, id, (process) => {
     if (process.name !== "c1" || still) return;
     still = process;
     process.pause();
   });
-  const pausing = pauseRun(flow, { org: "default", runId: id, by: "alice", why: "wait" }).catch(
+  const pausing = pauseRun(engine, { org: "default", runId: id, by: "alice", why: "wait" }).catch(
     (error: unknown) => error,
   );
-  await plant.pass(31_000);
-  await plant.run(cancelRun(other, { org: "default", runId: id, by: "bob", why: "enough" }));
-  const version = plant.bench.net.store.load(RUNS, id)?.version;
+  await harness.pass(31_000);
+  await harness.run(cancelRun(other, { org: "default", runId: id, by: "bob", why: "enough" }));
+  const version = harness.bench.net.store.load(RUNS, id)?.version;
   (still as Process | null)?.resume();
   release();
-  await plant.pass(60_000);
-  await plant.run(pausing);
-  expect(plant.runOf(id)).toMatchObject({ state: "CANCELLED", lock: { holder: "c2" } });
-  expect(plant.bench.net.store.load(RUNS, id)?.version).toBe(version);
+  await harness.pass(60_000);
+  await harness.run(pausing);
+  expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", lock: { holder: "c2" } });
+  expect(harness.bench.net.store.load(RUNS, id)?.version).toBe(version);
 });
 
 test("L19: wait, attempts and the success of the first retry are measured; the record says who held the lock", async () => {
-  const plant = new RunPlant();
-  const { flow, seen } = measured(plant.flow("c1"));
-  await plant.run(startControl(flow));
+  const harness = new RunPlant();
+  const { engine, seen } = measured(harness.engine("c1"));
+  await harness.run(startControl(engine));
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
-  await plant.worker("w1", ["demo.gate"], () => opened);
-  await plant.apply(flow, STEP);
-  const id = await plant.started(flow, "one");
-  const other = plant.flow("other").world.locks;
-  const held = await plant.run(
+  await harness.worker("w1", ["demo.gate"], () => opened);
+  await harness.apply(engine, STEP);
+  const id = await harness.started(engine, "one");
+  const other = harness.engine("other").world.locks;
+  const held = await harness.run(
     other.acquire({ key: runLockKey(id), org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" }),
   );
   if (held.kind !== "held") throw new Error("busy");
   release();
-  await plant.pass(600);
+  await harness.pass(600);
   void held.lease.release();
-  await plant.pass(5_000);
-  const { state, lock } = plant.runOf(id);
+  await harness.pass(5_000);
+  const { state, lock } = harness.runOf(id);
   expect(state).toBe("SUCCEEDED");
-  expect(lock).toMatchObject({ holder: "c1", fence: plant.bench.net.store.fenceOf(RUNS.name, id) });
+  expect(lock).toMatchObject({ holder: "c1", fence: harness.bench.net.store.fenceOf(RUNS.name, id) });
   expect(lock?.fence).toBeGreaterThan(held.lease.fence);
   // The try that was turned away counts.
   expect(lock?.attempts).toBe(2);
@@ -182,66 +182,66 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
 
 /** A run with 200 children that all end in one instant. Checks that each was counted once. */
 async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; readonly processes: number }) {
-  const plant = new RunPlant({ runLock: { ...defaultSettings().runLock, coalesce } });
-  const { flow } = await plant.control("c1");
-  for (let at = 2; at <= processes; at++) await plant.control(`c${at}`);
+  const harness = new RunPlant({ runLock: { ...defaultSettings().runLock, coalesce } });
+  const { engine } = await harness.control("c1");
+  for (let at = 2; at <= processes; at++) await harness.control(`c${at}`);
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
   const answer = async ({ input }: { input: unknown }) => {
     await opened;
     return input;
   };
-  await plant.worker("w1", ["demo.gate"], answer, COUNT, { extendsForMs: 3_600_000 });
-  await plant.apply(flow, FAN);
-  const id = await plant.started(flow, "fan", { input: ITEMS });
-  await plant.pass(5_000);
-  expect(plant.runOf(id).steps.each?.fan).toMatchObject({ open: COUNT });
+  await harness.worker("w1", ["demo.gate"], answer, COUNT, { extendsForMs: 3_600_000 });
+  await harness.apply(engine, FAN);
+  const id = await harness.started(engine, "fan", { input: ITEMS });
+  await harness.pass(5_000);
+  expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: COUNT });
   const written: Run[] = [];
-  plant.bench.net.onCommit = (_, change, committed) => {
+  harness.bench.net.onCommit = (_, change, committed) => {
     for (const put of change.puts)
       if (put.table === RUNS.name && committed.kind === "committed") written.push(put.value as Run);
   };
-  const taken = watchLock(plant, id);
+  const taken = watchLock(harness, id);
   release();
-  await plant.pass(60_000);
-  expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: ITEMS.items } });
-  expect(plant.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: COUNT, failed: 0 });
-  const jobs = [...plant.bench.net.store.rows(JOBS)].map(({ value }) => value);
+  await harness.pass(60_000);
+  expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: ITEMS.items } });
+  expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: COUNT, failed: 0 });
+  const jobs = [...harness.bench.net.store.rows(JOBS)].map(({ value }) => value);
   expect(jobs.every(({ state, attempt }) => state === "SUCCEEDED" && attempt === 1)).toBe(true);
-  return { plant, taken, written };
+  return { harness, taken, written };
 }
 
 /** A run whose one job is at work until released. */
 async function oneStep(settings: Partial<Settings> = {}, name = "c1") {
   // Longer than any lock here is held: an attempt whose result waits for a lock does not count as lost meanwhile.
-  const plant = new RunPlant({ dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 }, ...settings });
-  const { flow } = await plant.control(name);
+  const harness = new RunPlant({ dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 }, ...settings });
+  const { engine } = await harness.control(name);
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
-  await plant.worker("w1", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
-  await plant.apply(flow, STEP);
-  const id = await plant.started(flow, "one");
-  await plant.pass(100);
-  return { plant, flow, id, release };
+  await harness.worker("w1", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });
+  await harness.apply(engine, STEP);
+  const id = await harness.started(engine, "one");
+  await harness.pass(100);
+  return { harness, engine, id, release };
 }
 
-async function deadHolder(plant: RunPlant, runId: string, ttlMs: number): Promise<void> {
+async function deadHolder(harness: RunPlant, runId: string, ttlMs: number): Promise<void> {
   const name = `dead-${runId}`;
-  const { locks } = plant.flow(name).world;
-  await plant.run(locks.acquire({ key: runLockKey(runId), org: "default", ttlMs, waitMs: 0, owner: name }));
-  plant.crash(name);
+  const { locks } = harness.engine(name).world;
+  await harness.run(locks.acquire({ key: runLockKey(runId), org: "default", ttlMs, waitMs: 0, owner: name }));
+  harness.crash(name);
 }
 
 /** Who asks for the lock of a run, from now on. */
-function watchLock(plant: RunPlant, runId: string, onAsk: (process: Process) => void = () => {}): string[] {
-  const { locks } = plant.bench.net;
+function watchLock(harness: RunPlant, runId: string, onAsk: (process: Process) => void = () => {}): string[] {
+  const { locks } = harness.bench.net;
   const acquire = locks.acquire.bind(locks);
   const asked: string[] = [];
-  locks.acquire = (wish) => {
-    const answer = acquire(wish);
-    if (wish.key === runLockKey(runId)) {
-      asked.push(wish.process.name);
-      onAsk(wish.process);
+  locks.acquire = (request) => {
+    const answer = acquire(request);
+    if (request.key === runLockKey(runId)) {
+      asked.push(request.process.name);
+      onAsk(request.process);
     }
     return answer;
   };

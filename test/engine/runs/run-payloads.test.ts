@@ -9,9 +9,9 @@ import {
   TIMELINE,
   type TimelineLine,
 } from "../../../src/core/model/run.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { timeline } from "../../../src/engine/runs/read-run.ts";
 import { removeRun } from "../../../src/engine/runs/remove-run.ts";
@@ -23,11 +23,11 @@ const LARGE = "x".repeat(300_000);
 
 describe("large values", () => {
   test("300 KB go by pointer through inputs, templates, children and sub-workflows, unchanged", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], async ({ input }) => input);
-    await plant.apply(flow, { id: "inner", output: "${steps.a.output}", steps: { a: worker("demo.echo") } });
-    await plant.apply(flow, {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
+    await harness.apply(engine, { id: "inner", output: "${steps.a.output}", steps: { a: worker("demo.echo") } });
+    await harness.apply(engine, {
       id: "large",
       output: { text: "${steps.sub.output.text}", sizes: "${steps.each.output.map(text, size(text))}" },
       steps: {
@@ -37,79 +37,79 @@ describe("large values", () => {
         sub: { type: "subworkflow", workflow: "inner", depends_on: ["each"], input: "${steps.t.output}" },
       },
     });
-    const id = await plant.started(flow, "large", { input: { text: LARGE } });
-    await plant.pass(20_000);
-    const run = plant.runOf(id);
+    const id = await harness.started(engine, "large", { input: { text: LARGE } });
+    await harness.pass(20_000);
+    const run = harness.runOf(id);
     expect(run.state).toBe("SUCCEEDED");
     expect(run.output).toMatchObject({ kind: "pointer" });
-    expect(readValue(plant, run.output)).toEqual({ text: LARGE, sizes: [LARGE.length, LARGE.length] });
+    expect(readValue(harness, run.output)).toEqual({ text: LARGE, sizes: [LARGE.length, LARGE.length] });
     // The record itself stays small.
     expect(JSON.stringify(run).length).toBeLessThan(20_000);
   });
 
   test("people approve what is kept elsewhere with their first word, and again in a second life", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     const ask = { type: "approval", input: "${input}", timeout_sec: 60 };
-    await plant.apply(flow, { id: "ask", steps: { first: ask, second: ask } });
-    const id = await plant.started(flow, "ask", { input: { text: LARGE } });
-    const say = (step: string) => plant.run(approve(flow, { org: "default", jobId: `${id}:${step}@1`, by: "bob" }));
+    await harness.apply(engine, { id: "ask", steps: { first: ask, second: ask } });
+    const id = await harness.started(engine, "ask", { input: { text: LARGE } });
+    const say = (step: string) => harness.run(approve(engine, { org: "default", jobId: `${id}:${step}@1`, by: "bob" }));
     expect(await say("first")).toEqual({ kind: "approved", state: "SUCCEEDED" });
-    await plant.pass(70_000);
-    expect(plant.states(id)).toEqual({ first: "SUCCEEDED", second: "TIMEOUT" });
-    await plant.run(retryLetter(flow, { org: "default", id: `${id}:second@1`, by: "bob" }));
+    await harness.pass(70_000);
+    expect(harness.states(id)).toEqual({ first: "SUCCEEDED", second: "TIMEOUT" });
+    await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:second@1`, by: "bob" }));
     expect(await say("second")).toEqual({ kind: "approved", state: "SUCCEEDED" });
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
   test("what people were asked about and somebody has changed since is approved by nobody (L34)", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
-    const id = await plant.started(flow, "ask", { input: { text: LARGE } });
-    const { input } = await plant.job(`${id}:ask@1`);
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
+    const id = await harness.started(engine, "ask", { input: { text: LARGE } });
+    const { input } = await harness.job(`${id}:ask@1`);
     const ptr = input.kind === "pointer" ? input.ptr : "";
-    await plant.run(flow.world.blobs.put(ptr, new TextEncoder().encode(`"${"y".repeat(300_000)}"`), 8e15));
-    const answer = await plant.run(approve(flow, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
+    await harness.run(engine.world.blobs.put(ptr, new TextEncoder().encode(`"${"y".repeat(300_000)}"`), 8e15));
+    const answer = await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
     expect(answer).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
   });
 
   test("many outputs that are small alone do not make the record large together", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], async () => "y".repeat(plant.settings.limits.inlineBytesMax / 2));
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], async () => "y".repeat(harness.settings.limits.inlineBytesMax / 2));
     const steps = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`s${at}`, worker("demo.echo")]));
-    await plant.apply(flow, { id: "many", output: "done", steps });
-    const first = await plant.started(flow, "many");
-    await plant.pass(10_000);
-    expect(plant.runOf(first).state).toBe("SUCCEEDED");
-    const max = plant.settings.limits.inlineBytesMax + 20_000;
-    expect(JSON.stringify(plant.runOf(first)).length).toBeLessThan(max);
-    const wish = { org: "default", runId: first, fromStep: "s19", by: "bob", idempotencyKey: null };
-    const again = await plant.run(rerun(flow, wish));
+    await harness.apply(engine, { id: "many", output: "done", steps });
+    const first = await harness.started(engine, "many");
+    await harness.pass(10_000);
+    expect(harness.runOf(first).state).toBe("SUCCEEDED");
+    const max = harness.settings.limits.inlineBytesMax + 20_000;
+    expect(JSON.stringify(harness.runOf(first)).length).toBeLessThan(max);
+    const request = { org: "default", runId: first, fromStep: "s19", by: "bob", idempotencyKey: null };
+    const again = await harness.run(rerun(engine, request));
     if (again.kind !== "started") throw new Error(again.kind);
-    await plant.pass(10_000);
-    expect(JSON.stringify(plant.runOf(again.runId)).length).toBeLessThan(max);
+    await harness.pass(10_000);
+    expect(JSON.stringify(harness.runOf(again.runId)).length).toBeLessThan(max);
   });
 
   test("beyond what can be kept it is the step's failure, in words", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     const input = { both: ["${input.text}", "${input.text}"] };
-    await plant.apply(flow, { id: "huge", steps: { t: { type: "transform", input } } });
-    const outcome = await plant.start(flow, "huge", { input: { text: "z".repeat(1_500_000) } });
+    await harness.apply(engine, { id: "huge", steps: { t: { type: "transform", input } } });
+    const outcome = await harness.start(engine, "huge", { input: { text: "z".repeat(1_500_000) } });
     if (outcome.kind !== "started") throw new Error(outcome.kind);
-    expect(plant.runOf(outcome.runId)).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
+    expect(harness.runOf(outcome.runId)).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
   });
 });
 
 describe("a timeline", () => {
   test.each([1, 7, 50, 1_000])("of hundreds of lines is read in pages of %i, complete and in order", async (limit) => {
-    const { plant, flow, id } = await talkative();
-    const run = plant.runOf(id);
+    const { harness, engine, id } = await talkative();
+    const run = harness.runOf(id);
     expect(run.lineCount).toBeGreaterThan(3 * LINES_MAX);
     expect(run.lines.length).toBeLessThanOrEqual(LINES_MAX);
-    const lines = await readAll(plant, flow, run, limit);
+    const lines = await readAll(harness, engine, run, limit);
     expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
     expect(lines[0]).toMatchObject({ event: "run_started", who: "alice" });
     expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
@@ -120,28 +120,28 @@ describe("a timeline", () => {
   });
 
   test("of many steps at once is kept in pages of bounded size; of a list that is told, the first ones stand on it", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     const each = { type: "notify", for_each: "${input}", message: "hello ${item}" };
     const steps = Array.from({ length: 200 }, (_, at) => [`s${at}`, { type: "transform", input: at }] as const);
-    await plant.apply(flow, { id: "loud", steps: { each, ...Object.fromEntries(steps) } });
-    const id = await plant.started(flow, "loud", { input: Array.from({ length: 2_000 }, (_, at) => at) });
-    const run = plant.runOf(id);
-    const pages = [...plant.bench.net.store.rows(TIMELINE)].map(({ value }) => value.lines.length);
+    await harness.apply(engine, { id: "loud", steps: { each, ...Object.fromEntries(steps) } });
+    const id = await harness.started(engine, "loud", { input: Array.from({ length: 2_000 }, (_, at) => at) });
+    const run = harness.runOf(id);
+    const pages = [...harness.bench.net.store.rows(TIMELINE)].map(({ value }) => value.lines.length);
     expect(pages.length).toBeGreaterThan(1);
     expect(Math.max(...pages)).toBeLessThanOrEqual(256);
-    const lines = await readAll(plant, flow, run, 500);
+    const lines = await readAll(harness, engine, run, 500);
     expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
     expect(lines.filter(({ event }) => event === "notified").at(-1)).toMatchObject({ index: 9, why: "hello 9" });
   });
 
   test("that grows while it is read is neither torn nor told twice", async () => {
-    const { plant, flow, id, half } = await talkative(true);
-    const early = plant.runOf(id);
+    const { harness, engine, id, half } = await talkative(true);
+    const early = harness.runOf(id);
     expect(early.state).toBe("RUNNING");
     await half();
-    expect(plant.runOf(id).lineCount).toBeGreaterThan(early.lineCount + LINES_MAX);
-    const lines = await readAll(plant, flow, early, 1_000);
+    expect(harness.runOf(id).lineCount).toBeGreaterThan(early.lineCount + LINES_MAX);
+    const lines = await readAll(harness, engine, early, 1_000);
     expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: early.lineCount }, (_, seq) => seq));
   });
 });
@@ -150,49 +150,49 @@ describe("what is left of a run", () => {
   const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
 
   test("after its retention: nothing, whatever it made", async () => {
-    const plant = new RunPlant({ retention });
-    const { flow } = await plant.control("c1");
-    await busy(plant, flow);
-    expect(left(plant).runs).toBeGreaterThan(3);
-    expect(left(plant).blobs).toBeGreaterThan(3);
-    await plant.pass(600_000);
-    expect(left(plant)).toEqual(NOTHING);
+    const harness = new RunPlant({ retention });
+    const { engine } = await harness.control("c1");
+    await busy(harness, engine);
+    expect(left(harness).runs).toBeGreaterThan(3);
+    expect(left(harness).blobs).toBeGreaterThan(3);
+    await harness.pass(600_000);
+    expect(left(harness)).toEqual(NOTHING);
   });
 
   test("removed by hand: its jobs follow when their time comes", async () => {
-    const plant = new RunPlant({ retention });
-    const { flow } = await plant.control("c1");
-    await busy(plant, flow);
-    for (const { id: runId } of [...plant.bench.net.store.rows(RUNS)]) {
-      expect(await plant.run(removeRun(flow, { org: "default", runId, by: "bob" }))).toEqual({ kind: "removed" });
-      expect(await plant.run(removeRun(flow, { org: "default", runId, by: "bob" }))).toEqual({ kind: "not_found" });
+    const harness = new RunPlant({ retention });
+    const { engine } = await harness.control("c1");
+    await busy(harness, engine);
+    for (const { id: runId } of [...harness.bench.net.store.rows(RUNS)]) {
+      expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "removed" });
+      expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "not_found" });
     }
-    expect(left(plant)).toMatchObject({ runs: 0, pages: 0 });
-    await plant.pass(600_000);
-    expect(left(plant)).toEqual(NOTHING);
+    expect(left(harness)).toMatchObject({ runs: 0, pages: 0 });
+    await harness.pass(600_000);
+    expect(left(harness)).toEqual(NOTHING);
   });
 });
 
-const NOTHING = { runs: 0, jobs: 0, pages: 0, keys: 0, letters: 0, blobs: 0, lists: 0 };
+const NOTHING = { runs: 0, jobs: 0, pages: 0, keys: 0, deadLetters: 0, blobs: 0, lists: 0 };
 
-function left(plant: RunPlant): typeof NOTHING {
-  const { store, blobs } = plant.bench.net;
+function left(harness: RunPlant): typeof NOTHING {
+  const { store, blobs } = harness.bench.net;
   const lists = [RUNS, JOBS, TIMELINE].flatMap(({ name }) => [...store.entries(name, "lists")]);
   return {
     runs: [...store.rows(RUNS)].length,
     jobs: [...store.rows(JOBS)].length,
     pages: [...store.rows(TIMELINE)].length,
     keys: [...store.rows(RUN_RESERVATIONS)].length,
-    letters: [...store.rows(DEAD_LETTERS)].length,
+    deadLetters: [...store.rows(DEAD_LETTERS)].length,
     blobs: blobs.size,
     lists: lists.length,
   };
 }
 
 /** Runs that leave behind everything that a run can leave behind: pages, blobs, letters, sub-runs, reruns. */
-async function busy(plant: RunPlant, flow: Flow): Promise<void> {
-  await plant.worker("w1", ["demo.echo"], async ({ input }) => input, 100);
-  await plant.worker("w2", ["demo.bad"], async () => {
+async function busy(harness: RunPlant, engine: Engine): Promise<void> {
+  await harness.worker("w1", ["demo.echo"], async ({ input }) => input, 100);
+  await harness.worker("w2", ["demo.bad"], async () => {
     throw new Error("no");
   });
   const items = "${[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(i, input.text)}";
@@ -200,12 +200,12 @@ async function busy(plant: RunPlant, flow: Flow): Promise<void> {
   const notes = Object.fromEntries(
     Array.from({ length: 60 }, (_, at) => [`n${at}`, { type: "notify", message: "hello", depends_on: ["each"] }]),
   );
-  await plant.apply(flow, {
+  await harness.apply(engine, {
     id: "inner",
     output: "${input}",
     steps: { a: worker("demo.echo", { input: "${input}" }) },
   });
-  await plant.apply(flow, {
+  await harness.apply(engine, {
     id: "busy",
     steps: {
       each,
@@ -215,45 +215,45 @@ async function busy(plant: RunPlant, flow: Flow): Promise<void> {
       bad: worker("demo.bad", { on_error: "continue", retry: { max_retries: 0 }, input: "${input.text}" }),
     },
   });
-  await plant.apply(flow, { id: "hang", steps: { ask: { type: "approval", input: "${input.text}" }, sub: SUB } });
+  await harness.apply(engine, { id: "hang", steps: { ask: { type: "approval", input: "${input.text}" }, sub: SUB } });
   const input = { text: "x".repeat(100_000) };
-  const first = await plant.started(flow, "busy", { input, idempotencyKey: "k" });
-  const hang = await plant.started(flow, "hang", { input });
-  await plant.pass(20_000);
-  expect(plant.runOf(first).state).toBe("SUCCEEDED");
-  await plant.run(cancelRun(flow, { org: "default", runId: hang, by: "bob", why: "enough" }));
-  const wish = { org: "default", runId: first, fromStep: "sub", by: "bob", idempotencyKey: null };
-  expect(await plant.run(rerun(flow, wish))).toMatchObject({ kind: "started" });
-  await plant.pass(10_000);
+  const first = await harness.started(engine, "busy", { input, idempotencyKey: "k" });
+  const hang = await harness.started(engine, "hang", { input });
+  await harness.pass(20_000);
+  expect(harness.runOf(first).state).toBe("SUCCEEDED");
+  await harness.run(cancelRun(engine, { org: "default", runId: hang, by: "bob", why: "enough" }));
+  const request = { org: "default", runId: first, fromStep: "sub", by: "bob", idempotencyKey: null };
+  expect(await harness.run(rerun(engine, request))).toMatchObject({ kind: "started" });
+  await harness.pass(10_000);
 }
 
 const SUB = { type: "subworkflow", workflow: "hang2", on_error: "continue" };
 
 /** A run with hundreds of lines; held half-way if wished. */
 async function talkative(isHeld = false) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w1", ["demo.echo"], async ({ input }) => input);
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
   const steps: Record<string, object> = {};
   for (let at = 0; at < 120; at++) {
     const before = at === 0 ? {} : { depends_on: [`s${at - 1}`] };
     steps[`s${at}`] =
       isHeld && at === 40 ? { type: "approval", allow_submitter: true, ...before } : worker("demo.echo", before);
   }
-  await plant.apply(flow, { id: "talk", steps });
-  const id = await plant.started(flow, "talk");
-  await plant.pass(20_000);
+  await harness.apply(engine, { id: "talk", steps });
+  const id = await harness.started(engine, "talk");
+  await harness.pass(20_000);
   const half = async () => {
-    await plant.run(approve(flow, { org: "default", jobId: `${id}:s40@1`, by: "bob" }));
-    await plant.pass(20_000);
+    await harness.run(approve(engine, { org: "default", jobId: `${id}:s40@1`, by: "bob" }));
+    await harness.pass(20_000);
   };
-  return { plant, flow, id, half };
+  return { harness, engine, id, half };
 }
 
-async function readAll(plant: RunPlant, flow: Flow, run: Run, limit: number): Promise<TimelineLine[]> {
+async function readAll(harness: RunPlant, engine: Engine, run: Run, limit: number): Promise<TimelineLine[]> {
   const lines: TimelineLine[] = [];
   for (let cursor: string | undefined, pages = 0; pages < 1_000; pages++) {
-    const page = await plant.run(timeline(flow, run, { cursor, limit }));
+    const page = await harness.run(timeline(engine, run, { cursor, limit }));
     expect(page.lines.length).toBeLessThanOrEqual(limit);
     lines.push(...page.lines);
     if (page.cursor === null) break;
@@ -262,8 +262,8 @@ async function readAll(plant: RunPlant, flow: Flow, run: Run, limit: number): Pr
   return lines;
 }
 
-function readValue(plant: RunPlant, payload: Run["output"]): unknown {
+function readValue(harness: RunPlant, payload: Run["output"]): unknown {
   if (payload?.kind !== "pointer") return payload?.value;
-  const blob = plant.bench.net.blobs.get(payload.ptr);
+  const blob = harness.bench.net.blobs.get(payload.ptr);
   return blob && JSON.parse(new TextDecoder().decode(blob.bytes));
 }

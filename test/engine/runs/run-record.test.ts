@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { Payload } from "../../../src/core/model/job.ts";
 import { RUN_VALUE_BYTES_MAX, RUNS } from "../../../src/core/model/run.ts";
-import { apply } from "../../../src/engine/commit.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import { commit } from "../../../src/engine/commit.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { startRun } from "../../../src/engine/intake/start-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { valueIn } from "../../../src/engine/payloads.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import { put } from "../../../src/ports/store.ts";
@@ -36,28 +36,28 @@ describe("a value of some KiB", () => {
   const LARGE = { items: itemsOf(600), of: "x" };
 
   test("is written once, read once by a process, and is what it was for steps, reruns and sub-runs", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w", ["demo.x"], async ({ input }) => input);
-    await plant.apply(flow, { id: "inner", output: "${input}", steps: { a: { topic: "demo.x" } } });
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w", ["demo.x"], async ({ input }) => input);
+    await harness.apply(engine, { id: "inner", output: "${input}", steps: { a: { topic: "demo.x" } } });
     const steps = {
       a: { topic: "demo.x" },
       sub: { type: "subworkflow", workflow: "inner", depends_on: ["a"], input: "${steps.a.output}" },
       b: { topic: "demo.x", depends_on: ["sub"], input: "${steps.sub.output}" },
     };
-    await plant.apply(flow, { id: "outer", output: "${steps.b.output}", steps });
-    const { blobs, reads } = counted(flow.world.blobs);
-    Object.assign(flow.world, { blobs });
-    const id = await plant.started(flow, "outer", { input: LARGE });
-    await plant.pass(10_000);
-    for (const runId of [id, (await again(plant, flow, id)).runId]) {
-      const { state, input, output, steps: ended } = plant.runOf(runId);
+    await harness.apply(engine, { id: "outer", output: "${steps.b.output}", steps });
+    const { blobs, reads } = counted(engine.world.blobs);
+    Object.assign(engine.world, { blobs });
+    const id = await harness.started(engine, "outer", { input: LARGE });
+    await harness.pass(10_000);
+    for (const runId of [id, (await again(harness, engine, id)).runId]) {
+      const { state, input, output, steps: ended } = harness.runOf(runId);
       expect(state).toBe("SUCCEEDED");
       const kept = [input, output, ended.a?.output, ended.sub?.output, ended.b?.output] as Payload[];
       expect(kept.map(({ kind }) => kind)).toEqual(kept.map(() => "pointer"));
-      for (const payload of kept) expect(await plant.run(valueIn(flow, payload))).toEqual(LARGE);
+      for (const payload of kept) expect(await harness.run(valueIn(engine, payload))).toEqual(LARGE);
     }
-    for (const { value } of plant.bench.net.store.rows(RUNS)) {
+    for (const { value } of harness.bench.net.store.rows(RUNS)) {
       expect(JSON.stringify(value).length).toBeLessThan(RUN_VALUE_BYTES_MAX);
     }
     // The input was never read: who put it away knows it.
@@ -66,37 +66,41 @@ describe("a value of some KiB", () => {
   });
 
   test("stands on the run up to the limit, and elsewhere beyond it", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "t", output: "${input}", steps: { t: { type: "transform", input: "${input}" } } });
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, {
+      id: "t",
+      output: "${input}",
+      steps: { t: { type: "transform", input: "${input}" } },
+    });
     const quotes = 2;
     for (const [bytes, kind] of [
       [RUN_VALUE_BYTES_MAX, "inline"],
       [RUN_VALUE_BYTES_MAX + 1, "pointer"],
     ] as const) {
-      const id = await plant.started(flow, "t", { input: "x".repeat(bytes - quotes) });
-      const { input, output, steps } = plant.runOf(id);
+      const id = await harness.started(engine, "t", { input: "x".repeat(bytes - quotes) });
+      const { input, output, steps } = harness.runOf(id);
       expect([input.kind, output?.kind, steps.t?.output?.kind]).toEqual([kind, kind, kind]);
     }
   });
 
   test("on a run that was written when it stood there: the run goes on with it", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w", ["demo.x"], async ({ input }) => input);
-    await plant.apply(flow, { ...FAN, output: "${[size(steps.each.output), size(input.items)]}" });
-    const id = await plant.started(flow, "fan", { input: { items: itemsOf(600) } });
-    const found = plant.bench.net.store.load(RUNS, id)!;
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w", ["demo.x"], async ({ input }) => input);
+    await harness.apply(engine, { ...FAN, output: "${[size(steps.each.output), size(input.items)]}" });
+    const id = await harness.started(engine, "fan", { input: { items: itemsOf(600) } });
+    const found = harness.bench.net.store.load(RUNS, id)!;
     const { value } = found;
-    const inline = (payload: Payload): Payload => ({ kind: "inline", value: readIn(plant, payload) });
+    const inline = (payload: Payload): Payload => ({ kind: "inline", value: readIn(harness, payload) });
     const fan = value.steps.each?.fan;
     const each = { ...value.steps.each!, fan: { ...fan!, items: inline(fan!.items) } };
     const old = { ...value, input: inline(value.input), steps: { each } };
-    flow.runs.forgetRun(id);
-    const written = await plant.run(apply(flow, { org: "default", puts: [put(RUNS, id, found, old)] }));
+    engine.runInbox.forgetRun(id);
+    const written = await harness.run(commit(engine, { org: "default", puts: [put(RUNS, id, found, old)] }));
     expect(written.kind).toBe("committed");
-    await plant.pass(20_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [600, 600] } });
+    await harness.pass(20_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [600, 600] } });
   });
 
   // Each of these moments in turn is the last of the first process.
@@ -105,31 +109,31 @@ describe("a value of some KiB", () => {
     async (moment) => {
       let deaths = 0;
       for (let fatal = 1; ; fatal++) {
-        const plant = new RunPlant();
-        const { flow } = await plant.control("c1");
-        await plant.worker("w", ["demo.x"], async ({ input }) => input);
+        const harness = new RunPlant();
+        const { engine } = await harness.control("c1");
+        await harness.worker("w", ["demo.x"], async ({ input }) => input);
         const after = { topic: "demo.x", depends_on: ["each"], input: "${steps.each.output}" };
-        await plant.apply(flow, { id: "fan", output: "${steps.after.output}", steps: { ...FAN.steps, after } });
+        await harness.apply(engine, { id: "fan", output: "${steps.after.output}", steps: { ...FAN.steps, after } });
         let puts = 0;
-        const putOnce: Blobs["put"] = async (...given) => {
+        const putOnce: Blobs["put"] = async (...context) => {
           puts += 1;
           const isFatal = puts === fatal;
-          if (isFatal && moment.startsWith("before")) plant.crash("c1");
-          await flowBlobs.put(...given);
-          if (isFatal) plant.crash("c1");
+          if (isFatal && moment.startsWith("before")) harness.crash("c1");
+          await flowBlobs.put(...context);
+          if (isFatal) harness.crash("c1");
         };
-        const flowBlobs = flow.world.blobs;
-        Object.assign(flow.world, { blobs: around(flowBlobs, { put: putOnce }) });
-        const wish = { ...WISH, workflowId: "fan", input: { items: itemsOf(300) }, idempotencyKey: "k" };
-        void startRun(flow, wish, "test").catch(() => {});
-        await plant.pass(5_000);
-        const { flow: second } = await plant.control("c2");
-        const outcome = await plant.start(second, "fan", wish);
+        const flowBlobs = engine.world.blobs;
+        Object.assign(engine.world, { blobs: around(flowBlobs, { put: putOnce }) });
+        const request = { ...WISH, workflowId: "fan", input: { items: itemsOf(300) }, idempotencyKey: "k" };
+        void startRun(engine, request, "test").catch(() => {});
+        await harness.pass(5_000);
+        const { engine: second } = await harness.control("c2");
+        const outcome = await harness.start(second, "fan", request);
         if (outcome.kind !== "started" && outcome.kind !== "replayed") throw new Error(outcome.kind);
-        await plant.pass(300_000);
-        const { state, output } = plant.runOf(outcome.runId);
+        await harness.pass(300_000);
+        const { state, output } = harness.runOf(outcome.runId);
         expect(state).toBe("SUCCEEDED");
-        expect(readIn(plant, output)).toEqual(itemsOf(300));
+        expect(readIn(harness, output)).toEqual(itemsOf(300));
         if (puts < fatal) break;
         deaths += 1;
       }
@@ -140,67 +144,67 @@ describe("a value of some KiB", () => {
 
   test("is there for as long as its run, which a dead letter may give a second life", async () => {
     const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
-    const plant = new RunPlant({ retention });
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant({ retention });
+    const { engine } = await harness.control("c1");
     let isBroken = true;
-    await plant.worker("w", ["demo.x"], async ({ input }) => {
+    await harness.worker("w", ["demo.x"], async ({ input }) => {
       if (isBroken) throw new Error("broken");
       return (input as typeof LARGE).items.length;
     });
     const ask = { type: "approval", allow_submitter: true, depends_on: ["bad"] };
     const bad = { topic: "demo.x", retry: { max_retries: 0 }, depends_on: ["t"] };
     const t = { type: "transform", input: "${input}" };
-    await plant.apply(flow, { id: "late", timeout_sec: 100, steps: { t, bad, ask } });
-    const id = await plant.started(flow, "late", { input: LARGE });
+    await harness.apply(engine, { id: "late", timeout_sec: 100, steps: { t, bad, ask } });
+    const id = await harness.started(engine, "late", { input: LARGE });
     for (let life = 0; life < 4; life++) {
-      await plant.pass(50_000);
-      expect(plant.runOf(id)).toMatchObject({ state: "FAILED" });
+      await harness.pass(50_000);
+      expect(harness.runOf(id)).toMatchObject({ state: "FAILED" });
       isBroken = life < 3;
-      const letter = { org: "default", id: `${id}:bad@1`, by: "bob" };
-      expect(await plant.run(retryLetter(flow, letter))).toMatchObject({ kind: "revived" });
+      const deadLetter = { org: "default", id: `${id}:bad@1`, by: "bob" };
+      expect(await harness.run(redriveDeadLetter(engine, deadLetter))).toMatchObject({ kind: "revived" });
     }
-    await plant.pass(150_000);
-    const { state, input, steps } = plant.runOf(id);
+    await harness.pass(150_000);
+    const { state, input, steps } = harness.runOf(id);
     expect(state).toBe("TIMEOUT");
     for (const payload of [input, steps.t?.output as Payload]) {
-      expect(await plant.run(flow.world.blobs.get(payload.kind === "pointer" ? payload.ptr : ""))).not.toBeNull();
+      expect(await harness.run(engine.world.blobs.get(payload.kind === "pointer" ? payload.ptr : ""))).not.toBeNull();
     }
   });
 });
 
 /** A list of so many: the largest record of the run, and what was written of it and put away for it, for each child. */
 async function fanned(count: number) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w", ["demo.x"], async () => 1, 64);
-  await plant.apply(flow, FAN);
-  const written = watched(plant);
-  const id = await plant.started(flow, "fan", { input: { items: itemsOf(count) } });
-  for (let n = 0; n < 100 && plant.runOf(id).state === "RUNNING"; n++) await plant.pass(5_000);
-  expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: count } } } });
-  const bytesPerChild = (written.bytes + blobBytesIn(plant)) / count;
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w", ["demo.x"], async () => 1, 64);
+  await harness.apply(engine, FAN);
+  const written = watched(harness);
+  const id = await harness.started(engine, "fan", { input: { items: itemsOf(count) } });
+  for (let n = 0; n < 100 && harness.runOf(id).state === "RUNNING"; n++) await harness.pass(5_000);
+  expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: count } } } });
+  const bytesPerChild = (written.bytes + blobBytesIn(harness)) / count;
   return { recordBytesMax: written.recordBytesMax, bytesPerChild };
 }
 
 /** Steps in a row, of which the first answers with so many bytes. */
 async function chained(bytes: number) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w", ["demo.x"], async ({ input }) => input);
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w", ["demo.x"], async ({ input }) => input);
   const steps: Record<string, object> = { s0: { topic: "demo.x", input: "${input}" } };
   for (let at = 1; at < 10; at++) steps[`s${at}`] = { topic: "demo.x", depends_on: [`s${at - 1}`], input: at };
-  await plant.apply(flow, { id: "chain", output: "done", steps });
-  const written = watched(plant);
-  const id = await plant.started(flow, "chain", { input: "x".repeat(bytes) });
-  await plant.pass(10_000);
-  expect(plant.runOf(id).state).toBe("SUCCEEDED");
-  return { recordBytesMax: written.recordBytesMax, blobBytes: blobBytesIn(plant) };
+  await harness.apply(engine, { id: "chain", output: "done", steps });
+  const written = watched(harness);
+  const id = await harness.started(engine, "chain", { input: "x".repeat(bytes) });
+  await harness.pass(10_000);
+  expect(harness.runOf(id).state).toBe("SUCCEEDED");
+  return { recordBytesMax: written.recordBytesMax, blobBytes: blobBytesIn(harness) };
 }
 
 /** What is written of runs, from now on. */
-function watched(plant: RunPlant) {
+function watched(harness: RunPlant) {
   const written = { bytes: 0, recordBytesMax: 0 };
-  plant.bench.net.onCommit = (_, change, committed) => {
+  harness.bench.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     for (const { table, value } of change.puts) {
       if (table !== RUNS.name || value === null) continue;
@@ -224,16 +228,16 @@ function counted(inner: Blobs) {
   return { blobs: around(inner, { get }), reads };
 }
 
-async function again(plant: RunPlant, flow: Flow, runId: string) {
-  const wish = { org: "default", runId, fromStep: "sub", by: "bob", idempotencyKey: null };
-  const outcome = await plant.run(rerun(flow, wish));
+async function again(harness: RunPlant, engine: Engine, runId: string) {
+  const request = { org: "default", runId, fromStep: "sub", by: "bob", idempotencyKey: null };
+  const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(outcome.kind);
-  await plant.pass(10_000);
+  await harness.pass(10_000);
   return outcome;
 }
 
-function readIn(plant: RunPlant, payload: Payload | null): unknown {
+function readIn(harness: RunPlant, payload: Payload | null): unknown {
   if (payload?.kind !== "pointer") return payload?.value;
-  const blob = plant.bench.net.blobs.get(payload.ptr);
+  const blob = harness.bench.net.blobs.get(payload.ptr);
   return blob && JSON.parse(new TextDecoder().decode(blob.bytes));
 }

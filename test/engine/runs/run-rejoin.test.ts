@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
-import { SPENDINGS } from "../../../src/core/model/parked-message.ts";
+import { RETRY_STATES } from "../../../src/core/model/parked-message.ts";
 import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
 import { openRun } from "../../../src/core/workflow/run/open-run.ts";
 import { rejoin } from "../../../src/core/workflow/run/rejoin.ts";
-import { apply } from "../../../src/engine/commit.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
-import { plainWish } from "../../../src/engine/intake/start-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { commit } from "../../../src/engine/commit.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { defaultRunRequest } from "../../../src/engine/intake/start-run.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
 import { put } from "../../../src/ports/store.ts";
@@ -19,137 +19,140 @@ const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts }
 
 /** Workers that fail for the inputs that are broken now, and take a second for those that are slow. */
 async function openFlaky() {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const slow = new Set<unknown>();
   const worked: unknown[] = [];
-  await plant.worker("w1", ["demo.flaky"], async ({ input }) => {
+  await harness.worker("w1", ["demo.flaky"], async ({ input }) => {
     worked.push(input);
-    if (slow.has(input)) await new Promise<void>((resolve) => flow.world.clock.after(1_000, resolve));
+    if (slow.has(input)) await new Promise<void>((resolve) => engine.world.clock.after(1_000, resolve));
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { plant, flow, broken, slow, worked };
+  return { harness, engine, broken, slow, worked };
 }
 
-const retry = (plant: RunPlant, flow: Flow, id: string) =>
-  plant.run(retryLetter(flow, { org: "default", id, by: "bob" }));
+const retry = (harness: RunPlant, engine: Engine, id: string) =>
+  harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
 
 describe("L42: a step's dead letter, tried again", () => {
   test.each([0, 10_000])(
     "of two children, %i ms apart: the others are not done again, and the run ends as if nothing had been",
     async (apartMs) => {
-      const { plant, flow, broken, worked } = await openFlaky();
+      const { harness, engine, broken, worked } = await openFlaky();
       broken.add(2).add(4);
       const each = step({ for_each: "${[1, 2, 3, 4, 5]}", failure: "wait_all" });
       const after = step({ depends_on: ["each"], input: "after" });
-      await plant.apply(flow, { id: "fan", output: "${steps.each.output}", steps: { each, after } });
-      const id = await plant.started(flow, "fan");
-      await plant.pass(5_000);
-      expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: expect.stringContaining("broken") } });
+      await harness.apply(engine, { id: "fan", output: "${steps.each.output}", steps: { each, after } });
+      const id = await harness.started(engine, "fan");
+      await harness.pass(5_000);
+      expect(harness.runOf(id)).toMatchObject({
+        state: "FAILED",
+        error: { message: expect.stringContaining("broken") },
+      });
       broken.clear();
       for (const index of [1, 3]) {
-        expect(await retry(plant, flow, `${id}:each.${index}@1`)).toMatchObject({ kind: "revived" });
-        await plant.pass(apartMs);
+        expect(await retry(harness, engine, `${id}:each.${index}@1`)).toMatchObject({ kind: "revived" });
+        await harness.pass(apartMs);
       }
-      await plant.pass(10_000);
-      expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", error: null, output: { value: [1, 2, 3, 4, 5] } });
-      expect(plant.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 5, failed: 0 });
+      await harness.pass(10_000);
+      expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", error: null, output: { value: [1, 2, 3, 4, 5] } });
+      expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 5, failed: 0 });
       expect(worked.filter((input) => input === 1)).toHaveLength(1);
-      expect([...plant.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
-      expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+      expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
+      expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
     },
   );
 
   test("of a sub-workflow: a new run of it is made, and the run above goes on", async () => {
-    const { plant, flow, broken } = await openFlaky();
+    const { harness, engine, broken } = await openFlaky();
     broken.add("inner");
-    await plant.apply(flow, { id: "inner", steps: { a: step({ input: "inner" }) } });
-    await plant.apply(flow, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner" } } });
-    const id = await plant.started(flow, "outer");
-    await plant.pass(10_000);
-    expect(plant.runOf(id).state).toBe("FAILED");
+    await harness.apply(engine, { id: "inner", steps: { a: step({ input: "inner" }) } });
+    await harness.apply(engine, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner" } } });
+    const id = await harness.started(engine, "outer");
+    await harness.pass(10_000);
+    expect(harness.runOf(id).state).toBe("FAILED");
     broken.clear();
-    expect(await retry(plant, flow, `${id}:sub@1`)).toMatchObject({ kind: "revived" });
-    await plant.pass(10_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "inner" } } } });
-    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(3);
+    expect(await retry(harness, engine, `${id}:sub@1`)).toMatchObject({ kind: "revived" });
+    await harness.pass(10_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "inner" } } } });
+    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(3);
   });
 
   test("while the run is still open (on_error: continue, what follows has not begun): it is taken back", async () => {
-    const { plant, flow, broken } = await openFlaky();
+    const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     const steps = {
       a: step({ input: "a", on_error: "continue" }),
       wait: { type: "delay", delay_sec: 60 },
       b: step({ depends_on: ["a", "wait"], input: "${steps.a.state}" }),
     };
-    await plant.apply(flow, { id: "open", steps });
-    const id = await plant.started(flow, "open");
-    await plant.pass(5_000);
+    await harness.apply(engine, { id: "open", steps });
+    const id = await harness.started(engine, "open");
+    await harness.pass(5_000);
     broken.clear();
-    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "revived" });
-    await plant.pass(90_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { b: "SUCCEEDED" } } });
+    expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
+    await harness.pass(90_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { b: "SUCCEEDED" } } });
   });
 
   test("that cannot be taken back says why, and changes nothing", async () => {
-    const { plant, flow, broken } = await openFlaky();
+    const { harness, engine, broken } = await openFlaky();
     broken.add("a");
-    await plant.apply(flow, {
+    await harness.apply(engine, {
       id: "on",
       steps: { a: step({ input: "a", on_error: "continue" }), b: step({ depends_on: ["a"], input: "b" }) },
     });
-    const id = await plant.started(flow, "on");
-    await plant.pass(5_000);
-    const before = plant.runOf(id);
-    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "run_went_on" });
-    expect(plant.runOf(id)).toEqual(before);
-    expect((await plant.job(`${id}:a@1`)).state).toBe("FAILED");
-    expect([...plant.bench.net.store.rows(DEAD_LETTERS)]).toHaveLength(1);
+    const id = await harness.started(engine, "on");
+    await harness.pass(5_000);
+    const before = harness.runOf(id);
+    expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "run_went_on" });
+    expect(harness.runOf(id)).toEqual(before);
+    expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
+    expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toHaveLength(1);
   });
 
   test("of a run that was cancelled: it stays cancelled", async () => {
-    const { plant, flow, broken } = await openFlaky();
+    const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     const steps = { a: step({ input: "a", on_error: "continue" }), ask: { type: "approval" } };
-    await plant.apply(flow, { id: "c", steps });
-    const id = await plant.started(flow, "c");
-    await plant.pass(5_000);
-    await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "run_went_on" });
-    expect(plant.runOf(id).state).toBe("CANCELLED");
+    await harness.apply(engine, { id: "c", steps });
+    const id = await harness.started(engine, "c");
+    await harness.pass(5_000);
+    await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+    expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "run_went_on" });
+    expect(harness.runOf(id).state).toBe("CANCELLED");
   });
 
   test("begins with all of its patience: what its results used up before does not count", async () => {
-    const { plant, flow, broken } = await openFlaky();
+    const { harness, engine, broken } = await openFlaky();
     broken.add("a");
-    await plant.apply(flow, { id: "p", steps: { a: step({ input: "a" }) } });
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
+    await harness.apply(engine, { id: "p", steps: { a: step({ input: "a" }) } });
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
     const account = `job/${id}:a@1`;
-    const patience = { lock_busy: { count: 900, sinceMs: flow.world.clock.now() - 3_600_000, lastDelayMs: 500 } };
-    const spending = { patience, dueMs: flow.world.clock.now() + 3_600_000 };
-    await plant.run(apply(flow, { org: "default", puts: [put(SPENDINGS, account, null, spending)] }));
-    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "revived" });
-    expect(plant.bench.net.store.load(SPENDINGS, account)).toBeNull();
+    const retryState = { lock_busy: { count: 900, sinceMs: engine.world.clock.now() - 3_600_000, lastDelayMs: 500 } };
+    const stored = { patience: retryState, dueMs: engine.world.clock.now() + 3_600_000 };
+    await harness.run(commit(engine, { org: "default", puts: [put(RETRY_STATES, account, null, stored)] }));
+    expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
+    expect(harness.bench.net.store.load(RETRY_STATES, account)).toBeNull();
   });
 
   test("by ten people at once, in two processes: it lives again once", async () => {
-    const { plant, flow, broken, worked } = await openFlaky();
-    const { flow: other } = await plant.control("c2");
+    const { harness, engine, broken, worked } = await openFlaky();
+    const { engine: other } = await harness.control("c2");
     broken.add("a");
-    await plant.apply(flow, { id: "ten", steps: { a: step({ input: "a" }) } });
-    const id = await plant.started(flow, "ten");
-    await plant.pass(5_000);
+    await harness.apply(engine, { id: "ten", steps: { a: step({ input: "a" }) } });
+    const id = await harness.started(engine, "ten");
+    await harness.pass(5_000);
     broken.clear();
-    const letter = { org: "default", id: `${id}:a@1`, by: "bob" };
-    const retries = Array.from({ length: 10 }, (_, at) => retryLetter(at % 2 ? flow : other, letter));
-    const outcomes = await plant.run(Promise.all(retries));
+    const deadLetter = { org: "default", id: `${id}:a@1`, by: "bob" };
+    const retries = Array.from({ length: 10 }, (_, at) => redriveDeadLetter(at % 2 ? engine : other, deadLetter));
+    const outcomes = await harness.run(Promise.all(retries));
     expect(outcomes.filter(({ kind }) => kind === "revived")).toHaveLength(1);
-    await plant.pass(10_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    await harness.pass(10_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
     expect(worked).toEqual(["a", "a"]);
   });
 });
@@ -157,7 +160,7 @@ describe("L42: a step's dead letter, tried again", () => {
 describe("the dead letter of a branch, tried again", () => {
   const open = async (join: object, more: object = {}) => {
     const opened = await openFlaky();
-    const { plant, flow } = opened;
+    const { harness, engine } = opened;
     const steps = {
       p: { type: "parallel", branches: ["a", "b"], ...join },
       a: step({ input: "a" }),
@@ -165,48 +168,51 @@ describe("the dead letter of a branch, tried again", () => {
       after: step({ depends_on: ["p"], input: "${steps.p.output}" }),
       ...more,
     };
-    await plant.apply(flow, { id: "p", steps });
+    await harness.apply(engine, { id: "p", steps });
     return opened;
   };
 
   test("after its `parallel` failed and ended the run: both live on, and the other branch is not done again", async () => {
-    const { plant, flow, broken, slow, worked } = await open({});
+    const { harness, engine, broken, slow, worked } = await open({});
     broken.add("b");
     slow.add("b");
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", steps: { p: { state: "FAILED" } } });
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", steps: { p: { state: "FAILED" } } });
     broken.clear();
-    expect(await retry(plant, flow, `${id}:b@1`)).toMatchObject({ kind: "revived" });
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: "b" } } } });
+    expect(await retry(harness, engine, `${id}:b@1`)).toMatchObject({ kind: "revived" });
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: "b" } } } });
     expect(worked.filter((input) => input === "a")).toHaveLength(1);
-    expect(plant.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
   test("while its `parallel` waits for another branch: it counts", async () => {
-    const { plant, flow, broken } = await open({ join: "any" }, { b: { type: "approval" } });
+    const { harness, engine, broken } = await open({ join: "any" }, { b: { type: "approval" } });
     broken.add("a");
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    expect(plant.states(id)).toMatchObject({ p: "RUNNING", a: "FAILED", b: "RUNNING" });
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    expect(harness.states(id)).toMatchObject({ p: "RUNNING", a: "FAILED", b: "RUNNING" });
     broken.clear();
-    expect(await retry(plant, flow, `${id}:a@1`)).toMatchObject({ kind: "revived" });
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { b: { state: "CANCELLED" } } });
+    expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { b: { state: "CANCELLED" } } });
   });
 
   test("of a `for_each` in it: the child is done again, and no other", async () => {
     const each = step({ for_each: "${[1, 2]}", failure: "wait_all" });
-    const { plant, flow, broken, worked } = await open({}, { b: each });
+    const { harness, engine, broken, worked } = await open({}, { b: each });
     broken.add(2);
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("FAILED");
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("FAILED");
     broken.clear();
-    expect(await retry(plant, flow, `${id}:b.1@1`)).toMatchObject({ kind: "revived" });
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: [1, 2] } } } });
+    expect(await retry(harness, engine, `${id}:b.1@1`)).toMatchObject({ kind: "revived" });
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({
+      state: "SUCCEEDED",
+      output: { value: { after: { a: "a", b: [1, 2] } } },
+    });
     expect(worked.filter((input) => input === 1)).toHaveLength(1);
   });
 
@@ -215,16 +221,16 @@ describe("the dead letter of a branch, tried again", () => {
     ["has succeeded without it", { join: "any" }, ASKED, "step `p` is SUCCEEDED"],
     ["has stopped another branch", {}, { b: { type: "approval" } }, "step `b` was stopped"],
   ])("is refused where its `parallel` %s, and changes nothing", async (_case, join, more, why) => {
-    const { plant, flow, broken, slow } = await open(join, more);
+    const { harness, engine, broken, slow } = await open(join, more);
     broken.add("a");
     slow.add("b");
-    const id = await plant.started(flow, "p");
-    await plant.pass(5_000);
-    const before = plant.runOf(id);
-    const outcome = await retry(plant, flow, `${id}:a@1`);
+    const id = await harness.started(engine, "p");
+    await harness.pass(5_000);
+    const before = harness.runOf(id);
+    const outcome = await retry(harness, engine, `${id}:a@1`);
     expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining(why) });
-    expect(plant.runOf(id)).toEqual(before);
-    expect((await plant.job(`${id}:a@1`)).state).toBe("FAILED");
+    expect(harness.runOf(id)).toEqual(before);
+    expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
   });
 
   test("is refused where another branch failed too, and its `parallel` could not succeed", () => {
@@ -234,7 +240,7 @@ describe("the dead letter of a branch, tried again", () => {
     });
     if (compiled.kind === "bad") throw new Error(compiled.problems.join());
     const failed = { state: "FAILED", jobId: "j" } as const;
-    const order = { ...plainWish("o", "p", null), runId: "r", version: 1, traceId: "r", parent: null };
+    const order = { ...defaultRunRequest("o", "p", null), runId: "r", version: 1, traceId: "r", parent: null };
     const fresh = openRun(compiled.plan, order, { kind: "inline", value: null }, { nowMs: 0, deadlineMs: 1_000 });
     const run: Run = { ...fresh, state: "FAILED", steps: { p: { state: "FAILED" }, a: failed, b: failed } };
     const rejoined = rejoin(compiled.plan, run, { stepId: "a" }, "bob", { nowMs: 5, deadlineMs: 1_000 });
@@ -243,20 +249,20 @@ describe("the dead letter of a branch, tried again", () => {
 });
 
 test("a dead letter is not taken back by a run that would end in the same moment, because of another step", async () => {
-  const { plant, flow, broken, slow } = await openFlaky();
+  const { harness, engine, broken, slow } = await openFlaky();
   broken.add("a");
   slow.add("a");
   const bad = { type: "transform", input: "${input.nowhere.at_all}", depends_on: ["ask"] };
-  await plant.apply(flow, { id: "two", steps: { ask: { type: "approval" }, bad, a: step({ input: "a" }) } });
-  const id = await plant.started(flow, "two", { input: {} });
-  await plant.pass(300);
-  await plant.run(pauseRun(flow, { org: "default", runId: id, by: "bob", why: "a look" }));
-  await plant.run(approve(flow, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
-  await plant.pass(5_000);
-  expect(plant.runOf(id).state).toBe("FAILED");
-  expect(plant.states(id)).toEqual({ ask: "SUCCEEDED", bad: "CANCELLED", a: "FAILED" });
-  const outcome = await retry(plant, flow, `${id}:a@1`);
+  await harness.apply(engine, { id: "two", steps: { ask: { type: "approval" }, bad, a: step({ input: "a" }) } });
+  const id = await harness.started(engine, "two", { input: {} });
+  await harness.pass(300);
+  await harness.run(pauseRun(engine, { org: "default", runId: id, by: "bob", why: "a look" }));
+  await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
+  await harness.pass(5_000);
+  expect(harness.runOf(id).state).toBe("FAILED");
+  expect(harness.states(id)).toEqual({ ask: "SUCCEEDED", bad: "CANCELLED", a: "FAILED" });
+  const outcome = await retry(harness, engine, `${id}:a@1`);
   expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("would end at once") });
-  expect(plant.runOf(id).state).toBe("FAILED");
-  expect((await plant.job(`${id}:a@1`)).state).toBe("FAILED");
+  expect(harness.runOf(id).state).toBe("FAILED");
+  expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
 });

@@ -8,38 +8,38 @@ const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 
 describe("the retries of a step", () => {
   test("are no more where the worker says itself when it comes back, and for what", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     let tries = 0;
-    await plant.worker("w1", ["demo.busy"], async () => {
+    await harness.worker("w1", ["demo.busy"], async () => {
       tries += 1;
       throw retryAfter(new Error("busy"), 100, "store_unavailable");
     });
-    await plant.apply(flow, { id: "busy", steps: { a: worker("demo.busy", { retry: { max_retries: 2 } }) } });
-    const id = await plant.started(flow, "busy");
-    await plant.pass(60_000);
+    await harness.apply(engine, { id: "busy", steps: { a: worker("demo.busy", { retry: { max_retries: 2 } }) } });
+    const id = await harness.started(engine, "busy");
+    await harness.pass(60_000);
     expect(tries).toBe(3);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "busy" } });
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "busy" } });
   });
 
   test("are not used up by an input that cannot be fetched: the worker has not tried", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    const { world } = plant.bench.enter("w1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    const { world } = harness.bench.enter("w1");
     let isAway = true;
     const away = () => Promise.reject(Object.assign(new Error("away"), { code: "STORE_UNAVAILABLE" }));
     const blobs = around(world.blobs, { get: (key: string) => (isAway ? away() : world.blobs.get(key)) });
     const handle = async () => "ok";
     const options = { id: "w1", topics: ["demo.echo"], concurrency: 1, handle, extendsForMs: 0 };
-    await plant.run(startWorker({ ...world, blobs }, options));
-    await plant.apply(flow, { id: "one", steps: { a: worker("demo.echo", { retry: { max_retries: 0 } }) } });
-    const id = await plant.started(flow, "one", { input: "x".repeat(300_000) });
-    await plant.pass(600_000);
-    const waited = await plant.job(`${id}:a@1`);
+    await harness.run(startWorker({ ...world, blobs }, options));
+    await harness.apply(engine, { id: "one", steps: { a: worker("demo.echo", { retry: { max_retries: 0 } }) } });
+    const id = await harness.started(engine, "one", { input: "x".repeat(300_000) });
+    await harness.pass(600_000);
+    const waited = await harness.job(`${id}:a@1`);
     expect(waited.attempt).toBeGreaterThan(3);
     expect(waited.failures).toBeUndefined();
     isAway = false;
-    await plant.pass(600_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    await harness.pass(600_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 });

@@ -4,11 +4,11 @@ import { JOBS } from "../../../src/core/model/job.ts";
 import { RUNS } from "../../../src/core/model/run.ts";
 import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { openRun } from "../../../src/core/workflow/run/open-run.ts";
-import { complete } from "../../../src/engine/dispatch/job-lease.ts";
-import { lease } from "../../../src/engine/dispatch/lease-jobs.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import { completeLeased } from "../../../src/engine/dispatch/job-lease.ts";
+import { leaseJobs } from "../../../src/engine/dispatch/lease-jobs.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { dryRerun } from "../../../src/engine/observe/dry-rerun.ts";
 import { dryRun } from "../../../src/engine/observe/dry-run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
@@ -24,138 +24,138 @@ import { RunPlant, WISH } from "../run-harness.ts";
 const LARGE = "x".repeat(300_000);
 
 async function open(limit = 10) {
-  const plant = new RunPlant();
-  Object.assign(plant.settings, { limits: { ...plant.settings.limits, concurrentRunsMax: limit } });
-  const { flow } = await plant.control("c1");
-  return { plant, flow };
+  const harness = new RunPlant();
+  Object.assign(harness.settings, { limits: { ...harness.settings.limits, concurrentRunsMax: limit } });
+  const { engine } = await harness.control("c1");
+  return { harness, engine };
 }
 
 describe("what is refused leaves nothing behind", () => {
   test("a start, a rerun and a sub-workflow that find the org full keep no blobs", async () => {
-    const { plant, flow } = await open(2);
+    const { harness, engine } = await open(2);
     const t = { type: "transform", input: "${input}" };
-    await plant.apply(flow, { id: "long", steps: { t, a: { type: "approval", depends_on: ["t"] } } });
+    await harness.apply(engine, { id: "long", steps: { t, a: { type: "approval", depends_on: ["t"] } } });
     const sub = { type: "subworkflow", workflow: "long", input: LARGE };
-    await plant.apply(flow, { id: "outer", steps: { sub } });
-    const ended = await plant.started(flow, "long", { input: LARGE });
+    await harness.apply(engine, { id: "outer", steps: { sub } });
+    const ended = await harness.started(engine, "long", { input: LARGE });
     const control = { org: "default", runId: ended, by: "bob", why: "enough" };
-    expect(await plant.run(cancelRun(flow, control))).toMatchObject({ state: "CANCELLED" });
-    await plant.started(flow, "long");
-    await plant.started(flow, "outer");
-    const before = [...plant.bench.net.blobs.keys()];
+    expect(await harness.run(cancelRun(engine, control))).toMatchObject({ state: "CANCELLED" });
+    await harness.started(engine, "long");
+    await harness.started(engine, "outer");
+    const before = [...harness.bench.net.blobs.keys()];
     expect(before.length).toBeGreaterThan(1);
-    expect(await plant.start(flow, "long", { input: LARGE })).toMatchObject({ kind: "full" });
+    expect(await harness.start(engine, "long", { input: LARGE })).toMatchObject({ kind: "full" });
     const again = { org: "default", runId: ended, fromStep: "a", by: "bob", idempotencyKey: null };
-    expect(await plant.run(rerun(flow, again))).toMatchObject({ kind: "full" });
+    expect(await harness.run(rerun(engine, again))).toMatchObject({ kind: "full" });
     // Meanwhile the sub-workflow asks for its slot again and again.
-    await plant.pass(60_000);
-    expect([...plant.bench.net.blobs.keys()]).toEqual(before);
+    await harness.pass(60_000);
+    expect([...harness.bench.net.blobs.keys()]).toEqual(before);
   });
 
   test("of a start that finds the org full the audit log says that nothing came of its verdict", async () => {
-    const { plant, flow } = await open(1);
-    await plant.apply(flow, { id: "w", steps: { a: { topic: "demo.x" } } });
-    await plant.started(flow, "w");
-    expect(await plant.start(flow, "w")).toMatchObject({ kind: "full" });
-    await plant.pass(5_000);
-    expect(await auditLines(plant, flow, "decision")).toEqual(["alice allow", "alice allow", "alice not_started"]);
+    const { harness, engine } = await open(1);
+    await harness.apply(engine, { id: "w", steps: { a: { topic: "demo.x" } } });
+    await harness.started(engine, "w");
+    expect(await harness.start(engine, "w")).toMatchObject({ kind: "full" });
+    await harness.pass(5_000);
+    expect(await auditLines(harness, engine, "decision")).toEqual(["alice allow", "alice allow", "alice not_started"]);
   });
 
   test("of a workflow that was deleted no version can be started", async () => {
-    const { plant, flow } = await open();
-    await plant.apply(flow, { id: "w", steps: { a: { type: "approval" } } });
-    const id = await plant.started(flow, "w", { version: 1 });
-    await plant.run(deleteWorkflow(flow, { org: "default", id: "w", by: "bob" }));
-    expect(await plant.start(flow, "w")).toEqual({ kind: "no_workflow" });
-    expect(await plant.start(flow, "w", { version: 1 })).toEqual({ kind: "no_workflow" });
-    expect(plant.runOf(id).state).toBe("RUNNING");
+    const { harness, engine } = await open();
+    await harness.apply(engine, { id: "w", steps: { a: { type: "approval" } } });
+    const id = await harness.started(engine, "w", { version: 1 });
+    await harness.run(deleteWorkflow(engine, { org: "default", id: "w", by: "bob" }));
+    expect(await harness.start(engine, "w")).toEqual({ kind: "no_workflow" });
+    expect(await harness.start(engine, "w", { version: 1 })).toEqual({ kind: "no_workflow" });
+    expect(harness.runOf(id).state).toBe("RUNNING");
   });
 
   test("a run that became another one while it was removed is removed as that, and not only said to be", async () => {
-    const { plant, flow } = await open();
-    await plant.apply(flow, { id: "w", steps: { t: { type: "transform", input: 1 } } });
-    const id = await plant.started(flow, "w");
+    const { harness, engine } = await open();
+    await harness.apply(engine, { id: "w", steps: { t: { type: "transform", input: 1 } } });
+    const id = await harness.started(engine, "w");
     const changes: Change[] = [];
     const commit = async (change: Change) => {
       changes.push(change);
       if (changes.length === 1) return { kind: "stale", table: RUNS.name, id } as const;
-      return flow.world.store.commit(change);
+      return engine.world.store.commit(change);
     };
-    const { store } = flow.world;
-    const late = { ...flow, world: { ...flow.world, store: around(store, { commit }) } } as Flow;
-    expect(await plant.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
-    expect(plant.bench.net.store.load(RUNS, id)).toBeNull();
+    const { store } = engine.world;
+    const late = { ...engine, world: { ...engine.world, store: around(store, { commit }) } } as Engine;
+    expect(await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
+    expect(harness.bench.net.store.load(RUNS, id)).toBeNull();
   });
 
   test("a run that lives again while it is removed keeps its timeline", async () => {
-    const { plant, flow } = await open();
-    await plant.worker("w1", ["demo.bad"], async () => {
+    const { harness, engine } = await open();
+    await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("no");
     });
     const notes = Array.from({ length: 60 }, (_, at) => [`n${at}`, { type: "notify", message: "hello" }] as const);
     const bad = { topic: "demo.bad", retry: { max_retries: 0 } };
-    await plant.apply(flow, { id: "w", steps: { ...Object.fromEntries(notes), bad } });
-    const id = await plant.started(flow, "w");
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe("FAILED");
+    await harness.apply(engine, { id: "w", steps: { ...Object.fromEntries(notes), bad } });
+    const id = await harness.started(engine, "w");
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe("FAILED");
     let isRevived = false;
     const commit = async (change: Change) => {
       if (!isRevived) {
         isRevived = true;
-        await retryLetter(flow, { org: "default", id: `${id}:bad@1`, by: "bob" });
+        await redriveDeadLetter(engine, { org: "default", id: `${id}:bad@1`, by: "bob" });
       }
       return store.commit(change);
     };
-    const { store } = flow.world;
-    const late = { ...flow, world: { ...flow.world, store: around(store, { commit }) } } as Flow;
-    const outcome = await plant.run(removeRun(late, { org: "default", runId: id, by: "bob" }));
+    const { store } = engine.world;
+    const late = { ...engine, world: { ...engine.world, store: around(store, { commit }) } } as Engine;
+    const outcome = await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }));
     expect(outcome).toMatchObject({ kind: "still_open" });
-    const { lines } = await plant.run(timeline(flow, plant.runOf(id), { limit: 1_000 }));
-    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: plant.runOf(id).lineCount }, (_, seq) => seq));
+    const { lines } = await harness.run(timeline(engine, harness.runOf(id), { limit: 1_000 }));
+    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: harness.runOf(id).lineCount }, (_, seq) => seq));
   });
 });
 
 describe("for_each", () => {
   test("children that the run's end stopped keep a dead letter from coming back, in words", async () => {
-    const { plant, flow } = await open();
-    await plant.worker("w1", ["demo.bad"], async () => {
+    const { harness, engine } = await open();
+    await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("broken");
     });
     const each = { type: "delay", delay_sec: 3_600, for_each: "${[1, 2]}" };
     const a = { topic: "demo.bad", retry: { max_retries: 0 } };
-    await plant.apply(flow, { id: "w", steps: { each, a } });
-    const id = await plant.started(flow, "w");
-    await plant.pass(5_000);
-    expect(plant.states(id)).toEqual({ each: "CANCELLED", a: "FAILED" });
-    const outcome = await plant.run(retryLetter(flow, { org: "default", id: `${id}:a@1`, by: "bob" }));
+    await harness.apply(engine, { id: "w", steps: { each, a } });
+    const id = await harness.started(engine, "w");
+    await harness.pass(5_000);
+    expect(harness.states(id)).toEqual({ each: "CANCELLED", a: "FAILED" });
+    const outcome = await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:a@1`, by: "bob" }));
     expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("`each` was stopped") });
-    expect(plant.runOf(id).state).toBe("FAILED");
+    expect(harness.runOf(id).state).toBe("FAILED");
   });
 
   test("children of a step that ends in the decision that asked for them are never made", async () => {
-    const { plant, flow } = await open();
+    const { harness, engine } = await open();
     const each = { topic: "demo.x", for_each: "${[1, 2, 3]}" };
     const bad = { type: "transform", input: "${input.no.such}" };
-    await plant.apply(flow, { id: "w", steps: { each, bad } });
-    const outcome = await plant.start(flow, "w", { input: {} });
+    await harness.apply(engine, { id: "w", steps: { each, bad } });
+    const outcome = await harness.start(engine, "w", { input: {} });
     expect(outcome).toMatchObject({ kind: "started", state: "FAILED" });
-    expect([...plant.bench.net.store.rows(JOBS)]).toEqual([]);
+    expect([...harness.bench.net.store.rows(JOBS)]).toEqual([]);
   });
 
   test("a child whose output its schema refuses has none for those who come after", async () => {
-    const { plant, flow } = await open();
-    await plant.worker("w1", ["demo.echo"], async ({ input }) => input);
+    const { harness, engine } = await open();
+    await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
     const schema = { output_schema: { type: "integer" }, failure: { tolerate: 1 } };
     const each = { topic: "demo.echo", for_each: '${[1, "two", 3]}', ...schema };
-    await plant.apply(flow, { id: "w", output: "${steps.each.output}", steps: { each } });
-    const id = await plant.started(flow, "w");
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, null, 3] } });
+    await harness.apply(engine, { id: "w", output: "${steps.each.output}", steps: { each } });
+    const id = await harness.started(engine, "w");
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, null, 3] } });
   });
 
   test("what its children put out is read up to a bound, and beyond it the reader fails, in words", async () => {
-    const { plant, flow } = await open();
-    await plant.worker("w1", ["demo.much"], async () => "y".repeat(2_000_000));
+    const { harness, engine } = await open();
+    await harness.worker("w1", ["demo.much"], async () => "y".repeat(2_000_000));
     const each = { topic: "demo.much", for_each: `\${[${Array.from({ length: 17 }, (_, at) => at).join()}]}` };
     const reader = {
       type: "transform",
@@ -164,28 +164,28 @@ describe("for_each", () => {
       on_error: "continue",
     };
     const other = { type: "transform", depends_on: ["each"], input: "${steps.each.state}" };
-    await plant.apply(flow, { id: "w", steps: { each, reader, other } });
-    const id = await plant.started(flow, "w");
-    await plant.pass(10_000);
-    expect(plant.states(id)).toEqual({ each: "SUCCEEDED", reader: "FAILED", other: "SUCCEEDED" });
+    await harness.apply(engine, { id: "w", steps: { each, reader, other } });
+    const id = await harness.started(engine, "w");
+    await harness.pass(10_000);
+    expect(harness.states(id)).toEqual({ each: "SUCCEEDED", reader: "FAILED", other: "SUCCEEDED" });
     const message = expect.stringContaining("more than can be read at once");
-    expect(plant.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
+    expect(harness.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
   });
 
   test("what a step does at once for each item must not take long altogether", async () => {
-    const { plant, flow } = await open();
+    const { harness, engine } = await open();
     const input = "${size(input.numbers.filter(x, input.numbers.exists(y, y == x + 1000)))}";
-    await plant.apply(flow, { id: "w", steps: { t: { type: "transform", for_each: "${input.numbers}", input } } });
-    const id = await plant.started(flow, "w", { input: { numbers: Array.from({ length: 150 }, (_, at) => at) } });
+    await harness.apply(engine, { id: "w", steps: { t: { type: "transform", for_each: "${input.numbers}", input } } });
+    const id = await harness.started(engine, "w", { input: { numbers: Array.from({ length: 150 }, (_, at) => at) } });
     const message = expect.stringContaining("took too long by item");
-    expect(plant.runOf(id).steps.t).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
+    expect(harness.runOf(id).steps.t).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
   });
 
   test("what a step does at once for each item stops where its output cannot be kept any more", async () => {
-    const { plant, flow } = await open();
+    const { harness, engine } = await open();
     const steps = { n: { type: "notify", for_each: "${input.items}", message: "${input.text}" } };
-    await plant.apply(flow, { id: "w", steps });
-    const plan = await plant.run(planOf(flow, "default", "w", 1));
+    await harness.apply(engine, { id: "w", steps });
+    const plan = await harness.run(planOf(engine, "default", "w", 1));
     if (!plan) throw new Error("no plan");
     const input = { text: "x".repeat(100_000), items: Array.from({ length: 200 }, (_, at) => at) };
     const order = { ...WISH, runId: "r", version: 1, traceId: "r", parent: null };
@@ -193,9 +193,9 @@ describe("for_each", () => {
       plan,
       order,
       { kind: "inline", value: input },
-      { nowMs: flow.world.clock.now(), deadlineMs: 60_000 },
+      { nowMs: engine.world.clock.now(), deadlineMs: 60_000 },
     );
-    const { run: after, told } = await plant.run(decideRun(flow, plan, run, [{ kind: "time" }], new Set()));
+    const { run: after, told } = await harness.run(decideRun(engine, plan, run, [{ kind: "time" }], new Set()));
     expect(after.steps.n).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
     expect(told.length).toBeLessThan(30);
   });
@@ -208,19 +208,19 @@ test.each(["b@1", "b.12@1"])("nobody can take the id of a step's job (run:%s) be
 });
 
 test("a dry run asks the policy with the labels, the actor and the priority that the run would have", async () => {
-  const { plant, flow } = await open();
-  await plant.apply(flow, { id: "w", steps: { a: { topic: "demo.x" } } });
+  const { harness, engine } = await open();
+  await harness.apply(engine, { id: "w", steps: { a: { topic: "demo.x" } } });
   const said = { labels: { env: "prod" }, priority: "critical", actorId: "agent-7" } as const;
-  const id = await plant.started(flow, "w", said);
-  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
+  const id = await harness.started(engine, "w", said);
+  await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
   const asked: PolicyRequest[] = [];
-  const { decide } = plant.kernel;
-  plant.kernel.decide = (request) => {
+  const { decide } = harness.kernel;
+  harness.kernel.decide = (request) => {
     asked.push(request);
     return decide(request);
   };
-  await plant.run(dryRun(flow, { org: "default", workflowId: "w", version: null, input: {}, by: "bob", ...said }));
-  await plant.run(dryRerun(flow, { org: "default", runId: id, fromStep: "a", by: "bob" }));
+  await harness.run(dryRun(engine, { org: "default", workflowId: "w", version: null, input: {}, by: "bob", ...said }));
+  await harness.run(dryRerun(engine, { org: "default", runId: id, fromStep: "a", by: "bob" }));
   expect(asked).toHaveLength(2);
   for (const { labels, actorId } of asked) {
     expect(labels).toMatchObject({ env: "prod" });
@@ -229,19 +229,19 @@ test("a dry run asks the policy with the labels, the actor and the priority that
 });
 
 test("what a worker over HTTP put out is kept as long as its run, and those who run it again, may need it", async () => {
-  const { plant, flow } = await open();
+  const { harness, engine } = await open();
   const days = (count: number) => count * 24 * 3_600;
   const wait = { type: "delay", delay_sec: days(20), depends_on: ["a"] };
-  await plant.apply(flow, { id: "w", timeout_sec: days(30), steps: { a: { topic: "demo.http" }, wait } });
-  const id = await plant.started(flow, "w");
-  await plant.pass(1_000);
+  await harness.apply(engine, { id: "w", timeout_sec: days(30), steps: { a: { topic: "demo.http" }, wait } });
+  const id = await harness.started(engine, "w");
+  await harness.pass(1_000);
   const signal = new AbortController().signal;
-  const wish = { org: "default", workerId: "h1", topics: ["demo.http"], max: 1, waitMs: 0, signal };
-  const [job] = await plant.run(lease(flow, wish));
+  const request = { org: "default", workerId: "h1", topics: ["demo.http"], max: 1, waitMs: 0, signal };
+  const [job] = await harness.run(leaseJobs(engine, request));
   if (!job) throw new Error("nothing was leased");
-  await plant.run(complete(flow, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
-  const { steps, deadlineMs } = plant.runOf(id);
+  await harness.run(completeLeased(engine, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
+  const { steps, deadlineMs } = harness.runOf(id);
   expect(steps.a).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer" } });
-  const kept = plant.bench.net.blobs.get(`res:${job.id}.${job.leaseId}`);
-  expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + plant.settings.retention.runsMs);
+  const kept = harness.bench.net.blobs.get(`res:${job.id}.${job.leaseId}`);
+  expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + harness.settings.retention.runsMs);
 });

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { RunPlant } from "../run-harness.ts";
 
 async function ended(document: { readonly id: string; readonly steps: object }, input: unknown) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w1", ["demo.echo"], async ({ input: given }) => given);
-  await plant.apply(flow, document);
-  const id = await plant.started(flow, document.id, { input });
-  await plant.pass(2_000);
-  return plant.runOf(id);
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w1", ["demo.echo"], async ({ input: context }) => context);
+  await harness.apply(engine, document);
+  const id = await harness.started(engine, document.id, { input });
+  await harness.pass(2_000);
+  return harness.runOf(id);
 }
 
 const NUMBER = { output_schema: { type: "number" } };

@@ -9,52 +9,57 @@ const ONCE = { retry: { max_retries: 0 } };
 
 /** A system whose workers echo, fail, or never answer. */
 async function openSteps(safety: "local" | "remote" = "local") {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1", safety);
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1", safety);
   const worked: string[] = [];
   const seen = async <T>(jobId: string, value: T): Promise<T> => {
     worked.push(jobId.replace(/^[^:]*:/, ""));
     return value;
   };
-  await plant.worker("echo", ["demo.echo"], ({ jobId, input }) => seen(jobId, input), 100);
-  await plant.worker("bad", ["demo.bad"], async ({ jobId, input }) => {
+  await harness.worker("echo", ["demo.echo"], ({ jobId, input }) => seen(jobId, input), 100);
+  await harness.worker("bad", ["demo.bad"], async ({ jobId, input }) => {
     await seen(jobId, null);
     throw new Error(`no: ${JSON.stringify(input)}`);
   });
-  await plant.worker("odd", ["demo.odd"], async ({ jobId, input }) => {
+  await harness.worker("odd", ["demo.odd"], async ({ jobId, input }) => {
     await seen(jobId, null);
     if (Number(input) % 2 === 1) throw new Error(`odd: ${input}`);
     return input;
   });
-  await plant.worker("hang", ["demo.hang"], ({ jobId }) => seen(jobId, null).then(() => new Promise(() => {})), 2_000);
-  return { plant, flow, worked };
+  await harness.worker(
+    "hang",
+    ["demo.hang"],
+    ({ jobId }) => seen(jobId, null).then(() => new Promise(() => {})),
+    2_000,
+  );
+  return { harness, engine, worked };
 }
 
 describe("retries of a step", () => {
   test("as often as it says, with its own backoff, and no more", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const times: number[] = [];
-    await plant.worker("w", ["demo.times"], async () => {
-      times.push(flow.world.clock.now());
+    await harness.worker("w", ["demo.times"], async () => {
+      times.push(engine.world.clock.now());
       throw new Error("broken");
     });
     const retry = { max_retries: 3, initial_backoff_sec: 10, multiplier: 3, max_backoff_sec: 60, jitter: "none" };
-    await plant.apply(flow, { id: "r", steps: { a: worker("demo.times", { retry }) } });
-    const id = await plant.started(flow, "r");
-    await plant.pass(300_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "broken" } });
+    await harness.apply(engine, { id: "r", steps: { a: worker("demo.times", { retry }) } });
+    const id = await harness.started(engine, "r");
+    await harness.pass(300_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "broken" } });
     const gapsS = times.slice(1).map((atMs, at) => Math.round((atMs - (times[at] ?? 0)) / 1_000));
     expect(gapsS).toEqual([10, 30, 60]);
   });
 
   test("of one child do not touch the others (L45)", async () => {
-    const { plant, flow, worked } = await openSteps();
+    const { harness, engine, worked } = await openSteps();
     const step = worker("demo.odd", { for_each: "${[0, 1, 2]}", failure: "wait_all", retry: { max_retries: 2 } });
-    await plant.apply(flow, { id: "r", steps: { a: step } });
-    const id = await plant.started(flow, "r");
-    await plant.pass(60_000);
+    await harness.apply(engine, { id: "r", steps: { a: step } });
+    const id = await harness.started(engine, "r");
+    await harness.pass(60_000);
     expect([...worked].sort()).toEqual(["a.0@1", "a.1@1", "a.1@1", "a.1@1", "a.2@1"]);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "odd: 1" } });
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "odd: 1" } });
   });
 });
 
@@ -65,76 +70,76 @@ describe("a step that fails", () => {
   });
 
   test("ends the run, unless somebody says what else; with `continue` the next one can see it", async () => {
-    const { plant, flow } = await openSteps();
-    await plant.apply(flow, { id: "fail", steps: failing() });
-    await plant.apply(flow, { id: "go", steps: failing("continue") });
-    const [fail, go] = [await plant.started(flow, "fail"), await plant.started(flow, "go")];
-    await plant.pass(10_000);
-    expect(plant.runOf(fail)).toMatchObject({ state: "FAILED", error: { message: "no: 7" } });
-    expect(plant.states(fail)).toEqual({ a: "FAILED", b: "CANCELLED" });
-    expect(plant.runOf(go)).toMatchObject({
+    const { harness, engine } = await openSteps();
+    await harness.apply(engine, { id: "fail", steps: failing() });
+    await harness.apply(engine, { id: "go", steps: failing("continue") });
+    const [fail, go] = [await harness.started(engine, "fail"), await harness.started(engine, "go")];
+    await harness.pass(10_000);
+    expect(harness.runOf(fail)).toMatchObject({ state: "FAILED", error: { message: "no: 7" } });
+    expect(harness.states(fail)).toEqual({ a: "FAILED", b: "CANCELLED" });
+    expect(harness.runOf(go)).toMatchObject({
       state: "SUCCEEDED",
       output: { value: { b: { state: "FAILED", output: null } } },
     });
   });
 
   test("and might have: what a step with a handler put out is the run's, when it was the last", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const steps = { a: worker("demo.echo", { input: 1, on_error: "mend" }), mend: worker("demo.echo") };
-    await plant.apply(flow, { id: "fine", steps });
-    const id = await plant.started(flow, "fine");
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { a: 1 } } });
+    await harness.apply(engine, { id: "fine", steps });
+    const id = await harness.started(engine, "fine");
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { a: 1 } } });
   });
 
   test("is handed to its handler, with the error; what came after it is skipped", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const mend = worker("demo.echo", { input: { why: "${steps.a.error.message}" } });
-    await plant.apply(flow, { id: "handled", steps: { ...failing("mend"), mend } });
-    const id = await plant.started(flow, "handled");
-    await plant.pass(10_000);
-    expect(plant.states(id)).toEqual({ a: "FAILED", mend: "SUCCEEDED", b: "SKIPPED" });
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { mend: { why: "no: 7" } } } });
+    await harness.apply(engine, { id: "handled", steps: { ...failing("mend"), mend } });
+    const id = await harness.started(engine, "handled");
+    await harness.pass(10_000);
+    expect(harness.states(id)).toEqual({ a: "FAILED", mend: "SUCCEEDED", b: "SKIPPED" });
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { mend: { why: "no: 7" } } } });
   });
 
   test.each(["local", "remote"] as const)(
     "because the policy says no: the run ends as denied, kernel %s",
     async (safety) => {
-      const { plant, flow, worked } = await openSteps(safety);
+      const { harness, engine, worked } = await openSteps(safety);
       const steps = { a: worker("demo.echo", { input: 1 }), b: worker("danger.rm", { depends_on: ["a"] }) };
-      await plant.apply(flow, { id: "danger", steps: { ...steps, c: worker("demo.echo", { depends_on: ["b"] }) } });
-      const id = await plant.started(flow, "danger");
-      await plant.pass(10_000);
-      expect(plant.states(id)).toEqual({ a: "SUCCEEDED", b: "DENIED", c: "CANCELLED" });
-      expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "deny by rule" } });
+      await harness.apply(engine, { id: "danger", steps: { ...steps, c: worker("demo.echo", { depends_on: ["b"] }) } });
+      const id = await harness.started(engine, "danger");
+      await harness.pass(10_000);
+      expect(harness.states(id)).toEqual({ a: "SUCCEEDED", b: "DENIED", c: "CANCELLED" });
+      expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "deny by rule" } });
       expect(worked).toEqual(["a@1"]);
     },
   );
 
   test("because it took too long: TIMEOUT, and the run goes its way", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const steps = { a: worker("demo.hang", { timeout_sec: 20, on_error: "b" }), b: worker("demo.echo", { input: 1 }) };
-    await plant.apply(flow, { id: "slow", steps });
-    const id = await plant.started(flow, "slow");
-    await plant.pass(19_000);
-    expect(plant.states(id)).toEqual({ a: "RUNNING" });
-    await plant.pass(11_000);
-    expect(plant.states(id)).toEqual({ a: "TIMEOUT", b: "SUCCEEDED" });
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    await harness.apply(engine, { id: "slow", steps });
+    const id = await harness.started(engine, "slow");
+    await harness.pass(19_000);
+    expect(harness.states(id)).toEqual({ a: "RUNNING" });
+    await harness.pass(11_000);
+    expect(harness.states(id)).toEqual({ a: "TIMEOUT", b: "SUCCEEDED" });
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
   test("because its output does not fit: the place is named", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const schema = {
       type: "object",
       required: ["order"],
       properties: { order: { type: "object", properties: { lines: { type: "array", items: { type: "integer" } } } } },
     };
     const input = { order: { lines: [1, "two"] } };
-    await plant.apply(flow, { id: "s", steps: { a: worker("demo.echo", { input, output_schema: schema }) } });
-    const id = await plant.started(flow, "s");
-    await plant.pass(5_000);
-    const { state, error } = plant.runOf(id);
+    await harness.apply(engine, { id: "s", steps: { a: worker("demo.echo", { input, output_schema: schema }) } });
+    const id = await harness.started(engine, "s");
+    await harness.pass(5_000);
+    const { state, error } = harness.runOf(id);
     expect({ state, name: error?.name }).toEqual({ state: "FAILED", name: "OutputInvalid" });
     expect(error?.message).toMatch(/order.*lines.*1/);
   });
@@ -146,7 +151,7 @@ describe("which way a run goes", () => {
     ["silver", ["small"]],
     ["wood", ["none"]],
   ])("a switch on %s", async (kind, chosen) => {
-    const { plant, flow, worked } = await openSteps();
+    const { harness, engine, worked } = await openSteps();
     const steps = {
       which: {
         type: "switch",
@@ -156,27 +161,27 @@ describe("which way a run goes", () => {
       },
       ...Object.fromEntries(["big", "small", "none"].map((id) => [id, worker("demo.echo", { input: id })])),
     };
-    await plant.apply(flow, { id: "sw", steps });
-    const id = await plant.started(flow, "sw", { input: { kind } });
-    await plant.pass(5_000);
+    await harness.apply(engine, { id: "sw", steps });
+    const id = await harness.started(engine, "sw", { input: { kind } });
+    await harness.pass(5_000);
     expect(worked).toEqual(chosen.map((step) => `${step}@1`));
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
   test("`any` takes the first branch and stops the others; the workers hear of it", async () => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const stopped: string[] = [];
-    await plant.worker("slow", ["demo.slow"], ({ jobId, signal }) => {
+    await harness.worker("slow", ["demo.slow"], ({ jobId, signal }) => {
       signal.addEventListener("abort", () => stopped.push(jobId));
       return new Promise(() => {});
     });
     const branches = { fast: worker("demo.echo", { input: 1 }), s1: worker("demo.slow"), s2: worker("demo.slow") };
     const race = { type: "parallel", branches: Object.keys(branches), join: "any" };
-    await plant.apply(flow, { id: "race", steps: { race, ...branches } });
-    const id = await plant.started(flow, "race");
-    await plant.pass(5_000);
-    expect(plant.states(id)).toEqual({ race: "SUCCEEDED", fast: "SUCCEEDED", s1: "CANCELLED", s2: "CANCELLED" });
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { race: { fast: 1 } } } });
+    await harness.apply(engine, { id: "race", steps: { race, ...branches } });
+    const id = await harness.started(engine, "race");
+    await harness.pass(5_000);
+    expect(harness.states(id)).toEqual({ race: "SUCCEEDED", fast: "SUCCEEDED", s1: "CANCELLED", s2: "CANCELLED" });
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { race: { fast: 1 } } } });
     expect([...stopped].sort()).toEqual([`${id}:s1@1`, `${id}:s2@1`]);
   });
 
@@ -184,84 +189,84 @@ describe("which way a run goes", () => {
     [2, "SUCCEEDED"],
     [3, "FAILED"],
   ])("%i of 4 branches where 2 fail: %s", async (n, state) => {
-    const { plant, flow } = await openSteps();
+    const { harness, engine } = await openSteps();
     const branches = Object.fromEntries(
       [0, 1, 2, 3].map((at) => [`b${at}`, worker("demo.odd", { ...ONCE, input: at })]),
     );
     const some = { type: "parallel", branches: Object.keys(branches), join: "n_of_m", n };
-    await plant.apply(flow, { id: "some", steps: { some, ...branches } });
-    const id = await plant.started(flow, "some");
-    await plant.pass(5_000);
-    expect(plant.runOf(id).state).toBe(state);
-    expect(plant.states(id)).toMatchObject({ some: state });
+    await harness.apply(engine, { id: "some", steps: { some, ...branches } });
+    const id = await harness.started(engine, "some");
+    await harness.pass(5_000);
+    expect(harness.runOf(id).state).toBe(state);
+    expect(harness.states(id)).toMatchObject({ some: state });
   });
 });
 
 describe.each(["local", "remote"] as const)("what holds for every job holds for a step's, kernel %s", (safety) => {
   test("a step that the policy wants a human for waits for one; a rejection ends the run", async () => {
-    const { plant, flow, worked } = await openSteps(safety);
-    const { decide } = plant.kernel;
+    const { harness, engine, worked } = await openSteps(safety);
+    const { decide } = harness.kernel;
     const asks = { effect: "require_approval", ruleId: "risky", reason: "a human decides", snapshot: "s1" } as const;
-    Object.assign(plant.kernel, {
+    Object.assign(harness.kernel, {
       decide: (request: Parameters<typeof decide>[0]) => (request.labels.step_id === "pay" ? asks : decide(request)),
     });
     const pay = worker("demo.echo", { input: 5 });
-    await plant.apply(flow, {
+    await harness.apply(engine, {
       id: "pay",
       steps: { pay, ship: worker("demo.echo", { depends_on: ["pay"], input: 6 }) },
     });
-    const [first, second] = [await plant.started(flow, "pay"), await plant.started(flow, "pay")];
-    await plant.pass(5_000);
-    expect(await plant.job(`${first}:pay@1`)).toMatchObject({ state: "APPROVAL_REQUIRED" });
+    const [first, second] = [await harness.started(engine, "pay"), await harness.started(engine, "pay")];
+    await harness.pass(5_000);
+    expect(await harness.job(`${first}:pay@1`)).toMatchObject({ state: "APPROVAL_REQUIRED" });
     expect(worked).toEqual([]);
-    const wish = (id: string) => ({ org: "default", jobId: `${id}:pay@1`, by: "bob" });
-    expect(await plant.run(approve(flow, wish(first)))).toMatchObject({ kind: "approved" });
-    await plant.run(reject(flow, { ...wish(second), why: "too much" }));
-    await plant.pass(5_000);
-    expect(plant.runOf(first).state).toBe("SUCCEEDED");
-    expect(plant.runOf(second)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
-    expect(plant.states(second)).toEqual({ pay: "DENIED", ship: "CANCELLED" });
+    const request = (id: string) => ({ org: "default", jobId: `${id}:pay@1`, by: "bob" });
+    expect(await harness.run(approve(engine, request(first)))).toMatchObject({ kind: "approved" });
+    await harness.run(reject(engine, { ...request(second), why: "too much" }));
+    await harness.pass(5_000);
+    expect(harness.runOf(first).state).toBe("SUCCEEDED");
+    expect(harness.runOf(second)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
+    expect(harness.states(second)).toEqual({ pay: "DENIED", ship: "CANCELLED" });
     expect(worked).toEqual(["pay@1", "ship@1"]);
   });
 
   test("no more children are at work than the tenant may have jobs", async () => {
     const { limits } = defaultSettings();
-    const plant = new RunPlant({ limits: { ...limits, concurrentJobsMax: 5 } });
-    const { flow } = await plant.control("c1", safety);
+    const harness = new RunPlant({ limits: { ...limits, concurrentJobsMax: 5 } });
+    const { engine } = await harness.control("c1", safety);
     let [atWork, atWorkMax] = [0, 0];
-    await plant.worker(
+    await harness.worker(
       "w1",
       ["demo.slow"],
       async () => {
         atWork += 1;
         atWorkMax = Math.max(atWorkMax, atWork);
-        await new Promise<void>((resolve) => flow.world.clock.after(200, resolve));
+        await new Promise<void>((resolve) => engine.world.clock.after(200, resolve));
         atWork -= 1;
       },
       100,
     );
-    await plant.apply(flow, { id: "many", steps: { each: worker("demo.slow", { for_each: "${input}" }) } });
-    const id = await plant.started(flow, "many", { input: Array.from({ length: 60 }, (_, at) => at) });
-    await plant.pass(120_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    await harness.apply(engine, { id: "many", steps: { each: worker("demo.slow", { for_each: "${input}" }) } });
+    const id = await harness.started(engine, "many", { input: Array.from({ length: 60 }, (_, at) => at) });
+    await harness.pass(120_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
     expect(atWorkMax).toBe(5);
   });
 });
 
 test("L44: a run keeps to its version, whatever becomes of the workflow", async () => {
-  const { plant, flow, worked } = await openSteps();
+  const { harness, engine, worked } = await openSteps();
   const waiting = (then: object) => ({ id: "v", steps: { wait: { type: "delay", delay_sec: 30 }, ...then } });
-  await plant.apply(flow, waiting({ old: worker("demo.echo", { depends_on: ["wait"], input: 1 }) }));
-  const first = await plant.started(flow, "v");
-  await plant.apply(flow, waiting({ fresh: worker("demo.echo", { depends_on: ["wait"], input: 2 }) }));
-  const second = await plant.started(flow, "v");
-  await plant.run(deleteWorkflow(flow, { org: "default", id: "v", by: "bob" }));
-  expect(await plant.start(flow, "v")).toEqual({ kind: "no_workflow" });
+  await harness.apply(engine, waiting({ old: worker("demo.echo", { depends_on: ["wait"], input: 1 }) }));
+  const first = await harness.started(engine, "v");
+  await harness.apply(engine, waiting({ fresh: worker("demo.echo", { depends_on: ["wait"], input: 2 }) }));
+  const second = await harness.started(engine, "v");
+  await harness.run(deleteWorkflow(engine, { org: "default", id: "v", by: "bob" }));
+  expect(await harness.start(engine, "v")).toEqual({ kind: "no_workflow" });
   // Nor does it depend on what this process remembers.
-  plant.crash("c1");
-  await plant.control("c2");
-  await plant.pass(60_000);
-  expect([plant.runOf(first), plant.runOf(second)].map(({ state, version }) => [state, version])).toEqual([
+  harness.crash("c1");
+  await harness.control("c2");
+  await harness.pass(60_000);
+  expect([harness.runOf(first), harness.runOf(second)].map(({ state, version }) => [state, version])).toEqual([
     ["SUCCEEDED", 1],
     ["SUCCEEDED", 2],
   ]);

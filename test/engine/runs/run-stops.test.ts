@@ -8,61 +8,61 @@ import { RunPlant } from "../run-harness.ts";
 const never = () => new Promise<never>(() => {});
 
 test("children that are stopped because another branch was enough are told that, and not that the run ended", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const told: unknown[] = [];
   const hang = ({ signal }: { signal: AbortSignal }) => {
     signal.addEventListener("abort", () => told.push(String(signal.reason)));
     return never();
   };
-  await plant.worker("hang", ["demo.hang"], hang);
-  const clock = flow.world.clock;
+  await harness.worker("hang", ["demo.hang"], hang);
+  const clock = engine.world.clock;
   const soon = () => new Promise((resolve) => clock.after(1_000, () => resolve(1)));
-  await plant.worker("soon", ["demo.soon"], soon);
+  await harness.worker("soon", ["demo.soon"], soon);
   const steps = {
     p: { type: "parallel", branches: ["each", "one"], join: "any" },
     each: { topic: "demo.hang", for_each: "[1, 2]" },
     one: { topic: "demo.soon" },
     after: { type: "approval", depends_on: ["p"] },
   };
-  await plant.apply(flow, { id: "p", steps });
-  const id = await plant.started(flow, "p");
-  await plant.pass(5_000);
-  const { state, steps: became } = plant.runOf(id);
+  await harness.apply(engine, { id: "p", steps });
+  const id = await harness.started(engine, "p");
+  await harness.pass(5_000);
+  const { state, steps: became } = harness.runOf(id);
   expect(state).toBe("RUNNING");
   expect(became).toMatchObject({ p: { state: "SUCCEEDED" }, each: { state: "CANCELLED", fan: { cancelled: 2 } } });
   expect(became.each?.why).toBe("step `p` has ended");
-  expect((await plant.job(`${id}:each.0@1`)).error?.message).toBe("step `p` has ended");
+  expect((await harness.job(`${id}:each.0@1`)).error?.message).toBe("step `p` has ended");
   expect(told).toHaveLength(2);
 });
 
 test("a cancelled `for_each` says that it was cancelled, and not that a child of it failed", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const handle = ({ input }: { input: unknown }) => (input === 1 ? Promise.reject(new Error("broken")) : never());
-  await plant.worker("w", ["demo.w"], handle);
+  await harness.worker("w", ["demo.w"], handle);
   const each = { topic: "demo.w", for_each: "[1, 2]", failure: "wait_all", retry: { max_retries: 0 } };
-  await plant.apply(flow, { id: "f", steps: { each } });
-  const id = await plant.started(flow, "f");
-  await plant.pass(2_000);
-  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-  expect(plant.runOf(id).steps.each).toMatchObject({ state: "CANCELLED", why: "the run ends as CANCELLED" });
-  expect((await plant.job(`${id}:each.1@1`)).error?.message).toBe("the run ends as CANCELLED");
+  await harness.apply(engine, { id: "f", steps: { each } });
+  const id = await harness.started(engine, "f");
+  await harness.pass(2_000);
+  await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+  expect(harness.runOf(id).steps.each).toMatchObject({ state: "CANCELLED", why: "the run ends as CANCELLED" });
+  expect((await harness.job(`${id}:each.1@1`)).error?.message).toBe("the run ends as CANCELLED");
 });
 
 test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed %i)", async (seed) => {
   const { limits } = defaultSettings();
-  const plant = new RunPlant({ limits: { ...limits, concurrentRunsMax: 40 } }, seed);
-  const { flow } = await plant.control("c1");
-  await plant.control("c2");
-  await plant.apply(flow, { id: "inner", steps: { ask: { type: "approval" } } });
+  const harness = new RunPlant({ limits: { ...limits, concurrentRunsMax: 40 } }, seed);
+  const { engine } = await harness.control("c1");
+  await harness.control("c2");
+  await harness.apply(engine, { id: "inner", steps: { ask: { type: "approval" } } });
   const each = { type: "subworkflow", workflow: "inner", for_each: "${input}", max_parallel: 2_000 };
-  await plant.apply(flow, { id: "outer", steps: { each } });
-  const id = await plant.started(flow, "outer", { input: Array.from({ length: 600 }, (_, at) => at) });
-  await plant.pass(30_000);
+  await harness.apply(engine, { id: "outer", steps: { each } });
+  const id = await harness.started(engine, "outer", { input: Array.from({ length: 600 }, (_, at) => at) });
+  await harness.pass(30_000);
   let isEnding = false;
   const late: string[] = [];
-  plant.bench.net.onCommit = (_, change, committed) => {
+  harness.bench.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     for (const { table, id: key, value, expect: was } of change.puts) {
       if (table !== RUNS.name || !value) continue;
@@ -70,10 +70,10 @@ test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed
       else if (isEnding && was === 0 && key !== id) late.push(key);
     }
   };
-  await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
-  await plant.pass(60_000);
-  const open = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.state === "RUNNING");
+  await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
+  await harness.pass(60_000);
+  const open = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.state === "RUNNING");
   expect(open).toEqual([]);
-  expect([...plant.bench.net.store.rows(JOBS)].every(({ value }) => value.state === "CANCELLED")).toBe(true);
+  expect([...harness.bench.net.store.rows(JOBS)].every(({ value }) => value.state === "CANCELLED")).toBe(true);
   expect(late).toEqual([]);
 });

@@ -11,52 +11,52 @@ const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", wo
 
 describe("sub-workflows", () => {
   test("one that fails is tried again as often as the step says, each time as a run of its own", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     let worked = 0;
-    await plant.worker("w1", ["demo.flaky"], async () => {
+    await harness.worker("w1", ["demo.flaky"], async () => {
       worked += 1;
       if (worked < 3) throw new Error(`broken ${worked}`);
       return worked;
     });
-    await plant.apply(flow, { id: "inner", steps: { a: worker("demo.flaky", { retry: { max_retries: 0 } }) } });
-    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 2 } }) } });
-    const id = await plant.started(flow, "outer");
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: 3 } } } });
-    const runs = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+    await harness.apply(engine, { id: "inner", steps: { a: worker("demo.flaky", { retry: { max_retries: 0 } }) } });
+    await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 2 } }) } });
+    const id = await harness.started(engine, "outer");
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: 3 } } } });
+    const runs = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
     expect(runs.map(({ value }) => value.state).sort()).toEqual(["FAILED", "FAILED", "SUCCEEDED"]);
     expect(runs.every(({ value }) => value.isParentTold)).toBe(true);
   });
 
   test("one that fails is not done again; the reason reaches the run above, with its name", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.bad"], async () => {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("no such account");
     });
     const inner = { a: worker("demo.bad", { retry: { max_retries: 0 } }) };
-    await plant.apply(flow, { id: "inner", steps: inner });
-    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
-    const id = await plant.started(flow, "outer");
-    await plant.pass(30_000);
-    const { error } = plant.runOf(id);
+    await harness.apply(engine, { id: "inner", steps: inner });
+    await harness.apply(engine, { id: "outer", steps: { sub: sub("inner") } });
+    const id = await harness.started(engine, "outer");
+    await harness.pass(30_000);
+    const { error } = harness.runOf(id);
     expect(error?.message).toMatch(/^run .*: .*no such account/);
-    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
   });
 
   test("what the step says of itself holds for its run: labels, priority, actor", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "inner", steps: { a: { topic: "demo.nobody" } } });
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "inner", steps: { a: { topic: "demo.nobody" } } });
     const facts = { labels: { env: "prod" }, priority: "critical", actor_id: "billing" };
-    await plant.apply(flow, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner", ...facts } } });
-    const id = await plant.started(flow, "outer", { labels: { team: "red" } });
-    await plant.pass(1_000);
-    const inner = plant.runOf((await plant.job(`${id}:sub@1`)).step?.subRunId ?? "");
-    expect(inner).toMatchObject({ priority: "critical", actorId: "billing", traceId: plant.runOf(id).traceId });
+    await harness.apply(engine, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner", ...facts } } });
+    const id = await harness.started(engine, "outer", { labels: { team: "red" } });
+    await harness.pass(1_000);
+    const inner = harness.runOf((await harness.job(`${id}:sub@1`)).step?.subRunId ?? "");
+    expect(inner).toMatchObject({ priority: "critical", actorId: "billing", traceId: harness.runOf(id).traceId });
     expect(inner.labels).toEqual({ team: "red", env: "prod" });
-    const job = await plant.job(`${inner.id}:a@1`);
+    const job = await harness.job(`${inner.id}:a@1`);
     expect(job).toMatchObject({
       priority: "critical",
       labels: { env: "prod", workflow_id: "inner", run_id: inner.id },
@@ -64,25 +64,25 @@ describe("sub-workflows", () => {
   });
 
   test("one that waits for a slot does not begin while the run above is paused, and says why", async () => {
-    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], async () => "ok");
-    await plant.apply(flow, { id: "ask", steps: { ask: { type: "approval" } } });
-    await plant.apply(flow, { id: "inner", steps: { a: worker("demo.echo") } });
-    await plant.apply(flow, { id: "outer", steps: { sub: sub("inner") } });
-    const other = await plant.started(flow, "ask");
-    const id = await plant.started(flow, "outer");
-    await plant.pass(10_000);
+    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], async () => "ok");
+    await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" } } });
+    await harness.apply(engine, { id: "inner", steps: { a: worker("demo.echo") } });
+    await harness.apply(engine, { id: "outer", steps: { sub: sub("inner") } });
+    const other = await harness.started(engine, "ask");
+    const id = await harness.started(engine, "outer");
+    await harness.pass(10_000);
     const control = (runId: string) => ({ org: "default", runId, by: "bob", why: "wait" });
-    await plant.run(pauseRun(flow, control(id)));
-    await plant.run(cancelRun(flow, control(other)));
-    await plant.pass(120_000);
-    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(2);
-    const { wait } = await plant.job(`${id}:sub@1`);
+    await harness.run(pauseRun(engine, control(id)));
+    await harness.run(cancelRun(engine, control(other)));
+    await harness.pass(120_000);
+    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    const { wait } = await harness.job(`${id}:sub@1`);
     expect(wait?.reason).toBe(`run ${id} is paused`);
-    await plant.run(resumeRun(flow, control(id)));
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "ok" } } } });
+    await harness.run(resumeRun(engine, control(id)));
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "ok" } } } });
   });
 
   // Each commit of the process in turn is the last thing that it does.
@@ -91,28 +91,28 @@ describe("sub-workflows", () => {
     async (end) => {
       let deaths = 0;
       for (let fatal = 1; ; fatal++) {
-        const plant = new RunPlant();
-        const { flow } = await plant.control("c1");
-        await plant.worker("w1", ["demo.echo"], async () => {
+        const harness = new RunPlant();
+        const { engine } = await harness.control("c1");
+        await harness.worker("w1", ["demo.echo"], async () => {
           if (end === "FAILED") throw new Error("broken");
           return "ok";
         });
         // A work order that its process did not live to send counts as an attempt.
         const retry = end === "FAILED" ? { retry: { max_retries: 0 } } : {};
-        await plant.apply(flow, { id: "inner", steps: { a: worker("demo.echo", retry) } });
-        await plant.apply(flow, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 1 } }) } });
-        const id = await plant.started(flow, "outer");
+        await harness.apply(engine, { id: "inner", steps: { a: worker("demo.echo", retry) } });
+        await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 1 } }) } });
+        const id = await harness.started(engine, "outer");
         let commits = 0;
-        plant.bench.net.onCommit = (by, change) => {
+        harness.bench.net.onCommit = (by, change) => {
           if (by.name !== "c1" || !change.puts.some(({ table }) => table === JOBS.name || table === RUNS.name)) return;
           commits += 1;
-          if (commits === fatal) plant.crash("c1");
+          if (commits === fatal) harness.crash("c1");
         };
-        await plant.pass(2_000);
-        await plant.control("c2");
-        await plant.pass(200_000);
-        expect(plant.runOf(id).state).toBe(end);
-        const inner = [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+        await harness.pass(2_000);
+        await harness.control("c2");
+        await harness.pass(200_000);
+        expect(harness.runOf(id).state).toBe(end);
+        const inner = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
         expect(inner.map(({ value }) => value.state)).toEqual(Array(end === "FAILED" ? 2 : 1).fill(end));
         expect(inner.map(({ value }) => value.isParentTold)).toEqual(inner.map(() => true));
         if (commits < fatal) break;
@@ -123,63 +123,66 @@ describe("sub-workflows", () => {
   );
 
   test("a tree of them is cancelled from the top, three deep and ten wide, and nobody waits for a lock", async () => {
-    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
-    const { flow } = await plant.control("c1");
-    await plant.control("c2");
+    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
+    const { engine } = await harness.control("c1");
+    await harness.control("c2");
     const each = { for_each: "${[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}" };
-    await plant.apply(flow, { id: "leaf", steps: { ask: { type: "approval" } } });
-    await plant.apply(flow, { id: "branch", steps: { sub: sub("leaf", each) } });
-    await plant.apply(flow, { id: "root", steps: { sub: sub("branch", each) } });
-    const id = await plant.started(flow, "root");
-    await plant.pass(10_000);
-    const open = () => [...plant.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
+    await harness.apply(engine, { id: "leaf", steps: { ask: { type: "approval" } } });
+    await harness.apply(engine, { id: "branch", steps: { sub: sub("leaf", each) } });
+    await harness.apply(engine, { id: "root", steps: { sub: sub("branch", each) } });
+    const id = await harness.started(engine, "root");
+    await harness.pass(10_000);
+    const open = () => [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
     expect(open()).toBe(111);
-    await plant.run(cancelRun(flow, { org: "default", runId: id, by: "bob", why: "enough" }));
+    await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
     // Well before the sweeper would come for what was left undone.
-    await plant.pass(2_000);
+    await harness.pass(2_000);
     expect(open()).toBe(0);
-    expect(plant.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
-    const jobs = [...plant.bench.net.store.rows(JOBS)].map(({ value }): Job["state"] => value.state);
+    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
+    const jobs = [...harness.bench.net.store.rows(JOBS)].map(({ value }): Job["state"] => value.state);
     expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
   test("a run that calls itself ends with a sentence, not with a full org", async () => {
-    const plant = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "self", steps: { again: sub("self") } });
-    const id = await plant.started(flow, "self");
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { message: expect.stringContaining("8 deep") } });
-    expect([...plant.bench.net.store.rows(RUNS)]).toHaveLength(9);
+    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "self", steps: { again: sub("self") } });
+    const id = await harness.started(engine, "self");
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: expect.stringContaining("8 deep") } });
+    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(9);
   });
 
   test("a step that times out stops its sub-workflow", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "slow", steps: { ask: { type: "approval" } } });
-    await plant.apply(flow, { id: "outer", steps: { sub: sub("slow", { timeout_sec: 30, on_error: "continue" }) } });
-    const id = await plant.started(flow, "outer");
-    await plant.pass(60_000);
-    expect(plant.states(id)).toEqual({ sub: "TIMEOUT" });
-    const inner = plant.runOf((await plant.job(`${id}:sub@1`)).step?.subRunId ?? "");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "slow", steps: { ask: { type: "approval" } } });
+    await harness.apply(engine, {
+      id: "outer",
+      steps: { sub: sub("slow", { timeout_sec: 30, on_error: "continue" }) },
+    });
+    const id = await harness.started(engine, "outer");
+    await harness.pass(60_000);
+    expect(harness.states(id)).toEqual({ sub: "TIMEOUT" });
+    const inner = harness.runOf((await harness.job(`${id}:sub@1`)).step?.subRunId ?? "");
     expect(inner).toMatchObject({ state: "CANCELLED" });
   });
 });
 
 test("a rerun copies what it keeps, and nothing of what it does again", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w1", ["demo.large"], async () => "x".repeat(300_000));
-  await plant.apply(flow, {
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w1", ["demo.large"], async () => "x".repeat(300_000));
+  await harness.apply(engine, {
     id: "two",
     steps: { a: worker("demo.large"), b: worker("demo.large", { depends_on: ["a"] }) },
   });
-  const first = await plant.started(flow, "two");
-  await plant.pass(5_000);
-  plant.crash("w1");
-  const wish = { org: "default", runId: first, fromStep: "b", by: "bob", idempotencyKey: null };
-  const again = await plant.run(rerun(flow, wish));
+  const first = await harness.started(engine, "two");
+  await harness.pass(5_000);
+  harness.crash("w1");
+  const request = { org: "default", runId: first, fromStep: "b", by: "bob", idempotencyKey: null };
+  const again = await harness.run(rerun(engine, request));
   if (again.kind !== "started") throw new Error(again.kind);
-  const blobs = [...plant.bench.net.blobs.keys()].filter((key) => key.includes(again.runId));
+  const blobs = [...harness.bench.net.blobs.keys()].filter((key) => key.includes(again.runId));
   expect(blobs).toEqual([`res:${again.runId}:a@1`]);
 });

@@ -16,8 +16,8 @@ describe("what steps read at once", () => {
       input: `\${steps.s${at}.output.n}`,
     });
     const readers = Object.fromEntries(Array.from({ length: COUNT }, (_, at) => [`r${at}`, read(at)]));
-    const { plant, id, loadedMax } = await manyOutputs(readers);
-    const { state, output } = plant.runOf(id);
+    const { harness, id, loadedMax } = await manyOutputs(readers);
+    const { state, output } = harness.runOf(id);
     const values = Object.fromEntries(Object.keys(readers).map((name) => [name, 7]));
     expect({ state, output }).toEqual({ state: "SUCCEEDED", output: { kind: "inline", value: values } });
     expect(loadedMax()).toBeGreaterThan(READ_BYTES_MAX / 2);
@@ -27,31 +27,31 @@ describe("what steps read at once", () => {
   test("is a fault of the expression that wants more, in words, and of no other", async () => {
     const all = Array.from({ length: COUNT }, (_, at) => `steps.s${at}.output.n`).join(" + ");
     const after = ["ask", ...Array.from({ length: COUNT }, (_, at) => `s${at}`)];
-    const { plant, id } = await manyOutputs({
+    const { harness, id } = await manyOutputs({
       all: { type: "transform", depends_on: after, input: `\${${all}}`, on_error: "continue" },
       some: { type: "transform", depends_on: after, input: "${steps.s1.output.n}" },
     });
-    const { all: failed, some } = plant.runOf(id).steps;
+    const { all: failed, some } = harness.runOf(id).steps;
     const message = expect.stringContaining("is more than can be read at once");
     expect(failed).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
     expect(some).toMatchObject({ state: "SUCCEEDED", output: { value: 7 } });
   });
 
   test("is a run that fails, in words, where it is the run's output", async () => {
-    const { plant, id } = await manyOutputs({});
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
+    const { harness, id } = await manyOutputs({});
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
   });
 });
 
 /** Steps that put out much, then a question, then the steps that are given. */
 async function manyOutputs(readers: Record<string, object>) {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
-  await plant.worker("w1", ["demo.much"], async () => ({ n: 7, text: "y".repeat(MUCH) }));
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
+  await harness.worker("w1", ["demo.much"], async () => ({ n: 7, text: "y".repeat(MUCH) }));
   const writers = Object.fromEntries(Array.from({ length: COUNT }, (_, at) => [`s${at}`, { topic: "demo.much" }]));
-  await plant.apply(flow, { id: "w", steps: { ...writers, ask: { type: "approval" }, ...readers } });
-  const id = await plant.started(flow, "w");
-  await plant.pass(30_000);
+  await harness.apply(engine, { id: "w", steps: { ...writers, ask: { type: "approval" }, ...readers } });
+  const id = await harness.started(engine, "w");
+  await harness.pass(30_000);
   let loaded = 0;
   let most = 0;
   const get: Blobs["get"] = async (key) => {
@@ -60,26 +60,26 @@ async function manyOutputs(readers: Record<string, object>) {
     most = Math.max(most, loaded);
     return bytes;
   };
-  const { blobs } = flow.world;
-  Object.assign(flow.world, { blobs: around(blobs, { get }) });
-  plant.bench.net.onCommit = () => {
+  const { blobs } = engine.world;
+  Object.assign(engine.world, { blobs: around(blobs, { get }) });
+  harness.bench.net.onCommit = () => {
     loaded = 0;
   };
-  await plant.run(approve(flow, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
-  await plant.pass(1_000);
-  return { plant, id, loadedMax: () => most };
+  await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
+  await harness.pass(1_000);
+  return { harness, id, loadedMax: () => most };
 }
 
 test("outputs with paths under one parent stand beside each other", async () => {
-  const plant = new RunPlant();
-  const { flow } = await plant.control("c1");
+  const harness = new RunPlant();
+  const { engine } = await harness.control("c1");
   const value = (input: unknown, facts: object) => ({ type: "transform", input, ...facts });
   const steps = {
     id: value(7, { output_path: "o.id" }),
     total: value(12, { output_path: "o.total", depends_on: ["id"] }),
     all: value("${context}", { depends_on: ["total"] }),
   };
-  await plant.apply(flow, { id: "paths", steps });
-  const id = await plant.started(flow, "paths");
-  expect(plant.runOf(id).output).toMatchObject({ value: { all: { o: { id: 7, total: 12 } } } });
+  await harness.apply(engine, { id: "paths", steps });
+  const id = await harness.started(engine, "paths");
+  expect(harness.runOf(id).output).toMatchObject({ value: { all: { o: { id: 7, total: 12 } } } });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { retryLetter } from "../../../src/engine/maintenance/redrive.ts";
+import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
 import { approve, reject } from "../../../src/engine/safety/approve-job.ts";
 import { RunPlant } from "../run-harness.ts";
@@ -19,16 +19,16 @@ const chain = (id: string) => ({
 
 describe("the way of a run", () => {
   test.each(["local", "remote"] as const)("three steps in a row hand their outputs on, kernel %s", async (safety) => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1", safety);
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.apply(flow, chain("chain"));
-    const id = await plant.started(flow, "chain", { input: { n: 1 } });
-    await plant.pass(5_000);
-    expect(plant.states(id)).toEqual({ a: "SUCCEEDED", b: "SUCCEEDED", c: "SUCCEEDED" });
-    const run = plant.runOf(id);
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1", safety);
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.apply(engine, chain("chain"));
+    const id = await harness.started(engine, "chain", { input: { n: 1 } });
+    await harness.pass(5_000);
+    expect(harness.states(id)).toEqual({ a: "SUCCEEDED", b: "SUCCEEDED", c: "SUCCEEDED" });
+    const run = harness.runOf(id);
     expect(run).toMatchObject({ state: "SUCCEEDED", output: { value: { c: { n: 3 } } } });
-    expect(await plant.job(`${id}:a@1`)).toMatchObject({
+    expect(await harness.job(`${id}:a@1`)).toMatchObject({
       state: "SUCCEEDED",
       labels: { run_id: id, step_id: "a", workflow_id: "chain" },
     });
@@ -45,145 +45,145 @@ describe("the way of a run", () => {
   });
 
   test("with the kernel in the process a step is one commit: its end, the run, and the next step sent", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.apply(flow, chain("chain"));
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.apply(engine, chain("chain"));
     let commits = 0;
-    plant.bench.net.onCommit = (_, change) => {
+    harness.bench.net.onCommit = (_, change) => {
       if (change.puts.some(({ table }) => table === JOBS.name)) commits++;
     };
-    await plant.started(flow, "chain", { input: { n: 1 } });
-    await plant.pass(5_000);
+    await harness.started(engine, "chain", { input: { n: 1 } });
+    await harness.pass(5_000);
     expect(commits).toBe(4);
   });
 
   test("a denied step ends the run, in the commit that would have begun it", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, {
       id: "bad",
       steps: { a: worker("danger.rm"), b: worker("demo.echo", { depends_on: ["a"] }) },
     });
-    const id = await plant.started(flow, "bad");
-    expect(plant.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "Denied" } });
-    expect(plant.states(id)).toEqual({ a: "DENIED", b: "CANCELLED" });
+    const id = await harness.started(engine, "bad");
+    expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "Denied" } });
+    expect(harness.states(id)).toEqual({ a: "DENIED", b: "CANCELLED" });
   });
 
   test("a for_each of 1,000 children ends each of them once, in order, in bounded commits", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     const worked: unknown[] = [];
-    await plant.worker("w1", ["demo.echo"], async ({ input }) => worked.push(input), 50);
-    await plant.apply(flow, {
+    await harness.worker("w1", ["demo.echo"], async ({ input }) => worked.push(input), 50);
+    await harness.apply(engine, {
       id: "fan",
       output: "${steps.each.output}",
       steps: { each: worker("demo.echo", { for_each: "${input.items}", input: "${item * 2}" }) },
     });
     let putsMax = 0;
-    plant.bench.net.onCommit = (_, change) => {
+    harness.bench.net.onCommit = (_, change) => {
       putsMax = Math.max(putsMax, change.puts.length);
     };
     const items = Array.from({ length: 1_000 }, (_, index) => index);
-    const id = await plant.started(flow, "fan", { input: { items } });
-    await plant.pass(60_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
-    expect(plant.runOf(id).steps.each?.fan).toMatchObject({ count: 1_000, open: 0, succeeded: 1_000, failed: 0 });
+    const id = await harness.started(engine, "fan", { input: { items } });
+    await harness.pass(60_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+    expect(harness.runOf(id).steps.each?.fan).toMatchObject({ count: 1_000, open: 0, succeeded: 1_000, failed: 0 });
     expect([...worked].sort((a, b) => Number(a) - Number(b))).toEqual(items.map((item) => item * 2));
     expect(putsMax).toBeLessThan(600);
   });
 
   test("an approval step waits for a human, in the list of approvals, and says who decided", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.apply(flow, {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.apply(engine, {
       id: "ask",
       steps: {
         ask: { type: "approval", reason: "pay ${input.amount}" },
         pay: worker("demo.echo", { depends_on: ["ask"], input: { by: "${steps.ask.output.approved_by}" } }),
       },
     });
-    const id = await plant.started(flow, "ask", { input: { amount: 5 } });
+    const id = await harness.started(engine, "ask", { input: { amount: 5 } });
     const jobId = `${id}:ask@1`;
-    expect(await plant.job(jobId)).toMatchObject({ state: "APPROVAL_REQUIRED", safety: { reason: "pay 5" } });
-    expect(await plant.run(approve(flow, { org: "default", jobId, by: "alice" }))).toEqual({ kind: "own_job" });
-    expect(await plant.run(approve(flow, { org: "default", jobId, by: "bob" }))).toEqual({
+    expect(await harness.job(jobId)).toMatchObject({ state: "APPROVAL_REQUIRED", safety: { reason: "pay 5" } });
+    expect(await harness.run(approve(engine, { org: "default", jobId, by: "alice" }))).toEqual({ kind: "own_job" });
+    expect(await harness.run(approve(engine, { org: "default", jobId, by: "bob" }))).toEqual({
       kind: "approved",
       state: "SUCCEEDED",
     });
-    await plant.pass(2_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { pay: { by: "bob" } } } });
-    const other = await plant.started(flow, "ask", { input: { amount: 6 } });
-    await plant.run(reject(flow, { org: "default", jobId: `${other}:ask@1`, by: "bob", why: "too much" }));
-    expect(plant.runOf(other)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
+    await harness.pass(2_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { pay: { by: "bob" } } } });
+    const other = await harness.started(engine, "ask", { input: { amount: 6 } });
+    await harness.run(reject(engine, { org: "default", jobId: `${other}:ask@1`, by: "bob", why: "too much" }));
+    expect(harness.runOf(other)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
   });
 
   test("L43: a delay ends at its time, not before, also when the process that made it has died", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.apply(flow, { id: "wait", steps: { wait: { type: "delay", delay_sec: 30 } } });
-    const id = await plant.started(flow, "wait");
-    plant.crash("c1");
-    await plant.control("c2");
-    await plant.pass(29_000);
-    expect(plant.states(id)).toEqual({ wait: "RUNNING" });
-    await plant.pass(15_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 30 } } });
+    const id = await harness.started(engine, "wait");
+    harness.crash("c1");
+    await harness.control("c2");
+    await harness.pass(29_000);
+    expect(harness.states(id)).toEqual({ wait: "RUNNING" });
+    await harness.pass(15_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
   });
 
   test("a sub-workflow passes the gate, hands its output up, and is cancelled with its parent", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.apply(flow, chain("chain"));
-    await plant.apply(flow, {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.apply(engine, chain("chain"));
+    await harness.apply(engine, {
       id: "outer",
       steps: { sub: { type: "subworkflow", workflow: "chain", input: { n: 10 } } },
     });
-    const id = await plant.started(flow, "outer");
-    await plant.pass(5_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { c: { n: 12 } } } } });
-    await plant.apply(flow, { id: "hang", steps: { wait: { type: "delay", delay_sec: 3_600 } } });
-    await plant.apply(flow, { id: "outer2", steps: { sub: { type: "subworkflow", workflow: "hang" } } });
-    const open = await plant.started(flow, "outer2");
-    await plant.pass(1_000);
-    const sub = (await plant.job(`${open}:sub@1`)).step?.subRunId ?? "";
-    expect(plant.runOf(sub).state).toBe("RUNNING");
-    await plant.run(cancelRun(flow, { org: "default", runId: open, by: "bob", why: "enough" }));
-    await plant.pass(1_000);
-    expect(plant.runOf(sub).state).toBe("CANCELLED");
-    expect(plant.runOf(open).state).toBe("CANCELLED");
+    const id = await harness.started(engine, "outer");
+    await harness.pass(5_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { c: { n: 12 } } } } });
+    await harness.apply(engine, { id: "hang", steps: { wait: { type: "delay", delay_sec: 3_600 } } });
+    await harness.apply(engine, { id: "outer2", steps: { sub: { type: "subworkflow", workflow: "hang" } } });
+    const open = await harness.started(engine, "outer2");
+    await harness.pass(1_000);
+    const sub = (await harness.job(`${open}:sub@1`)).step?.subRunId ?? "";
+    expect(harness.runOf(sub).state).toBe("RUNNING");
+    await harness.run(cancelRun(engine, { org: "default", runId: open, by: "bob", why: "enough" }));
+    await harness.pass(1_000);
+    expect(harness.runOf(sub).state).toBe("CANCELLED");
+    expect(harness.runOf(open).state).toBe("CANCELLED");
   });
 
   test("paused, nothing new begins; resumed, it goes on", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.apply(flow, {
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.apply(engine, {
       id: "p",
       steps: { wait: { type: "delay", delay_sec: 5 }, a: worker("demo.echo", { depends_on: ["wait"] }) },
     });
-    const id = await plant.started(flow, "p");
+    const id = await harness.started(engine, "p");
     const who = { org: "default", runId: id, by: "bob", why: "let me look" };
-    expect(await plant.run(pauseRun(flow, who))).toEqual({ kind: "moved", state: "PAUSED" });
-    await plant.pass(20_000);
-    expect(plant.states(id)).toEqual({ wait: "SUCCEEDED" });
-    expect(await plant.run(resumeRun(flow, who))).toEqual({ kind: "moved", state: "RUNNING" });
-    await plant.pass(2_000);
-    expect(plant.runOf(id).state).toBe("SUCCEEDED");
+    expect(await harness.run(pauseRun(engine, who))).toEqual({ kind: "moved", state: "PAUSED" });
+    await harness.pass(20_000);
+    expect(harness.states(id)).toEqual({ wait: "SUCCEEDED" });
+    expect(await harness.run(resumeRun(engine, who))).toEqual({ kind: "moved", state: "RUNNING" });
+    await harness.pass(2_000);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
   test("a step's dead letter, tried again, rejoins its run; a rerun keeps what came before", async () => {
-    const plant = new RunPlant();
-    const { flow } = await plant.control("c1");
+    const harness = new RunPlant();
+    const { engine } = await harness.control("c1");
     let isBroken = true;
-    await plant.worker("w1", ["demo.echo"], echo);
-    await plant.worker("w2", ["demo.flaky"], async ({ input }) => {
+    await harness.worker("w1", ["demo.echo"], echo);
+    await harness.worker("w2", ["demo.flaky"], async ({ input }) => {
       if (isBroken) throw new Error("broken");
       return input;
     });
-    await plant.apply(flow, {
+    await harness.apply(engine, {
       id: "heal",
       steps: {
         a: worker("demo.echo", { input: 1 }),
@@ -191,21 +191,21 @@ describe("the way of a run", () => {
         c: worker("demo.echo", { depends_on: ["b"], input: "${steps.b.output}" }),
       },
     });
-    const id = await plant.started(flow, "heal");
-    await plant.pass(20_000);
-    expect(plant.states(id)).toEqual({ a: "SUCCEEDED", b: "FAILED", c: "CANCELLED" });
-    expect(await plant.job(`${id}:b@1`)).toMatchObject({ state: "FAILED", attempt: 2 });
+    const id = await harness.started(engine, "heal");
+    await harness.pass(20_000);
+    expect(harness.states(id)).toEqual({ a: "SUCCEEDED", b: "FAILED", c: "CANCELLED" });
+    expect(await harness.job(`${id}:b@1`)).toMatchObject({ state: "FAILED", attempt: 2 });
     isBroken = false;
-    const retried = await plant.run(retryLetter(flow, { org: "default", id: `${id}:b@1`, by: "bob" }));
+    const retried = await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:b@1`, by: "bob" }));
     expect(retried).toMatchObject({ kind: "revived" });
-    await plant.pass(20_000);
-    expect(plant.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { c: 1 } } });
-    const again = await plant.run(
-      rerun(flow, { org: "default", runId: id, fromStep: "c", by: "bob", idempotencyKey: null }),
+    await harness.pass(20_000);
+    expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { c: 1 } } });
+    const again = await harness.run(
+      rerun(engine, { org: "default", runId: id, fromStep: "c", by: "bob", idempotencyKey: null }),
     );
     if (again.kind !== "started") throw new Error(JSON.stringify(again));
-    await plant.pass(5_000);
-    expect(plant.states(again.runId)).toEqual({ a: "SUCCEEDED", b: "SUCCEEDED", c: "SUCCEEDED" });
-    await expect(plant.job(`${again.runId}:a@1`)).rejects.toThrow("no job");
+    await harness.pass(5_000);
+    expect(harness.states(again.runId)).toEqual({ a: "SUCCEEDED", b: "SUCCEEDED", c: "SUCCEEDED" });
+    await expect(harness.job(`${again.runId}:a@1`)).rejects.toThrow("no job");
   });
 });

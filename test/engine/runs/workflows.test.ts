@@ -11,50 +11,52 @@ import {
   workflowsOf,
 } from "../../../src/core/model/workflow.ts";
 import type { Plan } from "../../../src/core/workflow/definition/plan.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
-import { wake } from "../../../src/engine/maintenance/due-timers.ts";
-import { Plans } from "../../../src/engine/runs/plan-cache.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { onDue } from "../../../src/engine/maintenance/due-timers.ts";
+import { PlanCache } from "../../../src/engine/runs/plan-cache.ts";
 import { applyWorkflow, deleteWorkflow, loadWorkflow, planOf } from "../../../src/engine/runs/workflows.ts";
 import { put, type Versioned } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 const ORG = "acme";
 const documentOf = (topic: string, id = "w") => ({ id, name: "N", steps: { a: { topic } } });
 
 function opened() {
-  const plant = new Plant();
-  const flow = plant.flow("p");
-  const apply = (document: unknown, by = "me") => plant.run(applyWorkflow(flow, { org: ORG, by, document }));
-  const remove = (id = "w") => plant.run(deleteWorkflow(flow, { org: ORG, id, by: "me" }));
-  const load = (version: number | null = null) => plant.run(loadWorkflow(flow, ORG, "w", version));
-  const head = async () => (await plant.run(flow.world.store.load(WORKFLOW_HEADS, headKey(ORG, "w"))))?.value;
+  const harness = new Harness();
+  const engine = harness.engine("p");
+  const apply = (document: unknown, by = "me") => harness.run(applyWorkflow(engine, { org: ORG, by, document }));
+  const remove = (id = "w") => harness.run(deleteWorkflow(engine, { org: ORG, id, by: "me" }));
+  const load = (version: number | null = null) => harness.run(loadWorkflow(engine, ORG, "w", version));
+  const head = async () => (await harness.run(engine.world.store.load(WORKFLOW_HEADS, headKey(ORG, "w"))))?.value;
   const versions = async () => {
-    const page = await plant.run(flow.world.store.list(WORKFLOW_VERSIONS, { index: versionsOf(ORG, "w"), limit: 99 }));
+    const page = await harness.run(
+      engine.world.store.list(WORKFLOW_VERSIONS, { index: versionsOf(ORG, "w"), limit: 99 }),
+    );
     return page.items.map(({ value }) => value.version);
   };
-  return { plant, flow, apply, remove, load, head, versions };
+  return { harness, engine, apply, remove, load, head, versions };
 }
 
 describe("applying a workflow", () => {
   test("makes a version, a head that names it, and a line in the audit log", async () => {
-    const { plant, flow, apply, load, head } = opened();
+    const { harness, engine, apply, load, head } = opened();
     expect(await apply(documentOf("x"))).toEqual({ kind: "applied", id: "w", version: 1, isNew: true });
     expect(await load()).toMatchObject({ id: "w", org: ORG, version: 1, createdBy: "me", document: documentOf("x") });
     expect(await head()).toMatchObject({ version: 1, name: "N" });
-    const listed = await plant.run(flow.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
+    const listed = await harness.run(engine.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
     expect(listed.items).toHaveLength(1);
-    const noted = await plant.run(flow.world.store.list(AUDIT_PENDING, { index: pendingAuditOf(ORG), limit: 9 }));
+    const noted = await harness.run(engine.world.store.list(AUDIT_PENDING, { index: pendingAuditOf(ORG), limit: 9 }));
     expect(noted.items.flatMap(({ value }) => value.lines)).toMatchObject([
       { kind: "workflow", who: "me", what: "applied", facts: { workflow: "w", version: 1 } },
     ]);
   });
 
   test("the same again, in whatever order and in YAML, is no new version; another one is", async () => {
-    const { plant, flow, apply, versions } = opened();
+    const { harness, engine, apply, versions } = opened();
     await apply(documentOf("x"));
     const text = "# the same\nsteps: {a: {topic: x}}\nname: N\nid: w\n";
-    expect(await plant.run(applyWorkflow(flow, { org: ORG, by: "me", source: { text, file: "w.yaml" } }))).toEqual({
+    expect(await harness.run(applyWorkflow(engine, { org: ORG, by: "me", source: { text, file: "w.yaml" } }))).toEqual({
       kind: "applied",
       id: "w",
       version: 1,
@@ -66,25 +68,27 @@ describe("applying a workflow", () => {
   });
 
   test("a version never changes, and each org has its own", async () => {
-    const { plant, flow, apply, load } = opened();
+    const { harness, engine, apply, load } = opened();
     await apply(documentOf("x"));
     const first = await load(1);
     await apply(documentOf("y"));
     expect(await load(1)).toEqual(first);
     expect((await load())?.version).toBe(2);
-    expect(await plant.run(loadWorkflow(flow, "other", "w", null))).toBeNull();
-    expect(await plant.run(planOf(flow, "other", "w", 1))).toBeNull();
-    expect(await plant.run(applyWorkflow(flow, { org: "other", by: "me", document: documentOf("z") }))).toMatchObject({
+    expect(await harness.run(loadWorkflow(engine, "other", "w", null))).toBeNull();
+    expect(await harness.run(planOf(engine, "other", "w", 1))).toBeNull();
+    expect(
+      await harness.run(applyWorkflow(engine, { org: "other", by: "me", document: documentOf("z") })),
+    ).toMatchObject({
       version: 1,
     });
   });
 
   test("with mistakes it is refused with all of them, and changes nothing", async () => {
-    const { plant, flow, apply, head } = opened();
+    const { harness, engine, apply, head } = opened();
     const problems = ["nam: unknown key; did you mean `name`?", "steps.a: has no `topic`: where its work is sent"];
     expect(await apply({ id: "w", nam: 1, steps: { a: {} } })).toEqual({ kind: "invalid", problems });
     const source = { text: "id: w\nnam: 1\nsteps: {a: {}}", file: "w.yaml" };
-    expect(await plant.run(applyWorkflow(flow, { org: ORG, by: "me", source }))).toEqual({
+    expect(await harness.run(applyWorkflow(engine, { org: ORG, by: "me", source }))).toEqual({
       kind: "invalid",
       problems: [`w.yaml:2:1: ${problems[0]}`, `w.yaml:3:12: ${problems[1]}`],
     });
@@ -92,23 +96,23 @@ describe("applying a workflow", () => {
   });
 
   test("by many at the same time: each new one has its own number, without gaps", async () => {
-    const { plant, flow, versions } = opened();
-    const other = plant.flow("q");
+    const { harness, engine, versions } = opened();
+    const other = harness.engine("q");
     const wishes = Array.from({ length: 6 }, (_, at) =>
-      applyWorkflow(at % 2 === 0 ? flow : other, { org: ORG, by: "me", document: documentOf(`t${at}`) }),
+      applyWorkflow(at % 2 === 0 ? engine : other, { org: ORG, by: "me", document: documentOf(`t${at}`) }),
     );
-    const applied = await plant.run(Promise.all(wishes));
+    const applied = await harness.run(Promise.all(wishes));
     const numbers = applied.map((one) => (one.kind === "applied" && one.isNew ? one.version : 0));
     expect([...numbers].sort()).toEqual([1, 2, 3, 4, 5, 6]);
     expect(await versions()).toEqual([6, 5, 4, 3, 2, 1]);
   });
 
   test("the same by many at the same time is one version", async () => {
-    const { plant, flow, versions } = opened();
-    const wishes = [flow, plant.flow("q")].map((one) =>
+    const { harness, engine, versions } = opened();
+    const wishes = [engine, harness.engine("q")].map((one) =>
       applyWorkflow(one, { org: ORG, by: "me", document: documentOf("x") }),
     );
-    const applied = await plant.run(Promise.all(wishes));
+    const applied = await harness.run(Promise.all(wishes));
     expect(applied.filter((one) => one.kind === "applied" && one.isNew)).toHaveLength(1);
     expect(await versions()).toEqual([1]);
   });
@@ -117,92 +121,92 @@ describe("applying a workflow", () => {
 describe("deleting a workflow", () => {
   const due = ({ value }: { value: WorkflowHead }) => ({ dueMs: value.dueMs ?? 0 });
 
-  async function wakeHead(plant: Plant, flow: Flow): Promise<void> {
-    const found = (await plant.run(
-      flow.world.store.load(WORKFLOW_HEADS, headKey(ORG, "w")),
+  async function wakeHead(harness: Harness, engine: Engine): Promise<void> {
+    const found = (await harness.run(
+      engine.world.store.load(WORKFLOW_HEADS, headKey(ORG, "w")),
     )) as Versioned<WorkflowHead>;
-    await plant.run(wake(flow, { ...found, ...due(found), table: WORKFLOW_HEADS.name }));
+    await harness.run(onDue(engine, { ...found, ...due(found), table: WORKFLOW_HEADS.name }));
   }
 
   test("takes it off the lists at once; a version that is named is still found", async () => {
-    const { plant, flow, apply, remove, load } = opened();
+    const { harness, engine, apply, remove, load } = opened();
     await apply(documentOf("x"));
     expect(await remove()).toEqual({ kind: "deleted" });
     expect(await remove()).toEqual({ kind: "not_found" });
     expect(await remove("nobody")).toEqual({ kind: "not_found" });
     expect(await load()).toBeNull();
     expect((await load(1))?.version).toBe(1);
-    const listed = await plant.run(flow.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
+    const listed = await harness.run(engine.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
     expect(listed.items).toEqual([]);
   });
 
   test("and applying it again goes on counting, also the very same", async () => {
-    const { plant, flow, apply, remove, head } = opened();
+    const { harness, engine, apply, remove, head } = opened();
     await apply(documentOf("x"));
     await remove();
     expect(await apply(documentOf("x"))).toMatchObject({ version: 2, isNew: true });
     expect(await head()).not.toHaveProperty("deletedMs");
-    await wakeHead(plant, flow);
+    await wakeHead(harness, engine);
     expect(await head()).toMatchObject({ version: 2 });
   });
 
   test("everything leaves when no run names it any more", async () => {
-    const { plant, flow, apply, remove, head, versions } = opened();
+    const { harness, engine, apply, remove, head, versions } = opened();
     for (let at = 0; at < 40; at++) await apply(documentOf(`t${at}`));
     await remove();
-    const { store } = flow.world;
+    const { store } = engine.world;
     const run = { id: "r", org: ORG, workflowId: "w", version: 1, state: "SUCCEEDED", createdMs: 1, dueMs: 1 } as Run;
     const change = { org: ORG, atMs: 0, guards: [], sends: [], watch: [] };
-    await plant.run(store.commit({ ...change, puts: [put(RUNS, "r", null, run)] }));
+    await harness.run(store.commit({ ...change, puts: [put(RUNS, "r", null, run)] }));
     const before = (await head())?.dueMs ?? 0;
-    await plant.pass(1_000);
-    await wakeHead(plant, flow);
+    await harness.pass(1_000);
+    await wakeHead(harness, engine);
     expect((await head())?.dueMs).toBeGreaterThan(before);
     expect(await versions()).toHaveLength(40);
-    const found = await plant.run(store.load(RUNS, "r"));
-    await plant.run(store.commit({ ...change, puts: [put(RUNS, "r", found, null)] }));
+    const found = await harness.run(store.load(RUNS, "r"));
+    await harness.run(store.commit({ ...change, puts: [put(RUNS, "r", found, null)] }));
     // Some at a time.
-    while (await head()) await wakeHead(plant, flow);
+    while (await head()) await wakeHead(harness, engine);
     expect(await versions()).toEqual([]);
-    expect(await plant.run(planOf(flow, ORG, "w", 40))).toBeNull();
+    expect(await harness.run(planOf(engine, ORG, "w", 40))).toBeNull();
     expect(await apply(documentOf("x"))).toMatchObject({ version: 1 });
   });
 });
 
 describe("plans", () => {
   test("are compiled once, and looked at again after a while", async () => {
-    const { plant, flow, apply } = opened();
+    const { harness, engine, apply } = opened();
     await apply(documentOf("x"));
     let loads = 0;
-    const store = around(flow.world.store, {
-      load: (...args: Parameters<typeof flow.world.store.load>) => {
+    const store = around(engine.world.store, {
+      load: (...args: Parameters<typeof engine.world.store.load>) => {
         loads += 1;
-        return flow.world.store.load(...args);
+        return engine.world.store.load(...args);
       },
     });
-    const other: Flow = { ...flow, plans: new Plans(), world: { ...flow.world, store } };
-    const plan = await plant.run(planOf(other, ORG, "w", 1));
+    const other: Engine = { ...engine, planCache: new PlanCache(), world: { ...engine.world, store } };
+    const plan = await harness.run(planOf(other, ORG, "w", 1));
     expect(plan?.steps.get("a")?.act).toEqual({ type: "worker", topic: "x" });
-    expect(await plant.run(planOf(other, ORG, "w", 1))).toBe(plan);
+    expect(await harness.run(planOf(other, ORG, "w", 1))).toBe(plan);
     expect(loads).toBe(1);
-    await plant.pass(60_000);
-    expect(await plant.run(planOf(other, ORG, "w", 1))).toBe(plan);
+    await harness.pass(60_000);
+    expect(await harness.run(planOf(other, ORG, "w", 1))).toBe(plan);
     expect(loads).toBe(2);
   });
 
   test("of a workflow that was removed and made anew are not those from before", async () => {
-    const { plant, flow, apply } = opened();
+    const { harness, engine, apply } = opened();
     await apply(documentOf("x"));
-    const plans = new Plans();
+    const plans = new PlanCache();
     const record = { hash: "h1", document: {} } as WorkflowVersion;
     plans.put("k", record, { id: "old" } as Plan, 0);
     expect(plans.confirm("k", { ...record, hash: "h2" }, 1)).toBeNull();
     expect(plans.get("k", 1)).toBeNull();
-    expect((await plant.run(planOf(flow, ORG, "w", 1)))?.id).toBe("w");
+    expect((await harness.run(planOf(engine, ORG, "w", 1)))?.id).toBe("w");
   });
 
   test("are bounded in number and size", () => {
-    const plans = new Plans();
+    const plans = new PlanCache();
     const record = { hash: "h", document: "x" } as WorkflowVersion;
     for (let at = 0; at < 2_000; at++) plans.put(`k${at}`, record, { id: `p${at}` } as Plan, 0);
     expect(plans.count).toBe(512);
@@ -213,11 +217,11 @@ describe("plans", () => {
   });
 
   test("of a definition that is no longer understood are refused loudly", async () => {
-    const { plant, flow } = opened();
+    const { harness, engine } = opened();
     const version = { id: "w", org: ORG, version: 1, hash: "h", createdMs: 0, createdBy: null, document: { id: "w" } };
     const puts = [put(WORKFLOW_VERSIONS, "acme/w@1", null, version)];
-    await plant.run(flow.world.store.commit({ org: ORG, atMs: 0, guards: [], sends: [], watch: [], puts }));
-    await expect(plant.run(planOf(flow, ORG, "w", 1))).rejects.toThrow(
+    await harness.run(engine.world.store.commit({ org: ORG, atMs: 0, guards: [], sends: [], watch: [], puts }));
+    await expect(harness.run(planOf(engine, ORG, "w", 1))).rejects.toThrow(
       /`w` version 1 is not understood: has no `steps`/,
     );
   });

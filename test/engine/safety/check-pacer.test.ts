@@ -3,21 +3,21 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
-import { EASE_MS, Turnstile, WAITING_MAX } from "../../../src/engine/safety/check-pacer.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
+import { CheckPacer, EASE_MS, WAITING_MAX } from "../../../src/engine/safety/check-pacer.ts";
 import { openBench } from "../../sim/harness.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 /** Those who come at these times, in a process that stands still now and then; when each of them went. */
 async function play(comeAfterMs: readonly number[], halts: readonly { fromMs: number; lastsMs: number }[] = []) {
   const bench = openBench();
   const { process, world } = bench.enter("p");
   const startMs = world.clock.now();
-  const turnstile = new Turnstile();
+  const checkPacer = new CheckPacer();
   const went: { who: number; atMs: number }[] = [];
   for (const [who, comeMs] of comeAfterMs.entries()) {
     world.clock.after(comeMs, () => {
-      void turnstile.pass(world.clock).then(() => went.push({ who, atMs: world.clock.now() - startMs }));
+      void checkPacer.pass(world.clock).then(() => went.push({ who, atMs: world.clock.now() - startMs }));
     });
   }
   for (const { fromMs, lastsMs } of halts) {
@@ -96,25 +96,25 @@ async function halting(policy: string): Promise<number[]> {
   const settings = defaultSettings();
   const { budget } = settings.retry.safety_unavailable;
   const retry = { ...settings.retry, safety_unavailable: { policy: parsePolicy(policy), budget } };
-  const plant = new Plant({ ...settings, retry });
-  plant.kernel.health = "refuses";
-  const { flow } = await plant.control("c1", "remote");
+  const harness = new Harness({ ...settings, retry });
+  harness.kernel.health = "refuses";
+  const { engine } = await harness.control("c1", "remote");
   const checked = checkSubmission({ topic: "demo.echo" });
   if (checked.kind === "bad") throw new Error(checked.problems.join());
-  await plant.run(Promise.all(Array.from({ length: 500 }, () => admit(flow, checked.submission))));
-  await plant.pass(20_000);
-  plant.kernel.health = "up";
-  while (flow.safety.breaker.kind !== "closed") await plant.pass(10);
+  await harness.run(Promise.all(Array.from({ length: 500 }, () => admitJob(engine, checked.submission))));
+  await harness.pass(20_000);
+  harness.kernel.health = "up";
+  while (engine.safety.breaker.kind !== "closed") await harness.pass(10);
   const asked: number[] = [];
-  plant.kernel.onRequest = () => asked.push(plant.bench.net.timeline.nowMs);
-  await plant.pass(100);
+  harness.kernel.onRequest = () => asked.push(harness.bench.net.timeline.nowMs);
+  await harness.pass(100);
   for (let count = 0; count < 3; count++) {
-    plant.process("c1").pause();
-    await plant.pass(300);
-    plant.process("c1").resume();
-    await plant.pass(250);
+    harness.process("c1").pause();
+    await harness.pass(300);
+    harness.process("c1").resume();
+    await harness.pass(250);
   }
-  await plant.pass(10_000);
+  await harness.pass(10_000);
   return asked;
 }
 

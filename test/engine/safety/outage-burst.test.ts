@@ -4,16 +4,16 @@ import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import type { Settings } from "../../../src/core/settings.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { spreadOf } from "../../system/spread.ts";
-import { Plant } from "../harness.ts";
+import { Harness } from "../harness.ts";
 
 /** Thousands of jobs that wait for a kernel: left to `npm test`, since it takes its time. */
 describe("jobs wait while the kernel is away for a minute", () => {
   test("5,000: nothing goes out meanwhile, everything afterwards", async () => {
-    const { plant, meanwhile, worked } = await sitOut(defaultSettings(), "hangs", 5_000);
+    const { harness, meanwhile, worked } = await sitOut(defaultSettings(), "hangs", 5_000);
     expect(meanwhile).toMatchObject({ worked: 0, pending: 5_000 });
-    expect(countOf(plant, "SUCCEEDED")).toBe(5_000);
+    expect(countOf(harness, "SUCCEEDED")).toBe(5_000);
     expect(worked()).toBe(5_000);
     // Without a breaker each job would have asked about five times: the first window of calls, then probes.
     expect(meanwhile.calls).toBeLessThan(1_000);
@@ -34,8 +34,8 @@ describe("jobs wait while the kernel is away for a minute", () => {
   }, 120_000);
 });
 
-const countOf = (plant: Plant, state: Job["state"]): number =>
-  [...plant.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === state).length;
+const countOf = (harness: Harness, state: Job["state"]): number =>
+  [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === state).length;
 
 function withPolicy(policy: string): Settings {
   const settings = defaultSettings();
@@ -45,22 +45,23 @@ function withPolicy(policy: string): Settings {
 
 /** So many jobs, three processes, a kernel that is away for a minute. */
 async function sitOut(settings: Settings, health: "refuses" | "hangs", count: number, seed = 1) {
-  const plant = new Plant(settings, seed);
-  plant.kernel.health = health;
+  const harness = new Harness(settings, seed);
+  harness.kernel.health = health;
   const asked: { atMs: number; health: string }[] = [];
-  plant.kernel.onRequest = () => asked.push({ atMs: plant.bench.net.timeline.nowMs, health: plant.kernel.health });
-  const { flow } = await plant.control("c1", "remote");
-  for (const name of ["c2", "c3"]) await plant.control(name, "remote");
+  harness.kernel.onRequest = () =>
+    asked.push({ atMs: harness.bench.net.timeline.nowMs, health: harness.kernel.health });
+  const { engine } = await harness.control("c1", "remote");
+  for (const name of ["c2", "c3"]) await harness.control(name, "remote");
   let worked = 0;
-  for (const worker of ["w1", "w2"]) await plant.worker(worker, ["demo.echo"], async () => worked++, 1_000);
+  for (const worker of ["w1", "w2"]) await harness.worker(worker, ["demo.echo"], async () => worked++, 1_000);
   const submission = anySubmission();
-  await plant.run(Promise.all(Array.from({ length: count }, () => admit(flow, submission))));
-  await plant.pass(60_000);
-  const meanwhile = { worked, pending: countOf(plant, "PENDING"), calls: asked.length };
-  plant.kernel.health = "up";
-  await plant.pass(60_000);
+  await harness.run(Promise.all(Array.from({ length: count }, () => admitJob(engine, submission))));
+  await harness.pass(60_000);
+  const meanwhile = { worked, pending: countOf(harness, "PENDING"), calls: asked.length };
+  harness.kernel.health = "up";
+  await harness.pass(60_000);
   const answered = asked.filter((ask) => ask.health === "up").map(({ atMs }) => atMs);
-  return { plant, answered, meanwhile, worked: () => worked };
+  return { harness, answered, meanwhile, worked: () => worked };
 }
 
 /** From the moment on at which the first probe was answered. */

@@ -35,7 +35,12 @@ export async function plantBelongings(gateway: TestGateway): Promise<Belongings>
   ];
   const letter = await plantLetter(gateway);
   await plantBypass(gateway, bypassed);
-  const opened = await openFailOpen(gateway.flow, { scope: "acme", reason: "acme-reason", by: "test", forMs: 600_000 });
+  const opened = await openFailOpen(gateway.engine, {
+    scope: "acme",
+    reason: "acme-reason",
+    by: "test",
+    forMs: 600_000,
+  });
   const lease = opened.kind === "opened" ? opened.lease.id : "";
   const { id: ownKey } = await gateway.keyOf("acme", "worker");
   const workflow = "acme-flow";
@@ -48,7 +53,7 @@ export async function plantBelongings(gateway: TestGateway): Promise<Belongings>
   };
 }
 
-/** All of it as it stands in the store. */
+/** All of it stands in the store. */
 export async function stateOf({ world: { store } }: TestGateway, { named }: Belongings): Promise<unknown> {
   const load = <T>(table: Table<T>, id: string) => store.load(table, id);
   return Promise.all([

@@ -7,7 +7,7 @@ import { pinoLog } from "../../../src/adapters/node/pino-log.ts";
 import { settingsFrom } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { permanent } from "../../../src/core/retry/intent.ts";
-import type { Notice, RunNotice } from "../../../src/engine/observe/event-feed.ts";
+import type { JobUpdate, RunUpdate } from "../../../src/engine/observe/event-feed.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { EVENTS, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
@@ -27,7 +27,7 @@ const LABELS = { team: "visible", note: token("Label"), access_token: `${MARK}-l
 let gateway: TestGateway;
 let root: MadeKey;
 const lines: string[] = [];
-const notices: (Notice | RunNotice)[] = [];
+const notices: (JobUpdate | RunUpdate)[] = [];
 const packets: Packet[] = [];
 const sinks = new Map<string, string>();
 
@@ -40,9 +40,9 @@ beforeAll(async () => {
     log: pinoLog({ level: "debug", name: "test", target }),
   });
   root = await gateway.keyOf("*", "admin");
-  gateway.flow.notices.listen((notice) => notices.push(notice));
-  gateway.flow.notices.listenRuns((notice) => notices.push(notice));
-  await gateway.world.bus.listen(EVENTS, (packet) => packets.push(packet));
+  gateway.engine.events.subscribe((notice) => notices.push(notice));
+  gateway.engine.events.subscribeRuns((notice) => notices.push(notice));
+  await gateway.world.bus.subscribe(EVENTS, (packet) => packets.push(packet));
   await plant();
   await gather();
 });

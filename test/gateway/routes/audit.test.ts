@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AUDIT_PAGES, pageId } from "../../../src/core/model/audit.ts";
-import { noteAudit } from "../../../src/engine/audit/audit-log.ts";
-import { apply } from "../../../src/engine/commit.ts";
+import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
+import { commit } from "../../../src/engine/commit.ts";
 import { put } from "../../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
@@ -24,10 +24,10 @@ const get = async (url: string, key: string) => {
 
 test("a tenant's log is there at once, newest first, page by page, and nobody else's is in it", async () => {
   for (let at = 0; at < 450; at++) {
-    noteAudit(gateway.flow, { org: "acme", kind: "policy", who: "k", what: `line ${at}` });
+    recordAudit(gateway.engine, { org: "acme", kind: "policy", who: "k", what: `line ${at}` });
   }
-  noteAudit(gateway.flow, { org: "evil", kind: "policy", who: "k", what: "mine" });
-  await gateway.flow.world.store.counts("audit_pending", 10); // After the commit of this tick.
+  recordAudit(gateway.engine, { org: "evil", kind: "policy", who: "k", what: "mine" });
+  await gateway.engine.world.store.counts("audit_pending", 10); // After the commit of this tick.
   const seen: { index: number; what: string; hash: string; prev: string }[] = [];
   let cursor = "";
   do {
@@ -61,10 +61,10 @@ test("what was changed in the store is found and named", async () => {
   const before = await get("/api/v1/audit/verify", "acme");
   expect(before.body).toMatchObject({ ok: true, problem: null });
   expect(before.body.entries).toBeGreaterThanOrEqual(450);
-  const { store } = gateway.flow.world;
+  const { store } = gateway.engine.world;
   const page = await store.load(AUDIT_PAGES, pageId("acme", 1));
   const entries = page!.value.entries.map((entry) => (entry.index === 250 ? { ...entry, what: "nothing" } : entry));
-  await apply(gateway.flow, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] });
+  await commit(gateway.engine, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] });
   const after = await get("/api/v1/audit/verify", "acme");
   expect(after.body).toMatchObject({ ok: false, entries: 250, problem: { index: 250 } });
 });

@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { bypassSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
-import { apply } from "../../../src/engine/commit.ts";
+import { commit } from "../../../src/engine/commit.ts";
 import { put } from "../../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
@@ -93,11 +93,11 @@ test("jobs that went out without a verdict wait for a review, which says what th
 
 /** A job as the flow leaves it after a bypass. */
 async function bypassed(jobId: string): Promise<void> {
-  const { flow } = gateway;
+  const { engine } = gateway;
   const checked = checkSubmission({ topic: "demo.echo" });
   if (checked.kind === "bad") throw new Error(checked.problems.join());
-  const given = { nowMs: flow.world.clock.now(), settings: defaultSettings(), random: () => 0 };
+  const given = { nowMs: engine.world.clock.now(), settings: defaultSettings(), random: () => 0 };
   const job = newJob(checked.submission, { jobId, traceId: jobId }, { kind: "inline", value: null }, given);
   const after = bypassSafety(job, { id: "l1" }, "no answer", given);
-  await apply(flow, { org: job.org, puts: [put(JOBS, jobId, null, after)] });
+  await commit(engine, { org: job.org, puts: [put(JOBS, jobId, null, after)] });
 }

@@ -32,7 +32,7 @@ test("the hottest locks come first: most waiters, then most often busy, also whe
   const ask = (key: string, waitMs = 0) => ({ key, org: "acme", ttlMs: 60_000, waitMs, owner: "one" });
   for (const key of ["a", "b", "c", "d"]) await locks.acquire(ask(key));
   const waiting = locks.acquire(ask("d", 60_000));
-  const busy = (key: string) => withLock(gateway.flow, { ...ask(key), path: "job" }, async () => {});
+  const busy = (key: string) => withLock(gateway.engine, { ...ask(key), path: "job" }, async () => {});
   for (const key of ["c", "b", "c"]) await expect(busy(key)).rejects.toThrow("is held by");
   const { items } = (await gateway.call("GET", "/api/v1/locks?limit=3")).json();
   expect(items).toMatchObject([

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import type { Job, Payload } from "../../../src/core/model/job.ts";
 import type { Run } from "../../../src/core/model/run.ts";
-import type { Flow } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { outputsOf, resultsOf } from "../../../src/gateway/views/run-values.ts";
 
 const read: string[] = [];
@@ -13,7 +13,7 @@ const blobs = {
     return ptr === "gone" ? null : bytesOf({ at: ptr, password: "hidden" });
   },
 };
-const flow = { world: { blobs }, settings: { current: defaultSettings() } } as unknown as Flow;
+const engine = { world: { blobs }, settings: { current: defaultSettings() } } as unknown as Engine;
 const pointer = (ptr: string, bytes: number): Payload => ({ kind: "pointer", ptr, bytes });
 const runWith = (outputs: Readonly<Record<string, unknown>>) =>
   ({
@@ -24,7 +24,7 @@ const runWith = (outputs: Readonly<Record<string, unknown>>) =>
 test("outputs are read up to a bound in the order of the steps, and the rest says where it stands", async () => {
   read.length = 0;
   const outputs = await outputsOf(
-    flow,
+    engine,
     runWith({
       small: { kind: "inline", value: { n: 1, token: "hidden" } },
       large: pointer("res:r1:large@1", 900_000),
@@ -47,7 +47,7 @@ test("outputs are read up to a bound in the order of the steps, and the rest say
 
 test("results of children keep their places, whatever does not fit", async () => {
   const job = (output: Payload | null) => ({ output }) as Job;
-  const results = await resultsOf(flow, [
+  const results = await resultsOf(engine, [
     job(null),
     job(pointer("big", 2_000_000)),
     job({ kind: "inline", value: 7 }),
@@ -62,7 +62,7 @@ test("of what a worker wrote itself the size is known when it was read: then no 
     sizes.push(ptr);
     return bytesOf("x".repeat(600_000));
   };
-  const other = { ...flow, world: { blobs: { get } } } as unknown as Flow;
+  const other = { ...engine, world: { blobs: { get } } } as unknown as Engine;
   const ids = ["a", "b", "c", "d"];
   const outputs = await outputsOf(other, runWith(Object.fromEntries(ids.map((id) => [id, pointer(id, 0)]))));
   expect(sizes).toEqual(["a", "b"]);

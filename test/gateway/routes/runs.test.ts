@@ -161,9 +161,9 @@ test("an input that does not fit the workflow, and a field that nobody reads, ar
 });
 
 test("who comes after sub-workflows that wait for a slot is told so, with what is free", () => {
-  const wish = { org: "acme", workflowId: "w", version: null };
+  const request = { org: "acme", workflowId: "w", version: null };
   const outcome = { kind: "full", current: 1, limit: 2, waiting: 1 } as const;
-  expect(() => startedAnswer(outcome, wish)).toThrow(
+  expect(() => startedAnswer(outcome, request)).toThrow(
     expect.objectContaining({
       code: "too_many_runs",
       message: expect.stringContaining("1 sub-workflow of open runs waited for a slot before"),

@@ -1,14 +1,19 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Notice, NoticeListener, RunListener, RunNotice } from "../../../src/engine/observe/event-feed.ts";
+import type {
+  JobUpdate,
+  JobUpdateListener,
+  RunUpdate,
+  RunUpdateListener,
+} from "../../../src/engine/observe/event-feed.ts";
 import type { Gateway, GatewayRequest, Reader } from "../../../src/gateway/route.ts";
 import { STREAM_ROUTES } from "../../../src/gateway/routes/stream.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
 /** A stream without sockets, on a clock that stands: what was written, and a way to bring news. */
 async function openStream(query: Readonly<Record<string, string>> = {}, principal = { id: "k", org: "acme" }) {
-  const listeners = new Set<NoticeListener>();
-  const runListeners = new Set<RunListener>();
+  const listeners = new Set<JobUpdateListener>();
+  const runListeners = new Set<RunUpdateListener>();
   const timers: { delayMs: number; fn: () => void }[] = [];
   const written: string[] = [];
   const state = { waiting: 0, ended: false, dropped: false };
@@ -18,17 +23,20 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     timers.push(timer);
     return () => void timers.splice(timers.indexOf(timer), 1);
   };
-  const listen = (listener: NoticeListener) => {
+  const listen = (listener: JobUpdateListener) => {
     listeners.add(listener);
     return () => listeners.delete(listener);
   };
-  const listenRuns = (listener: RunListener) => {
+  const listenRuns = (listener: RunUpdateListener) => {
     runListeners.add(listener);
     return () => runListeners.delete(listener);
   };
-  const flow = { world: { clock: { now: () => 0, after } }, notices: { listen, listenRuns } };
+  const engine = {
+    world: { clock: { now: () => 0, after } },
+    events: { subscribe: listen, subscribeRuns: listenRuns },
+  };
   const request = { org: "acme", principal, headers: {}, query, signal: gone.signal };
-  const answer = await STREAM_ROUTES[0]?.handle({ flow } as unknown as Gateway, request as unknown as GatewayRequest);
+  const answer = await STREAM_ROUTES[0]?.handle({ engine } as unknown as Gateway, request as unknown as GatewayRequest);
   const reader: Reader = {
     waitingBytes: () => state.waiting,
     write: (text) => void written.push(text),
@@ -40,15 +48,15 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     },
   };
   answer?.stream?.(reader);
-  const tell = (notice: Partial<Notice>) => {
-    const whole: Notice = { org: "acme", jobId: "j1", topic: "demo.echo", state: "SUCCEEDED", atMs: 0, ...notice };
+  const tell = (notice: Partial<JobUpdate>) => {
+    const whole: JobUpdate = { org: "acme", jobId: "j1", topic: "demo.echo", state: "SUCCEEDED", atMs: 0, ...notice };
     for (const listener of [...listeners]) listener(whole);
   };
-  const tellRun = (notice: Partial<RunNotice>) => {
-    const whole: RunNotice = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...notice };
+  const enqueueRunEvent = (notice: Partial<RunUpdate>) => {
+    const whole: RunUpdate = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...notice };
     for (const listener of [...runListeners]) listener(whole);
   };
-  return { answer, written, state, timers, listeners, runListeners, tell, tellRun, gone };
+  return { answer, written, state, timers, listeners, runListeners, tell, enqueueRunEvent, gone };
 }
 
 describe("the stream", () => {
@@ -70,9 +78,9 @@ describe("the stream", () => {
   });
 
   test("has the runs of the caller's tenant, and of nobody else", async () => {
-    const { written, tellRun, runListeners, gone } = await openStream();
-    tellRun({ runId: "mine" });
-    tellRun({ runId: "theirs", org: "other" });
+    const { written, enqueueRunEvent, runListeners, gone } = await openStream();
+    enqueueRunEvent({ runId: "mine" });
+    enqueueRunEvent({ runId: "theirs", org: "other" });
     const data =
       '{"run_id":"mine","tenant_id":"acme","workflow_id":"order","state":"RUNNING","at":"1970-01-01T00:00:00.000Z"}';
     expect(written).toEqual([": connected\n\n", `event: run\ndata: ${data}\n\n`]);
@@ -81,9 +89,9 @@ describe("the stream", () => {
   });
 
   test("keeps to one run and the jobs of its steps", async () => {
-    const { written, tell, tellRun } = await openStream({ run: "r1" });
-    tellRun({ runId: "r1", state: "PAUSED" });
-    tellRun({ runId: "r12" });
+    const { written, tell, enqueueRunEvent } = await openStream({ run: "r1" });
+    enqueueRunEvent({ runId: "r1", state: "PAUSED" });
+    enqueueRunEvent({ runId: "r12" });
     tell({ jobId: "r1:charge@1" });
     tell({ jobId: "r12:charge@1" });
     tell({ jobId: "r1" });
@@ -101,11 +109,11 @@ describe("the stream", () => {
 
   test("has no runs where a topic is asked for, and runs of a state where one is", async () => {
     const ofTopic = await openStream({ topic: "demo.echo" });
-    ofTopic.tellRun({});
+    ofTopic.enqueueRunEvent({});
     expect(ofTopic.written).toHaveLength(1);
     const ofState = await openStream({ state: "SUCCEEDED" });
-    ofState.tellRun({ state: "RUNNING" });
-    ofState.tellRun({ state: "SUCCEEDED" });
+    ofState.enqueueRunEvent({ state: "RUNNING" });
+    ofState.enqueueRunEvent({ state: "SUCCEEDED" });
     expect(ofState.written).toHaveLength(2);
   });
 

@@ -1,7 +1,7 @@
 // What belongs together, what has to fit, what was done to the policy: lists of the dialect that are read now and then.
 
 import { afterEach, expect, test } from "vitest";
-import { noteAudit } from "../../../src/engine/audit/audit-log.ts";
+import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { applied } from "../flows.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
@@ -83,12 +83,12 @@ test("the schemas of workflows and of their steps, as they were applied last", a
 test("L40: what was done to the policy fills its pages, whatever lies between in the log", async () => {
   gateway = await openTestGateway();
   const note = (kind: "policy" | "breaker", what: string) =>
-    noteAudit(gateway.flow, { org: "*", kind, who: "ann", what });
+    recordAudit(gateway.engine, { org: "*", kind, who: "ann", what });
   for (let at = 0; at < 6; at++) {
     note("policy", `published ${at}`);
     for (let other = 0; other < 150; other++) note("breaker", "opened");
   }
-  await gateway.flow.world.store.counts("audit_pending", 10); // After the commit of this tick.
+  await gateway.engine.world.store.counts("audit_pending", 10); // After the commit of this tick.
   const seen: string[] = [];
   const lengths: number[] = [];
   let cursor: string | null = "";

@@ -28,6 +28,6 @@ test("a denial is 403 with its rule, an approval is asked for, and what is allow
 
 test("while nobody asks the kernel the answer does not wait for it", async () => {
   const untilMs = gateway.world.clock.now() + 5_000;
-  gateway.flow.safety.breaker = { kind: "open", untilMs, openings: 1, reason: "gone" };
+  gateway.engine.safety.breaker = { kind: "open", untilMs, openings: 1, reason: "gone" };
   expect(await submit("demo.echo")).toMatchObject({ status: 200, body: { state: "PENDING" } });
 });

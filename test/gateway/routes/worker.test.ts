@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import type { Gateway, GatewayRequest } from "../../../src/gateway/route.ts";
 import { WORKER_ROUTES } from "../../../src/gateway/routes/worker.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
@@ -25,7 +25,7 @@ afterEach(() => gateway.close());
 async function submit(raw: Record<string, unknown>): Promise<string> {
   const checked = checkSubmission({ topic: "demo.far", ...raw });
   if (checked.kind === "bad") throw new Error(checked.problems.join());
-  return (await admit(gateway.flow, checked.submission)).jobId;
+  return (await admitJob(gateway.engine, checked.submission)).jobId;
 }
 
 async function job(id: string): Promise<Job> {
@@ -103,7 +103,7 @@ describe("an input that stands beside its record", () => {
     const body = { worker_id: "curl", topics: ["demo.far"], wait_ms: 5_000, max: 10 };
     const request = { body, signal, org: "default", principal: { org: "default" }, headers: {} };
     const world = { ...gateway.world, blobs: { ...seen(gateway.world.blobs), ...blobs } };
-    return route?.handle({ flow: { ...gateway.flow, world } } as Gateway, request as unknown as GatewayRequest);
+    return route?.handle({ engine: { ...gateway.engine, world } } as Gateway, request as unknown as GatewayRequest);
   };
   const seen = (blobs: Blobs): Pick<Blobs, "get"> => ({ get: (ptr) => blobs.get(ptr) });
 

@@ -73,12 +73,12 @@ export function leverCases(setup: () => Setup): void {
 
   test("a kill switch that one process was told to engage keeps work back in all of them, until it is released", async () => {
     const { doors, keys, prefixes } = setup();
-    const wish = { scope: "default", reason: "it does what it should not" };
-    expect(await doors[0].as(keys.submitter).post("/kill", wish)).toMatchObject({ status: 403 });
-    expect(await doors[0].post("/kill", wish)).toMatchObject({ status: 200, body: { already: false } });
+    const request = { scope: "default", reason: "it does what it should not" };
+    expect(await doors[0].as(keys.submitter).post("/kill", request)).toMatchObject({ status: 403 });
+    expect(await doors[0].post("/kill", request)).toMatchObject({ status: 200, body: { already: false } });
     for (const door of doors) await door.until("/status", ({ body }) => body.kill.length === 1);
     const ids = await Promise.all([0, 1, 2, 3].map((n) => doors[n % 2 === 0 ? 0 : 1].submit(`${prefixes[0]}.echo`, n)));
-    for (const id of ids) expect((await until(doors[1], id, "killed")).body.sentence).toContain(wish.reason);
+    for (const id of ids) expect((await until(doors[1], id, "killed")).body.sentence).toContain(request.reason);
     expect(await doors[1].post("/kill/release", { scope: "default" })).toMatchObject({ body: { released: true } });
     for (const id of ids) expect(await doors[0].ended(id, "SUCCEEDED")).toMatchObject({ attempt: 1 });
   });

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS } from "../../../src/core/model/job.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { SeededRandom } from "../../../src/sim/random.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import type { RunningServer } from "../../servers/server.ts";
@@ -33,8 +33,8 @@ export async function killCluster(options: {
   const working = await openHurriedCluster({ nats: nats.url, redis: redis.url, name: "worker" });
   const handle = async (item: { input: unknown }) => item.input;
   const stopWorker = await startWorker(working.world, { id: "w", topics: ["load"], concurrency: 32, handle });
-  const flow = openFlow(announcing.world, { current: announcing.settings });
-  const load = new Load(flow, ledger, 10);
+  const engine = openEngine(announcing.world, { current: announcing.settings });
+  const load = new Load(engine, ledger, 10);
   let killed = 0;
   for (const victim of options.victims) {
     // The moment is a number of acknowledgements: anywhere between the last restart and full load.
@@ -45,7 +45,7 @@ export async function killCluster(options: {
     options.onKill?.(killed, ledger.acknowledged.size);
   }
   await load.stop();
-  const lost = await ledger.allEnded(flow);
+  const lost = await ledger.allEnded(engine);
   await stopWorker();
   await Promise.all(controls.map((control) => control.stop()));
   await Promise.all([announcing.close(), working.close()]);
@@ -89,11 +89,11 @@ class Ledger {
   }
 
   /** Resolves when every acknowledged job has ended, with those that are not in the store. */
-  async allEnded(flow: Flow): Promise<string[]> {
+  async allEnded(engine: Engine): Promise<string[]> {
     const lost: string[] = [];
     for (const id of this.acknowledged) {
       const ended = new Promise<void>((resolve) => this.#onEnd.set(id, resolve));
-      const found = await flow.world.store.load(JOBS, id);
+      const found = await engine.world.store.load(JOBS, id);
       if (!found) lost.push(id);
       else if (!isFinal(found.value.state)) await ended;
       // A process that was killed may have ended it without having had the time to say so.
@@ -117,8 +117,8 @@ class Load {
   readonly #lanes: Promise<unknown>;
   #isStopped = false;
 
-  constructor(flow: Flow, ledger: Ledger, lanes: number) {
-    this.#lanes = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(flow, ledger, lane)));
+  constructor(engine: Engine, ledger: Ledger, lanes: number) {
+    this.#lanes = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(engine, ledger, lane)));
   }
 
   async stop(): Promise<void> {
@@ -126,19 +126,19 @@ class Load {
     await this.#lanes;
   }
 
-  async #run(flow: Flow, ledger: Ledger, lane: number): Promise<void> {
+  async #run(engine: Engine, ledger: Ledger, lane: number): Promise<void> {
     for (let count = 0; !this.#isStopped; count++) {
       const id = `l${lane}-${count}`;
       const checked = checkSubmission({ topic: "load", jobId: id, input: { id }, idempotencyKey: id });
       if (checked.kind === "bad") throw new Error(checked.problems.join());
-      while (!(await this.#submitted(flow, checked.submission))) await backOff(flow);
+      while (!(await this.#submitted(engine, checked.submission))) await backOff(engine);
       ledger.acknowledge(id);
     }
   }
 
-  async #submitted(flow: Flow, submission: Parameters<typeof admit>[1]): Promise<boolean> {
+  async #submitted(engine: Engine, submission: Parameters<typeof admitJob>[1]): Promise<boolean> {
     try {
-      return (await admit(flow, submission)).kind !== "conflict";
+      return (await admitJob(engine, submission)).kind !== "conflict";
     } catch {
       return false;
     }
@@ -146,8 +146,8 @@ class Load {
 }
 
 /** As a client of an unavailable service would. */
-const backOff = (flow: Flow): Promise<void> =>
-  new Promise((resolve) => flow.world.clock.after(20 + flow.world.random.next() * 80, resolve));
+const backOff = (engine: Engine): Promise<void> =>
+  new Promise((resolve) => engine.world.clock.after(20 + engine.world.random.next() * 80, resolve));
 
 class ControlProcess {
   readonly #args: readonly string[];

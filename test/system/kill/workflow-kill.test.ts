@@ -52,8 +52,8 @@ test.concurrent("kill -9 of the embedded process after each commit of a run: eve
   await worker.start("counter", http({ url: door.url }));
   try {
     const runIds: string[] = [];
-    for (let station = 1, isKilled = true; isKilled; station++) {
-      const ran = await runUntilStation(door, station, () => killed(running));
+    for (let messageHandler = 1, isKilled = true; isKilled; messageHandler++) {
+      const ran = await runUntilStation(door, messageHandler, () => killed(running));
       isKilled = ran.isKilled;
       if (isKilled) {
         running = up();
@@ -89,10 +89,10 @@ test.concurrent("kill -9 of a control process on NATS and Redis: another one goe
     await Promise.all(controls.map(({ url }) => url));
     await worker.start("counter", overNats({ nats: nats.url, redis: redis.url }));
     const runIds: string[] = [];
-    for (const [turn, station] of [2, 5, 8, 11, 14, 17, 20].entries()) {
+    for (const [turn, messageHandler] of [2, 5, 8, 11, 14, 17, 20].entries()) {
       const at = turn % 2;
       const victim = controls[at] as UpProcess;
-      const ran = await runUntilStation(door, station, () => killed(victim));
+      const ran = await runUntilStation(door, messageHandler, () => killed(victim));
       const runId = await startWith(door, ran.key);
       runIds.push(runId);
       await allEnded(door, [runId]);

@@ -9,10 +9,10 @@ import { ORDER } from "../runs/run-problems.ts";
  */
 export async function runUntilStation(
   door: Api,
-  station: number,
+  messageHandler: number,
   kill: () => Promise<void>,
 ): Promise<{ readonly key: string; readonly isKilled: boolean }> {
-  const key = `station-${station}`;
+  const key = `station-${messageHandler}`;
   const people = new People(door);
   let bursts = 0;
   let over = (_isKilled: boolean): void => {};
@@ -28,12 +28,12 @@ export async function runUntilStation(
     }
     const ours = burst.filter(({ data }) => mine.has(data.run_id ?? data.job_id.split(":")[0]));
     if (ours.length > 0 && !isInTheMiddle(ours)) bursts++;
-    if (bursts === station) over(true);
+    if (bursts === messageHandler) over(true);
     else if (ours.some(({ kind, data }) => kind === "run" && data.state !== "RUNNING")) over(false);
   });
   // The answer may be lost with the process: the key finds the run.
   const started = startWith(door, key).catch(() => null);
-  const isKilled = await within(isOver, () => `run \`${[...mine]}\` stands still after ${bursts} of ${station}`);
+  const isKilled = await within(isOver, () => `run \`${[...mine]}\` stands still after ${bursts} of ${messageHandler}`);
   events.stop();
   if (isKilled) await kill();
   await started;

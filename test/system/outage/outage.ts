@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { defaultSettings } from "../../../src/config/config.ts";
-import { openFlow } from "../../../src/engine/engine.ts";
+import { openEngine } from "../../../src/engine/engine.ts";
 import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
 import { counting } from "../../../src/sim/adapters/quiet.ts";
 import { openCluster } from "../../../src/worlds/cluster.ts";
@@ -152,9 +152,9 @@ class Experiment {
       nats: nats.url,
       redis: redis.url,
     });
-    const flow = openFlow(world, { current: defaultSettings() });
-    const wish = { scope: "default", reason: "the kernel was killed", by: "operator", forMs: options.leaseMs ?? 0 };
-    const opened = await openFailOpen(flow, wish);
+    const engine = openEngine(world, { current: defaultSettings() });
+    const request = { scope: "default", reason: "the kernel was killed", by: "operator", forMs: options.leaseMs ?? 0 };
+    const opened = await openFailOpen(engine, request);
     if (opened.kind !== "opened") throw new Error(`no lease: ${opened.kind}`);
     await this.#allGot(before);
     await door.until("/failopen", ({ body }) => body.items[0].state !== "in_force");

@@ -18,7 +18,7 @@ export interface FanOutReport {
   readonly results: number;
 }
 
-export async function fanOut(wish: {
+export async function fanOut(request: {
   readonly items: number;
   readonly controls: number;
   readonly workers: number;
@@ -33,7 +33,7 @@ export async function fanOut(wish: {
     const servers = ["--nats", nats.url, "--redis", redis.url, "--port", "0"];
     const env = { CORDUM_LOG_LEVEL: "error" };
     const up = (role: string) => program.up([...servers, "--role", role], env).url;
-    const urls = await Promise.all([up("gateway"), ...times(wish.controls, () => up("control"))]);
+    const urls = await Promise.all([up("gateway"), ...times(request.controls, () => up("control"))]);
     const door = new Api(urls[0] ?? "");
     const given: string[] = [];
     const handle = async ({ jobId, input }: { readonly jobId: string; readonly input: unknown }) => {
@@ -41,13 +41,13 @@ export async function fanOut(wish: {
       return input;
     };
     const transport = overNats({ nats: nats.url, redis: redis.url });
-    for (const id of times(wish.workers, (index) => `fan-${index}`)) {
+    for (const id of times(request.workers, (index) => `fan-${index}`)) {
       stops.push(await worker({ id, topics: ["fan.out"], concurrency: 64, transport, handle }));
     }
     const applied = await door.post("/workflows", WORKFLOW);
     if (applied.status !== 200) throw new Error(JSON.stringify(applied.body));
     const startedMs = Date.now();
-    const input = { items: times(wish.items, (index) => index) };
+    const input = { items: times(request.items, (index) => index) };
     const { body: started } = await door.post("/workflows/fan/runs", { input });
     const run = await ended(door, started.run_id);
     const seconds = (Date.now() - startedMs) / 1_000;

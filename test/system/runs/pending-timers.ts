@@ -1,7 +1,7 @@
 /** So many timers that are far from due: what it costs to sweep past them. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
-import { openFlow } from "../../../src/engine/engine.ts";
+import { openEngine } from "../../../src/engine/engine.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import type { Change } from "../../../src/ports/store.ts";
 import { put } from "../../../src/ports/store.ts";
@@ -13,7 +13,7 @@ export async function leastSweepUs(
   cpuUs: () => number | Promise<number>,
   { rounds, sweeps }: { readonly rounds: number; readonly sweeps: number },
 ): Promise<number> {
-  const sweeper = new Sweeper(openFlow(world, { current: defaultSettings() }));
+  const sweeper = new Sweeper(openEngine(world, { current: defaultSettings() }));
   let least = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds; round++) {
     const before = await cpuUs();

@@ -3,8 +3,8 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { backlogGroupOf, JOBS, type Job } from "../../../src/core/model/job.ts";
 import type { Settings } from "../../../src/core/settings.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { plainWish, startRun } from "../../../src/engine/intake/start-run.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { defaultRunRequest, startRun } from "../../../src/engine/intake/start-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
@@ -24,16 +24,16 @@ export const firstBehind = (kind: GroundKind, runs: number, itemsEach: number): 
     try {
       const live = { current: windowOf(0) };
       const allQueued = untilQueued(world.store, runs * itemsEach);
-      const flow = openFlow(world, live);
-      const control = await startControl(flow);
-      await apply(flow, "big", WIDE);
-      await apply(flow, "small", ONE);
+      const engine = openEngine(world, live);
+      const control = await startControl(engine);
+      await apply(engine, "big", WIDE);
+      await apply(engine, "small", ONE);
       const items = Array.from({ length: itemsEach }, (_, index) => index);
-      for (let run = 0; run < runs; run++) await start(flow, "big", WIDE.id, { items });
+      for (let run = 0; run < runs; run++) await start(engine, "big", WIDE.id, { items });
       await allQueued;
       const queued = (await world.store.counts(backlogGroupOf("demo.queued"), 10)).get("big") ?? 0;
       live.current = windowOf(WINDOW);
-      const before = await begunBefore(flow);
+      const before = await begunBefore(engine);
       await control.stop();
       return { queued, before };
     } finally {
@@ -60,7 +60,7 @@ function untilQueued(store: Store, count: number): Promise<void> {
 const isQueued = (value: unknown): boolean => (value as Job | null)?.state === "SCHEDULED";
 
 /** Workers have been busy with the one tenant for a while when the other's first comes. */
-async function begunBefore(flow: Flow): Promise<number> {
+async function begunBefore(engine: Engine): Promise<number> {
   let [begun, came] = [0, 0];
   let isBusy = (): void => {};
   let isFirst = (): void => {};
@@ -70,9 +70,9 @@ async function begunBefore(flow: Flow): Promise<number> {
     if (org === "small") isFirst();
     else if (++begun === WINDOW * 8) isBusy();
   };
-  const stop = await startWorker(flow.world, { id: "w", topics: ["demo.queued"], concurrency: WINDOW, handle });
+  const stop = await startWorker(engine.world, { id: "w", topics: ["demo.queued"], concurrency: WINDOW, handle });
   await busy;
-  await start(flow, "small", ONE.id, {});
+  await start(engine, "small", ONE.id, {});
   came = begun;
   await first;
   const before = begun - came;
@@ -80,13 +80,13 @@ async function begunBefore(flow: Flow): Promise<number> {
   return before;
 }
 
-async function apply(flow: Flow, org: string, document: object): Promise<void> {
-  const applied = await applyWorkflow(flow, { org, by: "test", document });
+async function apply(engine: Engine, org: string, document: object): Promise<void> {
+  const applied = await applyWorkflow(engine, { org, by: "test", document });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
 }
 
-async function start(flow: Flow, org: string, workflowId: string, input: unknown): Promise<void> {
-  const outcome = await startRun(flow, { ...plainWish(org, workflowId, "alice"), input }, "test");
+async function start(engine: Engine, org: string, workflowId: string, input: unknown): Promise<void> {
+  const outcome = await startRun(engine, { ...defaultRunRequest(org, workflowId, "alice"), input }, "test");
   if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
 }
 

@@ -1,6 +1,6 @@
 /** What is wrong with a run of `examples/workflows/every-step.yaml` that should have gone well, whatever happened to it. */
 import type { Answer, Api } from "../api.ts";
-import type { Given } from "../workers/counting-worker.ts";
+import type { DecisionContext } from "../workers/counting-worker.ts";
 
 type Json = Answer["body"];
 
@@ -12,7 +12,11 @@ export const ORDER = {
   items: Array.from({ length: LINES }, (_, index) => ({ sku: `a-${index}`, count: 1 })),
 };
 
-export async function problemsOf(door: Api, runId: string, given: readonly Given[]): Promise<readonly string[]> {
+export async function problemsOf(
+  door: Api,
+  runId: string,
+  given: readonly DecisionContext[],
+): Promise<readonly string[]> {
   const { body: run } = await door.get(`/workflow-runs/${runId}`);
   const { body: timeline } = await door.get(`/workflow-runs/${runId}/timeline?limit=200`);
   const { body: children } = await door.get(`/workflow-runs/${runId}/steps/reserve/children?limit=200`);
@@ -77,7 +81,7 @@ function inTimeline(lines: readonly Json[]): readonly string[] {
   ];
 }
 
-function inJob(job: Json, given: readonly Given[]): readonly string[] {
+function inJob(job: Json, given: readonly DecisionContext[]): readonly string[] {
   const { job_id, state, history, attempt, updated_at } = job;
   const step = job.labels.step_id;
   const events: string[] = history.map(({ event }: Json) => event);

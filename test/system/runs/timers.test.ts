@@ -5,7 +5,7 @@ import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
-import { openFlow } from "../../../src/engine/engine.ts";
+import { openEngine } from "../../../src/engine/engine.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { put } from "../../../src/ports/store.ts";
 import { type GroundKind, onGround, openQuiet } from "../quiet-world.ts";
@@ -28,7 +28,7 @@ test("100,000 timers of one instant fire in one sweep, from disk", async () => {
       }));
       await Promise.all(commits.map((change) => world.store.commit(change)));
     }
-    const sweeper = new Sweeper(openFlow(world, { current: defaultSettings() }));
+    const sweeper = new Sweeper(openEngine(world, { current: defaultSettings() }));
     await sweeper.sweep();
     await sweeper.settled();
     const left = await world.store.due({ nowMs: dueMs, untilMs: dueMs + 3_600_000, leaseMs: 1, limit: 10 });

@@ -7,8 +7,8 @@ import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../../src/core/model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import { type Control, startControl } from "../../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import {
   ALERT,
   CANCEL,
@@ -32,7 +32,7 @@ import { openHurriedCluster } from "../fixtures/cluster.ts";
 let servers: readonly RunningServer[];
 let raw: NatsConnection;
 let redis: Redis;
-let flow: Flow;
+let engine: Engine;
 let control: Control;
 let close: () => Promise<void>;
 const ends = new Map<string, (job: Job) => void>();
@@ -44,12 +44,12 @@ beforeAll(async () => {
   redis = new Redis(store?.url ?? "");
   const opened = await openHurriedCluster({ nats: nats?.url ?? "", redis: store?.url ?? "", name: "c1" });
   const bus = { ...opened.settings.bus, poisonDelayMs: 50 };
-  flow = openFlow(opened.world, { current: { ...opened.settings, bus } });
-  flow.notices.listen(({ jobId, state }) => {
+  engine = openEngine(opened.world, { current: { ...opened.settings, bus } });
+  engine.events.subscribe(({ jobId, state }) => {
     if (!isFinal(state)) return;
     void opened.world.store.load(JOBS, jobId).then((found) => found && ends.get(jobId)?.(found.value));
   });
-  control = await startControl(flow);
+  control = await startControl(engine);
   close = opened.close;
 });
 
@@ -67,7 +67,7 @@ async function submit(raw: Record<string, unknown>): Promise<Job> {
   if (checked.kind === "bad") throw new Error(checked.problems.join());
   const jobId = checked.submission.jobId ?? "";
   const ended = new Promise<Job>((resolve) => ends.set(jobId, resolve));
-  await admit(flow, checked.submission);
+  await admitJob(engine, checked.submission);
   return ended;
 }
 
@@ -134,7 +134,7 @@ describe("a worker of others on NATS", () => {
 
   test("a job submitted before anybody serves its topic is done when somebody does, without a word of him", async () => {
     const givenBack = new Promise<void>((resolve) => {
-      const stop = flow.notices.listen(({ jobId, state }) => {
+      const stop = engine.events.subscribe(({ jobId, state }) => {
         if (jobId !== "cap-early" || state !== "SCHEDULED") return;
         stop();
         resolve();
@@ -172,7 +172,7 @@ describe("a worker of others on NATS", () => {
     const after = serve("job.after", () => "after");
     await submit({ jobId: "cap-4", topic: "after" });
     after.stop();
-    expect((await flow.world.store.load(JOBS, "cap-3"))?.value).toEqual(job);
+    expect((await engine.world.store.load(JOBS, "cap-3"))?.value).toEqual(job);
   });
 
   test("a client of the bus submits for the default tenant, and for no other", async () => {
@@ -190,7 +190,7 @@ describe("a worker of others on NATS", () => {
     worker.stop();
     expect(worker.got.map(({ request }) => request.contextPtr)).toEqual(["redis://ctx:cap-5"]);
     expect((await refused).error.message).toContain("cap.unsigned_tenants");
-    expect(await flow.world.store.load(JOBS, "cap-6")).toBeNull();
+    expect(await engine.world.store.load(JOBS, "cap-6")).toBeNull();
   });
 });
 
@@ -219,13 +219,13 @@ describe("packets that nobody can read", () => {
     const worker = serve("job.heard", () => "yes");
     await submit({ jobId: "heard", topic: "heard" });
     worker.stop();
-    expect(flow.roster.list(flow.world.clock.now()).map(({ id }) => id)).toEqual(["good"]);
+    expect(engine.registry.list(engine.world.clock.now()).map(({ id }) => id)).toEqual(["good"]);
   });
 });
 
 test("a worker that is sent nonsense drops it, and does the next job", async () => {
   const handle = async () => "unharmed";
-  const stop = await startWorker(flow.world, { id: "ours", topics: ["sdk"], concurrency: 1, handle });
+  const stop = await startWorker(engine.world, { id: "ours", topics: ["sdk"], concurrency: 1, handle });
   for (const subject of [workSubject("sdk"), directSubject("ours")]) raw.publish(subject, Buffer.from("nonsense"));
   await raw.flush();
   const job = await submit({ jobId: "after-nonsense", topic: "sdk" });
@@ -237,10 +237,10 @@ test("a worker that is sent nonsense drops it, and does the next job", async () 
 function letterWhere(isIt: (letter: DeadLetter) => boolean): Promise<DeadLetter> {
   return new Promise((resolve, reject) => {
     const look = async () => {
-      const { items } = await flow.world.store.list(DEAD_LETTERS, { index: deadLettersOf("*"), limit: 50 });
+      const { items } = await engine.world.store.list(DEAD_LETTERS, { index: deadLettersOf("*"), limit: 50 });
       const found = items.find(({ value }) => isIt(value));
       if (found) resolve(found.value);
-      else flow.world.clock.after(20, () => void look().catch(reject));
+      else engine.world.clock.after(20, () => void look().catch(reject));
     };
     look().catch(reject);
   });

@@ -2,14 +2,14 @@
 import type { Stop } from "../../../src/ports/bus.ts";
 import { retryAfter, type Transport, type WorkItem, worker } from "../../../src/worlds/worker-sdk.ts";
 
-export interface Given {
+export interface DecisionContext {
   readonly jobId: string;
   readonly attempt: number;
   readonly atMs: number;
 }
 
 export class CountingWorker {
-  readonly given: Given[] = [];
+  readonly given: DecisionContext[] = [];
   #stop: Stop = async () => undefined;
 
   async start(id: string, transport: Transport): Promise<void> {

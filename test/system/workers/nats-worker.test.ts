@@ -2,23 +2,23 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import { type Flow, openFlow } from "../../../src/engine/engine.ts";
-import { admit } from "../../../src/engine/intake/admit-job.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { nats, worker } from "../../../src/worlds/worker-sdk.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { openHurriedCluster } from "../fixtures/cluster.ts";
 
 let servers: { readonly nats: RunningServer; readonly redis: RunningServer };
-let flow: Flow;
+let engine: Engine;
 let close: () => Promise<void>;
 
 beforeAll(async () => {
   const [bus, store] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   servers = { nats: bus, redis: store };
   const opened = await openHurriedCluster({ nats: bus.url, redis: store.url, name: "c1" });
-  flow = openFlow(opened.world, { current: opened.settings });
-  const control = await startControl(flow);
+  engine = openEngine(opened.world, { current: opened.settings });
+  const control = await startControl(engine);
   close = async () => {
     await control.stop();
     await opened.close();
@@ -38,11 +38,11 @@ async function run(raw: Record<string, unknown>): Promise<Job> {
     const id = checked.submission.jobId;
     isOurs = (jobId) => jobId === id && resolve();
   });
-  const stop = flow.notices.listen(({ jobId, state }) => isFinal(state) && isOurs(jobId));
-  await admit(flow, checked.submission);
+  const stop = engine.events.subscribe(({ jobId, state }) => isFinal(state) && isOurs(jobId));
+  await admitJob(engine, checked.submission);
   await ended;
   stop();
-  const found = await flow.world.store.load(JOBS, checked.submission.jobId ?? "");
+  const found = await engine.world.store.load(JOBS, checked.submission.jobId ?? "");
   if (!found) throw new Error("it is gone");
   return found.value;
 }
@@ -56,7 +56,7 @@ test("`worker` over `nats`: small payloads in the message, large ones by pointer
     handle: async (item) => {
       attempts.push(item.attempt);
       const { ms = 0, text = "" } = item.input as { ms?: number; text?: string };
-      await new Promise<void>((resolve) => flow.world.clock.after(ms, resolve));
+      await new Promise<void>((resolve) => engine.world.clock.after(ms, resolve));
       return { length: text.length, text };
     },
   });
@@ -65,13 +65,15 @@ test("`worker` over `nats`: small payloads in the message, large ones by pointer
     workerId: "sdk",
     output: { kind: "inline", value: { length: 3, text: "abc" } },
   });
-  expect(await flow.world.blobs.get("ctx:small")).toBeNull();
+  expect(await engine.world.blobs.get("ctx:small")).toBeNull();
   const large = await run({ jobId: "large", input: { text: "x".repeat(300_000) } });
   expect(large).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer", ptr: "res:large" } });
-  const { deadlineMs } = flow.settings.current.dispatch;
+  const { deadlineMs } = engine.settings.current.dispatch;
   const long = await run({ jobId: "long", input: { ms: deadlineMs * 1.7 } });
   expect(long).toMatchObject({ state: "SUCCEEDED", attempt: 1 });
   expect(attempts).toEqual([1, 1, 1]);
-  expect(flow.roster.list(flow.world.clock.now())).toMatchObject([{ id: "sdk", transport: "bus", topics: ["t"] }]);
+  expect(engine.registry.list(engine.world.clock.now())).toMatchObject([
+    { id: "sdk", transport: "bus", topics: ["t"] },
+  ]);
   await stop();
 });

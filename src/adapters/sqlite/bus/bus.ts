@@ -66,15 +66,15 @@ export class SqliteBus implements Bus {
     return group.join(handler);
   }
 
-  tell(subject: string, packet: Packet): void {
+  broadcast(subject: string, packet: Packet): void {
     this.#calls.tell(subject, packet);
   }
 
-  mayHear(subject: string): boolean {
+  hasSubscribers(subject: string): boolean {
     return this.#calls.hasListeners(subject);
   }
 
-  listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+  subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     return this.#calls.listen(subject, handler);
   }
 

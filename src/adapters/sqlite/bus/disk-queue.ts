@@ -17,7 +17,7 @@ export interface GroupHost {
 }
 
 /** A message on its way to one group. */
-export interface Slip {
+export interface Envelope {
   readonly seq: number;
   readonly id: string;
   readonly content: Content;
@@ -37,7 +37,7 @@ export interface Slip {
  * The part of a group that is on disk: how much there is, how much there may be, and the way there and back.
  * Nothing that was acknowledged is dropped: a group that is full refuses.
  */
-export class Shelf {
+export class DiskQueue {
   readonly #host: GroupHost;
   readonly #subject: string;
   #name: string;
@@ -63,7 +63,7 @@ export class Shelf {
     this.#name = name;
   }
 
-  newSlip({ id, packet }: Message): Slip {
+  newSlip({ id, packet }: Message): Envelope {
     const seq = this.#host.newSeq();
     const content: Content = { kind: "packet", packet };
     return { seq, id, content, text: null, attempt: 0, isRow: false, writes: 0, isEnded: false, safe: null };
@@ -86,32 +86,32 @@ export class Shelf {
   }
 
   /** Writes down a message unless it was ended meanwhile. Its publisher is told. */
-  async store(slip: Slip): Promise<void> {
-    if (slip.isEnded || slip.isRow) return;
+  async store(envelope: Envelope): Promise<void> {
+    if (envelope.isEnded || envelope.isRow) return;
     const nowMs = this.#host.clock.now();
-    await this.#write(slip, nowMs, () => {
-      const isEnded = () => slip.isEnded;
-      return this.#host.writer.changeUnless(isEnded, "addMessage", this.#rowOf(slip, nowMs, nowMs));
+    await this.#write(envelope, nowMs, () => {
+      const isEnded = () => envelope.isEnded;
+      return this.#host.writer.changeUnless(isEnded, "addMessage", this.#rowOf(envelope, nowMs, nowMs));
     });
   }
 
   /** Writes down when a message comes again. Its publisher is told; false when the disk refused. */
-  async delay(slip: Slip, visibleMs: number): Promise<boolean> {
+  async delay(envelope: Envelope, visibleMs: number): Promise<boolean> {
     const nowMs = this.#host.clock.now();
-    return this.#write(slip, nowMs, () => {
-      return this.#host.writer.change("putMessage", this.#rowOf(slip, visibleMs, nowMs));
+    return this.#write(envelope, nowMs, () => {
+      return this.#host.writer.change("putMessage", this.#rowOf(envelope, visibleMs, nowMs));
     });
   }
 
   /** Counts a delivery before it begins; only a message on disk, or on its way there, can come again after a crash. */
-  begin({ isRow, writes, seq, attempt }: Slip): Promise<void> | null {
+  begin({ isRow, writes, seq, attempt }: Envelope): Promise<void> | null {
     return isRow || writes > 0 ? this.#host.writer.change("beginMessage", seq, attempt) : null;
   }
 
-  end(slip: Slip): void {
-    slip.isEnded = true;
-    tellSafe(slip);
-    this.#erase(slip);
+  end(envelope: Envelope): void {
+    envelope.isEnded = true;
+    tellSafe(envelope);
+    this.#erase(envelope);
   }
 
   /** Reads what is ready and not `held`; what is read is held from then on. One at a time. */
@@ -131,47 +131,47 @@ export class Shelf {
   }
 
   /** False when the disk refused. Null from `write` says that there was nothing to write any more. */
-  async #write(slip: Slip, nowMs: number, write: () => Promise<unknown>): Promise<boolean> {
-    slip.writes += 1;
+  async #write(envelope: Envelope, nowMs: number, write: () => Promise<unknown>): Promise<boolean> {
+    envelope.writes += 1;
     try {
-      slip.text ??= textOf(slip.content);
-      if ((await write()) !== null) this.#stored(slip, nowMs);
+      envelope.text ??= textOf(envelope.content);
+      if ((await write()) !== null) this.#stored(envelope, nowMs);
       return true;
     } catch (error) {
-      slip.safe?.reject(error);
-      slip.safe = null;
+      envelope.safe?.reject(error);
+      envelope.safe = null;
       return false;
     } finally {
-      slip.writes -= 1;
+      envelope.writes -= 1;
     }
   }
 
-  #rowOf({ seq, id, text, attempt }: Slip, visibleMs: number, atMs: number): MessageRow {
+  #rowOf({ seq, id, text, attempt }: Envelope, visibleMs: number, atMs: number): MessageRow {
     return { seq, subject: this.#subject, group: this.#name, id, packet: text!, attempt, visibleMs, atMs };
   }
 
-  #stored(slip: Slip, nowMs: number): void {
-    if (!slip.isRow) {
-      slip.isRow = true;
+  #stored(envelope: Envelope, nowMs: number): void {
+    if (!envelope.isRow) {
+      envelope.isRow = true;
       this.#size += 1;
       this.#oldestMs ??= nowMs;
     }
-    tellSafe(slip);
-    if (slip.isEnded) this.#erase(slip);
+    tellSafe(envelope);
+    if (envelope.isEnded) this.#erase(envelope);
   }
 
-  #erase(slip: Slip): void {
-    if (!slip.isRow) return;
-    slip.isRow = false;
+  #erase(envelope: Envelope): void {
+    if (!envelope.isRow) return;
+    envelope.isRow = false;
     this.#size -= 1;
-    this.#erasedMeanwhile?.add(slip.seq);
+    this.#erasedMeanwhile?.add(envelope.seq);
     // A crash may forget it, and then the message comes once more: "at least once".
-    this.#host.writer.later("deleteMessage", slip.seq);
+    this.#host.writer.later("deleteMessage", envelope.seq);
   }
 }
 
 export interface Loaded {
-  readonly slips: readonly Slip[];
+  readonly slips: readonly Envelope[];
   readonly hasMore: boolean;
   /** When the next delayed one is due; null when there is none, or more to read first. */
   readonly nextMs: number | null;
@@ -182,12 +182,12 @@ const ROWS_MAX = 1_000_000;
 const ORPHANS_MAX = 100_000;
 const ORPHAN_AGE_MS_MAX = 7 * 24 * 3_600_000;
 
-function tellSafe(slip: Slip): void {
-  slip.safe?.resolve();
-  slip.safe = null;
+function tellSafe(envelope: Envelope): void {
+  envelope.safe?.resolve();
+  envelope.safe = null;
 }
 
-function slipOf({ seq, id, packet, attempt }: VisibleRow): Slip {
+function slipOf({ seq, id, packet, attempt }: VisibleRow): Envelope {
   return {
     seq,
     id,

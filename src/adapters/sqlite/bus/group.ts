@@ -1,6 +1,6 @@
 import type { Delivery, Handler, Message, Settlement, Stop } from "../../../ports/bus.ts";
 import type { Cancel } from "../../../ports/clock.ts";
-import { type GroupHost, Shelf, type Slip } from "./disk-queue.ts";
+import { DiskQueue, type Envelope, type GroupHost } from "./disk-queue.ts";
 import { NEVER_MS } from "./rows.ts";
 
 /**
@@ -14,10 +14,10 @@ import { NEVER_MS } from "./rows.ts";
 export class Group {
   readonly #host: GroupHost;
   readonly #subject: string;
-  readonly #shelf: Shelf;
+  readonly #shelf: DiskQueue;
   readonly #members: Member[] = [];
-  readonly #working = new Set<Slip>();
-  #ready: Slip[] = [];
+  readonly #working = new Set<Envelope>();
+  #ready: Envelope[] = [];
   /** What is in memory, so that it is not read from disk a second time. */
   readonly #held = new Set<number>();
   /** Rows may be ready on disk that are not in memory. */
@@ -30,7 +30,7 @@ export class Group {
   constructor(host: GroupHost, subject: string, name: string, found: { size: number; oldestMs: number | null }) {
     this.#host = host;
     this.#subject = subject;
-    this.#shelf = new Shelf(host, subject, name, found);
+    this.#shelf = new DiskQueue(host, subject, name, found);
   }
 
   rename(name: string): void {
@@ -41,17 +41,17 @@ export class Group {
   offer(message: Message): Promise<void> {
     const refusal = this.#isClosed ? new Error("the bus is closed") : this.#shelf.refusal();
     if (refusal !== null) return Promise.reject(refusal);
-    const slip = this.#shelf.newSlip(message);
+    const envelope = this.#shelf.newSlip(message);
     return new Promise((resolve, reject) => {
-      slip.safe = { resolve, reject };
+      envelope.safe = { resolve, reject };
       // Behind a backlog there is no overtaking: the newcomer goes to its end, which is on disk.
       if (this.#members.length === 0 || this.#hasBacklog || this.#ready.length >= READY_MAX) {
-        void this.#shelve(slip);
+        void this.#shelve(envelope);
         return;
       }
-      this.#held.add(slip.seq);
-      this.#ready.push(slip);
-      this.#watchReady(slip);
+      this.#held.add(envelope.seq);
+      this.#ready.push(envelope);
+      this.#watchReady(envelope);
       this.#pumpSoon();
     });
   }
@@ -72,31 +72,31 @@ export class Group {
   close(): void {
     this.#isClosed = true;
     this.#wake?.cancel();
-    for (const slip of [...this.#working, ...this.#ready]) void this.#shelf.store(slip);
+    for (const envelope of [...this.#working, ...this.#ready]) void this.#shelf.store(envelope);
   }
 
   /** A message does not wait for its handler for ever. */
-  #watchReady(slip: Slip): void {
+  #watchReady(envelope: Envelope): void {
     let waits = 0;
     this.#host.watch(() => {
-      if (slip.attempt > 0) return true;
+      if (envelope.attempt > 0) return true;
       waits += 1;
       if (waits < READY_WAITS_MAX) return false;
-      void this.#shelf.store(slip);
+      void this.#shelf.store(envelope);
       return true;
     });
   }
 
   /** A handler gets its few turns from when it begins. */
-  #watchBegun(slip: Slip): void {
+  #watchBegun(envelope: Envelope): void {
     this.#host.watch(() => {
-      if (!slip.isEnded) void this.#shelf.store(slip);
+      if (!envelope.isEnded) void this.#shelf.store(envelope);
       return true;
     });
   }
 
-  async #shelve(slip: Slip): Promise<void> {
-    await this.#shelf.store(slip);
+  async #shelve(envelope: Envelope): Promise<void> {
+    await this.#shelf.store(envelope);
     this.#foundBacklog();
   }
 
@@ -133,66 +133,71 @@ export class Group {
     return free;
   }
 
-  #begin(member: Member, slip: Slip): void {
+  #begin(member: Member, envelope: Envelope): void {
     member.working += 1;
-    this.#working.add(slip);
-    slip.attempt += 1;
-    if (!slip.isRow) this.#watchBegun(slip);
-    void this.#handle(member, slip, this.#shelf.begin(slip));
+    this.#working.add(envelope);
+    envelope.attempt += 1;
+    if (!envelope.isRow) this.#watchBegun(envelope);
+    void this.#handle(member, envelope, this.#shelf.begin(envelope));
   }
 
-  async #handle(member: Member, slip: Slip, counted: Promise<void> | null): Promise<void> {
+  async #handle(member: Member, envelope: Envelope, counted: Promise<void> | null): Promise<void> {
     let answer: Settlement;
     try {
       if (counted) await counted;
-      const delivery: Delivery = { id: slip.id, subject: this.#subject, attempt: slip.attempt, content: slip.content };
+      const delivery: Delivery = {
+        id: envelope.id,
+        subject: this.#subject,
+        attempt: envelope.attempt,
+        content: envelope.content,
+      };
       answer = await member.handler(delivery);
     } catch (error) {
       this.#host.log.write("error", "bus.handler_failed", {
         subject: this.#subject,
-        id: slip.id,
+        id: envelope.id,
         error: String(error),
       });
       answer = { kind: "nakDelay", delayMs: FAILED_DELAY_MS };
     }
-    this.#working.delete(slip);
+    this.#working.delete(envelope);
     member.working -= 1;
-    this.#settle(slip, answer);
+    this.#settle(envelope, answer);
     if (member.working === 0) member.onIdle?.();
     this.#pumpSoon();
   }
 
-  #settle(slip: Slip, answer: Settlement): void {
+  #settle(envelope: Envelope, answer: Settlement): void {
     switch (answer.kind) {
       case "ack":
       case "term":
-        this.#held.delete(slip.seq);
-        this.#shelf.end(slip);
+        this.#held.delete(envelope.seq);
+        this.#shelf.end(envelope);
         return;
       case "nak":
-        void this.#redeliver(slip, 0);
+        void this.#redeliver(envelope, 0);
         return;
       case "nakDelay":
-        void this.#redeliver(slip, Math.max(0, answer.delayMs));
+        void this.#redeliver(envelope, Math.max(0, answer.delayMs));
         return;
       default:
         answer satisfies never;
     }
   }
 
-  async #redeliver(slip: Slip, delayMs: number): Promise<void> {
+  async #redeliver(envelope: Envelope, delayMs: number): Promise<void> {
     const { clock, log, options } = this.#host;
-    const isLast = slip.attempt >= options.deliverMax;
+    const isLast = envelope.attempt >= options.deliverMax;
     if (isLast)
-      log.write("error", "bus.delivery_limit", { subject: this.#subject, id: slip.id, attempt: slip.attempt });
+      log.write("error", "bus.delivery_limit", { subject: this.#subject, id: envelope.id, attempt: envelope.attempt });
     const visibleMs = isLast ? NEVER_MS : Math.min(clock.now() + delayMs, NEVER_MS);
-    if (await this.#shelf.delay(slip, visibleMs)) {
-      this.#held.delete(slip.seq);
+    if (await this.#shelf.delay(envelope, visibleMs)) {
+      this.#held.delete(envelope.seq);
       this.#wakeAt(visibleMs);
     } else if (!this.#isClosed) {
       // The disk is at fault, not the message: memory keeps it, and its publisher knows that it is not safe.
       clock.after(Math.max(delayMs, FAILED_DELAY_MS), () => {
-        this.#ready.push(slip);
+        this.#ready.push(envelope);
         this.#pumpSoon();
       });
     }
@@ -245,10 +250,10 @@ export class Group {
   #letGo(): void {
     const ready = this.#ready;
     this.#ready = [];
-    for (const slip of ready) {
-      this.#held.delete(slip.seq);
-      if (slip.isRow) this.#hasBacklog = true;
-      else void this.#shelve(slip);
+    for (const envelope of ready) {
+      this.#held.delete(envelope.seq);
+      if (envelope.isRow) this.#hasBacklog = true;
+      else void this.#shelve(envelope);
     }
   }
 }

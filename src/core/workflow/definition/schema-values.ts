@@ -6,7 +6,7 @@ import { isObject, isOf, orOf } from "./fields.ts";
 import type { Check, SchemaRun } from "./schema-check.ts";
 
 /** A check, or in words what is wrong with the keyword's value. */
-export type Keyword = (given: unknown) => Check | string;
+export type Keyword = (operand: unknown) => Check | string;
 
 export const TYPES = ["string", "number", "integer", "boolean", "null", "array", "object"] as const;
 type TypeName = (typeof TYPES)[number];
@@ -22,8 +22,8 @@ const TYPE_WORDS: Readonly<Record<TypeName, string>> = {
 };
 
 export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
-  type: (given) => {
-    const names: readonly unknown[] = Array.isArray(given) ? given : [given];
+  type: (operand) => {
+    const names: readonly unknown[] = Array.isArray(operand) ? operand : [operand];
     const types = names.flatMap((name) => TYPES.find((known) => known === name) ?? []);
     if (types.length !== names.length || types.length === 0) {
       const wrong = names.find((name) => !TYPES.some((known) => known === name));
@@ -32,54 +32,54 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
     const words = types.map((type) => TYPE_WORDS[type]).join(" or ");
     return (value, run) => types.some((type) => isOfType(value, type)) || run.must(words, value);
   },
-  enum: (given) => {
-    if (!Array.isArray(given) || given.length === 0) return `must be a list of values${isOf(given)}`;
-    const known = new Set(given.map(canonicalText));
-    const shown = given.slice(0, 8).map((one) => `\`${JSON.stringify(one)}\``);
-    const words = `one of ${shown.join(", ")}${given.length > shown.length ? ", …" : ""}`;
+  enum: (operand) => {
+    if (!Array.isArray(operand) || operand.length === 0) return `must be a list of values${isOf(operand)}`;
+    const known = new Set(operand.map(canonicalText));
+    const shown = operand.slice(0, 8).map((one) => `\`${JSON.stringify(one)}\``);
+    const words = `one of ${shown.join(", ")}${operand.length > shown.length ? ", …" : ""}`;
     return (value, run) => (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.must(words, value);
   },
-  const: (given) => {
-    const known = canonicalText(given);
-    const words = `\`${JSON.stringify(given)?.slice(0, 100)}\``;
+  const: (operand) => {
+    const known = canonicalText(operand);
+    const words = `\`${JSON.stringify(operand)?.slice(0, 100)}\``;
     return (value, run) => (run.charge(weightOf(value)) && canonicalText(value) === known) || run.must(words, value);
   },
-  minLength: (given) => counted(given, "a text of at least", (value, count) => lengthOf(value) >= count),
-  maxLength: (given) => counted(given, "a text of at most", (value, count) => lengthOf(value) <= count),
-  pattern: (given) => {
-    if (typeof given !== "string" || given.length > PATTERN_LENGTH_MAX) {
-      return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${isOf(given)}`;
+  minLength: (operand) => counted(operand, "a text of at least", (value, count) => lengthOf(value) >= count),
+  maxLength: (operand) => counted(operand, "a text of at most", (value, count) => lengthOf(value) <= count),
+  pattern: (operand) => {
+    if (typeof operand !== "string" || operand.length > PATTERN_LENGTH_MAX) {
+      return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${isOf(operand)}`;
     }
-    const read = readPattern(given);
+    const read = readPattern(operand);
     if (read.kind === "bad") return `cannot be read: ${read.problem}`;
     const { pattern } = read;
     const stepsEach = 1 + pattern.programSize();
     return (value, run) => {
       if (typeof value !== "string") return true;
       if (!run.charge((1 + value.length / 32) * stepsEach)) return false;
-      return pattern.test(value) || run.fail(`must match \`${given}\``);
+      return pattern.test(value) || run.fail(`must match \`${operand}\``);
     };
   },
-  minimum: (given) => compared(given, "at least", (value, limit) => value >= limit),
-  maximum: (given) => compared(given, "at most", (value, limit) => value <= limit),
-  exclusiveMinimum: (given) => compared(given, "more than", (value, limit) => value > limit),
-  exclusiveMaximum: (given) => compared(given, "less than", (value, limit) => value < limit),
-  multipleOf: (given) => {
-    if (typeof given !== "number" || !(given > 0)) return `must be a number above 0${isOf(given)}`;
-    return compared(given, "a multiple of", isMultiple);
+  minimum: (operand) => compared(operand, "at least", (value, limit) => value >= limit),
+  maximum: (operand) => compared(operand, "at most", (value, limit) => value <= limit),
+  exclusiveMinimum: (operand) => compared(operand, "more than", (value, limit) => value > limit),
+  exclusiveMaximum: (operand) => compared(operand, "less than", (value, limit) => value < limit),
+  multipleOf: (operand) => {
+    if (typeof operand !== "number" || !(operand > 0)) return `must be a number above 0${isOf(operand)}`;
+    return compared(operand, "a multiple of", isMultiple);
   },
-  minItems: (given) => sized(given, "have at least", "items", Array.isArray, (size, count) => size >= count),
-  maxItems: (given) => sized(given, "have at most", "items", Array.isArray, (size, count) => size <= count),
-  minProperties: (given) => sized(given, "have at least", "entries", isObject, (size, count) => size >= count),
-  maxProperties: (given) => sized(given, "have at most", "entries", isObject, (size, count) => size <= count),
-  uniqueItems: (given) => {
-    if (typeof given !== "boolean") return `must be \`true\` or \`false\`${isOf(given)}`;
-    return (value, run) => !given || !Array.isArray(value) || areUnique(value, run);
+  minItems: (operand) => sized(operand, "have at least", "items", Array.isArray, (size, count) => size >= count),
+  maxItems: (operand) => sized(operand, "have at most", "items", Array.isArray, (size, count) => size <= count),
+  minProperties: (operand) => sized(operand, "have at least", "entries", isObject, (size, count) => size >= count),
+  maxProperties: (operand) => sized(operand, "have at most", "entries", isObject, (size, count) => size <= count),
+  uniqueItems: (operand) => {
+    if (typeof operand !== "boolean") return `must be \`true\` or \`false\`${isOf(operand)}`;
+    return (value, run) => !operand || !Array.isArray(value) || areUnique(value, run);
   },
-  required: (given) => {
-    const isNames = Array.isArray(given) && given.every((name) => typeof name === "string");
-    if (!isNames) return `must be a list of names${isOf(given)}`;
-    const names: readonly string[] = given;
+  required: (operand) => {
+    const isNames = Array.isArray(operand) && operand.every((name) => typeof name === "string");
+    if (!isNames) return `must be a list of names${isOf(operand)}`;
+    const names: readonly string[] = operand;
     return (value, run) => {
       if (!isObject(value)) return true;
       const missing = names.filter((name) => !Object.hasOwn(value, name));
@@ -110,31 +110,31 @@ function isOfType(value: unknown, type: TypeName): boolean {
   }
 }
 
-function counted(given: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
-  if (!isCount(given)) return `must be a whole number from 0${isOf(given)}`;
+function counted(operand: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
+  if (!isCount(operand)) return `must be a whole number from 0${isOf(operand)}`;
   return (value, run) => {
-    if (typeof value !== "string" || isFine(value, given)) return true;
-    return run.fail(`must be ${words} ${given} characters, has ${lengthOf(value)}`);
+    if (typeof value !== "string" || isFine(value, operand)) return true;
+    return run.fail(`must be ${words} ${operand} characters, has ${lengthOf(value)}`);
   };
 }
 
-function compared(given: unknown, words: string, isFine: (value: number, limit: number) => boolean): Check | string {
-  if (typeof given !== "number" || !Number.isFinite(given)) return `must be a number${isOf(given)}`;
-  return (value, run) => typeof value !== "number" || isFine(value, given) || run.must(`${words} ${given}`, value);
+function compared(operand: unknown, words: string, isFine: (value: number, limit: number) => boolean): Check | string {
+  if (typeof operand !== "number" || !Number.isFinite(operand)) return `must be a number${isOf(operand)}`;
+  return (value, run) => typeof value !== "number" || isFine(value, operand) || run.must(`${words} ${operand}`, value);
 }
 
 function sized(
-  given: unknown,
+  operand: unknown,
   words: string,
   what: string,
   isMeant: (value: unknown) => boolean,
   isFine: (size: number, count: number) => boolean,
 ): Check | string {
-  if (!isCount(given)) return `must be a whole number from 0${isOf(given)}`;
+  if (!isCount(operand)) return `must be a whole number from 0${isOf(operand)}`;
   return (value, run) => {
     if (!isMeant(value)) return true;
     const size = Array.isArray(value) ? value.length : Object.keys(value as object).length;
-    return isFine(size, given) || run.fail(`must ${words} ${given} ${what}, has ${size}`);
+    return isFine(size, operand) || run.fail(`must ${words} ${operand} ${what}, has ${size}`);
   };
 }
 

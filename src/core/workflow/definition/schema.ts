@@ -91,8 +91,8 @@ class Compiler {
     if (source === false) return (_value, run) => run.fail("must not be there");
     if (!isObject(source)) return this.#problem(path, `must be a schema, such as \`{type: object}\`${isOf(source)}`);
     const checks: Check[] = [];
-    for (const [keyword, given] of Object.entries(source)) {
-      const check = this.#keyword(keyword, given, [...path, keyword]);
+    for (const [keyword, operand] of Object.entries(source)) {
+      const check = this.#keyword(keyword, operand, [...path, keyword]);
       if (check !== null) checks.push(check);
     }
     if (OBJECT_KEYWORDS.some((keyword) => Object.hasOwn(source, keyword))) checks.push(this.#object(source, path));
@@ -100,19 +100,19 @@ class Compiler {
     return all(checks);
   }
 
-  #keyword(keyword: string, given: unknown, path: Path): Check | null {
+  #keyword(keyword: string, operand: unknown, path: Path): Check | null {
     const ofValue = Object.hasOwn(VALUE_KEYWORDS, keyword) ? VALUE_KEYWORDS[keyword] : undefined;
     if (ofValue !== undefined) {
-      const made = ofValue(given);
+      const made = ofValue(operand);
       return typeof made === "string" ? this.#problem(path, made) : made;
     }
-    if (keyword === "not") return negated(this.#compile(given, path));
-    if (keyword === "$ref") return this.#ref(given, path);
+    if (keyword === "not") return negated(this.#compile(operand, path));
+    if (keyword === "$ref") return this.#ref(operand, path);
     const combined = COMBINED.find((known) => known === keyword);
-    if (combined !== undefined) return this.#combined(combined, given, path);
+    if (combined !== undefined) return this.#combined(combined, operand, path);
     if (DEFINITIONS.includes(keyword)) {
       if (path.length > this.#path.length + 1) return this.#problem(path, "is read at the top of a schema only", true);
-      for (const [name] of this.#entries(given, path)) {
+      for (const [name] of this.#entries(operand, path)) {
         const key = `#/${keyword}/${name}`;
         if (!this.#refs.has(key)) this.#target(key, keyword, name, path);
       }
@@ -123,10 +123,10 @@ class Compiler {
     return this.#problem(path, `unknown keyword${hint}`, true);
   }
 
-  #combined(keyword: (typeof COMBINED)[number], given: unknown, path: Path): Check {
-    if (!Array.isArray(given) || given.length === 0)
-      return this.#problem(path, `must be a list of schemas${isOf(given)}`);
-    const checks = given.map((schema, index) => this.#compile(schema, [...path, index]));
+  #combined(keyword: (typeof COMBINED)[number], operand: unknown, path: Path): Check {
+    if (!Array.isArray(operand) || operand.length === 0)
+      return this.#problem(path, `must be a list of schemas${isOf(operand)}`);
+    const checks = operand.map((schema, index) => this.#compile(schema, [...path, index]));
     switch (keyword) {
       case "allOf":
         return all(checks);
@@ -193,13 +193,13 @@ class Compiler {
   }
 
   /** Compiled once for each target, so that a schema may speak of itself. */
-  #ref(given: unknown, path: Path): Check {
-    const parts = typeof given === "string" ? given.split("/") : [];
+  #ref(operand: unknown, path: Path): Check {
+    const parts = typeof operand === "string" ? operand.split("/") : [];
     const [start, section = "", escaped = ""] = parts;
     const name = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
-    const isOwn = given === "#";
+    const isOwn = operand === "#";
     if (!isOwn && !(start === "#" && DEFINITIONS.includes(section) && parts.length === 3)) {
-      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${isOf(given)}`);
+      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${isOf(operand)}`);
     }
     const key = isOwn ? "#" : `#/${section}/${name}`;
     const known = this.#refs.get(key) ?? this.#target(key, section, name, path);
@@ -219,9 +219,9 @@ class Compiler {
     return target;
   }
 
-  #entries(given: unknown, path: Path): readonly (readonly [string, unknown])[] {
-    if (isObject(given)) return Object.entries(given);
-    this.#problem(path, `must be a mapping from names to schemas${isOf(given)}`);
+  #entries(operand: unknown, path: Path): readonly (readonly [string, unknown])[] {
+    if (isObject(operand)) return Object.entries(operand);
+    this.#problem(path, `must be a mapping from names to schemas${isOf(operand)}`);
     return [];
   }
 }

@@ -175,11 +175,11 @@ function piecesOf(text: string): readonly Piece[] | null {
 function endOf(text: string, from: number): number | null {
   let depth = 0;
   for (let at = from; at < text.length; at += 1) {
-    const letter = text[at];
-    if (letter === "{") depth += 1;
-    else if (letter === "}" && depth > 0) depth -= 1;
-    else if (letter === "}") return at;
-    else if (letter === '"' || letter === "'") at = endOfText(text, at);
+    const deadLetter = text[at];
+    if (deadLetter === "{") depth += 1;
+    else if (deadLetter === "}" && depth > 0) depth -= 1;
+    else if (deadLetter === "}") return at;
+    else if (deadLetter === '"' || deadLetter === "'") at = endOfText(text, at);
     else if (text.startsWith("//", at)) at = (text.indexOf("\n", at) + 1 || text.length + 1) - 1;
   }
   return null;

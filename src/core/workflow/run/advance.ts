@@ -3,7 +3,7 @@ import { isRunFinal, isStepSettled, type Run, type TimelineLine } from "../../mo
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
 import { beginStep, fail, outputFault } from "./begin-step.ts";
-import type { Blob, Start, Stop, Told } from "./effects.ts";
+import type { Blob, Notification, Start, Stop } from "./effects.ts";
 import { concludeRun, endRun } from "./end-run.ts";
 import { beginFan, endChild, expireFan, spawn, stopChildren } from "./for-each.ts";
 import { stepStateOf } from "./outcomes.ts";
@@ -37,7 +37,7 @@ export interface Advance {
   readonly run: Run;
   readonly starts: readonly Start[];
   readonly stops: readonly Stop[];
-  readonly told: readonly Told[];
+  readonly told: readonly Notification[];
   readonly blobs: readonly Blob[];
   /** Lines that no longer stand on the run. */
   readonly page: readonly TimelineLine[] | null;
@@ -45,12 +45,18 @@ export interface Advance {
   readonly hasMore: boolean;
 }
 
-export interface Moment {
+export interface AdvanceContext {
   readonly nowMs: number;
   readonly limits: Limits;
 }
 
-export function advance(plan: Plan, run: Run, events: readonly RunEvent[], values: Values, moment: Moment): Advance {
+export function advance(
+  plan: Plan,
+  run: Run,
+  events: readonly RunEvent[],
+  values: Values,
+  moment: AdvanceContext,
+): Advance {
   const draft = new Draft(plan, run, values, moment.nowMs, moment.limits);
   for (const [at, event] of events.entries()) {
     // What came before counts: a run whose last step is done is not cut short in the same breath.

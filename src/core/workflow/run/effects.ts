@@ -30,7 +30,7 @@ export type Stop =
   | { readonly kind: "children"; readonly stepId: string; readonly why: string };
 
 /** What a `notify` step says. */
-export interface Told {
+export interface Notification {
   readonly stepId: string;
   readonly level: "INFO" | "WARN" | "ERROR";
   readonly message: string;

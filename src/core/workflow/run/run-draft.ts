@@ -15,7 +15,7 @@ import {
 import type { Writable } from "../../model/writable.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep, Refs, Scope, StepView } from "../definition/plan.ts";
-import type { Blob, Start, Stop, Told } from "./effects.ts";
+import type { Blob, Notification, Start, Stop } from "./effects.ts";
 import { putValue, TooMuch, type Values } from "./values.ts";
 
 /**
@@ -36,7 +36,7 @@ export class Draft {
   #inlineBytes: number;
   readonly starts: Start[] = [];
   readonly stops: Stop[] = [];
-  readonly told: Told[] = [];
+  readonly told: Notification[] = [];
   readonly blobs: Blob[] = [];
   /** Something is left to be done at once, which did not fit into this commit. */
   hasMore = false;
@@ -156,11 +156,11 @@ export class Draft {
   scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
     const { id, workflowId, org, input } = this.#run;
     this.#values.nextReader();
-    const given = refs.input ? this.#values.of(input, "") : undefined;
+    const context = refs.input ? this.#values.of(input, "") : undefined;
     const steps: Record<string, StepView> = {};
     for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
     const scope: Writable<Scope> = { run: { id, workflow_id: workflowId, tenant: org } };
-    if (refs.input) scope.input = given;
+    if (refs.input) scope.input = context;
     if (refs.steps.size > 0) scope.steps = steps;
     if (refs.context) scope.context = this.#context(step);
     if (child) {

@@ -1,6 +1,6 @@
 import { requestApproval } from "../../jobs/approval.ts";
 import { newJob } from "../../jobs/lifecycle.ts";
-import type { Given } from "../../jobs/transitions.ts";
+import type { DecisionContext } from "../../jobs/transitions.ts";
 import type { Job, Payload } from "../../model/job.ts";
 import { type Run, stepJobId } from "../../model/run.ts";
 import type { StepRef } from "../../model/step-ref.ts";
@@ -11,7 +11,7 @@ import type { Start } from "./effects.ts";
  * The job for a step. It is of the run's tenant, submitter and trace; its labels say where it belongs, for policies and
  * people alike. A worker's job still has to pass the safety kernel; the others are where they wait already.
  */
-export function stepJob(run: Run, start: Start, input: Payload, given: Given): Job {
+export function stepJob(run: Run, start: Start, input: Payload, context: DecisionContext): Job {
   const { meta, timeoutMs } = start;
   const job = newJob(
     {
@@ -42,15 +42,15 @@ export function stepJob(run: Run, start: Start, input: Payload, given: Given): J
     },
     { jobId: stepJobId(run.id, start.stepId, start.index), traceId: run.traceId },
     input,
-    given,
+    context,
   );
   job.step = refOf(run, start);
-  if (timeoutMs !== null) Object.assign(job, deadline(job, timeoutMs, given));
-  return waitingFor(job, start, given);
+  if (timeoutMs !== null) Object.assign(job, deadline(job, timeoutMs, context));
+  return waitingFor(job, start, context);
 }
 
-function waitingFor(job: Job, start: Start, given: Given): Job {
-  const { nowMs, settings } = given;
+function waitingFor(job: Job, start: Start, context: DecisionContext): Job {
+  const { nowMs, settings } = context;
   switch (start.kind) {
     case "worker":
       return job;
@@ -62,7 +62,7 @@ function waitingFor(job: Job, start: Start, given: Given): Job {
       return requestApproval(
         asked,
         { effect: "require_approval", ruleId: null, reason, snapshot: STEP_SNAPSHOT, approval },
-        given,
+        context,
       );
     }
     case "delay":
@@ -79,17 +79,17 @@ function waitingFor(job: Job, start: Start, given: Given): Job {
 }
 
 /** A second life: it waits for what it waited for, and has as much time for that as the first time. */
-export function waitAnew(revived: Job, timeoutMs: number | null, given: Given): Job {
-  const { nowMs, settings } = given;
+export function waitAnew(revived: Job, timeoutMs: number | null, context: DecisionContext): Job {
+  const { nowMs, settings } = context;
   const { step } = revived;
-  const job = timeoutMs === null ? revived : { ...revived, ...deadline(revived, timeoutMs, given) };
+  const job = timeoutMs === null ? revived : { ...revived, ...deadline(revived, timeoutMs, context) };
   switch (step?.kind) {
     case "approval": {
       const expiresMs = timeoutMs ?? settings.approval.expiresMs;
       const asked = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
       const approval = { expiresMs, bySubmitter: job.safety?.approval?.bySubmitter ?? false };
       const safety = { effect: "require_approval", ruleId: null, snapshot: STEP_SNAPSHOT, approval } as const;
-      return requestApproval(asked, { ...safety, reason: job.safety?.reason ?? "" }, given);
+      return requestApproval(asked, { ...safety, reason: job.safety?.reason ?? "" }, context);
     }
     case "delay":
       return untilThen(job, step.untilMs ?? nowMs, timeoutMs);
@@ -104,7 +104,7 @@ export function waitAnew(revived: Job, timeoutMs: number | null, given: Given): 
 }
 
 /** A job that waited for another run ends without it: that one has to be stopped, and the job says so until it was. */
-export function leaveSubRun(job: Job, { nowMs }: Given): Job {
+export function leaveSubRun(job: Job, { nowMs }: DecisionContext): Job {
   const { step } = job;
   const isLeft = step?.subRunId !== undefined && (job.state === "CANCELLED" || job.state === "TIMEOUT");
   if (!isLeft || step === undefined) return job;
@@ -128,7 +128,7 @@ function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, vers
   return ref;
 }
 
-function deadline(job: Job, timeoutMs: number, { nowMs }: Given): Pick<Job, "deadlineMs" | "dueMs"> {
+function deadline(job: Job, timeoutMs: number, { nowMs }: DecisionContext): Pick<Job, "deadlineMs" | "dueMs"> {
   const deadlineMs = nowMs + timeoutMs;
   return { deadlineMs, dueMs: Math.min(job.dueMs, deadlineMs) };
 }
