@@ -1,22 +1,22 @@
 import type { SimNet } from "./adapters/world.ts";
-import type { Chaos } from "./faults.ts";
+import type { ProcessFaults } from "./faults.ts";
 import type { Host, Peer, Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
 
 /**
  * Strikes hosts and the kernel by the seed until it is told to stop; then everything that is down comes back.
  */
-export class ChaosDriver {
+export class FaultInjector {
   readonly #net: SimNet;
-  readonly #chaos: Chaos;
+  readonly #chaos: ProcessFaults;
   readonly #random: SeededRandom;
   readonly #hosts: readonly Host[];
   #isOver = false;
   #crashes = 0;
   /** Told when the kernel goes away. */
-  onKernelOut: () => void = () => undefined;
+  onKernelOutage: () => void = () => undefined;
 
-  constructor(net: SimNet, chaos: Chaos, hosts: readonly Host[], random: SeededRandom) {
+  constructor(net: SimNet, chaos: ProcessFaults, hosts: readonly Host[], random: SeededRandom) {
     this.#net = net;
     this.#chaos = chaos;
     this.#hosts = hosts;
@@ -126,7 +126,7 @@ export class ChaosDriver {
     const { kernel } = this.#net;
     kernel.health = this.#random.chance(0.5) ? "refuses" : "hangs";
     this.#note("kernel", kernel.health);
-    this.onKernelOut();
+    this.onKernelOutage();
     this.#net.timeline.post(this.#random.between(10, this.#chaos.kernelOutMsMax), () => {
       this.#note("kernel", "up");
       kernel.health = "up";

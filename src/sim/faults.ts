@@ -12,11 +12,11 @@ export const FAULT_PROFILES: readonly FaultProfile[] = ["none", "lite", "swarm"]
 
 export interface Faults {
   readonly net: NetFaults;
-  readonly chaos: Chaos;
+  readonly process: ProcessFaults;
 }
 
 /** What happens to processes and to the kernel. `null` means never. */
-export interface Chaos {
+export interface ProcessFaults {
   readonly crashEveryMs: number | null;
   /** The share of crashes that are an orderly stop instead, as in a rolling restart. */
   readonly stopRate: number;
@@ -37,16 +37,16 @@ export interface Chaos {
 }
 
 /** A network that only takes its time. */
-export const CALM: NetFaults = {
+export const NO_NET_FAULTS: NetFaults = {
   store: { latencyMs: 0.3, slowRate: 0, slowFactor: 1, errorBeforeRate: 0, errorAfterRate: 0, timeoutMs: 2_000 },
   bus: {
     ...{ latencyMs: 0.3, slowRate: 0, slowFactor: 1, errorBeforeRate: 0, errorAfterRate: 0, timeoutMs: 2_000 },
-    ...{ duplicateRate: 0, ackLossRate: 0, tellLossRate: 0, dispatchLossRate: 0, dispatchDuplicateRate: 0 },
+    ...{ duplicateRate: 0, ackLossRate: 0, broadcastLossRate: 0, dispatchLossRate: 0, dispatchDuplicateRate: 0 },
   },
   safety: { latencyMs: 1, hangRate: 0 },
 };
 
-export const PEACE: Chaos = {
+export const NO_PROCESS_FAULTS: ProcessFaults = {
   ...{ crashEveryMs: null, stopRate: 0, crashOnCommitRate: 0, downMsMax: 0, pauseEveryMs: null, pauseMsMax: 0 },
   ...{
     cutEveryMs: null,
@@ -62,7 +62,7 @@ export const PEACE: Chaos = {
 export function drawFaults(profile: FaultProfile, random: SeededRandom): Faults {
   switch (profile) {
     case "none":
-      return { net: CALM, chaos: PEACE };
+      return { net: NO_NET_FAULTS, process: NO_PROCESS_FAULTS };
     case "lite":
       return draw(random, () => true, 0.3);
     case "swarm":
@@ -92,13 +92,13 @@ function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faul
         ...calls(),
         duplicateRate: rate(0.01, 0.3),
         ackLossRate: rate(0.01, 0.2),
-        tellLossRate: rate(0.01, 0.3),
+        broadcastLossRate: rate(0.01, 0.3),
         dispatchLossRate: rate(0.01, 0.15),
         dispatchDuplicateRate: rate(0.01, 0.15),
       },
       safety: { latencyMs: isOn() ? random.logarithmic(1, 100) : 1, hangRate: rate(0.005, 0.1) },
     },
-    chaos: {
+    process: {
       crashEveryMs: every(3_000, 40_000),
       stopRate: isOn() ? 0.3 : 0,
       crashOnCommitRate: rate(0.001, 0.02),

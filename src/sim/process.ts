@@ -176,7 +176,7 @@ export class Host {
     return this.#process;
   }
 
-  get lives(): number {
+  get boots(): number {
     return this.#lives;
   }
 

@@ -8,13 +8,13 @@ import type { Settings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
 import type { Kernel } from "./adapters/safety.ts";
 import { openNet, type SimNet } from "./adapters/world.ts";
-import { ChaosDriver } from "./chaos.ts";
+import { FaultInjector } from "./chaos.ts";
 import { checkEnd, checkRetention, type Ended, isQuiet } from "./checks/end-checks.ts";
-import { RunWatch } from "./checks/run-watch.ts";
-import { SafetyWatch } from "./checks/safety-watch.ts";
+import { checkMessageFlow } from "./checks/message-checker.ts";
+import { RunChecker } from "./checks/run-checker.ts";
+import { SafetyChecker } from "./checks/safety-checker.ts";
 import { type Violation, Violations } from "./checks/violations.ts";
-import { watch } from "./checks/watch.ts";
-import { CALM, type FaultProfile } from "./faults.ts";
+import { type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import { SeededRandom } from "./random.ts";
 import { buildSystem } from "./system.ts";
 import { Clients } from "./workload/clients.ts";
@@ -36,7 +36,7 @@ export interface SimulateOptions {
   /** A bug to put in, which the checkers must find. */
   readonly mutant?: WorldMutation | null | undefined;
   readonly keepsTrace?: boolean;
-  readonly isFreezing?: boolean;
+  readonly verifiesWrites?: boolean;
   readonly onLog?: (level: string, event: string, fields: object | undefined, atMs: number) => void;
 }
 
@@ -69,9 +69,9 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const net = openFor(options, plan, kernel, random);
   const violations = new Violations(net.timeline);
   const failures = new Set<string>();
-  const safety = new SafetyWatch(net, plan, violations);
-  const seen = watch(net, plan, violations, failures);
-  new RunWatch(net, plan, violations);
+  const safety = new SafetyChecker(net, plan, violations);
+  const seen = checkMessageFlow(net, plan, violations, failures);
+  new RunChecker(net, plan, violations);
   const { mutant } = options;
   const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -86,7 +86,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     crash: (host) => chaos.crash(host),
     stall: (host, ms) => chaos.pause(host, ms),
   });
-  const chaos = new ChaosDriver(net, plan.faults.chaos, system.hosts, random.fork("chaos"));
+  const chaos = new FaultInjector(net, plan.faults.process, system.hosts, random.fork("chaos"));
   net.onCommit = (process) => {
     safety.committed(process);
     chaos.afterCommit(process);
@@ -97,14 +97,14 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   clients.start(plan);
   runClients.start();
   operators.start();
-  chaos.onKernelOut = () => operators.seeOutage();
+  chaos.onKernelOutage = () => operators.seeOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   chaos.start();
   const ended: Ended = { net, plan, system, clients, runClients, violations, seen };
   await pass(ended, plan.safetyMs, () => false);
   chaos.stop();
   system.calm();
-  net.faults = CALM;
+  net.faults = NO_NET_FAULTS;
   kernel.publishLast();
   await pass(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isQuiet(ended));
   operators.stop();
@@ -132,7 +132,7 @@ function openFor(options: SimulateOptions, plan: Plan, kernel: Kernel, random: S
     bus: { ackWaitMs, deliverMax, inFlightMax },
     kernel,
     keepsTrace: options.keepsTrace ?? false,
-    isFreezing: options.isFreezing ?? false,
+    verifiesWrites: options.verifiesWrites ?? false,
     ...(onLog && { onLog: (level, event, fields) => onLog(level, event, fields, net.timeline.nowMs) }),
   });
   return net;

@@ -7,15 +7,15 @@ import type { World } from "../ports/world.ts";
 import { RESULT } from "../protocol/subjects.ts";
 import { startWorker, type WorkItem } from "../worker/worker.ts";
 import { type SimNet, simWorld } from "./adapters/world.ts";
-import { ClaimWatch } from "./checks/claim-watch.ts";
-import { LockWatch } from "./checks/lock-watch.ts";
-import type { SafetyWatch } from "./checks/safety-watch.ts";
-import { startTally, type TallyHooks } from "./checks/tally.ts";
+import { ClaimChecker } from "./checks/claim-watch.ts";
+import { LockChecker } from "./checks/lease-checkers.ts";
+import type { SafetyChecker } from "./checks/safety-checker.ts";
 import type { Violations } from "./checks/violations.ts";
 import { Host, type Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
 import { type Act, DENIED_TOPIC } from "./workload/acts.ts";
 import type { ControlPlan, Plan, WorkerPlan } from "./workload/plan.ts";
+import { startTally, type TallyHooks } from "./workload/tally.ts";
 
 /** The processes of the simulated system: the shipped control plane and the shipped worker, and how each is booted. */
 export interface System {
@@ -43,7 +43,7 @@ export interface SystemOptions {
   readonly violations: Violations;
   /** `job@attempt` of every attempt that a worker has called failed. */
   readonly failures: Set<string>;
-  readonly safety: SafetyWatch;
+  readonly safety: SafetyChecker;
   readonly settings: LiveSettings;
   /** A planted bug, or nothing. */
   decorate(world: World): World;
@@ -53,8 +53,8 @@ export interface SystemOptions {
 
 export function buildSystem(options: SystemOptions): System {
   const { net, plan } = options;
-  const locks = new LockWatch(options.violations, net.store);
-  const claims = new ClaimWatch(options.violations);
+  const locks = new LockChecker(options.violations, net.store);
+  const claims = new ClaimChecker(options.violations);
   const look = (world: World, process: Process): World => claims.around(locks.around(world, process));
   const plainErrors = new Map<string, number>();
   const stalls = new Map(plan.tallies.map(({ id, stallMs }) => [id, stallMs]));

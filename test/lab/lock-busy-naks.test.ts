@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { conductNaks, measureNakLook } from "../../src/lab/lock-busy/naks.ts";
-import { CALM } from "../../src/sim/faults.ts";
+import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
 import { openBench } from "../sim/harness.ts";
 
 /** On a broker that looks so long after the last message that it was handed for later. */
 function measured(nakLookMs: number): Promise<number> {
-  const bench = openBench({ faults: { ...CALM, bus: { ...CALM.bus, nakLookMs } } });
+  const bench = openBench({ faults: { ...NO_NET_FAULTS, bus: { ...NO_NET_FAULTS.bus, nakLookMs } } });
   const { world } = bench.enter("p");
   return bench.run(measureNakLook(world.bus, () => bench.net.timeline.nowMs));
 }

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
 import { type LockLease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
 import type { NetFaults } from "../../src/sim/adapters/net.ts";
-import { CALM } from "../../src/sim/faults.ts";
+import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
 import { NOTES, note } from "./documents.ts";
 import { type Bench, openBench } from "./harness.ts";
 
@@ -28,7 +28,7 @@ describe("simulated store", () => {
     const { process, world } = bench.enter("p");
     process.cut("store");
     await expect(bench.run(world.store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
-    expect(bench.net.timeline.nowMs).toBeGreaterThanOrEqual(CALM.store.timeoutMs);
+    expect(bench.net.timeline.nowMs).toBeGreaterThanOrEqual(NO_NET_FAULTS.store.timeoutMs);
     expect(bench.net.store.load(NOTES, "a")).toBeNull();
   });
 });
@@ -63,7 +63,7 @@ describe("simulated bus", () => {
     expect(attempts(seen)).toEqual([1]);
     await bench.pass(2_000);
     expect(attempts(seen)).toEqual([1, 2, 3]);
-    bench.net.faults = CALM;
+    bench.net.faults = NO_NET_FAULTS;
     await bench.pass(10_000);
     expect([...bench.net.bus.open()]).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe("simulated bus", () => {
   });
 
   it("doubles messages and loses what is best effort", async () => {
-    const bench = openBench({ faults: withBus({ duplicateRate: 1, tellLossRate: 1, dispatchLossRate: 1 }) });
+    const bench = openBench({ faults: withBus({ duplicateRate: 1, broadcastLossRate: 1, dispatchLossRate: 1 }) });
     const seen = await consume(bench, "p", () => ACK);
     const { bus } = bench.enter("q").world;
     const heard: unknown[] = [];
@@ -209,10 +209,13 @@ const MESSAGE: Message = {
 };
 
 const withStore = (faults: Partial<NetFaults["store"]>): NetFaults => ({
-  ...CALM,
-  store: { ...CALM.store, ...faults },
+  ...NO_NET_FAULTS,
+  store: { ...NO_NET_FAULTS.store, ...faults },
 });
-const withBus = (faults: Partial<NetFaults["bus"]>): NetFaults => ({ ...CALM, bus: { ...CALM.bus, ...faults } });
+const withBus = (faults: Partial<NetFaults["bus"]>): NetFaults => ({
+  ...NO_NET_FAULTS,
+  bus: { ...NO_NET_FAULTS.bus, ...faults },
+});
 const attempts = (seen: readonly Delivery[]): number[] => seen.map(({ attempt }) => attempt);
 
 function publish(bench: Bench, id: string): Promise<void> {

@@ -81,7 +81,7 @@ class Trial {
     this.#planted = planted;
     this.#random = new SeededRandom(seed);
     this.#tally = tally;
-    this.#bench = openBench({ random: this.#random.fork("bench"), isFreezing: false });
+    this.#bench = openBench({ random: this.#random.fork("bench"), verifiesWrites: false });
     const defaults = defaultSettings();
     const strategy = this.#random.chance(0.3) ? "polled" : "atomic";
     this.#settings = {

@@ -1,7 +1,7 @@
 import type { BusOptions } from "../../src/ports/bus.ts";
 import type { World } from "../../src/ports/world.ts";
 import { openNet, type SimNet, type SimNetOptions, simWorld } from "../../src/sim/adapters/world.ts";
-import { CALM } from "../../src/sim/faults.ts";
+import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
 import { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
@@ -18,10 +18,10 @@ export function openBench(options: Partial<SimNetOptions> = {}): Bench {
   const random = options.random ?? new SeededRandom(1);
   const net = openNet({
     random,
-    faults: CALM,
+    faults: NO_NET_FAULTS,
     bus: BUS,
     kernel: { decide: () => ALLOWED, health: "up", timeoutMs: 1_000 },
-    isFreezing: true,
+    verifiesWrites: true,
     ...options,
   });
   return {

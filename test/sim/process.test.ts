@@ -141,6 +141,6 @@ describe("host", () => {
     host.crash();
     expect([host.process, first?.isAlive]).toEqual([null, false]);
     host.start();
-    expect([host.lives, new Set(seen).size]).toEqual([2, 2]);
+    expect([host.boots, new Set(seen).size]).toEqual([2, 2]);
   });
 });

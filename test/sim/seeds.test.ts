@@ -8,7 +8,7 @@ const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 100 : 30, fau
 
 describe("seeds", () => {
   it.each(Array.from({ length: 25 }, (_, index) => index + 1))("%i is clean in a swarm of faults", async (seed) => {
-    const report = await simulate({ ...SWARM, seed, isFreezing: true });
+    const report = await simulate({ ...SWARM, seed, verifiesWrites: true });
     expect(report.violations).toEqual([]);
     expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
   });

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { bundle } from "./bundle.ts";
-import { Child } from "./child.ts";
+import { Child } from "./command-process.ts";
 import type { Span } from "./fixtures/redis-lock-process.ts";
 
 /** Locks between real processes that die, or stand still, without a word. */

@@ -16,7 +16,7 @@ import type { Store } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import { latency } from "../../sim/adapters/net.ts";
 import { openNet, type SimNet, simWorld } from "../../sim/adapters/world.ts";
-import { CALM } from "../../sim/faults.ts";
+import { NO_NET_FAULTS } from "../../sim/faults.ts";
 import { withLocks, withStore } from "../../sim/mutants/decorators.ts";
 import { Process } from "../../sim/process.ts";
 import { SeededRandom } from "../../sim/random.ts";
@@ -50,8 +50,8 @@ export async function runAdmission(order: AdmissionOrder): Promise<AdmissionHist
   const { settings, seed, latencyMs } = order;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
   const random = new SeededRandom(seed, "admission");
-  const { store, bus } = CALM;
-  const faults = { ...CALM, store: { ...store, latencyMs }, bus: { ...bus, latencyMs } };
+  const { store, bus } = NO_NET_FAULTS;
+  const faults = { ...NO_NET_FAULTS, store: { ...store, latencyMs }, bus: { ...bus, latencyMs } };
   const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
   const { timeline } = net;
   const asksMs: number[] = [];
@@ -123,7 +123,7 @@ function inLine(world: World, { net, process, server }: Seat): World {
 function watchOpen(net: SimNet): { openMax(): number } {
   const open = new Set<string>();
   let most = 0;
-  net.store.tap(({ puts }) => {
+  net.store.observe(({ puts }) => {
     for (const { table, id, value } of puts) {
       if (table !== RUNS.name) continue;
       const run = value as Run | null;

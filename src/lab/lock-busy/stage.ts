@@ -14,11 +14,11 @@ import { defaultRunRequest, startRun } from "../../engine/intake/start-run.ts";
 import { applyWorkflow } from "../../engine/runs/workflows.ts";
 import type { Stop } from "../../ports/bus.ts";
 import { workSubject } from "../../protocol/subjects.ts";
-import type { BlobShelf } from "../../sim/adapters/blobs.ts";
+import type { BlobMap } from "../../sim/adapters/blobs.ts";
 import type { MemoryStore } from "../../sim/adapters/memory-store.ts";
 import type { Kernel } from "../../sim/adapters/safety.ts";
 import { openNet, type SimNet, simWorld } from "../../sim/adapters/world.ts";
-import { CALM } from "../../sim/faults.ts";
+import { NO_NET_FAULTS } from "../../sim/faults.ts";
 import { Process } from "../../sim/process.ts";
 import { SeededRandom } from "../../sim/random.ts";
 
@@ -26,7 +26,7 @@ export interface Stage {
   readonly store: MemoryStore;
   /** The last that its locks gave. */
   readonly fence: number;
-  readonly blobs: BlobShelf;
+  readonly blobs: BlobMap;
   /** When it was ready. */
   readonly atMs: number;
   readonly runIds: readonly string[];
@@ -60,9 +60,9 @@ export const ALLOWS: Kernel = {
 export async function setStage(order: StageOrder): Promise<Stage> {
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = order.settings.bus;
   const random = new SeededRandom(order.seed, "stage");
-  const net = openNet({ random, faults: CALM, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
+  const net = openNet({ random, faults: NO_NET_FAULTS, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
   const out = new Map<string, Contender>();
-  net.store.tap((change) => {
+  net.store.observe((change) => {
     for (const { table, value } of change.puts) if (table === JOBS.name && value) noteJob(out, value as Job);
   });
   const process = new Process(net.timeline, "stage", random.fork("stage"));
@@ -84,7 +84,7 @@ export async function moveTo(net: SimNet, stage: Stage): Promise<void> {
   await net.timeline.runUntil(stage.atMs);
   for (const [key, blob] of stage.blobs) net.blobs.set(key, blob);
   // Fences never go back: what the stage wrote under its locks would refuse whoever begins to count anew.
-  net.locks.countFrom(ORG, stage.fence);
+  net.locks.setFence(ORG, stage.fence);
   net.store.copyFrom(stage.store);
 }
 

@@ -14,9 +14,9 @@ import { BATCH_MAX, runLockKey } from "../../engine/runs/run-lock.ts";
 import type { Message } from "../../ports/bus.ts";
 import { RESULT } from "../../protocol/subjects.ts";
 import { openNet, type SimNet, simWorld } from "../../sim/adapters/world.ts";
-import { LockWatch } from "../../sim/checks/lock-watch.ts";
+import { LockChecker } from "../../sim/checks/lease-checkers.ts";
 import { Violations } from "../../sim/checks/violations.ts";
-import { CALM } from "../../sim/faults.ts";
+import { NO_NET_FAULTS } from "../../sim/faults.ts";
 import type { Decorator } from "../../sim/mutants/decorators.ts";
 import { Process } from "../../sim/process.ts";
 import { SeededRandom } from "../../sim/random.ts";
@@ -51,14 +51,14 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   const { settings, seed, latencyMs, latencySpread, nakLookMs, variant } = order;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
   const random = new SeededRandom(seed, "lock-busy");
-  const { store, bus } = CALM;
+  const { store, bus } = NO_NET_FAULTS;
   const way = { latencyMs, latencySpread };
-  const faults = { ...CALM, store: { ...store, ...way }, bus: { ...bus, ...way, nakLookMs } };
+  const faults = { ...NO_NET_FAULTS, store: { ...store, ...way }, bus: { ...bus, ...way, nakLookMs } };
   const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: ALLOWS });
   await moveTo(net, stage);
   const { timeline } = net;
   const violations = new Violations(timeline);
-  const watch = new LockWatch(violations, net.store);
+  const watch = new LockChecker(violations, net.store);
   const probe = new Probe(stage.contenders, () => timeline.nowMs);
   const engines: Engine[] = [];
   const processes: Process[] = [];
@@ -76,7 +76,7 @@ export async function runRow(stage: Stage, order: RowOrder): Promise<History> {
   }
   await timeline.runUntilSettled(Promise.all(engines.map(startControl)));
   if (variant === "leaked") await timeline.runUntilSettled(leak(net, random, stage, settings));
-  net.bus.tap({
+  net.bus.observe({
     delivered: (_process, { content }) => {
       if (content.kind === "packet" && content.packet.body.kind === "job_result")
         probe.delivered(content.packet.body.jobId);

@@ -18,7 +18,7 @@ import { openFailOpen } from "../../engine/safety/fail-open.ts";
 import { workSubject } from "../../protocol/subjects.ts";
 import type { Kernel } from "../../sim/adapters/safety.ts";
 import { openNet, type SimNet, simWorld } from "../../sim/adapters/world.ts";
-import { CALM } from "../../sim/faults.ts";
+import { NO_NET_FAULTS } from "../../sim/faults.ts";
 import { Process } from "../../sim/process.ts";
 import { SeededRandom } from "../../sim/random.ts";
 import { SlowKernel } from "./kernel.ts";
@@ -62,7 +62,7 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   const { settings, seed, latencyMs, outageMs } = order;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = settings.bus;
   const random = new SeededRandom(seed, "safety-outage");
-  const { store, bus, safety } = CALM;
+  const { store, bus, safety } = NO_NET_FAULTS;
   const faults = { store: { ...store, latencyMs }, bus: { ...bus, latencyMs }, safety };
   const net = openNet({ random, faults, bus: { ackWaitMs, deliverMax, inFlightMax }, kernel: NO_KERNEL });
   const { timeline } = net;
@@ -71,7 +71,7 @@ export async function runOutage(order: OutageOrder): Promise<OutageHistory> {
   const kernel = new SlowKernel({ net, random: random.fork("kernel"), serviceMs, latencyMs, timeoutMs, gone });
   const engines = await startAll(net, random, kernel, order);
   const lag = new Lag(() => timeline.nowMs);
-  net.store.tap(({ puts }) => {
+  net.store.observe(({ puts }) => {
     for (const { table, value } of puts) if (table === JOBS.name && value !== null) lag.note(value as Job);
   });
   const fromMs = timeline.nowMs;

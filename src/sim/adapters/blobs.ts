@@ -1,16 +1,16 @@
 import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
 import type { Process } from "../process.ts";
-import { ask, type Network, serverNow } from "./net.ts";
+import { call, type Network, serverNow } from "./net.ts";
 
-export type BlobShelf = Map<string, { readonly bytes: Uint8Array; readonly expiresAtMs: number }>;
+export type BlobMap = Map<string, { readonly bytes: Uint8Array; readonly expiresAtMs: number }>;
 
 /** Blobs in the simulated store; the bytes are copied, as a real wire would. */
 export class SimBlobs implements Blobs {
   readonly #net: Network;
-  readonly #shelf: BlobShelf;
+  readonly #shelf: BlobMap;
   readonly #process: Process;
 
-  constructor(net: Network, diskQueue: BlobShelf, process: Process) {
+  constructor(net: Network, diskQueue: BlobMap, process: Process) {
     this.#net = net;
     this.#shelf = diskQueue;
     this.#process = process;
@@ -36,6 +36,6 @@ export class SimBlobs implements Blobs {
   }
 
   #ask<T>(effect: () => T): Promise<T> {
-    return ask(this.#net, this.#process, "store", effect);
+    return call(this.#net, this.#process, "store", effect);
   }
 }

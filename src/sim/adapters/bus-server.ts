@@ -1,6 +1,6 @@
 import type { BusOptions, Content, Handler, Message } from "../../ports/bus.ts";
 import type { Process } from "../process.ts";
-import { type BusTap, Group, Letter, type Member } from "./bus-group.ts";
+import { type BusObserver, type Consumer, ConsumerGroup, StreamMessage } from "./consumer-group.ts";
 import type { Network } from "./net.ts";
 
 /**
@@ -10,19 +10,19 @@ import type { Network } from "./net.ts";
 export class BusServer {
   readonly #net: Network;
   readonly #options: BusOptions;
-  readonly #groups = new Map<string, Map<string, Group>>();
+  readonly #groups = new Map<string, Map<string, ConsumerGroup>>();
   /** What came before the first group of its subject did. */
-  readonly #early = new Map<string, Letter[]>();
+  readonly #early = new Map<string, StreamMessage[]>();
   readonly #seen = new Map<string, number>();
-  readonly #taps: BusTap[] = [];
-  readonly exhausted: Letter[] = [];
+  readonly #taps: BusObserver[] = [];
+  readonly exhausted: StreamMessage[] = [];
 
   constructor(net: Network, options: BusOptions) {
     this.#net = net;
     this.#options = options;
   }
 
-  tap(tap: BusTap): void {
+  observe(tap: BusObserver): void {
     this.#taps.push(tap);
   }
 
@@ -42,14 +42,14 @@ export class BusServer {
     const groups = this.#groups.get(subject);
     if (groups === undefined) {
       const early = this.#early.get(subject);
-      if (early === undefined) this.#early.set(subject, [new Letter(subject, id, content)]);
-      else early.push(new Letter(subject, id, content));
+      if (early === undefined) this.#early.set(subject, [new StreamMessage(subject, id, content)]);
+      else early.push(new StreamMessage(subject, id, content));
       return;
     }
-    for (const group of groups.values()) group.add(new Letter(subject, id, content));
+    for (const group of groups.values()) group.add(new StreamMessage(subject, id, content));
   }
 
-  join(subject: string, name: string, process: Process, handler: Handler): Member {
+  join(subject: string, name: string, process: Process, handler: Handler): Consumer {
     let groups = this.#groups.get(subject);
     if (groups === undefined) {
       groups = new Map();
@@ -57,7 +57,7 @@ export class BusServer {
     }
     let group = groups.get(name);
     if (group === undefined) {
-      group = new Group(this.#net, this.#options, this.#taps, this.exhausted);
+      group = new ConsumerGroup(this.#net, this.#options, this.#taps, this.exhausted);
       groups.set(name, group);
       for (const letter of this.#early.get(subject) ?? []) group.add(letter);
       this.#early.delete(subject);
@@ -66,7 +66,7 @@ export class BusServer {
   }
 
   /** Messages that some group has not ended yet. */
-  *open(): Generator<Letter, void, undefined> {
+  *open(): Generator<StreamMessage, void, undefined> {
     for (const groups of this.#groups.values()) {
       for (const group of groups.values()) yield* group.open;
     }

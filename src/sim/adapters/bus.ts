@@ -2,17 +2,17 @@ import type { Bus, Dispatched, Handler, Message, Stop } from "../../ports/bus.ts
 import type { Packet } from "../../protocol/packet.ts";
 import type { Process } from "../process.ts";
 import type { BusServer } from "./bus-server.ts";
-import { ask, latency, type Network } from "./net.ts";
+import { call, latency, type Network } from "./net.ts";
 
 /** The bus as one process sees it; see `BusServer` for the durable half. */
 export class SimBus implements Bus {
   readonly workers = { mayBeOthers: false, why: "all simulated workers are ours" };
   readonly #net: Network;
   readonly #server: BusServer;
-  readonly #fleeting: Fleeting;
+  readonly #fleeting: PubSub;
   readonly #process: Process;
 
-  constructor(net: Network, server: BusServer, fleeting: Fleeting, process: Process) {
+  constructor(net: Network, server: BusServer, fleeting: PubSub, process: Process) {
     this.#net = net;
     this.#server = server;
     this.#fleeting = fleeting;
@@ -20,7 +20,7 @@ export class SimBus implements Bus {
   }
 
   publish(message: Message): Promise<void> {
-    return ask(this.#net, this.#process, "bus", () => this.#server.publish(message));
+    return call(this.#net, this.#process, "bus", () => this.#server.publish(message));
   }
 
   async consume(subject: string, group: string, handler: Handler): Promise<Stop> {
@@ -30,7 +30,7 @@ export class SimBus implements Bus {
   }
 
   broadcast(subject: string, packet: Packet): void {
-    this.#fleeting.tell(this.#process, subject, packet);
+    this.#fleeting.broadcast(this.#process, subject, packet);
   }
 
   hasSubscribers(): boolean {
@@ -43,7 +43,7 @@ export class SimBus implements Bus {
   }
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
-    return ask(this.#net, this.#process, "bus", () => this.#fleeting.dispatch(subject, packet));
+    return call(this.#net, this.#process, "bus", () => this.#fleeting.dispatch(subject, packet));
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -60,7 +60,7 @@ export class SimBus implements Bus {
 }
 
 /** The half that remembers nothing: who listens and who serves right now. */
-export class Fleeting {
+export class PubSub {
   readonly #net: Network;
   readonly #members: Record<"listeners" | "servers", Map<string, Subscription[]>> = {
     listeners: new Map(),
@@ -85,11 +85,11 @@ export class Fleeting {
     return async () => remove();
   }
 
-  tell(from: Process, subject: string, packet: Packet): void {
+  broadcast(from: Process, subject: string, packet: Packet): void {
     const { random, faults, timeline } = this.#net;
     if (!from.reaches("bus")) return;
     for (const filter of this.#members.listeners.get(subject) ?? []) {
-      if (random.chance(faults.bus.tellLossRate)) continue;
+      if (random.chance(faults.bus.broadcastLossRate)) continue;
       // One connection keeps its order.
       filter.lastMs = Math.max(filter.lastMs, timeline.nowMs + latency(random, faults.bus));
       this.#hear(filter, packet, filter.lastMs - timeline.nowMs, "listeners", subject);

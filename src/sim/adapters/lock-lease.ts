@@ -2,7 +2,7 @@ import type { Cancel } from "../../ports/clock.ts";
 import { firstRenewalMs, type LockLease } from "../../ports/locks.ts";
 import type { Process } from "../process.ts";
 import type { LockServer } from "./lock-server.ts";
-import { ask, type Network } from "./net.ts";
+import { call, type Network } from "./net.ts";
 
 /**
  * A lock that a process holds on a simulated server.
@@ -51,7 +51,7 @@ export class SimLease implements LockLease {
     if (this.#released === null) {
       this.#stop();
       const { net, server, process, key, token } = this.#claim;
-      this.#released = ask(net, process, "store", () => server.release(key, token));
+      this.#released = call(net, process, "store", () => server.release(key, token));
     }
     return this.#released;
   }
@@ -63,7 +63,7 @@ export class SimLease implements LockLease {
   #renew(): void {
     const { net, server, process, key, token, ttlMs } = this.#claim;
     const sentMs = net.timeline.nowMs;
-    ask(net, process, "store", () => server.renew(key, token)).then(
+    call(net, process, "store", () => server.renew(key, token)).then(
       (isOurs) => {
         if (this.isOver) return;
         if (!isOurs) {

@@ -20,7 +20,7 @@ export class LockServer {
   }
 
   /** Asks for it, and again as a sign of life while waiting: who is in the queue keeps its place. */
-  acquire(request: Wish): Answer {
+  acquire(request: AcquireRequest): AcquireReply {
     const lock = this.#lock(request.key);
     this.#expire(lock);
     if (lock.holder?.request.token === request.token) return this.#confirmed(lock.holder);
@@ -36,7 +36,7 @@ export class LockServer {
   }
 
   /** The waiter gives up, unless the lock has just become its own. */
-  withdraw(key: string, token: string): Answer {
+  withdraw(key: string, token: string): AcquireReply {
     const lock = this.#lock(key);
     this.#expire(lock);
     if (lock.holder?.request.token === token) return this.#confirmed(lock.holder);
@@ -61,7 +61,7 @@ export class LockServer {
   }
 
   /** So many fences at once, for those who will have a lock for a moment; the last of them. */
-  draw(org: string, count: number): number {
+  reserveFences(org: string, count: number): number {
     const last = this.fenceOf(org) + count;
     this.#fences.set(org, last);
     return last;
@@ -85,7 +85,7 @@ export class LockServer {
     return this.#fences.get(org) ?? 0;
   }
 
-  countFrom(org: string, fence: number): void {
+  setFence(org: string, fence: number): void {
     this.#fences.set(org, fence);
   }
 
@@ -119,7 +119,7 @@ export class LockServer {
     }
   }
 
-  #hold(lock: Lock, request: Wish, validMs: number): Holder {
+  #hold(lock: Lock, request: AcquireRequest, validMs: number): Holder {
     const fence = this.fenceOf(request.org) + 1;
     this.#fences.set(request.org, fence);
     lock.holder = { request, fence, expiresAtMs: this.#nowMs + validMs };
@@ -127,12 +127,12 @@ export class LockServer {
     return lock.holder;
   }
 
-  #confirmed(holder: Holder): Answer {
+  #confirmed(holder: Holder): AcquireReply {
     holder.expiresAtMs = this.#nowMs + holder.request.ttlMs;
     return { kind: "held", fence: holder.fence };
   }
 
-  #tell({ process, onGrant }: Wish, fence: number): void {
+  #tell({ process, onGrant }: AcquireRequest, fence: number): void {
     const { timeline, random, faults } = this.#net;
     timeline.post(latency(random, faults.store), () => {
       if (process.reaches("store")) process.enter(() => onGrant(fence));
@@ -172,7 +172,7 @@ export class LockServer {
 
 const STEP_MS = 0.01;
 
-export interface Wish {
+export interface AcquireRequest {
   readonly key: string;
   readonly org: string;
   readonly token: string;
@@ -183,7 +183,7 @@ export interface Wish {
   onGrant(fence: number): void;
 }
 
-export type Answer =
+export type AcquireReply =
   | { readonly kind: "held"; readonly fence: number }
   /** With the org's last fence: what is handed to this waiter later has a larger one. */
   | { readonly kind: "queued"; readonly holder: string | null; readonly fence: number }
@@ -192,12 +192,12 @@ export type Answer =
 interface Lock {
   holder: Holder | null;
   /** By their tokens, in the order in which they came. */
-  readonly waiters: Map<string, { readonly request: Wish; seenMs: number }>;
+  readonly waiters: Map<string, { readonly request: AcquireRequest; seenMs: number }>;
   isWatched: boolean;
 }
 
 interface Holder {
-  readonly request: Wish;
+  readonly request: AcquireRequest;
   readonly fence: number;
   expiresAtMs: number;
 }

@@ -1,8 +1,8 @@
 import type { Cancel } from "../../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../../ports/locks.ts";
 import { type Claim, SimLease } from "./lock-lease.ts";
-import type { Answer, Wish } from "./lock-server.ts";
-import { ask } from "./net.ts";
+import type { AcquireReply, AcquireRequest } from "./lock-server.ts";
+import { call } from "./net.ts";
 
 /**
  * One request for a lock of a simulated server, from asking to holding it or giving up.
@@ -17,7 +17,7 @@ import { ask } from "./net.ts";
 export class SimWaiter {
   readonly #claim: Claim;
   readonly #request: LockRequest;
-  readonly #wish: Wish;
+  readonly #wish: AcquireRequest;
   readonly #startMs: number;
   #settle: Settle | null = null;
   #lease: SimLease | null = null;
@@ -101,7 +101,7 @@ export class SimWaiter {
     const { key, token, ttlMs } = this.#claim;
     this.#cancelAsk();
     this.#call(
-      (server): Answer => server.withdraw(key, token),
+      (server): AcquireReply => server.withdraw(key, token),
       (answer) => {
         if (answer.kind === "held") this.#granted(answer.fence, sentMs + ttlMs, true);
         else this.#busy(answer.holder);
@@ -111,7 +111,7 @@ export class SimWaiter {
 
   #call<T>(effect: (server: Claim["server"]) => T, then: (answer: T) => void): void {
     const { net, server, process } = this.#claim;
-    ask(net, process, "store", () => effect(server)).then(
+    call(net, process, "store", () => effect(server)).then(
       (answer) => {
         if (this.#settle !== null) then(answer);
         // All was over when the answer came: what it was about may have left something behind (4).
@@ -146,7 +146,7 @@ export class SimWaiter {
 
   #giveBack(): void {
     const { net, server, process, key, token } = this.#claim;
-    ask(net, process, "store", () => server.release(key, token)).catch(() => undefined);
+    call(net, process, "store", () => server.release(key, token)).catch(() => undefined);
   }
 
   get #nowMs(): number {

@@ -3,7 +3,7 @@ import type { Acquired, LockRequest, Locks, LockView } from "../../ports/locks.t
 import type { Process } from "../process.ts";
 import type { LockServer } from "./lock-server.ts";
 import { SimWaiter } from "./lock-waiter.ts";
-import { ask, type Network } from "./net.ts";
+import { call, type Network } from "./net.ts";
 
 /**
  * Locks as one process sees them: it asks, waits for the hand-over, renews, and notices when a lease is lost. They take
@@ -21,7 +21,9 @@ export class SimLocks implements Locks {
     this.#net = net;
     this.#server = server;
     this.#process = process;
-    this.#stock = new FenceAllocator((org, count) => ask(net, process, "store", () => server.draw(org, count)));
+    this.#stock = new FenceAllocator((org, count) =>
+      call(net, process, "store", () => server.reserveFences(org, count)),
+    );
   }
 
   acquire(request: LockRequest): Promise<Acquired> {
@@ -33,6 +35,6 @@ export class SimLocks implements Locks {
   }
 
   list(limit: number): Promise<readonly LockView[]> {
-    return ask(this.#net, this.#process, "store", () => this.#server.list(limit));
+    return call(this.#net, this.#process, "store", () => this.#server.list(limit));
   }
 }

@@ -24,13 +24,13 @@ import { Sorted } from "./sorted.ts";
  * Taps see every commit in the order of the writes, with what stood there before: the checkers live on that.
  */
 export class MemoryStore {
-  readonly #shelves = new Map<string, DiskQueue>();
+  readonly #shelves = new Map<string, TableData>();
   readonly #due = new Sorted();
   readonly #counters = new Map<string, Map<string, number>>();
   readonly #turns = new Map<string, number>();
   readonly #outbox = new Map<string, { readonly atMs: number; readonly message: Message }>();
   readonly #totals = new Map<string, number>();
-  readonly #taps: Tap[] = [];
+  readonly #taps: CommitObserver[] = [];
   readonly #isFreezing: boolean;
   readonly #isFree: (lock: string) => boolean;
 
@@ -39,7 +39,7 @@ export class MemoryStore {
     this.#isFree = options.isFree ?? (() => false);
   }
 
-  tap(tap: Tap): void {
+  observe(tap: CommitObserver): void {
     this.#taps.push(tap);
   }
 
@@ -228,7 +228,7 @@ export class MemoryStore {
     else counters.set(name, count);
   }
 
-  #shelf(table: string): DiskQueue {
+  #shelf(table: string): TableData {
     let diskQueue = this.#shelves.get(table);
     if (diskQueue === undefined) {
       diskQueue = { rows: new Map(), fences: new Map(), lists: new Map(), queues: new Map() };
@@ -239,21 +239,21 @@ export class MemoryStore {
 }
 
 /** Called after each commit; `before` is what stood where each put wrote. */
-export type Tap = (change: Change, before: readonly (Versioned<unknown> | null)[]) => void;
+export type CommitObserver = (change: Change, before: readonly (Versioned<unknown> | null)[]) => void;
 
 interface Row {
   readonly record: Versioned<unknown>;
   readonly dueMs: number | null;
 }
 
-interface DiskQueue {
+interface TableData {
   readonly rows: Map<string, Row>;
   readonly fences: Map<string, number>;
   readonly lists: Map<string, Sorted>;
   readonly queues: Map<string, Sorted>;
 }
 
-function recordOf<T>(diskQueue: DiskQueue, id: string): Versioned<T> | undefined {
+function recordOf<T>(diskQueue: TableData, id: string): Versioned<T> | undefined {
   return diskQueue.rows.get(id)?.record as Versioned<T> | undefined;
 }
 

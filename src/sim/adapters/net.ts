@@ -43,7 +43,7 @@ export interface CallFaults {
 export interface MessageFaults {
   readonly duplicateRate: number;
   readonly ackLossRate: number;
-  readonly tellLossRate: number;
+  readonly broadcastLossRate: number;
   readonly dispatchLossRate: number;
   readonly dispatchDuplicateRate: number;
   /** Messages that are to come back later have one timer, which each of them sets to this (see `NakTimer`); 0: each its own. */
@@ -61,7 +61,7 @@ export class UnavailableError extends Error {
 }
 
 /** Asks a server: `effect` runs there, its value or error comes back. */
-export function ask<T>(net: Network, from: Process, peer: Peer, effect: () => T): Promise<T> {
+export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
     const { timeline, random } = net;
     const faults = net.faults[peer];

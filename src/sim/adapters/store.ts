@@ -13,7 +13,7 @@ import type {
 } from "../../ports/store.ts";
 import type { Process } from "../process.ts";
 import type { MemoryStore } from "./memory-store.ts";
-import { ask, type Network } from "./net.ts";
+import { call, type Network } from "./net.ts";
 
 /**
  * The store as one process sees it: every call takes time, may be refused, and may be done without being answered.
@@ -81,7 +81,7 @@ export class SimStore implements Store {
   }
 
   #ask<T>(effect: () => T): Promise<T> {
-    return ask(this.#net, this.#process, "store", effect);
+    return call(this.#net, this.#process, "store", effect);
   }
 }
 

@@ -5,14 +5,14 @@ import type { Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import { Timeline } from "../timeline.ts";
 import { Trace } from "../trace.ts";
-import { type BlobShelf, SimBlobs } from "./blobs.ts";
-import { Fleeting, SimBus } from "./bus.ts";
+import { type BlobMap, SimBlobs } from "./blobs.ts";
+import { PubSub, SimBus } from "./bus.ts";
 import { BusServer } from "./bus-server.ts";
+import { type Counting, counting } from "./counting.ts";
 import { LockServer } from "./lock-server.ts";
 import { SimLocks } from "./locks.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { NetFaults, Network } from "./net.ts";
-import { type Counting, counting } from "./quiet.ts";
 import { type Kernel, localSafety, remoteSafety } from "./safety.ts";
 import { type CommitHook, SimStore } from "./store.ts";
 
@@ -20,9 +20,9 @@ import { type CommitHook, SimStore } from "./store.ts";
 export interface SimNet extends Network {
   readonly store: MemoryStore;
   readonly bus: BusServer;
-  readonly fleeting: Fleeting;
+  readonly pubSub: PubSub;
   readonly locks: LockServer;
-  readonly blobs: BlobShelf;
+  readonly blobs: BlobMap;
   readonly kernel: Kernel;
   readonly counting: Counting;
   /** Called at the instant of each commit, before its answer leaves. */
@@ -34,7 +34,7 @@ export interface SimNetOptions {
   readonly faults: NetFaults;
   readonly bus: BusOptions;
   readonly kernel: Kernel;
-  readonly isFreezing?: boolean;
+  readonly verifiesWrites?: boolean;
   readonly keepsTrace?: boolean;
   readonly onLog?: Log["write"];
 }
@@ -50,11 +50,11 @@ export function openNet(options: SimNetOptions): SimNet {
   // The servers keep this very object: a change of its faults reaches them all.
   return Object.assign(network, {
     // Locks and records are on one server, as they are on Redis.
-    store: new MemoryStore({ isFreezing: options.isFreezing ?? false, isFree: (lock) => locks.isFree(lock) }),
+    store: new MemoryStore({ isFreezing: options.verifiesWrites ?? false, isFree: (lock) => locks.isFree(lock) }),
     bus: new BusServer(network, options.bus),
-    fleeting: new Fleeting(network),
+    pubSub: new PubSub(network),
     locks,
-    blobs: new Map() as BlobShelf,
+    blobs: new Map() as BlobMap,
     kernel: options.kernel,
     counting: counting(options.onLog),
     onCommit: (): void => undefined,
@@ -67,7 +67,7 @@ export function simWorld(net: SimNet, process: Process, options: { readonly safe
     name: process.name,
     clock: process.clock,
     random: process.random,
-    bus: new SimBus(net, net.bus, net.fleeting, process),
+    bus: new SimBus(net, net.bus, net.pubSub, process),
     store: new SimStore(net, net.store, process, (by, change, committed) => net.onCommit(by, change, committed)),
     locks: new SimLocks(net, net.locks, process),
     blobs: new SimBlobs(net, net.blobs, process),

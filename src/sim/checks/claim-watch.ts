@@ -6,7 +6,7 @@ import type { Violations } from "./violations.ts";
  * Looks at what processes are handed from queues and due lists: what was written once goes to one of them at a
  * time, until its lease is over. Versions would make a second taker harmless; but it works for nothing.
  */
-export class ClaimWatch {
+export class ClaimChecker {
   readonly #violations: Violations;
   readonly #claims = new Map<string, Claim>();
 

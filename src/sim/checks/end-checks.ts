@@ -18,11 +18,11 @@ import { ASKED_TOPIC, DENIED_TOPIC } from "../workload/acts.ts";
 import { type Clients, garbageBytes } from "../workload/clients.ts";
 import type { Order, Plan } from "../workload/plan.ts";
 import type { RunClients } from "../workload/run-clients.ts";
+import { TALLIES, TALLY_SUBJECT } from "../workload/tally.ts";
 import { checkAuditLogs, hasPendingAudit } from "./audit-check.ts";
+import { type BusHistory, deadLetterId } from "./message-checker.ts";
 import { areRunsQuiet, checkRuns } from "./run-end-checks.ts";
-import { TALLIES, TALLY_SUBJECT } from "./tally.ts";
 import type { Violations } from "./violations.ts";
-import { letterId, type Seen } from "./watch.ts";
 
 /** What is looked at when the faults have stopped and the system has had its time. */
 export interface Ended {
@@ -32,7 +32,7 @@ export interface Ended {
   readonly clients: Clients;
   readonly runClients: RunClients;
   readonly violations: Violations;
-  readonly seen: Seen;
+  readonly seen: BusHistory;
 }
 
 /** Whether nothing is left to be done: the moment to look. */
@@ -104,7 +104,7 @@ function checkMessages({ net, plan, system, clients, violations }: Ended): void 
     for (const id of value.applied) applied.set(id, (applied.get(id) ?? 0) + 1);
   }
   for (const { id } of plan.tallies) {
-    const letter = net.store.load(DEAD_LETTERS, letterId(TALLY_SUBJECT, id))?.value;
+    const letter = net.store.load(DEAD_LETTERS, deadLetterId(TALLY_SUBJECT, id))?.value;
     const times = applied.get(id) ?? 0;
     if (times > 1) violations.add("lost_update", id, `counted ${times} times`);
     if (clients.published.has(id) && times === 0 && !letter) {
@@ -119,7 +119,7 @@ function checkMessages({ net, plan, system, clients, violations }: Ended): void 
   }
   for (const { id, kind } of plan.garbage) {
     if (kind === "stray_result" || !clients.published.has(id)) continue;
-    const source = net.store.load(DEAD_LETTERS, letterId(SUBMIT, id))?.value.source;
+    const source = net.store.load(DEAD_LETTERS, deadLetterId(SUBMIT, id))?.value.source;
     if (source?.kind !== "message") violations.add("swallowed", id, `a ${kind} message is not in the dead letters`);
     else if (kind === "bytes" && source.base64 !== toBase64(garbageBytes(id))) {
       violations.add("swallowed", id, "the dead letter does not have the raw bytes");

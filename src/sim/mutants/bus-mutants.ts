@@ -1,6 +1,6 @@
 import type { LockLease } from "../../ports/locks.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { TALLIES, tallyLock } from "../checks/tally.ts";
+import { TALLIES, tallyLock } from "../workload/tally.ts";
 import { withDispatch, withHandler, withLease, withLocks, withSafety } from "./decorators.ts";
 import type { Mutant } from "./mutants.ts";
 

@@ -59,7 +59,7 @@ export function withDispatch(
   };
 }
 
-export function withTell(tell: Bus["broadcast"]): Decorator {
+export function withBroadcast(tell: Bus["broadcast"]): Decorator {
   return (world) => ({ ...world, bus: around(world.bus, { broadcast: tell }) });
 }
 

@@ -14,7 +14,7 @@ import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
 import type { Change, Guard } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { withCommit, withPuts, withSafety, withTell } from "./decorators.ts";
+import { withBroadcast, withCommit, withPuts, withSafety } from "./decorators.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** Bugs in what lets a job out: verdicts, approvals, fail-open leases, the breaker, the limits of tenants. */
@@ -102,7 +102,7 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
 /** The same with processes that hear of nothing from each other. */
 function untold(change: Parameters<typeof withCommit>[0]): (world: World) => World {
   return (world) => {
-    const deaf = withTell((_subject, _packet) => undefined)(world);
+    const deaf = withBroadcast((_subject, _packet) => undefined)(world);
     return withCommit(change)(deaf);
   };
 }

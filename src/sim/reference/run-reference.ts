@@ -55,12 +55,12 @@ export const refJob = (stepId: string, index: number | null | undefined): string
   index === null || index === undefined ? stepId : `${stepId}.${index}`;
 
 /** `kept`: what a rerun takes over from the run before. */
-export function beginRef(workflow: RefWorkflow, kept: ReadonlyMap<string, StepState> = new Map()): RefState {
+export function startRef(workflow: RefWorkflow, kept: ReadonlyMap<string, StepState> = new Map()): RefState {
   return settle(workflow, { steps: new Map(kept), children: new Map(), isPaused: false, end: null });
 }
 
 /** Jobs that end at the same instant: all are taken in, and the first to end the run does; then it is seen what follows. */
-export function afterEnds(
+export function applyEnds(
   workflow: RefWorkflow,
   state: RefState,
   ends: readonly { readonly job: string; readonly end: RefEnd }[],
@@ -85,12 +85,12 @@ export function afterEnds(
   return settle(workflow, next);
 }
 
-export function pausedRef(workflow: RefWorkflow, state: RefState, isPaused: boolean): RefState {
+export function pauseRef(workflow: RefWorkflow, state: RefState, isPaused: boolean): RefState {
   return state.end === null ? settle(workflow, { ...state, isPaused }) : state;
 }
 
 /** Cancelled by somebody, or out of time. */
-export function endedRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED" | "TIMEOUT"): RefState {
+export function endRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED" | "TIMEOUT"): RefState {
   if (state.end !== null) return state;
   const next = thaw(state);
   stop(workflow, next, end);
@@ -98,7 +98,7 @@ export function endedRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED
 }
 
 /** A list or a `parallel` step that is not done when its time is up. */
-export function expiredRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
+export function expireRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
   if (state.end !== null || state.steps.get(stepId) !== "RUNNING") return state;
   const next = thaw(state);
   cancel(next, stepId);

@@ -3,13 +3,13 @@ import type { Message } from "../../ports/bus.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import { SimBus } from "../adapters/bus.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { tallyMessage } from "../checks/tally.ts";
 import type { Violations } from "../checks/violations.ts";
 import { Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
 import type { Garbage, Order, Plan } from "./plan.ts";
-import { ask } from "./request.ts";
+import { sendRequest } from "./request.ts";
+import { tallyMessage } from "./tally.ts";
 
 /**
  * Those who ask: clients that try again with their key until they are told, CAP clients on the bus, and some that send
@@ -35,7 +35,7 @@ export class Clients {
     this.#random = random;
     this.#violations = violations;
     const outside = new Process(net.timeline, "client", random.fork("outside"));
-    this.#bus = new SimBus(net, net.bus, net.fleeting, outside);
+    this.#bus = new SimBus(net, net.bus, net.pubSub, outside);
   }
 
   start(plan: Plan): void {
@@ -57,7 +57,7 @@ export class Clients {
       if (order.by === "none") this.trying.delete(order.number);
       else this.#net.timeline.post(this.#random.between(20, 1_000), () => this.#ask(order));
     };
-    ask(
+    sendRequest(
       { net: this.#net, system: this.#system, random: this.#random },
       (engine) => admitJob(engine, order.submission),
       again,

@@ -2,11 +2,11 @@ import { configure } from "../../config/config.ts";
 import type { Submission } from "../../core/jobs/submission.ts";
 import type { PolicyDocument } from "../../core/policy/document.ts";
 import type { OrgSettings, Settings } from "../../core/settings.ts";
-import { TALLY_TTL_MS } from "../checks/tally.ts";
 import { drawFaults, type FaultProfile, type Faults } from "../faults.ts";
 import type { SeededRandom } from "../random.ts";
 import { ACTS, type Act, ASKED_TOPIC, DENIED_TOPIC } from "./acts.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
+import { TALLY_TTL_MS } from "./tally.ts";
 
 /**
  * What one seed makes: the system, what is asked of it, and what goes wrong. Plain data, drawn before anything runs, so
@@ -111,7 +111,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   const safetyMs = 40_000 + 200 * jobs;
   // A fifth of all wishes is for a run, which is several jobs.
   const runs = Math.floor(jobs / 5);
-  const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.chaos.skewMsMax);
+  const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.process.skewMsMax);
   // In half of the histories some ask a kernel of their own and some the remote one; in the others all the remote one.
   const localRate = random.chance(0.5) ? 0.5 : 0;
   const controls = Array.from({ length: random.pick([1, 2, 3, 3, 3, 4]) }, (_, index) => ({

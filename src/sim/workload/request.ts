@@ -7,14 +7,14 @@ import type { System } from "../system.ts";
  * A client outside the system, and one request of it: to any of the control processes, which may be away; the request, or
  * the answer to it, may get lost, and then the client asks again or gives up.
  */
-export interface Asker {
+export interface ClientContext {
   readonly net: SimNet;
   readonly system: System;
   readonly random: SeededRandom;
 }
 
-export function ask<T>(
-  { net, system, random }: Asker,
+export function sendRequest<T>(
+  { net, system, random }: ClientContext,
   request: (engine: Engine) => Promise<T>,
   again: () => void,
   hear: (answer: T) => void,
@@ -30,7 +30,7 @@ export function ask<T>(
   };
   const cancel = timeline.afterQuiet(TIMEOUT_MS, () => over(again));
   const answer = (next: () => void): void => {
-    if (!net.random.chance(faults.bus.tellLossRate)) timeline.post(1, () => over(next));
+    if (!net.random.chance(faults.bus.broadcastLossRate)) timeline.post(1, () => over(next));
   };
   if (host.process === null || engine === null) {
     over(again);

@@ -13,7 +13,7 @@ import type { SimNet } from "../adapters/world.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
-import { ask } from "./request.ts";
+import { sendRequest } from "./request.ts";
 import { documentOf } from "./run-document.ts";
 import type { RunOrder, RunPlan } from "./run-plan.ts";
 
@@ -203,7 +203,7 @@ export class RunClients {
   }
 
   #ask<T>(request: (engine: Engine) => Promise<T>, again: () => void, hear: (answer: T) => void): void {
-    ask({ net: this.#net, system: this.#system, random: this.#random }, request, again, hear);
+    sendRequest({ net: this.#net, system: this.#system, random: this.#random }, request, again, hear);
   }
 
   #confused({ number }: RunOrder, hint: string): void {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { TrustError } from "../../../src/adapters/grpc/trust.ts";
 import { openSenderKeys, readOwnKey } from "../../../src/adapters/node/packet-keys.ts";
 import type { SenderSettings } from "../../../src/core/settings.ts";
-import { counting } from "../../../src/sim/adapters/quiet.ts";
+import { counting } from "../../../src/sim/adapters/counting.ts";
 import { signer } from "./signers.ts";
 
 const [house, ann, bob] = [signer(), signer(), signer()];

@@ -5,7 +5,7 @@ import { MalformedError } from "../../../src/protocol/bytes.ts";
 import { decodePacket, encodePacket } from "../../../src/protocol/codec.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { SUBMIT } from "../../../src/protocol/subjects.ts";
-import { counting } from "../../../src/sim/adapters/quiet.ts";
+import { counting } from "../../../src/sim/adapters/counting.ts";
 import { peerDecode, peerEncode } from "../../protocol/peer.ts";
 import { fieldOf, signer, submitBytes } from "./signers.ts";
 

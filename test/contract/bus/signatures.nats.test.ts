@@ -4,7 +4,7 @@ import type { Delivery } from "../../../src/ports/bus.ts";
 import { encodeFrame } from "../../../src/protocol/frame.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { HEARTBEAT, SUBMIT } from "../../../src/protocol/subjects.ts";
-import { counting } from "../../../src/sim/adapters/quiet.ts";
+import { counting } from "../../../src/sim/adapters/counting.ts";
 import { signer, submitBytes } from "../../adapters/node/signers.ts";
 import { peerEncode } from "../../protocol/peer.ts";
 import { startNats } from "../../servers/start.ts";

@@ -5,15 +5,15 @@ import type { Advance, advance, RunEvent } from "../../../src/core/workflow/run/
 import { openRun, type RunOrder } from "../../../src/core/workflow/run/open-run.ts";
 import { Values } from "../../../src/core/workflow/run/values.ts";
 import {
-  afterEnds,
-  beginRef,
-  endedRef,
-  expiredRef,
+  applyEnds,
+  endRef,
+  expireRef,
   openJobsOf,
-  pausedRef,
+  pauseRef,
   type RefEnd,
   type RefState,
   refJob,
+  startRef,
 } from "../../../src/sim/reference/run-reference.ts";
 import type { Case } from "./enumerate.ts";
 import { PARALLEL_MS } from "./enumerate-plan.ts";
@@ -66,7 +66,7 @@ class Walker {
     const { workflow } = this.#case;
     const run = openRun(this.#plan, ORDER, NO_INPUT, { nowMs: MOMENT.nowMs, deadlineMs: 1_000_000 });
     const life = this.#advance({ run, jobs: new Map() }, [{ kind: "time" }]);
-    const state = beginRef(workflow);
+    const state = startRef(workflow);
     if (!this.#compare(life, state, "begin")) return;
     this.#inEveryOrder(life, state, "begin");
     this.#late(life, state);
@@ -76,7 +76,7 @@ class Walker {
     this.#together(life, state, open.toReversed());
     this.#whilePaused(life, state, open);
     const cancelled = this.#advance(life, [CANCEL]);
-    this.#compare(cancelled, endedRef(workflow, state, "CANCELLED"), "begin; cancel");
+    this.#compare(cancelled, endRef(workflow, state, "CANCELLED"), "begin; cancel");
     this.#atLast(life, state, open);
   }
 
@@ -89,7 +89,7 @@ class Walker {
     this.#compare(soon, state, "begin; soon");
     if (soon.run.dueMs !== LATE_MS) this.problem ??= `${this.#case.name}: looked at again at ${soon.run.dueMs}`;
     const late = this.#advance(soon, [{ kind: "time" }], { ...MOMENT, nowMs: LATE_MS });
-    const after = ids.reduce((from, id) => expiredRef(workflow, from, id), state);
+    const after = ids.reduce((from, id) => expireRef(workflow, from, id), state);
     if (this.#compare(late, after, "begin; late")) this.#first(late, after, "begin; late");
   }
 
@@ -98,11 +98,11 @@ class Walker {
     const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
     const events = ends.map(({ job, end }) => endOf(job, end));
-    const after = afterEnds(workflow, state, ends);
+    const after = applyEnds(workflow, state, ends);
     const way = `begin; ${jobs.join("+")}`;
-    this.#compare(this.#advance(life, [...events, CANCEL]), endedRef(workflow, after, "CANCELLED"), `${way}+cancel`);
+    this.#compare(this.#advance(life, [...events, CANCEL]), endRef(workflow, after, "CANCELLED"), `${way}+cancel`);
     const late = this.#advance(life, [...events, { kind: "time" }], { ...MOMENT, nowMs: life.run.deadlineMs });
-    this.#compare(late, endedRef(workflow, after, "TIMEOUT"), `${way}+deadline`);
+    this.#compare(late, endRef(workflow, after, "TIMEOUT"), `${way}+deadline`);
   }
 
   #inEveryOrder(life: Life, state: RefState, path: string): void {
@@ -111,7 +111,7 @@ class Walker {
       if (this.problem !== null || this.moments > MOMENTS_MAX) return;
       const end = ends.get(job) ?? "ok";
       const next = this.#advance(life, [endOf(job, end)]);
-      const after = afterEnds(workflow, state, [{ job, end }]);
+      const after = applyEnds(workflow, state, [{ job, end }]);
       const way = `${path}; ${job} ${end}`;
       if (this.#compare(next, after, way)) this.#inEveryOrder(next, after, way);
     }
@@ -124,7 +124,7 @@ class Walker {
       life,
       ends.map(({ job, end }) => endOf(job, end)),
     );
-    const after = afterEnds(workflow, state, ends);
+    const after = applyEnds(workflow, state, ends);
     const way = `begin; ${jobs.join("+")}`;
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
@@ -132,18 +132,18 @@ class Walker {
   #whilePaused(life: Life, state: RefState, jobs: readonly string[]): void {
     const { workflow, ends } = this.#case;
     let paused = this.#advance(life, [{ kind: "pause", by: "me", why: "lunch" }]);
-    let after = pausedRef(workflow, state, true);
+    let after = pauseRef(workflow, state, true);
     let way = "begin; pause";
     for (const job of jobs) {
       const end = ends.get(job) ?? "ok";
       paused = this.#advance(paused, [endOf(job, end)]);
-      after = afterEnds(workflow, after, [{ job, end }]);
+      after = applyEnds(workflow, after, [{ job, end }]);
       way = `${way}; ${job} ${end}`;
       this.#compare(paused, after, way);
       if (this.problem !== null) return;
     }
     paused = this.#advance(paused, [{ kind: "resume", by: "me", why: "back" }]);
-    after = pausedRef(workflow, after, false);
+    after = pauseRef(workflow, after, false);
     if (this.#compare(paused, after, `${way}; resume`)) this.#first(paused, after, `${way}; resume`);
   }
 
@@ -155,7 +155,7 @@ class Walker {
     const end = ends.get(job) ?? "ok";
     const way = `${path}; ${job} ${end}`;
     const next = this.#advance(life, [endOf(job, end)]);
-    const after = afterEnds(workflow, state, [{ job, end }]);
+    const after = applyEnds(workflow, state, [{ job, end }]);
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
 

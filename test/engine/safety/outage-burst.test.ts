@@ -5,7 +5,7 @@ import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import type { Settings } from "../../../src/core/settings.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
-import { spreadOf } from "../../system/spread.ts";
+import { spreadOf } from "../../system/arrival-spread.ts";
 import { Harness } from "../harness.ts";
 
 /** Thousands of jobs that wait for a kernel: left to `npm test`, since it takes its time. */

@@ -1,6 +1,6 @@
 // The small form of `npm run outage`: a few hundred jobs, a kernel that is away for a few seconds.
 import { expect, test } from "vitest";
-import type { Spread } from "../spread.ts";
+import type { Spread } from "../arrival-spread.ts";
 import { outage } from "./outage.ts";
 
 const QUICK = { CORDUM_SAFETY_BREAKER_OPEN_MS: "400", CORDUM_SWEEP_EVERY_MS: "200", CORDUM_SWEEP_HORIZON_MS: "400" };

@@ -9,17 +9,17 @@ import { dirname } from "node:path";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { openEngine } from "../../../src/engine/engine.ts";
 import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
-import { counting } from "../../../src/sim/adapters/quiet.ts";
+import { counting } from "../../../src/sim/adapters/counting.ts";
 import { openCluster } from "../../../src/worlds/cluster.ts";
 import { nats as overNats, worker } from "../../../src/worlds/worker-sdk.ts";
 import { freePort } from "../../servers/ports.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { Api } from "../api.ts";
+import { Telling } from "../arrival-recorder.ts";
+import { type Spread, spreadOf } from "../arrival-spread.ts";
 import { bundle } from "../bundle.ts";
-import { Telling } from "../messages.ts";
 import { Program } from "../program.ts";
-import { type Spread, spreadOf } from "../spread.ts";
 
 export interface OutageOptions {
   readonly jobs: number;

@@ -3,7 +3,7 @@ import type { StartOutcome } from "../../../src/engine/intake/start-run.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startRedis } from "../../servers/start.ts";
 import { bundle } from "../bundle.ts";
-import { Child } from "../child.ts";
+import { Child } from "../command-process.ts";
 import type { AdmissionCommand } from "../fixtures/admission-process.ts";
 
 /** Admission between real processes, on a real Redis: the limit is 2, and what is started stays open. */

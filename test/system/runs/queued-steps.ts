@@ -8,7 +8,7 @@ import { defaultRunRequest, startRun } from "../../../src/engine/intake/start-ru
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { type GroundKind, onGround, openQuiet } from "../quiet-world.ts";
+import { type GroundKind, onGround, openQuiet } from "../backends.ts";
 
 export interface QueuedReport {
   /** Steps of the one tenant that waited when the other came. */

@@ -8,7 +8,7 @@ import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
 import { openEngine } from "../../../src/engine/engine.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { put } from "../../../src/ports/store.ts";
-import { type GroundKind, onGround, openQuiet } from "../quiet-world.ts";
+import { type GroundKind, onGround, openQuiet } from "../backends.ts";
 import { fillPending, firedNow, leastSweepUs } from "./pending-timers.ts";
 
 test("100,000 timers of one instant fire in one sweep, from disk", async () => {

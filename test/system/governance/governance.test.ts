@@ -1,9 +1,9 @@
 // One suite on the two ways in which the control plane is run: real processes, real workers, and what an operator sees.
 import { afterAll, beforeAll, describe } from "vitest";
-import { clusterSetup, embeddedSetup, type Setup } from "../setups.ts";
-import { jobCases } from "./governed-jobs.ts";
-import { leverCases } from "./governed-levers.ts";
-import { peopleCases } from "./governed-people.ts";
+import { clusterSetup, embeddedSetup, type Setup } from "../deployments.ts";
+import { peopleCases } from "./approval-cases.ts";
+import { leverCases } from "./control-cases.ts";
+import { jobCases } from "./job-cases.ts";
 
 const SETUPS = [
   ["one process, a worker over HTTP and one inside", embeddedSetup],

@@ -17,7 +17,7 @@ import type { Violations } from "./violations.ts";
  * Looks at what lets a job out: the kernel's verdicts as the kernel gave them, approvals, fail-open leases; and at the
  * breaker before the kernel.
  */
-export class SafetyWatch {
+export class SafetyChecker {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
@@ -41,7 +41,7 @@ export class SafetyWatch {
     kernel.onAnswer = ({ jobId }, checked, to) => {
       if (checked.kind === "decided") this.#heard.set(jobId, to);
     };
-    net.store.tap((change, before) => {
+    net.store.observe((change, before) => {
       for (const [index, put] of change.puts.entries()) this.#see(change, put, before[index]?.value ?? null);
     });
   }
@@ -169,7 +169,7 @@ export class SafetyWatch {
 
   #seeBreaker(breaker: Breaker): void {
     if (breaker.kind !== "half_open") return;
-    const fromMs = serverNow(this.#net) + this.#plan.faults.chaos.skewMsMax;
+    const fromMs = serverNow(this.#net) + this.#plan.faults.process.skewMsMax;
     const live = breaker.probes.filter(({ untilMs }) => untilMs > fromMs).length;
     const { probes } = this.#plan.settings.safety.breaker;
     if (live > probes) this.#violations.add("probes", "breaker", `${live} probes under way, ${probes} may be`);

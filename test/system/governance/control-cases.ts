@@ -1,7 +1,7 @@
 /** What operators pull at: the policy, a fail-open lease, the audit log, the processes themselves. */
 import { expect, test } from "vitest";
 import type { Answer, Api } from "../api.ts";
-import { POLICY, type Setup } from "../setups.ts";
+import { POLICY, type Setup } from "../deployments.ts";
 
 export function leverCases(setup: () => Setup): void {
   test("a policy that one process was given is in force in all of them", async () => {

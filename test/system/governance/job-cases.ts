@@ -1,6 +1,6 @@
 /** What becomes of a job under a policy, as an operator sees it. */
 import { expect, test } from "vitest";
-import type { Setup } from "../setups.ts";
+import type { Setup } from "../deployments.ts";
 
 export function jobCases(setup: () => Setup): void {
   test("an allowed job is finished, by whichever kind of worker, and either way in tells of it", async () => {

@@ -11,20 +11,20 @@ import { latency, type Network } from "./net.ts";
  * 2. After `deliverMax` deliveries the broker gives up without a word, as the real one does. `exhausted` remembers it.
  * 3. Each delivery takes its own time, so the order is anybody's guess.
  */
-export class Group {
-  readonly open = new Set<Letter>();
+export class ConsumerGroup {
+  readonly open = new Set<StreamMessage>();
   readonly #net: Network;
   readonly #options: BusOptions;
-  readonly #taps: readonly BusTap[];
-  readonly #exhausted: Letter[];
-  readonly #nakTimer: NakTimer<Letter>;
-  #members: Member[] = [];
-  readonly #ready: Letter[] = [];
+  readonly #taps: readonly BusObserver[];
+  readonly #exhausted: StreamMessage[];
+  readonly #nakTimer: NakTimer<StreamMessage>;
+  #members: Consumer[] = [];
+  readonly #ready: StreamMessage[] = [];
   /** The first that is still to be sent: to take one off the front of a long list moves all the others. */
   #readyAt = 0;
   #next = 0;
 
-  constructor(net: Network, options: BusOptions, taps: readonly BusTap[], exhausted: Letter[]) {
+  constructor(net: Network, options: BusOptions, taps: readonly BusObserver[], exhausted: StreamMessage[]) {
     this.#net = net;
     this.#options = options;
     this.#taps = taps;
@@ -32,13 +32,13 @@ export class Group {
     this.#nakTimer = new NakTimer(net.timeline, (letter) => this.#offer(letter));
   }
 
-  add(letter: Letter): void {
+  add(letter: StreamMessage): void {
     this.open.add(letter);
     this.#offer(letter);
   }
 
-  join(process: Process, handler: Handler): Member {
-    const member = new Member(process, handler);
+  join(process: Process, handler: Handler): Consumer {
+    const member = new Consumer(process, handler);
     this.#members.push(member);
     process.onEnd(() => {
       this.#members = this.#members.filter((other) => other !== member);
@@ -61,7 +61,7 @@ export class Group {
     }
   }
 
-  #offer(letter: Letter): void {
+  #offer(letter: StreamMessage): void {
     if (letter.isEnded) return;
     if (letter.attempt >= this.#options.deliverMax) {
       this.#exhausted.push(letter);
@@ -72,7 +72,7 @@ export class Group {
     this.pump();
   }
 
-  #chooseMember(): Member | null {
+  #chooseMember(): Consumer | null {
     const members = this.#members;
     const start = this.#next;
     for (let step = 0; step < members.length; step += 1) {
@@ -96,7 +96,7 @@ export class Group {
     });
   }
 
-  #send(letter: Letter, member: Member): void {
+  #send(letter: StreamMessage, member: Consumer): void {
     const { timeline, random, faults } = this.#net;
     letter.attempt += 1;
     member.inFlight += 1;
@@ -134,7 +134,7 @@ export class Group {
     const { process } = out.member;
     out.isWorking = false;
     out.member.leave();
-    for (const tap of this.#taps) tap.answered?.(process, out.delivery, settlement);
+    for (const tap of this.#taps) tap.settled?.(process, out.delivery, settlement);
     if (process.reaches("bus") && !random.chance(faults.bus.ackLossRate)) {
       timeline.postQuiet(latency(random, faults.bus), () => this.#settle(out, settlement));
     }
@@ -165,7 +165,7 @@ export class Group {
     }
   }
 
-  #offerAfter(delayMs: number, letter: Letter): void {
+  #offerAfter(delayMs: number, letter: StreamMessage): void {
     const { timeline, faults } = this.#net;
     const { nakLookMs = 0 } = faults.bus;
     if (nakLookMs > 0) this.#nakTimer.add(letter, delayMs, nakLookMs);
@@ -193,13 +193,13 @@ export class Group {
 }
 
 /** What checkers are told. `answered` is called at the instant of the answer, before it travels. */
-export interface BusTap {
+export interface BusObserver {
   stored?(subject: string, id: string, content: Content): void;
   delivered?(process: Process, delivery: Delivery): void;
-  answered?(process: Process, delivery: Delivery, settlement: Settlement): void;
+  settled?(process: Process, delivery: Delivery, settlement: Settlement): void;
 }
 
-export class Letter {
+export class StreamMessage {
   readonly subject: string;
   readonly id: string;
   readonly content: Content;
@@ -215,7 +215,7 @@ export class Letter {
 }
 
 /** One `consume` of one process. */
-export class Member {
+export class Consumer {
   readonly process: Process;
   readonly handler: Handler;
   inFlight = 0;
@@ -243,14 +243,14 @@ export class Member {
 
 /** One delivery that is out. */
 class Outstanding {
-  readonly letter: Letter;
-  readonly member: Member;
+  readonly letter: StreamMessage;
+  readonly member: Consumer;
   readonly delivery: Delivery;
   isWorking = false;
   isExpired = false;
   cancelWatch: (() => void) | null = null;
 
-  constructor(letter: Letter, member: Member, delivery: Delivery) {
+  constructor(letter: StreamMessage, member: Consumer, delivery: Delivery) {
     this.letter = letter;
     this.member = member;
     this.delivery = delivery;

@@ -5,24 +5,24 @@ import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
 import {
-  afterEnds,
-  beginRef,
+  applyEnds,
   dependenciesOf,
-  endedRef,
-  expiredRef,
+  endRef,
+  expireRef,
   openJobsOf,
-  pausedRef,
+  pauseRef,
   type RefChild,
   type RefEnd,
   type RefState,
   refJob,
+  startRef,
 } from "./run-reference.ts";
 
 /**
  * Follows every run with the plain reading of the rules (`run-reference.ts`), told of nothing but how jobs ended and what
  * people did; and compares, commit by commit.
  */
-export class RunModel {
+export class RunReferenceChecker {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, RefState>();
@@ -46,7 +46,7 @@ export class RunModel {
       if (value === null) this.#forget(id);
       else {
         const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
-        this.#seeRun(was, is, ended.get(id) ?? [], revivedIn(change, before, id), madeIn(change, before, id));
+        this.#seeRun(was, is, ended.get(id) ?? [], redrivenIn(change, before, id), madeIn(change, before, id));
       }
     }
   }
@@ -119,10 +119,10 @@ export class RunModel {
   #begin(workflow: SimWorkflow, run: Run): RefState {
     const { rerunOf } = run;
     const earlier = rerunOf && this.#states.get(rerunOf.runId);
-    if (!rerunOf || !earlier) return beginRef(workflow);
+    if (!rerunOf || !earlier) return startRef(workflow);
     const again = stepsAfter(workflow, rerunOf.fromStep);
     const kept = [...earlier.steps].filter(([id]) => !again.has(id) && isKept(workflow, id, earlier.steps));
-    return beginRef(workflow, new Map(kept));
+    return startRef(workflow, new Map(kept));
   }
 }
 
@@ -158,7 +158,7 @@ function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefSta
  * The step's job that this commit gives another life to, because somebody tries its dead letter again: the run takes it
  * back in the same commit.
  */
-export function revivedIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): Job | null {
+export function redrivenIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): Job | null {
   const at = change.puts.findIndex(({ table, value }, index) => {
     const [was, is] = [before[index]?.value as Job | undefined, value as Job | null];
     const isRevived = table === JOBS.name && was && is && REDRIVABLE.includes(was.state) && !isFinal(is.state);
@@ -223,8 +223,8 @@ function outcomes(
 ): readonly RefState[] {
   const ended = all.filter(({ isNew }) => !isNew);
   const act = withExpired(workflow, after, actOf(workflow, before, after));
-  if (act === null) return [afterEnds(workflow, state, ended)];
-  return [afterEnds(workflow, act(state), ended), act(afterEnds(workflow, state, ended))];
+  if (act === null) return [applyEnds(workflow, state, ended)];
+  return [applyEnds(workflow, act(state), ended), act(applyEnds(workflow, state, ended))];
 }
 
 /** Lists and `parallel` steps whose time was up: when that is, the rules do not say. */
@@ -234,7 +234,7 @@ function withExpired(workflow: SimWorkflow, { steps }: Run, act: Act | null): Ac
     return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
   if (late.length === 0) return act;
-  return (state) => late.reduce((from, id) => expiredRef(workflow, from, id), act === null ? state : act(state));
+  return (state) => late.reduce((from, id) => expireRef(workflow, from, id), act === null ? state : act(state));
 }
 
 /** Its children are being stopped, or no further ones are made because its time is up. */
@@ -245,10 +245,10 @@ type Act = (state: RefState) => RefState;
 
 function actOf(workflow: SimWorkflow, before: Run | null, after: Run): Act | null {
   const end = after.endsAs?.state ?? after.state;
-  if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endedRef(workflow, state, end);
+  if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endRef(workflow, state, end);
   const wasPaused = before?.state === "PAUSED";
   const isPaused = after.state === "PAUSED";
-  if (isPaused !== wasPaused) return (state) => pausedRef(workflow, state, isPaused);
+  if (isPaused !== wasPaused) return (state) => pauseRef(workflow, state, isPaused);
   return null;
 }
 
@@ -259,7 +259,7 @@ function denied(workflow: SimWorkflow, state: RefState, all: readonly Ended[]): 
     const open = new Set(openJobsOf(next, workflow));
     const now = left.filter(({ job }) => open.has(job));
     if (now.length === 0) break;
-    next = afterEnds(workflow, next, now);
+    next = applyEnds(workflow, next, now);
     left = left.filter((one) => !now.includes(one));
   }
   return next;

@@ -1,6 +1,6 @@
 /** What people may do about jobs, and what others may not see. */
 import { expect, test } from "vitest";
-import type { Setup } from "../setups.ts";
+import type { Setup } from "../deployments.ts";
 
 export function peopleCases(setup: () => Setup): void {
   /** Submitted by somebody who may not approve it. */

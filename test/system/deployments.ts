@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AUDIT_PAGES, pageId } from "../../src/core/model/audit.ts";
 import { put, type Store } from "../../src/ports/store.ts";
-import { counting } from "../../src/sim/adapters/quiet.ts";
+import { counting } from "../../src/sim/adapters/counting.ts";
 import { openCluster } from "../../src/worlds/cluster.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 import { http, nats as overNats, type Transport } from "../../src/worlds/worker-sdk.ts";

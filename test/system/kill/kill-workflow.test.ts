@@ -11,7 +11,7 @@ import { Api } from "../api.ts";
 import { Program } from "../program.ts";
 import { problemsOf, subRunProblems } from "../runs/run-problems.ts";
 import { CountingWorker } from "../workers/counting-worker.ts";
-import { allEnded, runUntilStation, startWith } from "./workflow-kill.ts";
+import { allEnded, runUntilStation, startWith } from "./kill-workflow.ts";
 
 /** Waits that are short enough to be sat out: what a dead process had taken is free again soon. */
 const HURRY = {

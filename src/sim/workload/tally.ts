@@ -6,7 +6,7 @@ import { withLock } from "../../engine/with-lock.ts";
 import type { Message, Stop } from "../../ports/bus.ts";
 import { NOWHERE, type Put } from "../../ports/store.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import type { TallyOrder } from "../workload/plan.ts";
+import type { TallyOrder } from "./plan.ts";
 
 /**
  * A workload that uses locks as they are meant to be used: messages ask processes to change a shared record under a

@@ -9,25 +9,30 @@ import type { Change, Put, Versioned } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { Plan } from "../workload/plan.ts";
-import { JobWatch } from "./job-watch.ts";
-import { TALLIES, type Tally } from "./tally.ts";
+import { TALLIES, type Tally } from "../workload/tally.ts";
+import { JobChecker } from "./job-checker.ts";
 import type { Violations } from "./violations.ts";
 
 /** Looks at every write and at every answer to the broker while the system runs; see `CHECKERS` for what it looks for. */
-export function watch(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>): Seen {
-  new JobWatch(net, plan, violations, failures);
+export function checkMessageFlow(
+  net: SimNet,
+  plan: Plan,
+  violations: Violations,
+  failures: ReadonlySet<string>,
+): BusHistory {
+  new JobChecker(net, plan, violations, failures);
   const saved = new Set<string>();
   const stored = new Set<string>();
   /** Messages that have come back, or will, as new ones. */
   const comebacks = new Set<string>();
-  net.store.tap((change, before) => {
+  net.store.observe((change, before) => {
     for (const { id } of change.sends) {
       saved.add(id);
       if (id.includes("~")) comebacks.add(originalId(id));
     }
     for (const [index, put] of change.puts.entries()) see(net, plan, violations, change, put, before[index] ?? null);
   });
-  net.bus.tap({
+  net.bus.observe({
     stored: (_subject, id) => {
       // A message that goes back to the broker as a new one was there before; all others of ours come from an outbox.
       const isKnown = saved.has(id) || (id.includes("~") && stored.has(originalId(id)));
@@ -35,8 +40,8 @@ export function watch(net: SimNet, plan: Plan, violations: Violations, failures:
       stored.add(id);
       if (id.includes("~")) comebacks.add(originalId(id));
     },
-    answered: (_process, delivery, settlement) => {
-      const id = letterId(delivery.subject, delivery.id);
+    settled: (_process, delivery, settlement) => {
+      const id = deadLetterId(delivery.subject, delivery.id);
       const isElsewhere = comebacks.has(originalId(delivery.id)) || isParked(net, delivery);
       if (settlement.kind === "ack" && !isElsewhere) seeResult(net, violations, delivery);
       if (settlement.kind === "term" && net.store.load(DEAD_LETTERS, id) === null) {
@@ -48,7 +53,7 @@ export function watch(net: SimNet, plan: Plan, violations: Violations, failures:
 }
 
 /** What has been on the bus. */
-export interface Seen {
+export interface BusHistory {
   readonly stored: ReadonlySet<string>;
 }
 
@@ -72,7 +77,7 @@ function seeResult(net: SimNet, violations: Violations, { id, content }: Deliver
 const OURS = /^submit:|^dlq:|~/;
 
 /** How the flow names the dead letter of a message. */
-export function letterId(subject: string, messageId: string): string {
+export function deadLetterId(subject: string, messageId: string): string {
   return `${subject}/${originalId(messageId)}`;
 }
 
@@ -148,7 +153,7 @@ function seeReturn(
   parked: Parked | undefined,
 ): void {
   if (parked === undefined) return;
-  const earlyMs = parked.dueMs - serverNow(net) - plan.faults.chaos.skewMsMax;
+  const earlyMs = parked.dueMs - serverNow(net) - plan.faults.process.skewMsMax;
   if (earlyMs > 1) violations.add("early", id, `came back ${Math.round(earlyMs)} ms before its time`);
   if (change.sends.length === 0) violations.add("swallowed", id, "left the parked messages without being sent");
 }

@@ -12,13 +12,13 @@ import type { Violations } from "./violations.ts";
  * A holder that is dead or paused cannot be told, so it does not count; that is what fences are for.
  * Nor is the lock another's while a run is written by somebody who has it for the moment of the commit.
  */
-export class LockWatch {
+export class LockChecker {
   readonly #violations: Violations;
   readonly #held = new Map<string, Set<Held>>();
 
   constructor(violations: Violations, store: MemoryStore) {
     this.#violations = violations;
-    store.tap((change) => this.#lookAt(change));
+    store.observe((change) => this.#lookAt(change));
   }
 
   around(world: World, process: Process): World {

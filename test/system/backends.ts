@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { counting } from "../../src/sim/adapters/quiet.ts";
+import { counting } from "../../src/sim/adapters/counting.ts";
 import { openCluster } from "../../src/worlds/cluster.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 import { startNats, startRedis } from "../servers/start.ts";

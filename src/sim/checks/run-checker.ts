@@ -12,18 +12,18 @@ import { runLimitOf } from "../../engine/runs/create-run.ts";
 import type { Change } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { RunModel, revivedIn } from "../reference/run-model.ts";
+import { RunReferenceChecker, redrivenIn } from "../reference/reference-checker.ts";
 import { dependenciesOf } from "../reference/run-reference.ts";
 import type { Plan } from "../workload/plan.ts";
 import type { SimStep, SimWorkflow } from "../workload/run-plan.ts";
 import type { Violations } from "./violations.ts";
 
 /** Looks at every write of a run and of a step's job, at the instant of the write. */
-export class RunWatch {
+export class RunChecker {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
-  readonly #mirror: RunModel;
+  readonly #mirror: RunReferenceChecker;
   readonly #open = new Map<string, Set<string>>();
   /** The steps' jobs that wait for a slot, by org. */
   readonly #waits = new Map<string, Set<string>>();
@@ -34,8 +34,8 @@ export class RunWatch {
     this.#net = net;
     this.#plan = plan;
     this.#violations = violations;
-    this.#mirror = new RunModel(plan.runs, violations);
-    net.store.tap((change, before) => {
+    this.#mirror = new RunReferenceChecker(plan.runs, violations);
+    net.store.observe((change, before) => {
       for (const [index, put] of change.puts.entries()) {
         if (put.table !== JOBS.name) continue;
         this.#seeWait(valueIn<Job>(before[index]), put.value as Job | null, put.id);
@@ -44,7 +44,7 @@ export class RunWatch {
       this.#countWaits();
       for (const [index, put] of change.puts.entries()) {
         if (put.table !== RUNS.name) continue;
-        const isRejoined = revivedIn(change, before, put.id) !== null;
+        const isRejoined = redrivenIn(change, before, put.id) !== null;
         this.#seeRun(valueIn<Run>(before[index]), put.value as Run | null, put.id, isRejoined);
       }
       this.#mirror.committed(change, before);
@@ -78,7 +78,7 @@ export class RunWatch {
       if (state === "RUNNING" && isAtWork && fan?.endsAs === undefined && !(after.dueMs <= dueMs))
         this.#add("timer", id, `is due at ${dueMs}, and its run at ${after.dueMs}`);
       if (state !== "TIMEOUT" || before?.steps[drawn.id]?.state === "TIMEOUT") continue;
-      const earlyMs = startedMs + drawn.timeoutSec * 1_000 - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      const earlyMs = startedMs + drawn.timeoutSec * 1_000 - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
       if (earlyMs > 1) this.#add("timer", id, `was late ${Math.round(earlyMs)} ms before its time was up`);
     }
   }
@@ -152,7 +152,7 @@ export class RunWatch {
     if (before === null) this.#checkNew(change, workflow, drawn, after);
     else this.#checkLeft(before, after);
     if (step.kind === "delay" && after.state === "SUCCEEDED" && before?.state !== "SUCCEEDED") {
-      const earlyMs = after.createdMs + drawn.delayMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      const earlyMs = after.createdMs + drawn.delayMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
       if (earlyMs > 1) this.#add("timer", after.id, `ended ${Math.round(earlyMs)} ms before its time`);
       if (before !== null && isFinal(before.state)) this.#add("timer", after.id, "ended once more");
     }

@@ -8,7 +8,7 @@ import type { Plan } from "../workload/plan.ts";
 import type { Violations } from "./violations.ts";
 
 /** Looks at every write of a job, at the instant of the write. */
-export class JobWatch {
+export class JobChecker {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
@@ -24,7 +24,7 @@ export class JobWatch {
     this.#net = net;
     this.#plan = plan;
     this.#violations = violations;
-    net.store.tap((change, before) => {
+    net.store.observe((change, before) => {
       for (const [index, put] of change.puts.entries()) {
         if (put.table === JOBS.name) this.#see(change, put, (before[index] ?? null) as Versioned<Job> | null);
       }
@@ -77,7 +77,7 @@ export class JobWatch {
     // A verdict stands whenever it comes: it may have been asked for before the job was told to wait.
     const isVerdict = before.state === "PENDING" && after.safety !== null && after.safety.snapshot !== "";
     if (before.wait !== null && !isVerdict && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
-      const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+      const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
       if (earlyMs > 1) this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before its time`);
     }
     if (isOut(before) && (after.state === "RETRYING" || after.state === "FAILED")) {
@@ -92,7 +92,7 @@ export class JobWatch {
   #checkFailure(before: Job, after: Job): void {
     const outcome = after.history.at(-1)?.event;
     const isLost = outcome === "lost";
-    const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.chaos.skewMsMax;
+    const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
     if (isLost && earlyMs > 1) {
       this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
     }
@@ -207,7 +207,7 @@ function isLegal(from: JobState, to: JobState): boolean {
 }
 
 function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
-  const slackMs = plan.faults.chaos.skewMsMax;
+  const slackMs = plan.faults.process.skewMsMax;
   if (after.updatedMs + slackMs >= before.deadlineMs) return true;
   if (before.state === "APPROVAL_REQUIRED") return after.updatedMs + slackMs >= (before.approval?.expiresMs ?? 0);
   const { budget } = plan.settings.retry.unclassified;
