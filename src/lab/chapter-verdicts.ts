@@ -4,14 +4,14 @@
  */
 import { SETTINGS } from "../config/table.ts";
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
-import { plain, spoken } from "./report/numbers.ts";
+import { formatMs, formatNumber } from "./report/numbers.ts";
 
 export interface Verdict {
   readonly setting: string;
   /** The shipped default. */
   readonly value: string;
   readonly isSupported: boolean;
-  readonly why: string;
+  readonly reason: string;
 }
 
 /** Those that the rows at hand can decide. */
@@ -24,7 +24,7 @@ export function verdictsOf(outcomes: readonly Outcome[]): readonly Verdict[] {
       const [setting, isSupported, why] = verdict;
       const found = SETTINGS.find(({ name }) => name === setting);
       if (found === undefined) throw new Error(`there is no setting \`${setting}\``);
-      return { setting, value: String(found.default), isSupported, why };
+      return { setting, value: String(found.default), isSupported, reason: why };
     },
   );
 }
@@ -59,13 +59,13 @@ function lockBusyPolicy(book: Book): Judged {
   const beside =
     best === bounded
       ? "no retry policy is faster"
-      : `the fastest retry policy, \`${best.key.policy}\`, takes ${spoken(at(best, "drain_ms"))}`;
+      : `the fastest retry policy, \`${best.key.policy}\`, takes ${formatMs(at(best, "drain_ms"))}`;
   const proposal = isFine ? "" : `; set \`${best.key.policy}\``;
   return [
     "retry.lock_busy.policy",
     isFine,
-    `the last of ${plain(at(bounded, "applied"))} results is in after ${spoken(at(bounded, "drain_ms"))} instead of ` +
-      `${spoken(at(founding, "drain_ms"))} with \`fixed:500ms\`; ${beside}${proposal}`,
+    `the last of ${formatNumber(at(bounded, "applied"))} results is in after ${formatMs(at(bounded, "drain_ms"))} instead of ` +
+      `${formatMs(at(founding, "drain_ms"))} with \`fixed:500ms\`; ${beside}${proposal}`,
   ];
 }
 
@@ -75,8 +75,8 @@ function coalesce(book: Book): Judged {
   return [
     "run_lock.coalesce",
     at(shipped, "drain_ms") < at(queue, "drain_ms"),
-    `results that meet share a turn: ${plain(at(shipped, "commits"))} commits instead of ${plain(at(queue, "commits"))}, all ` +
-      `in after ${spoken(at(shipped, "drain_ms"))} instead of ${spoken(at(queue, "drain_ms"))}`,
+    `results that meet share a turn: ${formatNumber(at(shipped, "commits"))} commits instead of ${formatNumber(at(queue, "commits"))}, all ` +
+      `in after ${formatMs(at(shipped, "drain_ms"))} instead of ${formatMs(at(queue, "drain_ms"))}`,
   ];
 }
 
@@ -90,9 +90,9 @@ function engineWait(book: Book): Judged {
   return [
     "run_lock.engine_wait_ms",
     at(shipped, "busy_retries") === 0,
-    `with shared turns ${plain(at(shipped, "busy_retries"))} waiters give up before it is their turn. With ` +
-      `\`run_lock.coalesce: false\` it is too short for a crowd (${plain(at(hasty, "ratio"), 2)} × the ideal, ` +
-      `${plain(at(queue, "ratio"), 2)} × for those who wait on): then set it to as long as the crowd takes`,
+    `with shared turns ${formatNumber(at(shipped, "busy_retries"))} waiters give up before it is their turn. With ` +
+      `\`run_lock.coalesce: false\` it is too short for a crowd (${formatNumber(at(hasty, "ratio"), 2)} × the ideal, ` +
+      `${formatNumber(at(queue, "ratio"), 2)} × for those who wait on): then set it to as long as the crowd takes`,
   ];
 }
 
@@ -103,8 +103,8 @@ function deliveriesMax(book: Book): Judged {
   return [
     "bus.max_deliver",
     at(bounded, "deliveries_max") < 50,
-    `no result needs more than ${plain(at(bounded, "deliveries_max"))} deliveries; with \`fixed:500ms\` it makes dead ` +
-      `letters of ${plain(lost)} of ${plain(all)} results that nothing was wrong with`,
+    `no result needs more than ${formatNumber(at(bounded, "deliveries_max"))} deliveries; with \`fixed:500ms\` it makes dead ` +
+      `letters of ${formatNumber(lost)} of ${formatNumber(all)} results that nothing was wrong with`,
   ];
 }
 
@@ -118,9 +118,9 @@ function strategy(book: Book): Judged {
   return [
     "admission.strategy",
     isFine,
-    `of ${plain(most)} callers at once ${plain(at(atomic, "share.503"), 0)} % are told 503, and ` +
-      `${plain(at(polled, "share.503"), 0)} % behind the polled lock; an answer takes ` +
-      `${spoken(at(atomic, "request_ms.p95"))} (p95) instead of ${spoken(at(polled, "request_ms.p95"))}`,
+    `of ${formatNumber(most)} callers at once ${formatNumber(at(atomic, "share.503"), 0)} % are told 503, and ` +
+      `${formatNumber(at(polled, "share.503"), 0)} % behind the polled lock; an answer takes ` +
+      `${formatMs(at(atomic, "request_ms.p95"))} (p95) instead of ${formatMs(at(polled, "request_ms.p95"))}`,
   ];
 }
 
@@ -134,9 +134,9 @@ function pollPolicy(book: Book): Judged {
   return [
     "admission.polled.policy",
     isFine,
-    `${plain(few)} callers at once ask for the lock ${plain(at(jittered, "arrivals.peak"))} times in the fullest bin and ` +
-      `${plain(at(fixed, "arrivals.peak"))} times with \`fixed:10ms\`; an answer takes ` +
-      `${spoken(at(jittered, "request_ms.p95"))} and ${spoken(at(fixed, "request_ms.p95"))} (p95)` +
+    `${formatNumber(few)} callers at once ask for the lock ${formatNumber(at(jittered, "arrivals.peak"))} times in the fullest bin and ` +
+      `${formatNumber(at(fixed, "arrivals.peak"))} times with \`fixed:10ms\`; an answer takes ` +
+      `${formatMs(at(jittered, "request_ms.p95"))} and ${formatMs(at(fixed, "request_ms.p95"))} (p95)` +
       (isFine ? "" : "; set `fixed:10ms`"),
   ];
 }
@@ -149,9 +149,9 @@ function safetyPolicy(book: Book): Judged {
   return [
     "retry.safety_unavailable.policy",
     at(full, "arrivals.to_poisson") <= 1.3 && herd >= 5 * own,
-    `after an outage those who waited come back with a peak of ${plain(own, 2)} × their mean, and pure chance has ` +
-      `${plain(at(full, "arrivals.poisson"), 2)} ×; the capped exponential, whose jitter vanishes at the cap, has ` +
-      `${plain(herd, 1)} ×`,
+    `after an outage those who waited come back with a peak of ${formatNumber(own, 2)} × their mean, and pure chance has ` +
+      `${formatNumber(at(full, "arrivals.poisson"), 2)} ×; the capped exponential, whose jitter vanishes at the cap, has ` +
+      `${formatNumber(herd, 1)} ×`,
   ];
 }
 
@@ -163,9 +163,9 @@ function breaker(book: Book): Judged {
   return [
     "safety.breaker.failures",
     at(on, "pressure.checks_per_s") < at(off, "pressure.checks_per_s"),
-    `a kernel that is away gets ${plain(at(on, "pressure.checks_per_s"), 2)} checks a second instead of ` +
-      `${plain(at(off, "pressure.checks_per_s"), 2)}; its return is noticed after ${spoken(at(on, "recovery_ms"))} instead ` +
-      `of ${spoken(at(off, "recovery_ms"))}`,
+    `a kernel that is away gets ${formatNumber(at(on, "pressure.checks_per_s"), 2)} checks a second instead of ` +
+      `${formatNumber(at(off, "pressure.checks_per_s"), 2)}; its return is noticed after ${formatMs(at(on, "recovery_ms"))} instead ` +
+      `of ${formatMs(at(off, "recovery_ms"))}`,
   ];
 }
 

@@ -8,20 +8,20 @@
  */
 import { ADMISSION } from "./admission/experiment.ts";
 import { type Verdict, verdictsOf } from "./chapter-verdicts.ts";
-import { type Ask, type Experiment, type Outcome, runExperiment } from "./experiment.ts";
+import { type Experiment, type ExperimentOptions, type Outcome, runExperiment } from "./experiment.ts";
 import { LOCK_BUSY } from "./lock-busy/experiment.ts";
 import { OCC } from "./occ/experiment.ts";
-import type { Typed } from "./params.ts";
-import { drawPicture } from "./report/chart.ts";
-import { type Grid, gridsOf } from "./report/grid.ts";
+import type { RawParams } from "./params.ts";
+import { drawChart } from "./report/chart.ts";
 import { commandFor, type ReportFile } from "./report/page.ts";
 import { svgFile } from "./report/svg.ts";
+import { type Grid, gridsOf } from "./report/tables.ts";
 import { SAFETY_OUTAGE } from "./safety-outage/experiment.ts";
 
 export interface Part {
-  readonly one: Experiment;
+  readonly experiment: Experiment;
   /** Where it differs from the experiment's own defaults. */
-  readonly typed: Typed;
+  readonly params: RawParams;
   readonly seeds: number;
   /** Above it, when the experiment has another part before. */
   readonly heading?: string;
@@ -30,26 +30,30 @@ export interface Part {
 const OCC_ROWS = ["none", "exponential", "equal", "full", "decorrelated", "decorrelated_clipped"];
 
 export const PARTS: readonly Part[] = [
-  { one: LOCK_BUSY, typed: { variant: "wide" }, seeds: 1 },
+  { experiment: LOCK_BUSY, params: { variant: "wide" }, seeds: 1 },
   {
-    one: LOCK_BUSY,
-    typed: { contenders: "500", latencyMs: "0.2", policies: ["founding", "bounded:500ms:0.3", "hand_over", "default"] },
+    experiment: LOCK_BUSY,
+    params: {
+      contenders: "500",
+      latencyMs: "0.2",
+      policies: ["founding", "bounded:500ms:0.3", "hand_over", "default"],
+    },
     seeds: 1,
     heading: "A larger crowd",
   },
-  { one: ADMISSION, typed: {}, seeds: 1 },
-  { one: SAFETY_OUTAGE, typed: {}, seeds: 1 },
-  { one: OCC, typed: { clients: "100", policies: OCC_ROWS }, seeds: 20 },
+  { experiment: ADMISSION, params: {}, seeds: 1 },
+  { experiment: SAFETY_OUTAGE, params: {}, seeds: 1 },
+  { experiment: OCC, params: { clients: "100", policies: OCC_ROWS }, seeds: 20 },
 ];
 
 export const CHAPTER_FILE = "what-the-lab-says.md";
 
 export async function runPart(part: Part, note: (share: number) => void = () => {}): Promise<Outcome> {
-  return runExperiment(part.one, askOf(part), note);
+  return runExperiment(part.experiment, optionsOf(part), note);
 }
 
-export function askOf({ one, typed, seeds }: Part): Ask {
-  return { seed: 1, seeds, params: one.read(typed) };
+export function optionsOf({ experiment: one, params: typed, seeds }: Part): ExperimentOptions {
+  return { seed: 1, seeds, params: one.readParams(typed) };
 }
 
 /** The chapter and the pictures that it shows, by their paths below the directory of the docs. */
@@ -74,19 +78,19 @@ export function chapterFiles(parts: readonly Part[], outcomes: readonly Outcome[
 
 /** One experiment: its text is the same whatever else is in the chapter. */
 export function sectionOf(
-  { one, heading }: Part,
+  { experiment: one, heading }: Part,
   outcome: Outcome,
 ): { readonly lines: readonly string[]; readonly pictures: readonly ReportFile[] } {
-  const [picture] = heading === undefined ? one.pictures(outcome) : [];
+  const [picture] = heading === undefined ? one.charts(outcome) : [];
   const file = picture === undefined ? "" : `lab/${one.name}-${picture.name}.svg`;
-  const said = one.conclusions(outcome);
+  const said = one.findings(outcome);
   const lines = [
     heading === undefined ? `## \`cordum lab ${one.name}\`` : `### ${heading}`,
     "",
-    ...(heading === undefined ? [one.story, ""] : []),
+    ...(heading === undefined ? [one.description, ""] : []),
     ...(picture === undefined
       ? []
-      : [`![${picture.title}](${file})`, "", `*${picture.title}.* ${picture.sentence}`, ""]),
+      : [`![${picture.title}](${file})`, "", `*${picture.title}.* ${picture.caption}`, ""]),
     ...said.map((sentence) => `- ${sentence}`),
     ...(said.length === 0 ? [] : [""]),
     ...gridsOf(one.tables, outcome).flatMap((grid) => [`**${capital(grid.title)}**`, "", ...tableLines(grid), ""]),
@@ -95,14 +99,14 @@ export function sectionOf(
     `    ${commandFor(one, outcome)}`,
     "",
   ];
-  return { lines, pictures: picture === undefined ? [] : [{ name: file, text: svgFile(drawPicture(picture)) }] };
+  return { lines, pictures: picture === undefined ? [] : [{ name: file, text: svgFile(drawChart(picture)) }] };
 }
 
 function verdictLines(verdicts: readonly Verdict[]): readonly string[] {
   return [
     "| setting | default | the lab | because |",
     "|---|---|---|---|",
-    ...verdicts.map(({ setting, value, isSupported, why }) => {
+    ...verdicts.map(({ setting, value, isSupported, reason: why }) => {
       return `| \`${setting}\` | \`${value}\` | ${isSupported ? "supports it" : "**speaks against it**"} | ${why} |`;
     }),
   ];

@@ -10,10 +10,9 @@
  * `cordum` starts, so it imports what it simulates in `run`, and not before.
  */
 import type { LiveOutcome, LiveSpec } from "./live.ts";
-import { liveDocument, liveMembers } from "./live-compare.ts";
-import { type ParamTable, type ParamValue, paramsDocument, readParams, type Typed, type ValuesOf } from "./params.ts";
-import type { TableSpec } from "./report/grid.ts";
-import type { Picture } from "./report/picture.ts";
+import { type ParamTable, type ParamValue, type RawParams, readParams, type ValuesOf } from "./params.ts";
+import type { Chart } from "./report/picture.ts";
+import type { TableSpec } from "./report/tables.ts";
 import { mean, median, rounded } from "./statistics.ts";
 
 /** As it is written. `Table` is taken from `params`. */
@@ -23,7 +22,7 @@ export interface ExperimentSpec<Table extends ParamTable> {
   /** One line for `--help`. */
   readonly summary: string;
   /** What it asks and how it answers, in a few sentences for somebody who has never heard of it. */
-  readonly story: string;
+  readonly description: string;
   readonly params: Table;
   readonly seedsDefault: number;
   /** What one figure of several seeds is. */
@@ -33,9 +32,9 @@ export interface ExperimentSpec<Table extends ParamTable> {
   /** One history. `note` says how far it has come, from 0 to 1. */
   run(seed: number, params: ValuesOf<Table>, note: (share: number) => void): Promise<readonly Row[]>;
   readonly tables: readonly TableSpec[];
-  pictures(outcome: Outcome): readonly Picture[];
+  charts(outcome: Outcome): readonly Chart[];
   /** What is to be learned, one sentence each; with the figures that say so. */
-  conclusions(outcome: Outcome): readonly string[];
+  findings(outcome: Outcome): readonly string[];
   /** How it is run with real processes; without, it is under virtual time only. */
   readonly live?: LiveSpec<Table>;
 }
@@ -80,7 +79,7 @@ export interface Outcome {
 
 /** An experiment of whatever params: what the command line and the report work with. */
 export interface Experiment extends Omit<ExperimentSpec<ParamTable>, "run" | "check"> {
-  read(typed: Typed): Readonly<Record<string, ParamValue>>;
+  readParams(typed: RawParams): Readonly<Record<string, ParamValue>>;
   runSeed(
     seed: number,
     params: Readonly<Record<string, ParamValue>>,
@@ -92,7 +91,7 @@ export function experiment<const Table extends ParamTable>(spec: ExperimentSpec<
   const { run, check, ...rest } = spec;
   return {
     ...rest,
-    read: (typed) => {
+    readParams: (typed) => {
       const params = readParams(spec.params, typed);
       check?.(params);
       return params;
@@ -102,7 +101,7 @@ export function experiment<const Table extends ParamTable>(spec: ExperimentSpec<
   };
 }
 
-export interface Ask {
+export interface ExperimentOptions {
   readonly seed: number;
   readonly seeds: number;
   readonly params: Readonly<Record<string, ParamValue>>;
@@ -110,7 +109,7 @@ export interface Ask {
 
 export async function runExperiment(
   one: Experiment,
-  { seed, seeds, params }: Ask,
+  { seed, seeds, params }: ExperimentOptions,
   note: (share: number) => void = () => {},
 ): Promise<Outcome> {
   const histories: (readonly Row[])[] = [];
@@ -128,17 +127,6 @@ export async function runExperiment(
     Error.stackTraceLimit = stackTraceLimit;
   }
   return { experiment: one.name, seed, seeds, centre: one.centre, params, rows: summed(histories, one.centre) };
-}
-
-/** The one JSON document (1). */
-export function outcomeDocument({ experiment: name, seed, seeds, centre, params, rows, live }: Outcome): object {
-  const results = rows.map((summary) => {
-    const { key, figures, spread } = summary;
-    const row = { ...key, ...figures, ...(live && liveMembers(summary, live)) };
-    return spread === null ? row : { ...row, spread: { centre, ...spread } };
-  });
-  const besides = live && { live: liveDocument(live) };
-  return { experiment: name, seed, params: { seeds, ...paramsDocument(params) }, ...besides, results };
 }
 
 /** `figureAt(figures, "wait_ms.p95")`; null where there is none. */

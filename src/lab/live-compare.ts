@@ -1,8 +1,8 @@
 /** Simulated and live, side by side. */
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import type { LiveFigures, LiveOutcome, LiveRow } from "./live.ts";
-import type { Cell, Column, Grid } from "./report/grid.ts";
-import { plain, short } from "./report/numbers.ts";
+import { formatNumber, formatShort } from "./report/numbers.ts";
+import type { Cell, Column, Grid } from "./report/tables.ts";
 import { rounded } from "./statistics.ts";
 
 /** How far live is from the prediction, in percent of it; null where one of them has no figure. */
@@ -36,41 +36,41 @@ export function liveGrid({ rows }: Outcome, live: LiveOutcome): Grid {
 /** On what it was run, and how the simulation was told of it. */
 export function liveFacts(live: LiveOutcome): readonly (readonly [name: string, text: string])[] {
   const { on, processes, pingMs, busPingMs, secondsMax, times, cores, load } = live;
-  const pings = busPingMs === null ? "" : `, to the bus ${short(busPingMs)} ms`;
+  const pings = busPingMs === null ? "" : `, to the bus ${formatShort(busPingMs)} ms`;
   return [
     ["live on", `${on}, ${processes} ${processes === 1 ? "process" : "processes"}`],
-    ["ping", `${short(pingMs)} ms to the store and back${pings}`],
+    ["ping", `${formatShort(pingMs)} ms to the store and back${pings}`],
     ["simulated with", simulatedWith(live)],
-    ["this machine", `${cores} ${cores === 1 ? "core" : "cores"}, load ${short(load)} before`],
+    ["this machine", `${cores} ${cores === 1 ? "core" : "cores"}, load ${formatShort(load)} before`],
     ["time limit", `${secondsMax} s a row`],
     ["each row", times === 1 ? "run once" : `run ${times} times; the middle one is shown`],
   ];
 }
 
-function simulatedWith({ latencyMs, tunedBy, stepMs, nakLookMs }: LiveOutcome): string {
+function simulatedWith({ latencyMs, calibratedBy: tunedBy, stepMs, nakLookMs }: LiveOutcome): string {
   if (latencyMs === null) return "the network of the model, which live is waited for as well";
   const why = tunedBy === null ? "half of that ping" : `with which ${tunedBy} take as long as they took here`;
-  const work = `; ${short(stepMs)} ms for each message, answer or timer that a process is busy with, as it was with those`;
-  const look = `; a broker that gives back retries when it was handed none for ${short(nakLookMs)} ms, as this one does`;
-  return `${short(latencyMs)} ms one way, ${why}${stepMs > 0 ? work : ""}${nakLookMs > 0 ? look : ""}`;
+  const work = `; ${formatShort(stepMs)} ms for each message, answer or timer that a process is busy with, as it was with those`;
+  const look = `; a broker that gives back retries when it was handed none for ${formatShort(nakLookMs)} ms, as this one does`;
+  return `${formatShort(latencyMs)} ms one way, ${why}${stepMs > 0 ? work : ""}${nakLookMs > 0 ? look : ""}`;
 }
 
 /** Of several runs of one row the one in the middle, by one figure; those that were not finished are the slowest. */
-export function middleOf(runs: readonly LiveFigures[], path: string): LiveFigures | undefined {
+export function medianRun(runs: readonly LiveFigures[], path: string): LiveFigures | undefined {
   const slowness = ({ isFinished, figures }: LiveFigures): number =>
     (isFinished ? figureAt(figures, path) : null) ?? Number.MAX_VALUE;
   return runs.toSorted((a, b) => slowness(a) - slowness(b))[Math.floor((runs.length - 1) / 2)];
 }
 
 /** What to make of it, in sentences. */
-export function liveConclusions({ rows }: Outcome, live: LiveOutcome): readonly string[] {
+export function liveFindings({ rows }: Outcome, live: LiveOutcome): readonly string[] {
   const [column] = live.compared;
   const said: string[] = [];
   const late = live.rows.filter(({ isFinished }) => !isFinished).map(({ key }) => nameOf(key));
   if (late.length > 0) said.push(`Live, not finished within ${live.secondsMax} s: ${late.join(", ")}.`);
   if (live.load > live.cores) {
     said.push(
-      `The machine was busy with other things (load ${short(live.load)} on ${live.cores} cores): whoever is woken waits for ` +
+      `The machine was busy with other things (load ${formatShort(live.load)} on ${live.cores} cores): whoever is woken waits for ` +
         "a core, which the simulation knows nothing of. Run it again when it is quiet.",
     );
   }
@@ -98,26 +98,6 @@ export function liveConclusions({ rows }: Outcome, live: LiveOutcome): readonly 
   return said;
 }
 
-/** What a row's `live` and `error_pct` are in the document. */
-export function liveMembers(row: Summary, live: LiveOutcome): object {
-  const found = liveRowOf(live, row);
-  if (found === null) return {};
-  const errors = live.compared.flatMap((column): [string, number][] => {
-    const error = errorPct(figureAt(row.figures, column.path), figureOf(found, column));
-    return error === null ? [] : [[column.path, error]];
-  });
-  return { live: { finished: found.isFinished, ...found.figures }, error_pct: Object.fromEntries(errors) };
-}
-
-export function liveDocument(live: LiveOutcome): object {
-  const { on, processes, secondsMax, pingMs, busPingMs, times, cores, load } = live;
-  return {
-    ...{ on, processes, seconds_max: secondsMax, times, cores, load, ping_ms: pingMs, bus_ping_ms: busPingMs },
-    ...{ simulated_latency_ms: live.latencyMs, simulated_step_ms: live.stepMs, simulated_nak_look_ms: live.nakLookMs },
-    tuned_by: live.tunedBy,
-  };
-}
-
 /** Live as an outcome of its own, for whatever draws outcomes. */
 export function liveAsOutcome(outcome: Outcome, { rows }: LiveOutcome): Outcome {
   const summaries = rows.map(({ key, figures, series = {} }) => ({ key, figures, spread: null, series }));
@@ -128,7 +108,7 @@ export function liveAsOutcome(outcome: Outcome, { rows }: LiveOutcome): Outcome 
 const APART = 1.25;
 
 /** What an unfinished row has measured is of what it came to see, not of what it would have taken. */
-function figureOf({ isFinished, figures }: LiveRow, { path }: Column): number | null {
+export function figureOf({ isFinished, figures }: LiveRow, { path }: Column): number | null {
   return isFinished ? figureAt(figures, path) : null;
 }
 
@@ -147,8 +127,12 @@ function cellsOf(row: Summary, live: LiveOutcome, column: Column): readonly Cell
   const simulated = figureAt(row.figures, column.path);
   const seen = found === null ? null : figureOf(found, column);
   const error = errorPct(simulated, seen);
-  const signed = error === null ? "–" : `${error >= 0 ? "+" : "−"}${plain(Math.abs(error), 0)}`;
-  return [cell(simulated === null ? "–" : plain(simulated)), cell(seen === null ? "–" : plain(seen)), cell(signed)];
+  const signed = error === null ? "–" : `${error >= 0 ? "+" : "−"}${formatNumber(Math.abs(error), 0)}`;
+  return [
+    cell(simulated === null ? "–" : formatNumber(simulated)),
+    cell(seen === null ? "–" : formatNumber(seen)),
+    cell(signed),
+  ];
 }
 
 const cell = (text: string): Cell => ({ text, spread: "", isBest: false });

@@ -16,37 +16,37 @@ import type { Safety } from "../ports/safety.ts";
 import type { World } from "../ports/world.ts";
 import type { Figures, Row } from "./experiment.ts";
 import type { ParamTable, ParamValue, ValuesOf } from "./params.ts";
-import type { Column } from "./report/grid.ts";
+import type { Column } from "./report/tables.ts";
 import { rounded } from "./statistics.ts";
 
 export interface LiveSpec<Table extends ParamTable> {
   /** What is set side by side; rows are compared in their order by the first. */
   readonly compared: readonly Column[];
   /** Params that the target decides: they cannot be typed together with `--live`. */
-  readonly decided: readonly (keyof Table & string)[];
+  readonly measuredParams: readonly (keyof Table & string)[];
   /** What both are run with. Throws, with the flag and what to give instead, when it is too much or cannot be done. */
-  plan(params: ValuesOf<Table>, given: LiveGiven): LivePlan<ValuesOf<Table>>;
+  plan(params: ValuesOf<Table>, given: LiveConditions): LivePlan<ValuesOf<Table>>;
   /** How often a row is run unless told; the middle one counts. A short one is half of it if the machine stands still once. */
   readonly times?: number;
   /**
    * A small row that is run live before all others, to find out how long a process is busy with a step, and the latency to
    * simulate with; without, it is half of a ping.
    */
-  readonly tuning?: LiveTuning<ValuesOf<Table>>;
+  readonly calibration?: Calibration<ValuesOf<Table>>;
   /** The rows, as the simulation names them. One without is not run live, and is shown as simulated only. */
   keys(params: ValuesOf<Table>): readonly Row["key"][];
   /** One row, from the outside: says what to do and when, and makes figures of what the processes saw. */
-  conduct(crew: Crew, order: LiveOrder<ValuesOf<Table>>, timeUp: Promise<void>): Promise<LiveFigures>;
+  runRow(crew: ProcessGroup, order: LiveRowRequest<ValuesOf<Table>>, timeUp: Promise<void>): Promise<LiveFigures>;
   /** One row, from the inside of one process. */
-  join(place: LivePlace, order: LiveOrder<ValuesOf<Table>>): Promise<Member>;
+  startProcess(place: ProcessContext, order: LiveRowRequest<ValuesOf<Table>>): Promise<LabProcess>;
 }
 
-export interface LiveTuning<Values> {
+export interface Calibration<Values> {
   /** What is to be known of the target besides: gives the figure `nak_look_ms`. Run once, before the row. */
-  survey(crew: Crew): Promise<LiveFigures>;
+  measureBroker(crew: ProcessGroup): Promise<LiveFigures>;
   readonly key: Row["key"];
   /** What it is in words: "40 results in the queue". */
-  readonly what: string;
+  readonly label: string;
   params(planned: Values): Values;
   /** The figure that is to be the same; it grows with the latency. */
   readonly figure: string;
@@ -54,7 +54,7 @@ export interface LiveTuning<Values> {
   readonly times: number;
 }
 
-export interface LiveGiven {
+export interface LiveConditions {
   /** As typed; null for as many as the experiment likes. */
   readonly processes: number | null;
   /** 1 where the world belongs to one process. */
@@ -68,7 +68,7 @@ export interface LiveGiven {
   /** How long after the last of the retries that it was handed the broker looks which are due; 0: each has its own timer. */
   readonly nakLookMs: number;
   /** The params that somebody typed, whatever their values. */
-  readonly typed: ReadonlySet<string>;
+  readonly givenParams: ReadonlySet<string>;
 }
 
 export interface LivePlan<Values> {
@@ -76,42 +76,42 @@ export interface LivePlan<Values> {
   readonly processes: number;
 }
 
-export interface LiveOrder<Values = Readonly<Record<string, ParamValue>>> {
+export interface LiveRowRequest<Values = Readonly<Record<string, ParamValue>>> {
   readonly key: Row["key"];
   readonly params: Values;
 }
 
 /** The processes of one row. Whatever is asked fails when the process ends before it has answered. */
-export interface Crew {
+export interface ProcessGroup {
   readonly size: number;
-  ask(index: number, question: unknown): Promise<unknown>;
-  askAll(question: unknown): Promise<readonly unknown[]>;
+  request(index: number, question: unknown): Promise<unknown>;
+  requestAll(question: unknown): Promise<readonly unknown[]>;
   /** What processes say unasked. */
-  onNews(fn: (news: unknown, index: number) => void): void;
+  onEvent(fn: (news: unknown, index: number) => void): void;
 }
 
 /** What an experiment does in a process. */
-export interface Member {
-  answer(question: unknown): Promise<unknown>;
+export interface LabProcess {
+  handle(question: unknown): Promise<unknown>;
   /** Before the world is closed. */
   close(): Promise<void>;
 }
 
 /** What a process has to stand on. */
-export interface LivePlace {
+export interface ProcessContext {
   /** From 0. */
   readonly index: number;
   /** The target as `cordum up` opens it, in the space of the row. Closed by whoever gave it. */
   openWorld(given: { readonly settings: Settings; readonly safety: Safety }): Promise<World>;
   /** Publishes as a worker of others does: a message of its own for each, whatever else is on its way. */
-  bring(messages: readonly Message[]): Promise<void>;
+  publish(messages: readonly Message[]): Promise<void>;
   /** With fractions, and the same in all processes of this machine. */
   nowMs(): number;
   /** To a fraction of a millisecond; a timer would be late by one. */
   pause(delayMs: number): Promise<void>;
   /** How long the thread of this process has been busy so far; with what it had to do, not with waiting for `pause`. */
   busyMs(): number;
-  tell(news: unknown): void;
+  emit(news: unknown): void;
 }
 
 export interface LiveFigures extends Omit<Row, "key" | "steps"> {
@@ -141,7 +141,7 @@ export interface LiveOutcome {
   /** What was simulated with; null where the network is the model's own. */
   readonly latencyMs: number | null;
   /** What that latency was found with; null: half of the ping. */
-  readonly tunedBy: string | null;
+  readonly calibratedBy: string | null;
   readonly stepMs: number;
   readonly nakLookMs: number;
   readonly compared: readonly Column[];
@@ -149,11 +149,11 @@ export interface LiveOutcome {
 }
 
 /** Figures of a clock have more digits than they have meaning. */
-export function roundedFigures(figures: Figures): Figures {
+export function roundFigures(figures: Figures): Figures {
   return Object.fromEntries(
     Object.entries(figures).map(([name, value]): [string, number | null | Figures] => {
       if (typeof value === "number") return [name, rounded(value)];
-      return [name, value === null ? null : roundedFigures(value)];
+      return [name, value === null ? null : roundFigures(value)];
     }),
   );
 }

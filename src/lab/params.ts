@@ -1,17 +1,15 @@
 /**
- * The knobs of an experiment. Each has a default, a unit and limits; the flag, the help, the JSON document and the
- * report are made from this one description: `holdMs` is the flag `--hold-ms` and the member `hold_ms`.
+ * The parameters of an experiment. The flag, its help, the JSON field and the parameter table of the report are derived
+ * from one description: `holdMs` is the flag `--hold-ms` and the field `hold_ms`.
  */
 import { parsePolicy } from "../core/retry/policies.ts";
 
 export type Param =
   | NumberParam
-  /** Several numbers, `10,20,30`: a row of results for each. */
+  /** A comma-separated list such as `10,20,30`. Each number adds rows of results. */
   | (Limits & { readonly kind: "numbers"; readonly default: readonly number[]; readonly help: string })
-  /** Rows by name, or a retry policy as it is written in the config. */
   | RowsParam
-  | { readonly kind: "choice"; readonly default: string; readonly choices: readonly string[]; readonly help: string }
-  | { readonly kind: "flag"; readonly default: false; readonly help: string };
+  | { readonly kind: "choice"; readonly default: string; readonly choices: readonly string[]; readonly help: string };
 
 export interface NumberParam extends Limits {
   readonly kind: "number";
@@ -20,30 +18,26 @@ export interface NumberParam extends Limits {
 }
 
 export interface Limits {
-  /** As it stands behind a number: `ms`, `jobs/s`; empty for a count. */
+  /** Printed after the number: `ms`, `jobs/s`. Empty for a count. */
   readonly unit: string;
   readonly min: number;
   readonly max: number;
   readonly isWhole: boolean;
 }
 
+/** The rows of the result table: named rows, or retry policies in config syntax. The flag is `--policy`. */
 export interface RowsParam {
   readonly kind: "rows";
-  /** Always `policy`, so that every experiment spells the flag the same. */
-  readonly flag: "--policy";
   readonly default: readonly string[];
-  /** Name → what it is, for people. */
+  /** Row name → description. */
   readonly known: Readonly<Record<string, string>>;
-  /** Whether a policy such as `bounded:500ms:0.3` is a row, too. */
-  readonly takesPolicies: boolean;
   readonly help: string;
 }
 
 export type ParamTable = Readonly<Record<string, Param>>;
 
-export type ParamValue = number | string | boolean | readonly number[] | readonly string[];
+export type ParamValue = number | string | readonly number[] | readonly string[];
 
-/** The values that a table of params stands for. */
 export type ValuesOf<Table extends ParamTable> = { readonly [Name in keyof Table]: ValueOf<Table[Name]> };
 
 type ValueOf<One extends Param> = One extends { kind: "number" }
@@ -52,39 +46,54 @@ type ValueOf<One extends Param> = One extends { kind: "number" }
     ? readonly number[]
     : One extends { kind: "rows" }
       ? readonly string[]
-      : One extends { kind: "choice" }
-        ? string
-        : boolean;
+      : string;
 
-/** What somebody typed: texts, lists of texts for `rows`, true for a flag. Whatever is missing has its default. */
-export type Typed = Readonly<Record<string, string | readonly string[] | boolean | undefined>>;
+type NumberSpec<Default> = Omit<Limits, "isWhole" | "unit"> & {
+  readonly default: Default;
+  readonly unit?: string;
+  readonly help: string;
+};
 
-/** Throws with the flag and what it takes. */
-export function readParams<Table extends ParamTable>(table: Table, typed: Typed): ValuesOf<Table> {
+export const whole = ({ unit = "", ...spec }: NumberSpec<number>): NumberParam => ({
+  ...{ ...spec, kind: "number", unit, isWhole: true },
+});
+
+export const decimal = ({ unit = "", ...spec }: NumberSpec<number>): NumberParam => ({
+  ...{ ...spec, kind: "number", unit, isWhole: false },
+});
+
+export const wholes = ({ unit = "", ...spec }: NumberSpec<readonly number[]>) => {
+  return { ...spec, kind: "numbers", unit, isWhole: true } as const;
+};
+
+/** Command-line values by parameter name: lists for `rows`, strings for the rest. A missing one has its default. */
+export type RawParams = Readonly<Record<string, string | readonly string[] | boolean | undefined>>;
+
+/** Throws with the flag, the rejected value and the accepted values. */
+export function readParams<Table extends ParamTable>(table: Table, raw: RawParams): ValuesOf<Table> {
   const values = Object.entries(table).map(([name, param]): [string, ParamValue] => {
-    const given = typed[name];
-    if (given === undefined || given === false) return [name, param.default];
-    return [name, read(flagOf(name, param), param, given === true ? [] : [given].flat())];
+    const given = raw[name];
+    if (given === undefined || typeof given === "boolean") return [name, param.default];
+    return [name, read(flagOf(name, param), param, [given].flat())];
   });
   return Object.fromEntries(values) as ValuesOf<Table>;
 }
 
 /** `holdMs` → `--hold-ms`. */
 export function flagOf(name: string, param?: Param): string {
-  return param?.kind === "rows" ? param.flag : `--${snake(name).replaceAll("_", "-")}`;
+  return param?.kind === "rows" ? "--policy" : `--${snake(name).replaceAll("_", "-")}`;
 }
 
 /** `holdMs` → `hold_ms`. */
-export function snake(name: string): string {
+function snake(name: string): string {
   return name.replaceAll(/[A-Z]/g, (capital) => `_${capital.toLowerCase()}`);
 }
 
-/** As it stands in the document and on the page, in the order of the table. */
 export function paramsDocument(values: Readonly<Record<string, ParamValue>>): Record<string, ParamValue> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [snake(name), value]));
 }
 
-/** Written as it would be typed. */
+/** The value in command-line syntax. */
 export function valueText(value: ParamValue): string {
   return Array.isArray(value) ? value.join(",") : String(value);
 }
@@ -103,8 +112,6 @@ function read(flag: string, param: Param, texts: readonly string[]): ParamValue 
     case "choice":
       if (param.choices.includes(text)) return text;
       throw new Error(`${flag} \`${text}\`: choose one of ${param.choices.join(", ")}`);
-    case "flag":
-      return true;
     default:
       return param satisfies never;
   }
@@ -117,14 +124,12 @@ function readNumber(flag: string, { min, max, unit, isWhole }: Limits, text: str
   throw new Error(`${flag} \`${text}\`: give ${range}`);
 }
 
-function readRow(flag: string, { known, takesPolicies }: RowsParam, text: string): string {
+function readRow(flag: string, { known }: RowsParam, text: string): string {
   if (Object.hasOwn(known, text)) return text;
-  const names = Object.keys(known).join(", ");
-  if (!takesPolicies) throw new Error(`${flag} \`${text}\`: choose among ${names}`);
   try {
     parsePolicy(text);
     return text;
   } catch (error) {
-    throw new Error(`${flag}: ${(error as Error).message}; or choose among ${names}`);
+    throw new Error(`${flag}: ${(error as Error).message}; or choose one of ${Object.keys(known).join(", ")}`);
   }
 }

@@ -2,13 +2,14 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { settingsFrom } from "../../src/config/config.ts";
 import { ADMISSION } from "../../src/lab/admission/experiment.ts";
 import { runAdmission } from "../../src/lab/admission/world.ts";
-import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import { figureAt, type Outcome, runExperiment } from "../../src/lab/experiment.ts";
 
 const run = (typed: object): Promise<Outcome> =>
   runExperiment(ADMISSION, {
     seed: 1,
     seeds: 1,
-    params: ADMISSION.read({ part: "grid", otherForMs: "1000", ...typed }),
+    params: ADMISSION.readParams({ part: "grid", otherForMs: "1000", ...typed }),
   });
 
 function figure({ rows }: Outcome, name: object, path: string): number {
@@ -67,8 +68,8 @@ describe("a hundred callers, a limit of two", () => {
 
   test("pictures and sentences are there", () => {
     const outcome = hundred;
-    expect(ADMISSION.pictures(outcome).map(({ name }) => name)).toEqual(["waves", "requests", "let-in"]);
-    expect(ADMISSION.conclusions(outcome)).toHaveLength(2);
+    expect(ADMISSION.charts(outcome).map(({ name }) => name)).toEqual(["waves", "requests", "let-in"]);
+    expect(ADMISSION.findings(outcome)).toHaveLength(2);
   });
 });
 

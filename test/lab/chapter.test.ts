@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { SETTINGS } from "../../src/config/table.ts";
-import { askOf, CHAPTER_FILE, chapterFiles, PARTS, type Part, runPart, sectionOf } from "../../src/lab/chapter.ts";
+import { CHAPTER_FILE, chapterFiles, optionsOf, PARTS, type Part, runPart, sectionOf } from "../../src/lab/chapter.ts";
 import { verdictsOf } from "../../src/lab/chapter-verdicts.ts";
 import type { Outcome } from "../../src/lab/experiment.ts";
 import { LOCK_BUSY } from "../../src/lab/lock-busy/experiment.ts";
@@ -17,16 +17,16 @@ const written = readFileSync(new URL(CHAPTER_FILE, DOCS), "utf8");
 describe("the chapter that is there", () => {
   test("is of the experiments as they are now: each part has its command, its headline and its tables", () => {
     for (const part of PARTS) {
-      const { one } = part;
-      const command = commandFor(one, { ...askOf(part), experiment: one.name, centre: one.centre, rows: [] });
+      const { experiment: one } = part;
+      const command = commandFor(one, { ...optionsOf(part), experiment: one.name, centre: one.centre, rows: [] });
       expect(written, one.name).toContain(`\n    ${command}\n`);
-      if (part.heading === undefined) expect(written).toContain(one.story);
+      if (part.heading === undefined) expect(written).toContain(one.description);
       for (const { title } of one.tables) expect(written).toContain(title.slice(1));
     }
   });
 
   test("what the cheapest part says is what it says now, word for word", async () => {
-    const part = PARTS.find(({ one }) => one === OCC)!;
+    const part = PARTS.find(({ experiment: one }) => one === OCC)!;
     const { lines, pictures } = sectionOf(part, await runPart(part));
     expect(written).toContain(lines.join("\n"));
     for (const { name, text } of pictures) expect(readFileSync(new URL(name, DOCS), "utf8")).toBe(text);
@@ -56,7 +56,7 @@ describe("the chapter that is there", () => {
 
 describe("what it says of a default", () => {
   const policies = ["founding", "founding_capped", "bounded:500ms:0.3", "hand_over", "hand_over_500ms", "default"];
-  const part: Part = { one: LOCK_BUSY, typed: { contenders: "60", policies }, seeds: 1 };
+  const part: Part = { experiment: LOCK_BUSY, params: { contenders: "60", policies }, seeds: 1 };
 
   test("is the same again, and is decided by the figures", async () => {
     const outcome = await runPart(part);

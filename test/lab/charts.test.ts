@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { drawPicture } from "../../src/lab/report/chart.ts";
-import type { Axis, Picture } from "../../src/lab/report/picture.ts";
+import { drawChart } from "../../src/lab/report/chart.ts";
+import type { Axis, Chart } from "../../src/lab/report/picture.ts";
 import { scaleFor } from "../../src/lab/report/scale.ts";
 import { svgFile } from "../../src/lab/report/svg.ts";
 import { pointsOf, readXml, textBox } from "./drawing.ts";
@@ -17,7 +17,7 @@ const axis: fc.Arbitrary<Axis> = fc.record({
   unit: fc.constantFrom("ms", "", "%", "jobs/s"),
   isLog: fc.boolean(),
 });
-const captions = { name: fc.constant("it"), title: name, sentence: name };
+const captions = { name: fc.constant("it"), title: name, caption: name };
 const band = fc
   .tuple(figure, figure, name)
   .map(([a, b, label]) => ({ from: Math.min(a, b), to: Math.max(a, b), label }));
@@ -26,7 +26,7 @@ const line = fc.record({
   points: fc.array(fc.tuple(figure, figure), { maxLength: 12 }),
   spread: fc.array(fc.tuple(figure, figure, figure), { maxLength: 5 }),
 });
-const picture: fc.Arbitrary<Picture> = fc.oneof(
+const picture: fc.Arbitrary<Chart> = fc.oneof(
   fc.record({
     kind: fc.constant("lines" as const),
     ...captions,
@@ -48,8 +48,8 @@ const picture: fc.Arbitrary<Picture> = fc.oneof(
     binMs: fc.integer({ min: 1, max: 1_000 }),
     what: fc.constant("calls"),
     untilMs: fc.double({ min: 1, max: 1e6, noNaN: true }),
-    waves: fc.array(
-      fc.record({ name, counts: fc.array(fc.nat(5_000_000), { maxLength: 40 }), note: name, says: name }),
+    histograms: fc.array(
+      fc.record({ name, counts: fc.array(fc.nat(5_000_000), { maxLength: 40 }), note: name, description: name }),
       { maxLength: 10 },
     ),
     bands: fc.array(band, { maxLength: 1 }),
@@ -60,7 +60,7 @@ describe("whatever is drawn", () => {
   it("is well-formed, finite, inside its frame, and no text stands over its edge", () => {
     fc.assert(
       fc.property(picture, (one) => {
-        const svg = svgFile(drawPicture(one));
+        const svg = svgFile(drawChart(one));
         expect(svg).not.toMatch(/NaN|Infinity|undefined/);
         const drawn = readXml(svg);
         const root = drawn[0]!;
@@ -80,11 +80,11 @@ describe("whatever is drawn", () => {
   it("never has two texts of waves on top of each other, with a band or without", () => {
     const waves = ["short", "capped_exponential:1s:30s:500ms, breaker off"].map((name) => ({
       ...{ name, counts: [200, 0, 100], note: "peak 13.0 × its mean, drained after 1.01 s" },
-      says: "everybody comes back after 2 s to 2.5 s, by chance; later after exactly 30 s",
+      description: "everybody comes back after 2 s to 2.5 s, by chance; later after exactly 30 s",
     }));
     for (const bands of [[], [{ from: 0, to: 1_000, label: "the kernel is away" }]]) {
-      const picture = { kind: "waves", name: "it", title: "t", sentence: "s", binMs: 50, what: "checks" } as const;
-      const drawn = readXml(svgFile(drawPicture({ ...picture, untilMs: 5_000, waves, bands })));
+      const picture = { kind: "waves", name: "it", title: "t", caption: "s", binMs: 50, what: "checks" } as const;
+      const drawn = readXml(svgFile(drawChart({ ...picture, untilMs: 5_000, histograms: waves, bands })));
       const texts = drawn.filter((element) => element.name === "text").map((text) => ({ ...text, ...textBox(text) }));
       expect(texts.map(({ text }) => text)).toEqual(expect.arrayContaining(bands.map(({ label }) => label)));
       const covered = texts.flatMap((one, at) =>
@@ -100,7 +100,7 @@ describe("whatever is drawn", () => {
   it("never has two names of lines on top of each other", () => {
     const lines = Array.from({ length: 9 }, (_, index) => ({ name: `line ${index}`, points: [[1, 50]] as const }));
     const axes = { x: { label: "x", unit: "" }, y: { label: "y", unit: "" } };
-    const drawn = readXml(svgFile(drawPicture({ kind: "lines", name: "", title: "", sentence: "", ...axes, lines })));
+    const drawn = readXml(svgFile(drawChart({ kind: "lines", name: "", title: "", caption: "", ...axes, lines })));
     const heights = drawn.filter(({ text }) => text.startsWith("line ")).map(({ attributes }) => Number(attributes.y));
     const gaps = heights.toSorted((a, b) => a - b).map((height, index, all) => height - (all[index - 1] ?? 0));
     expect(heights).toHaveLength(9);

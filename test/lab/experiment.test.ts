@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { experiment, figureAt, outcomeDocument, type Row, runExperiment } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import { experiment, figureAt, type Row, runExperiment } from "../../src/lab/experiment.ts";
 import { flagOf, readParams } from "../../src/lab/params.ts";
 import { binned, median, percentiles, quantile, rounded } from "../../src/lab/statistics.ts";
 
@@ -7,14 +8,14 @@ function fake(rows: (seed: number) => readonly Row[], centre: "mean" | "median" 
   return experiment({
     name: "fake",
     summary: "",
-    story: "",
+    description: "",
     params: {},
     seedsDefault: 1,
     centre,
     run: async (seed) => rows(seed),
     tables: [],
-    pictures: () => [],
-    conclusions: () => [],
+    charts: () => [],
+    findings: () => [],
   });
 }
 
@@ -82,29 +83,25 @@ describe("params", () => {
     clients: { kind: "numbers", default: [10], isWhole: true, ...limits },
     rows: {
       kind: "rows",
-      flag: "--policy",
       default: ["a"],
       known: { a: "", b: "" },
-      takesPolicies: true,
       help: "",
     },
     mode: { kind: "choice", default: "x", choices: ["x", "y"], help: "" },
-    isLive: { kind: "flag", default: false, help: "" },
   } as const;
 
   it("have their defaults", () => {
-    expect(readParams(table, {})).toEqual({ holdMs: 5, clients: [10], rows: ["a"], mode: "x", isLive: false });
+    expect(readParams(table, {})).toEqual({ holdMs: 5, clients: [10], rows: ["a"], mode: "x" });
     expect([flagOf("holdMs", table.holdMs), flagOf("rows", table.rows)]).toEqual(["--hold-ms", "--policy"]);
   });
 
   it("are read from what was typed; lists are sorted, and nothing is in them twice", () => {
-    const typed = { holdMs: "0.5e", clients: "30, 20,30", rows: ["b", "full:1s:30s", "b"], mode: "y", isLive: true };
+    const typed = { holdMs: "0.5e", clients: "30, 20,30", rows: ["b", "full:1s:30s", "b"], mode: "y" };
     expect(readParams(table, { ...typed, holdMs: "2.5" })).toEqual({
       holdMs: 2.5,
       clients: [20, 30],
       rows: ["b", "full:1s:30s"],
       mode: "y",
-      isLive: true,
     });
   });
 
@@ -113,7 +110,7 @@ describe("params", () => {
     [{ holdMs: "101" }, "--hold-ms `101`"],
     [{ clients: "10,2.5" }, "--clients `2.5`: give a whole number"],
     [{ clients: "" }, "--clients ``"],
-    [{ rows: ["c"] }, "or choose among a, b"],
+    [{ rows: ["c"] }, "or choose one of a, b"],
     [{ mode: "z" }, "--mode `z`: choose one of x, y"],
   ])("refuse %j", (typed, words) => {
     expect(() => readParams(table, typed)).toThrow(words);

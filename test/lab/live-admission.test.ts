@@ -3,33 +3,33 @@ import { ADMISSION } from "../../src/lab/admission/experiment.ts";
 import { conductAdmission, openMaxOf } from "../../src/lab/admission/live.ts";
 import type { AdmissionQuestion, RunSighting, Seen } from "../../src/lab/admission/member.ts";
 import { runExperiment } from "../../src/lab/experiment.ts";
-import type { Crew, LiveSpec } from "../../src/lab/live.ts";
+import type { LiveSpec, ProcessGroup } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 
 const live = ADMISSION.live as LiveSpec<ParamTable>;
 const GIVEN = {
   ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
-  typed: new Set<string>(),
+  givenParams: new Set<string>(),
 };
 
 describe("the plan", () => {
   test("as many processes as control planes, one in the embedded world, and the latency of the target", () => {
-    const params = ADMISSION.read({ replicas: "3" });
+    const params = ADMISSION.readParams({ replicas: "3" });
     expect(live.plan(params, GIVEN)).toMatchObject({ processes: 3, params: { replicas: 3, latencyMs: 0.05 } });
     expect(live.plan(params, { ...GIVEN, processesMax: 1 })).toMatchObject({ processes: 1, params: { replicas: 1 } });
     expect(live.plan(params, { ...GIVEN, processes: 5 })).toMatchObject({ processes: 5, params: { replicas: 5 } });
   });
 
   test("with its defaults it can be run; with more callers it cannot", () => {
-    expect(() => live.plan(ADMISSION.read({}), GIVEN)).not.toThrow();
-    const plan = (typed: object) => () => live.plan(ADMISSION.read({ ...typed }), GIVEN);
+    expect(() => live.plan(ADMISSION.readParams({}), GIVEN)).not.toThrow();
+    const plan = (typed: object) => () => live.plan(ADMISSION.readParams({ ...typed }), GIVEN);
     expect(plan({ contenders: "10,1001" })).toThrow("--contenders 1001: give 1000 at most with --live");
     expect(plan({ otherRate: "1001" })).toThrow("--other-rate 1001: give 1000 at most with --live");
   });
 
   test("its rows are those of the simulation", async () => {
     const small = { contenders: "5,10", otherForMs: "1000", budgetMs: "100", maxWaitsMs: "20,50", budgetsMs: "100" };
-    const params = ADMISSION.read(small);
+    const params = ADMISSION.readParams(small);
     const { rows } = await runExperiment(ADMISSION, { seed: 1, seeds: 1, params });
     expect(JSON.stringify(live.keys(params))).toBe(JSON.stringify(rows.map(({ key }) => key)));
     expect(rows).toHaveLength(2 * 12 + 2);
@@ -54,7 +54,7 @@ describe("how many runs were open at once", () => {
 });
 
 describe("one cell", () => {
-  const params = ADMISSION.read({ contenders: "3", client: "none", part: "grid", policies: "atomic" });
+  const params = ADMISSION.readParams({ contenders: "3", client: "none", part: "grid", policies: "atomic" });
   const [key] = live.keys({ ...params, policies: ["atomic"] });
   const order = { key: key!, params } as unknown as Parameters<typeof conductAdmission>[1];
   const never = new Promise<void>(() => undefined);
@@ -72,7 +72,7 @@ describe("one cell", () => {
   };
 
   /** One process that saw this. */
-  const crewOf = (seen: Seen, called: Promise<unknown> = Promise.resolve(null)): Crew => {
+  const crewOf = (seen: Seen, called: Promise<unknown> = Promise.resolve(null)): ProcessGroup => {
     const ask = async (_index: number, question: unknown): Promise<unknown> => {
       switch ((question as AdmissionQuestion).do) {
         case "now":
@@ -87,7 +87,12 @@ describe("one cell", () => {
           return null;
       }
     };
-    return { size: 1, ask, askAll: async (question) => [await ask(0, question)], onNews: () => undefined };
+    return {
+      size: 1,
+      request: ask,
+      requestAll: async (question) => [await ask(0, question)],
+      onEvent: () => undefined,
+    };
   };
 
   test("its figures are those of a simulated history", async () => {

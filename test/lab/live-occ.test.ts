@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { runExperiment } from "../../src/lab/experiment.ts";
-import type { Crew, LiveSpec } from "../../src/lab/live.ts";
+import type { LiveSpec, ProcessGroup } from "../../src/lab/live.ts";
 import { OCC } from "../../src/lab/occ/experiment.ts";
 import { conductOcc } from "../../src/lab/occ/live.ts";
 import type { OccQuestion } from "../../src/lab/occ/member.ts";
@@ -9,10 +9,10 @@ import type { ParamTable } from "../../src/lab/params.ts";
 const live = OCC.live as LiveSpec<ParamTable>;
 const GIVEN = {
   ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
-  typed: new Set<string>(),
+  givenParams: new Set<string>(),
 };
 const plan = (typed: object, given: object = {}) =>
-  live.plan(OCC.read({ ...typed }), { ...GIVEN, typed: new Set(Object.keys(typed)), ...given });
+  live.plan(OCC.readParams({ ...typed }), { ...GIVEN, givenParams: new Set(Object.keys(typed)), ...given });
 
 describe("the plan", () => {
   test("few clients unless they are given, and the network of the model whatever the target's is", () => {
@@ -20,8 +20,8 @@ describe("the plan", () => {
     expect(plan({ clients: "3,7" }, { processesMax: 1 })).toMatchObject({ processes: 1, params: { clients: [3, 7] } });
     expect(plan({}, { processes: 2 })).toMatchObject({ processes: 2 });
     // Whoever types what is usual under virtual time means it.
-    const usual = plan({}, { typed: new Set(["clients"]) });
-    expect(usual.params.clients).toEqual(OCC.read({}).clients);
+    const usual = plan({}, { givenParams: new Set(["clients"]) });
+    expect(usual.params.clients).toEqual(OCC.readParams({}).clients);
     expect(() => plan({ clients: "10,201" })).toThrow("--clients 201: give 200 at most with --live");
   });
 
@@ -59,8 +59,11 @@ describe("one row", () => {
           return null;
       }
     };
-    const askAll: Crew["askAll"] = (question) => Promise.all([ask(0, question), ask(1, question)]);
-    return { crew: { size: 2, ask, askAll, onNews: () => undefined } satisfies Crew, shares };
+    const askAll: ProcessGroup["requestAll"] = (question) => Promise.all([ask(0, question), ask(1, question)]);
+    return {
+      crew: { size: 2, request: ask, requestAll: askAll, onEvent: () => undefined } satisfies ProcessGroup,
+      shares,
+    };
   }
 
   test("everybody is somewhere, and the figures are those of the model", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { runExperiment } from "../../src/lab/experiment.ts";
-import type { Crew, LiveSpec } from "../../src/lab/live.ts";
+import type { LiveSpec, ProcessGroup } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 import { SAFETY_OUTAGE } from "../../src/lab/safety-outage/experiment.ts";
 import { conductSafetyOutage, historyOf } from "../../src/lab/safety-outage/live.ts";
@@ -9,10 +9,10 @@ import type { JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "
 const live = SAFETY_OUTAGE.live as LiveSpec<ParamTable>;
 const GIVEN = {
   ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
-  typed: new Set<string>(),
+  givenParams: new Set<string>(),
 };
 const plan = (typed: object, given: object = {}) =>
-  live.plan(SAFETY_OUTAGE.read({ ...typed }), { ...GIVEN, typed: new Set(Object.keys(typed)), ...given });
+  live.plan(SAFETY_OUTAGE.readParams({ ...typed }), { ...GIVEN, givenParams: new Set(Object.keys(typed)), ...given });
 
 describe("the plan", () => {
   test("what is written down for virtual time becomes what somebody waits for", () => {
@@ -25,7 +25,7 @@ describe("the plan", () => {
   });
 
   test("whoever types what is usual under virtual time means it, and is told when it is too much", () => {
-    const { contenders, outageMs } = SAFETY_OUTAGE.read({});
+    const { contenders, outageMs } = SAFETY_OUTAGE.readParams({});
     expect(() => plan({ outageMs: String(outageMs) })).toThrow(`--outage-ms ${outageMs}: give 60000 at most`);
     expect(() => plan({ contenders: String(contenders) })).toThrow(`--contenders ${contenders}: give 500 at most`);
   });
@@ -94,7 +94,7 @@ describe("one row", () => {
   const never = new Promise<void>(() => undefined);
 
   /** A control plane that tells of its jobs, and a kernel. */
-  function crewOf(returned: Promise<unknown>, outs: readonly JobSighting[]): Crew {
+  function crewOf(returned: Promise<unknown>, outs: readonly JobSighting[]): ProcessGroup {
     let tell: (news: unknown) => void = () => undefined;
     const asked: string[] = [];
     const ask = async (_index: number, question: unknown): Promise<unknown> => {
@@ -115,10 +115,15 @@ describe("one row", () => {
           return null;
       }
     };
-    const onNews: Crew["onNews"] = (fn) => {
+    const onNews: ProcessGroup["onEvent"] = (fn) => {
       tell = (news) => fn(news, 0);
     };
-    return { size: 2, ask, askAll: (question) => Promise.all([ask(0, question), ask(1, question)]), onNews };
+    return {
+      size: 2,
+      request: ask,
+      requestAll: (question) => Promise.all([ask(0, question), ask(1, question)]),
+      onEvent: onNews,
+    };
   }
 
   test("is over when everybody who waited is out", async () => {

@@ -1,14 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { JOBS } from "../../src/core/model/job.ts";
 import { RUNS } from "../../src/core/model/run.ts";
-import { type Outcome, outcomeDocument, type Row } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import type { Outcome, Row } from "../../src/lab/experiment.ts";
 import type { LiveOutcome, LiveRow } from "../../src/lab/live.ts";
-import { errorPct, liveConclusions, liveFacts, middleOf } from "../../src/lab/live-compare.ts";
+import { errorPct, liveFacts, liveFindings, medianRun } from "../../src/lab/live-compare.ts";
 import { LOCK_BUSY } from "../../src/lab/lock-busy/experiment.ts";
 import { conductLockBusy } from "../../src/lab/lock-busy/live.ts";
 import type { Sighting } from "../../src/lab/lock-busy/member.ts";
 import { reportFiles } from "../../src/lab/report/page.ts";
-import { tablesText } from "../../src/lab/report/text-table.ts";
+import { tablesText } from "../../src/lab/report/tables.ts";
 import { NOWHERE } from "../../src/ports/store.ts";
 
 const simulated = (policy: string, drainMs: number) => ({
@@ -20,7 +21,7 @@ const seen = (policy: string, drainMs: number, isFinished = true): LiveRow => ({
 
 const liveOf = (rows: readonly LiveRow[], change: Partial<LiveOutcome> = {}): LiveOutcome => ({
   ...{ on: "nats 2.10.0 and redis 7.2.0", processes: 3, secondsMax: 60, times: 1, cores: 2, load: 0.5 },
-  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, tunedBy: null, stepMs: 0, nakLookMs: 0 },
+  ...{ pingMs: 0.2, busPingMs: 0.3, latencyMs: 0.1, calibratedBy: null, stepMs: 0, nakLookMs: 0 },
   ...{ compared: COMPARED, rows },
   ...change,
 });
@@ -32,7 +33,7 @@ const COMPARED = [
 ] as const;
 
 const outcomeOf = (live: LiveOutcome): Outcome => ({
-  ...{ experiment: "lock-busy", seed: 1, seeds: 1, centre: "median", params: LOCK_BUSY.read({}) },
+  ...{ experiment: "lock-busy", seed: 1, seeds: 1, centre: "median", params: LOCK_BUSY.readParams({}) },
   rows: [simulated("founding", 4_000), simulated("a", 1_000), simulated("b", 1_100)],
   live,
 });
@@ -94,9 +95,9 @@ b                       1,100     900         −18          2      3         +5
 
 test("of several runs of a row the middle one counts; those that were not finished are the slowest", () => {
   const runs = [seen("a", 900), seen("a", 100, false), seen("a", 700), seen("a", 800), seen("a", 5_000)];
-  expect(middleOf(runs, "drain_ms")).toBe(runs[0]);
-  expect(middleOf(runs.slice(0, 2), "drain_ms")).toBe(runs[0]);
-  expect(middleOf([seen("a", 1, false), seen("a", 2, false), seen("a", 3)], "drain_ms")).toMatchObject({
+  expect(medianRun(runs, "drain_ms")).toBe(runs[0]);
+  expect(medianRun(runs.slice(0, 2), "drain_ms")).toBe(runs[0]);
+  expect(medianRun([seen("a", 1, false), seen("a", 2, false), seen("a", 3)], "drain_ms")).toMatchObject({
     isFinished: false,
   });
 });
@@ -104,25 +105,25 @@ test("of several runs of a row the middle one counts; those that were not finish
 describe("what is said of it", () => {
   test("whether rows come in the order that was predicted; those that are about the same may come in any", () => {
     const fine = outcomeOf(liveOf([seen("founding", 2_000), seen("a", 1_250), seen("b", 900)]));
-    expect(liveConclusions(fine, fine.live!)).toEqual([
+    expect(liveFindings(fine, fine.live!)).toEqual([
       "By “drained after”, 2 of 2 pairs of rows that the simulation sets 25 % or more apart come in that order live.",
     ]);
     const wrong = outcomeOf(liveOf([seen("founding", 1_000), seen("a", 1_250), seen("b", 900)]));
-    expect(liveConclusions(wrong, wrong.live!)).toEqual([
+    expect(liveFindings(wrong, wrong.live!)).toEqual([
       "By “drained after”, 1 of 2 pairs of rows that the simulation sets 25 % or more apart come in that order live; " +
         "not so: a before founding.",
     ]);
     // As long as `a` took with another seed.
     const spread = { min: { drain_ms: 950 }, max: { drain_ms: 4_100 } };
     const rows = wrong.rows.map((row) => (row.key.policy === "a" ? { ...row, spread } : row));
-    expect(liveConclusions({ ...wrong, rows }, wrong.live!)).toEqual([
+    expect(liveFindings({ ...wrong, rows }, wrong.live!)).toEqual([
       "By “drained after”, 1 of 1 pairs of rows that the simulation sets 25 % or more apart come in that order live.",
     ]);
   });
 
   test("a row that was not finished is compared with nothing, and that is said", () => {
     const late = outcomeOf(liveOf([seen("founding", 2_000, false), seen("a", 1_250), seen("b", 900)]));
-    expect(liveConclusions(late, late.live!)).toEqual(["Live, not finished within 60 s: founding."]);
+    expect(liveFindings(late, late.live!)).toEqual(["Live, not finished within 60 s: founding."]);
     expect(tablesText([], late, { width: null, color: false })).toMatch(/^founding \(not finished\) +4,000 +– +– /m);
     expect(outcomeDocument(late)).toMatchObject({
       results: [{ live: { finished: false }, error_pct: {} }, { live: { finished: true } }, {}],
@@ -131,16 +132,16 @@ describe("what is said of it", () => {
 
   test("a machine that had other things to do is named", () => {
     const busy = outcomeOf(liveOf([], { load: 7.25 }));
-    expect(liveConclusions(busy, busy.live!)[0]).toContain("load 7.25 on 2 cores");
+    expect(liveFindings(busy, busy.live!)[0]).toContain("load 7.25 on 2 cores");
     expect(liveFacts(busy.live!).map(([, text]) => text)).toContain("0.1 ms one way, half of that ping");
-    const tuned = liveOf([], { tunedBy: "40 results in the queue" });
+    const tuned = liveOf([], { calibratedBy: "40 results in the queue" });
     expect(liveFacts(tuned).map(([, text]) => text)).toContain(
       "0.1 ms one way, with which 40 results in the queue take as long as they took here",
     );
   });
 
   test("what was measured for the simulation is said, and nothing of what was not", () => {
-    const measured = liveOf([], { tunedBy: "40 results in the queue", stepMs: 0.4, nakLookMs: 10.5 });
+    const measured = liveOf([], { calibratedBy: "40 results in the queue", stepMs: 0.4, nakLookMs: 10.5 });
     expect(liveFacts(measured)[2]).toEqual([
       "simulated with",
       "0.1 ms one way, with which 40 results in the queue take as long as they took here; 0.4 ms for each message, answer or " +
@@ -158,9 +159,9 @@ describe("what is said of it", () => {
 
 describe("lock-busy, live", () => {
   const measured = { latencyMs: 0.25, latencySpread: 0.5, stepMs: 0.4, nakLookMs: 10 };
-  const given = { processes: null, processesMax: 16, ...measured, typed: new Set<string>() };
+  const given = { processes: null, processesMax: 16, ...measured, givenParams: new Set<string>() };
   const plan = (typed: Record<string, string>, change = {}) =>
-    LOCK_BUSY.live!.plan(LOCK_BUSY.read(typed), { ...given, ...change });
+    LOCK_BUSY.live!.plan(LOCK_BUSY.readParams(typed), { ...given, ...change });
 
   test("is simulated with what was measured of the target and as many replicas as there are processes", () => {
     expect(plan({ replicas: "5" })).toMatchObject({ processes: 5, params: { replicas: 5, ...measured } });
@@ -177,7 +178,7 @@ describe("lock-busy, live", () => {
   });
 
   test("has the rows of the simulation", () => {
-    const params = LOCK_BUSY.read({ policies: ["founding", "default"], variant: "wide" });
+    const params = LOCK_BUSY.readParams({ policies: ["founding", "default"], variant: "wide" });
     expect(LOCK_BUSY.live!.keys(params).map(({ policy }) => policy)).toEqual([
       ...["founding", "default", "bounded:500ms:0.9", "full:2500ms:5s"],
     ]);
@@ -261,13 +262,13 @@ function conducted(seen: readonly (readonly Sighting[])[], upAt: "never" | "warm
   const ask = async (index: number, question: unknown) => answers[(question as { do: string }).do]?.(index);
   const crew = {
     size: seen.length,
-    ask,
-    askAll: (question: unknown) => Promise.all(seen.map((_, index) => ask(index, question))),
-    onNews: (fn: typeof hear) => {
+    request: ask,
+    requestAll: (question: unknown) => Promise.all(seen.map((_, index) => ask(index, question))),
+    onEvent: (fn: typeof hear) => {
       hear = fn;
     },
   };
-  const params = LOCK_BUSY.read({ policies: ["bounded:500ms:0.3"] }) as never;
+  const params = LOCK_BUSY.readParams({ policies: ["bounded:500ms:0.3"] }) as never;
   return conductLockBusy(crew, { key: { policy: "bounded:500ms:0.3" }, params }, timeUp) as Promise<
     Omit<Row, "key"> & { isFinished: boolean; busyMs?: number }
   >;

@@ -22,7 +22,7 @@ describe("when the broker looks what is due", () => {
   test("is asked of one process", async () => {
     const asked: unknown[] = [];
     const ask = async (index: number, question: unknown): Promise<unknown> => asked.push([index, question]) && 10.5;
-    const crew = { size: 3, ask, askAll: async () => [], onNews: () => undefined };
+    const crew = { size: 3, request: ask, requestAll: async () => [], onEvent: () => undefined };
     expect(await conductNaks(crew)).toEqual({ figures: { nak_look_ms: 10.5 }, isFinished: true });
     expect(asked).toEqual([[0, { do: "naks" }]]);
   });

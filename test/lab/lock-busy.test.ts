@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { JOBS } from "../../src/core/model/job.ts";
 import { RUNS } from "../../src/core/model/run.ts";
-import { figureAt, outcomeDocument, type Row, runExperiment } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import { figureAt, type Row, runExperiment } from "../../src/lab/experiment.ts";
 import { LOCK_BUSY, type Variant } from "../../src/lab/lock-busy/experiment.ts";
 import { settingsOf } from "../../src/lab/lock-busy/rows.ts";
 import { type Stage, setStage } from "../../src/lab/lock-busy/stage.ts";
@@ -21,7 +22,7 @@ describe("what comes out", () => {
     };
     const text = async (seed: number) =>
       JSON.stringify(
-        outcomeDocument(await runExperiment(LOCK_BUSY, { seed, seeds: 1, params: LOCK_BUSY.read(typed) })),
+        outcomeDocument(await runExperiment(LOCK_BUSY, { seed, seeds: 1, params: LOCK_BUSY.readParams(typed) })),
       );
     const first = await text(SEED);
     expect(await text(SEED)).toBe(first);
@@ -160,7 +161,7 @@ describe("what is refused", () => {
     ["more results than runs can have", { contenders: "20001", hotRuns: "2" }, "give --hot-runs 3 or more"],
     ["runs without results", { contenders: "2", hotRuns: "3" }, "at least one for each hot run"],
   ])("%s", async (_what, typed, message) => {
-    const run = async () => runExperiment(LOCK_BUSY, { seed: 1, seeds: 1, params: LOCK_BUSY.read(typed) });
+    const run = async () => runExperiment(LOCK_BUSY, { seed: 1, seeds: 1, params: LOCK_BUSY.readParams(typed) });
     await expect(run()).rejects.toThrow(message);
   });
 });

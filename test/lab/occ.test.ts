@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import { figureAt, type Outcome, runExperiment } from "../../src/lab/experiment.ts";
 import { OCC } from "../../src/lab/occ/experiment.ts";
 import { runOcc } from "../../src/lab/occ/model.ts";
 import { PUBLISHED } from "../../src/lab/occ/report.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
-const run = (typed: Parameters<typeof OCC.read>[0], seeds = 20, seed = 1): Promise<Outcome> =>
-  runExperiment(OCC, { seed, seeds, params: OCC.read(typed) });
+const run = (typed: Parameters<typeof OCC.readParams>[0], seeds = 20, seed = 1): Promise<Outcome> =>
+  runExperiment(OCC, { seed, seeds, params: OCC.readParams(typed) });
 
 const rowOf = ({ rows }: Outcome, policy: string) => rows.find(({ key }) => key.policy === policy)!;
 
@@ -36,9 +37,9 @@ describe("the published model, means of 20 seeds at 100 clients", async () => {
   });
 
   it("compares itself with what is published, only where the params are those", async () => {
-    expect(OCC.conclusions(outcome).filter((text) => text.includes("published 2,436"))).toHaveLength(1);
+    expect(OCC.findings(outcome).filter((text) => text.includes("published 2,436"))).toHaveLength(1);
     const other = await run({ clients: "100", baseMs: "6" }, 1);
-    expect(OCC.conclusions(other).join()).not.toContain("(published");
+    expect(OCC.findings(other).join()).not.toContain("(published");
   });
 });
 
@@ -103,5 +104,5 @@ describe("the document", () => {
 });
 
 it("refuses params that do not fit each other", () => {
-  expect(() => OCC.read({ baseMs: "500", capMs: "100" })).toThrow("longer than the maximum");
+  expect(() => OCC.readParams({ baseMs: "500", capMs: "100" })).toThrow("longer than the maximum");
 });

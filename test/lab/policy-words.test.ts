@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { policyWords } from "../../src/lab/report/policy-words.ts";
+import { describePolicy } from "../../src/lab/report/policy-words.ts";
 
 test.each([
   ["fixed:500ms", "everybody comes back after exactly 500 ms"],
@@ -9,5 +9,5 @@ test.each([
   ["decorrelated:1s:30s", "everybody comes back after 1 s to 3 s, later 1 s to 30 s, by chance"],
   ["atomic", ""],
 ])("%s in plain words", (policy, words) => {
-  expect(policyWords(policy)).toBe(words);
+  expect(describePolicy(policy)).toBe(words);
 });

@@ -4,10 +4,10 @@ import { runExperiment } from "../../src/lab/experiment.ts";
 import { EXPERIMENTS } from "../../src/lab/experiments.ts";
 import { OCC } from "../../src/lab/occ/experiment.ts";
 import { flagOf } from "../../src/lab/params.ts";
-import type { TableSpec } from "../../src/lab/report/grid.ts";
-import { plain, short, spoken } from "../../src/lab/report/numbers.ts";
+import { formatMs, formatNumber, formatShort } from "../../src/lab/report/numbers.ts";
 import { commandFor, reportFiles } from "../../src/lab/report/page.ts";
-import { tablesText } from "../../src/lab/report/text-table.ts";
+import type { TableSpec } from "../../src/lab/report/tables.ts";
+import { tablesText } from "../../src/lab/report/tables.ts";
 import { readXml } from "./drawing.ts";
 
 const summary = (policy: string, drainMs: number, tries: number, isSpread = false): Summary => {
@@ -100,14 +100,14 @@ many       101   –
 });
 
 it("numbers are written as people read them", () => {
-  expect([62_391.4, 37.46, 1.084, 0, -1_234.5].map((value) => plain(value))).toEqual([
+  expect([62_391.4, 37.46, 1.084, 0, -1_234.5].map((value) => formatNumber(value))).toEqual([
     "62,391",
     "37.5",
     "1.08",
     "0",
     "−1,235",
   ]);
-  expect([0, 250, 1_500, 119_000, 600_000, 7_200_000].map(spoken)).toEqual([
+  expect([0, 250, 1_500, 119_000, 600_000, 7_200_000].map(formatMs)).toEqual([
     "0 ms",
     "250 ms",
     "1.5 s",
@@ -115,11 +115,11 @@ it("numbers are written as people read them", () => {
     "10 min",
     "2 h",
   ]);
-  expect([0.05, 1_234.5, 20].map(short)).toEqual(["0.05", "1,235", "20"]);
+  expect([0.05, 1_234.5, 20].map(formatShort)).toEqual(["0.05", "1,235", "20"]);
 });
 
 describe("the files of a report", async () => {
-  const params = OCC.read({ clients: "10,20", policies: ["none", "full"] });
+  const params = OCC.readParams({ clients: "10,20", policies: ["none", "full"] });
   const outcome = await runExperiment(OCC, { seed: 3, seeds: 2, params });
   const files = reportFiles(OCC, outcome, { versions: { cordum: "1.2.3", node: "20.0.0" } });
   const page = files[0]!.text;
@@ -150,7 +150,7 @@ describe("the files of a report", async () => {
     for (const words of ["1.2.3", "20.0.0"]) expect(page).toContain(words);
     for (const [name, param] of Object.entries(OCC.params))
       expect(page).toContain(`<code>${flagOf(name, param)}</code>`);
-    expect(commandFor(OCC, { ...outcome, seed: 1, seeds: 20, params: OCC.read({}) })).toBe(
+    expect(commandFor(OCC, { ...outcome, seed: 1, seeds: 20, params: OCC.readParams({}) })).toBe(
       "cordum lab occ --seed 1 --seeds 20",
     );
   });
@@ -172,7 +172,7 @@ describe("the files of a report", async () => {
 it("every experiment has a name, a story and flags of its own", () => {
   const names = EXPERIMENTS.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
-  for (const { story, params } of EXPERIMENTS) {
+  for (const { description: story, params } of EXPERIMENTS) {
     expect(story.length).toBeGreaterThan(80);
     const flags = Object.entries(params).map(([name, param]) => flagOf(name, param));
     expect(new Set([...flags, "--seed", "--seeds", "--json", "--out"]).size).toBe(flags.length + 4);

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { settingsFrom } from "../../src/config/config.ts";
-import { figureAt, type Outcome, outcomeDocument, runExperiment } from "../../src/lab/experiment.ts";
+import { outcomeDocument } from "../../src/lab/document.ts";
+import { figureAt, type Outcome, runExperiment } from "../../src/lab/experiment.ts";
 import { SAFETY_OUTAGE } from "../../src/lab/safety-outage/experiment.ts";
 import { runOutage } from "../../src/lab/safety-outage/world.ts";
 
@@ -9,7 +10,7 @@ const FULL = "full:1s:30s";
 const SMALL = { contenders: "200", outageMs: "65000", kernelMs: "20", rate: "1", leaseAfterMs: "10000" };
 
 const run = (typed: object, seeds = 1): Promise<Outcome> =>
-  runExperiment(SAFETY_OUTAGE, { seed: 1, seeds, params: SAFETY_OUTAGE.read({ ...SMALL, ...typed }) });
+  runExperiment(SAFETY_OUTAGE, { seed: 1, seeds, params: SAFETY_OUTAGE.readParams({ ...SMALL, ...typed }) });
 
 function figure({ rows }: Outcome, name: object, path: string): number {
   const row = rows.find(({ key }) => Object.entries(name).every(([part, value]) => key[part] === value));
@@ -24,7 +25,7 @@ test("the same seed gives the same document, another one another", async () => {
     [run(asked), run(asked)].map(async (one) => JSON.stringify(outcomeDocument(await one))),
   );
   expect(texts[0]).toBe(texts[1]);
-  const params = SAFETY_OUTAGE.read({ ...SMALL, ...asked });
+  const params = SAFETY_OUTAGE.readParams({ ...SMALL, ...asked });
   const other = await runExperiment(SAFETY_OUTAGE, { seed: 2, seeds: 1, params });
   expect(JSON.stringify(outcomeDocument(other))).not.toBe(texts[0]);
 });
@@ -100,6 +101,6 @@ test("a history in which something went out without a verdict is refused", async
 
 test("pictures and sentences are made of every row that there is", async () => {
   const outcome = await run({ contenders: "100", policies: [CAPPED, FULL] });
-  expect(SAFETY_OUTAGE.pictures(outcome).map(({ name }) => name)).toEqual(["waves", "lag-steady", "lag-burst"]);
-  expect(SAFETY_OUTAGE.conclusions(outcome)).toHaveLength(5);
+  expect(SAFETY_OUTAGE.charts(outcome).map(({ name }) => name)).toEqual(["waves", "lag-steady", "lag-burst"]);
+  expect(SAFETY_OUTAGE.findings(outcome)).toHaveLength(5);
 });

@@ -20,7 +20,7 @@ export function addChapter(lab: Command, { io, end }: Kit): void {
       const outcomes: Outcome[] = [];
       for (const [index, part] of PARTS.entries()) {
         const note = (share: number): void =>
-          line.show(`lab ${part.one.name}: part ${index + 1} of ${PARTS.length}, ${Math.floor(100 * share)} %`);
+          line.show(`lab ${part.experiment.name}: part ${index + 1} of ${PARTS.length}, ${Math.floor(100 * share)} %`);
         outcomes.push(await runPart(part, note));
       }
       line.clear();
@@ -36,7 +36,12 @@ export function addChapter(lab: Command, { io, end }: Kit): void {
 }
 
 function verdictsDocument(verdicts: readonly Verdict[]): readonly object[] {
-  return verdicts.map(({ setting, value, isSupported, why }) => ({ setting, value, is_supported: isSupported, why }));
+  return verdicts.map(({ setting, value, isSupported, reason: why }) => ({
+    setting,
+    value,
+    is_supported: isSupported,
+    why,
+  }));
 }
 
 function write(file: string, text: string): void {

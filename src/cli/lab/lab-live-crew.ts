@@ -5,7 +5,7 @@
  * 2. One that ends before it was told to makes everything that was asked of it fail, and `lost` with it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Crew, LiveOrder } from "../../lab/live.ts";
+import type { LiveRowRequest, ProcessGroup } from "../../lab/live.ts";
 import type { Space } from "./lab-live-space.ts";
 import { type FromMember, MEMBER, type ToMember } from "./lab-live-text.ts";
 
@@ -15,10 +15,10 @@ export interface CrewOrder {
   readonly experiment: string;
   readonly processes: number;
   readonly space: Space;
-  readonly order: LiveOrder;
+  readonly order: LiveRowRequest;
 }
 
-export class ProcessCrew implements Crew {
+export class ProcessCrew implements ProcessGroup {
   /** Rejects when a process ends that should not. */
   readonly lost: Promise<never>;
   readonly #members: readonly ProcessMember[];
@@ -42,15 +42,15 @@ export class ProcessCrew implements Crew {
     await Promise.all(this.#members.map((member) => member.joined));
   }
 
-  async ask(index: number, question: unknown): Promise<unknown> {
+  async request(index: number, question: unknown): Promise<unknown> {
     return this.#members[index]?.ask(question);
   }
 
-  askAll(question: unknown): Promise<readonly unknown[]> {
+  requestAll(question: unknown): Promise<readonly unknown[]> {
     return Promise.all(this.#members.map((member) => member.ask(question)));
   }
 
-  onNews(fn: (news: unknown, index: number) => void): void {
+  onEvent(fn: (news: unknown, index: number) => void): void {
     this.#onNews = fn;
   }
 

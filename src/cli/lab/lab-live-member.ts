@@ -8,7 +8,7 @@
  */
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { EXPERIMENTS } from "../../lab/experiments.ts";
-import type { LivePlace, Member } from "../../lab/live.ts";
+import type { LabProcess, ProcessContext } from "../../lab/live.ts";
 import type { Log } from "../../ports/log.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Opened, openSpace, type Space, sweep } from "./lab-live-space.ts";
@@ -36,7 +36,7 @@ export async function runMember(): Promise<ExitCode> {
 
 class Life {
   #space: Space | null = null;
-  #member: Promise<Member> | null = null;
+  #member: Promise<LabProcess> | null = null;
   #opened: Opened | null = null;
   isLeaving = false;
 
@@ -50,7 +50,7 @@ class Life {
         say({ kind: "joined" });
       } else {
         const member = await this.#member;
-        say({ kind: "answer", id: message.id, value: (await member?.answer(message.question)) ?? null });
+        say({ kind: "answer", id: message.id, value: (await member?.handle(message.question)) ?? null });
       }
     } catch (error) {
       say({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) });
@@ -75,23 +75,23 @@ class Life {
     await this.#opened?.close().catch(() => undefined);
   }
 
-  #join({ experiment, index, space, order }: Extract<ToMember, { readonly kind: "join" }>): Promise<Member> {
+  #join({ experiment, index, space, order }: Extract<ToMember, { readonly kind: "join" }>): Promise<LabProcess> {
     const one = EXPERIMENTS.find(({ name }) => name === experiment);
     if (one?.live === undefined) throw new Error(`\`${experiment}\` is not run live`);
     const name = `${space.name}-${index}`;
-    const place: LivePlace = {
+    const place: ProcessContext = {
       index,
       openWorld: async (given) => {
         this.#opened = await openSpace({ ...given, space, name }, ERRORS);
         return this.#opened.world;
       },
-      bring: async (messages) => this.#opened?.bring(messages),
+      publish: async (messages) => this.#opened?.bring(messages),
       nowMs,
       pause,
       busyMs,
-      tell: (news) => say({ kind: "news", news }),
+      emit: (news) => say({ kind: "news", news }),
     };
-    return one.live.join(place, order);
+    return one.live.startProcess(place, order);
   }
 }
 

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JetStreamManager } from "@nats-io/jetstream";
 import { headers } from "@nats-io/nats-core";
-import type { LivePlace } from "../../lab/live.ts";
+import type { ProcessContext } from "../../lab/live.ts";
 import { mean } from "../../lab/statistics.ts";
 import type { Blobs } from "../../ports/blobs.ts";
 import type { Message } from "../../ports/bus.ts";
@@ -49,7 +49,7 @@ export async function sweep(space: Space): Promise<void> {
   await Promise.all([sweepRedis(space), sweepNats(space)]);
 }
 
-type OpenWish = Parameters<LivePlace["openWorld"]>[0] & { readonly space: Space; readonly name: string };
+type OpenWish = Parameters<ProcessContext["openWorld"]>[0] & { readonly space: Space; readonly name: string };
 
 export interface Opened {
   readonly world: World;

@@ -1,5 +1,5 @@
 /** What the command of a live run and its processes say to each other. Plain JSON, over the channel between them. */
-import type { LiveOrder } from "../../lab/live.ts";
+import type { LiveRowRequest } from "../../lab/live.ts";
 import type { Space } from "./lab-live-space.ts";
 
 /** The word that starts a process. No command: it is nothing that people type. */
@@ -11,7 +11,7 @@ export type ToMember =
       readonly experiment: string;
       readonly index: number;
       readonly space: Space;
-      readonly order: LiveOrder;
+      readonly order: LiveRowRequest;
     }
   | { readonly kind: "ask"; readonly id: number; readonly question: unknown }
   | { readonly kind: "leave" };

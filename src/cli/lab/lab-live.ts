@@ -6,19 +6,19 @@
  *    What could not be removed is named.
  */
 import { availableParallelism, loadavg } from "node:os";
+import { calibrate } from "../../lab/calibration.ts";
 import type { Experiment, Outcome } from "../../lab/experiment.ts";
 import {
-  type Crew,
   type LiveFigures,
-  type LiveOrder,
   type LiveOutcome,
   type LiveRow,
+  type LiveRowRequest,
   type LiveSpec,
   PROCESSES_MAX,
-  roundedFigures,
+  type ProcessGroup,
+  roundFigures,
 } from "../../lab/live.ts";
-import { middleOf } from "../../lab/live-compare.ts";
-import { tunedTo } from "../../lab/live-tuning.ts";
+import { medianRun } from "../../lab/live-compare.ts";
 import type { ParamTable, ParamValue } from "../../lab/params.ts";
 import { rounded } from "../../lab/statistics.ts";
 import { CliError, EXIT } from "../exit.ts";
@@ -58,12 +58,12 @@ export async function planLive(io: Io, one: Experiment, ask: LiveAsk, request: L
   const pingSpread = Math.min(1, rounded(Math.SQRT2 * spread));
   const processesMax = request.target.kind === "embedded" ? 1 : PROCESSES_MAX;
   const load = rounded(loadavg()[0] ?? 0);
-  const { decided, plan } = specOf(one);
+  const { measuredParams: decided, plan } = specOf(one);
   const planned = ({ latencyMs, stepMs, nakLookMs, tunedBy }: Tuned): PlannedLive => {
     // Waiting for others who work is as uneven as it is long.
     const latencySpread = tunedBy === null ? pingSpread : 1;
     const measured = { latencyMs, latencySpread, stepMs, nakLookMs };
-    const given = { processes: request.processes, processesMax, ...measured, typed: ask.typed };
+    const given = { processes: request.processes, processesMax, ...measured, givenParams: ask.typed };
     const facts = { latencyMs: decided.includes("latencyMs") ? latencyMs : null, stepMs, nakLookMs, tunedBy };
     return { ...plan(ask.params, given), survey: found, ...facts, load };
   };
@@ -89,22 +89,22 @@ interface Tuning {
 
 /** With what the experiment's small row takes as long with as it does live. */
 async function tuned(io: Io, one: Experiment, { request, planned, pingedMs }: Tuning): Promise<PlannedLive> {
-  const { tuning } = specOf(one);
+  const { calibration: tuning } = specOf(one);
   const pinged: Tuned = { latencyMs: pingedMs, stepMs: 0, nakLookMs: 0, tunedBy: null };
   const first = planned(pinged);
   if (tuning === undefined) return first;
-  const { key, figure, what, times } = tuning;
-  const order: LiveOrder = { key, params: tuning.params(first.params) };
+  const { key, figure, label: what, times } = tuning;
+  const order: LiveRowRequest = { key, params: tuning.params(first.params) };
   const signals = new Signals();
   const run = (change: Pick<RowOrder, "times" | "conduct">, name: string): Promise<LiveFigures> =>
     runTimes(io, one, { request, plan: first, order, ...change }, `${newSpaceName()}_${name}`, signals.stopped);
   try {
-    const surveyed = await run({ times: 1, conduct: tuning.survey }, "s");
+    const surveyed = await run({ times: 1, conduct: tuning.measureBroker }, "s");
     const nakLookMs = rounded(Number(surveyed.figures.nak_look_ms ?? 0));
     const { figures, isFinished, busyMs = 0 } = await run({ times: request.times ?? times }, "0");
     const tookMs = figures[figure];
     if (!isFinished || typeof tookMs !== "number") return planned({ ...pinged, nakLookMs });
-    const found = await tunedTo({ tookMs, busyMs, pingedMs }, async (tried) => {
+    const found = await calibrate({ tookMs, busyMs, pingedMs }, async (tried) => {
       const { params } = planned({ ...tried, nakLookMs, tunedBy: what });
       const [row] = await one.runSeed(1, tuning.params(params), () => undefined);
       return { tookMs: Number(row?.figures[figure]), steps: row?.steps ?? 0 };
@@ -134,7 +134,7 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
       run.note(index, keys.length, Object.values(key).join(" "));
       const row = { request, plan, order: { key, params: plan.params }, times: timesOf(one, request) };
       const { figures, busyMs: _, ...seen } = await runTimes(io, one, row, `${base}_${index + 1}`, signals.stopped);
-      rows.push({ key, ...seen, figures: roundedFigures(figures) });
+      rows.push({ key, ...seen, figures: roundFigures(figures) });
     }
   } finally {
     signals.release();
@@ -151,7 +151,7 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
       load,
     },
     ...{ pingMs: rounded(ping.meanMs), busPingMs: busPing && rounded(busPing.meanMs) },
-    ...{ latencyMs, tunedBy, stepMs, nakLookMs, compared: spec.compared, rows },
+    ...{ latencyMs, calibratedBy: tunedBy, stepMs, nakLookMs, compared: spec.compared, rows },
   };
   return { ...outcome, live };
 }
@@ -167,7 +167,7 @@ async function runTimes(
   const runs: LiveFigures[] = [];
   while (runs.length < row.times)
     runs.push(await new RowRun(io, one, row, `${spaceName}-${runs.length + 1}`).run(stopped));
-  return middleOf(runs, specOf(one).compared[0]?.path ?? "") ?? NOTHING;
+  return medianRun(runs, specOf(one).compared[0]?.path ?? "") ?? NOTHING;
 }
 
 const timesOf = (one: Experiment, { times }: LiveWish): number => times ?? specOf(one).times ?? 1;
@@ -175,10 +175,10 @@ const timesOf = (one: Experiment, { times }: LiveWish): number => times ?? specO
 interface RowOrder {
   readonly request: LiveWish;
   readonly plan: PlannedLive;
-  readonly order: LiveOrder;
+  readonly order: LiveRowRequest;
   readonly times: number;
   /** In place of the experiment's own. */
-  readonly conduct?: (crew: Crew) => Promise<LiveFigures>;
+  readonly conduct?: (crew: ProcessGroup) => Promise<LiveFigures>;
 }
 
 class RowRun {
@@ -226,7 +226,7 @@ class RowRun {
     await Promise.race([this.#crew.joined(), late]);
     const { order, request, conduct } = this.#row;
     const timeUp = this.#timers.after(request.secondsMax * 1_000);
-    const conducted = conduct?.(this.#crew) ?? specOf(this.#one).conduct(this.#crew, order, timeUp);
+    const conducted = conduct?.(this.#crew) ?? specOf(this.#one).runRow(this.#crew, order, timeUp);
     const overdue = this.#timers.after(request.secondsMax * 1_000 + SAY_MS_MAX).then(() => NOTHING);
     return Promise.race([conducted, overdue]);
   }

@@ -5,11 +5,12 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { type Ask, type Experiment, type Outcome, outcomeDocument, runExperiment } from "../../lab/experiment.ts";
+import { outcomeDocument } from "../../lab/document.ts";
+import { type Experiment, type ExperimentOptions, type Outcome, runExperiment } from "../../lab/experiment.ts";
 import { EXPERIMENTS } from "../../lab/experiments.ts";
 import { PROCESSES_MAX } from "../../lab/live.ts";
-import { liveConclusions, liveFacts } from "../../lab/live-compare.ts";
-import { flagOf, type NumberParam, type Param, readParams, type Typed, valueText } from "../../lab/params.ts";
+import { liveFacts, liveFindings } from "../../lab/live-compare.ts";
+import { flagOf, type NumberParam, type Param, type RawParams, readParams, valueText } from "../../lab/params.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { collect, group, type Kit, leaf } from "../kit.ts";
@@ -37,7 +38,7 @@ export function addLab(program: Command, kit: Kit): void {
   addChapter(lab, kit);
 }
 
-type LabOptions = Typed & LiveOptions & { readonly json?: boolean; readonly out?: string };
+type LabOptions = RawParams & LiveOptions & { readonly json?: boolean; readonly out?: string };
 
 async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
   const ask = readAsk(one, options);
@@ -51,7 +52,7 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
   if (options.json === true) {
     printJson(io, outcomeDocument(outcome));
   } else {
-    const { tablesText } = await import("../../lab/report/text-table.ts");
+    const { tablesText } = await import("../../lab/report/tables.ts");
     const screen = io.screen?.() ?? null;
     io.out(tablesText(one.tables, outcome, { width: screen?.columns ?? null, color: screen?.color ?? false }));
     if (outcome.live)
@@ -60,7 +61,7 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
           .map(([name, text]) => `${name}: ${text}\n`)
           .join("")}`,
       );
-    const said = [...one.conclusions(outcome), ...(outcome.live ? liveConclusions(outcome, outcome.live) : [])];
+    const said = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
     if (said.length > 0) io.out(`\n${said.map((sentence) => `- ${sentence}\n`).join("")}`);
   }
   if (options.out !== undefined) {
@@ -71,7 +72,7 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
   return EXIT.fine;
 }
 
-function simulate(one: Experiment, ask: Ask, line: ProgressLine): Promise<Outcome> {
+function simulate(one: Experiment, ask: ExperimentOptions, line: ProgressLine): Promise<Outcome> {
   return runExperiment(one, ask, (share) => {
     line.show(`lab ${one.name}: ${Math.floor(100 * share)} % of ${ask.seeds} ${ask.seeds === 1 ? "seed" : "seeds"}`);
   });
@@ -81,7 +82,7 @@ function simulate(one: Experiment, ask: Ask, line: ProgressLine): Promise<Outcom
 async function simulateAndRun(
   io: Io,
   one: Experiment,
-  ask: Ask & { readonly typed: ReadonlySet<string> },
+  ask: ExperimentOptions & { readonly typed: ReadonlySet<string> },
   request: LiveWish,
   line: ProgressLine,
 ): Promise<Outcome> {
@@ -114,7 +115,7 @@ function readAsk(one: Experiment, options: LabOptions) {
   try {
     const typed = typedFor(one, options);
     const names = Object.keys(typed).filter((name) => typed[name] !== undefined);
-    return { ...readParams(seedParams(one), options), params: one.read(typed), typed: new Set(names) };
+    return { ...readParams(seedParams(one), options), params: one.readParams(typed), typed: new Set(names) };
   } catch (error) {
     throw new CliError(EXIT.usage, (error as Error).message, `cordum lab ${one.name} --help`);
   }
@@ -122,7 +123,7 @@ function readAsk(one: Experiment, options: LabOptions) {
 
 /** What the target decides was typed in vain, and whoever typed it should know. */
 function refuseDecided(one: Experiment, options: LabOptions): void {
-  const typed = one.live?.decided.find((name) => options[name] !== undefined);
+  const typed = one.live?.measuredParams.find((name) => options[name] !== undefined);
   if (typed === undefined) return;
   const message = `${flagOf(typed, one.params[typed])} is measured on the target of a live run: leave it out`;
   throw new CliError(EXIT.usage, message, `cordum lab ${one.name} --help`);
@@ -143,7 +144,7 @@ function addLiveFlags(command: Command): void {
 }
 
 /** Commander names an option after its flag, and `--policy` stands for whatever the experiment calls its rows. */
-function typedFor(one: Experiment, options: LabOptions): Typed {
+function typedFor(one: Experiment, options: LabOptions): RawParams {
   return Object.fromEntries(
     Object.entries(one.params).map(([name, param]) => [name, options[param.kind === "rows" ? "policy" : name]]),
   );
@@ -153,9 +154,6 @@ function addFlag(command: Command, name: string, param: Param): void {
   const flag = flagOf(name, param);
   const usual = `${param.help} (default: ${valueText(param.default)})`;
   switch (param.kind) {
-    case "flag":
-      command.option(flag, param.help);
-      return;
     case "rows":
       command.option(
         `${flag} <policy>`,
@@ -177,9 +175,8 @@ function addFlag(command: Command, name: string, param: Param): void {
   }
 }
 
-function rowsHelp({ known, takesPolicies }: Extract<Param, { kind: "rows" }>): string {
-  const names = Object.keys(known).join(", ");
-  return takesPolicies ? `${names}, or a policy like full:1s:30s` : names;
+function rowsHelp({ known }: Extract<Param, { kind: "rows" }>): string {
+  return `${Object.keys(known).join(", ")}, or a policy like full:1s:30s`;
 }
 
 function writeInto(io: Io, dir: string, name: string, text: string): void {

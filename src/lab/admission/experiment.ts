@@ -4,9 +4,9 @@
  */
 
 import { experiment, type Row } from "../experiment.ts";
-import type { LiveGiven, LivePlan } from "../live.ts";
+import type { LiveConditions, LivePlan } from "../live.ts";
 import type { ParamTable, ValuesOf } from "../params.ts";
-import type { Column, TableSpec } from "../report/grid.ts";
+import type { Column, TableSpec } from "../report/tables.ts";
 import { CLIENT_NAMES, cellsOf, keyOf } from "./cells.ts";
 import { admissionConclusions, admissionPictures } from "./report.ts";
 
@@ -24,10 +24,8 @@ const LATENCY_MS_MIN = 0.01;
 const PARAMS = {
   policies: {
     kind: "rows",
-    flag: "--policy",
     default: Object.keys(KNOWN),
     known: KNOWN,
-    takesPolicies: true,
     help: "how the server lets them in, atomic or the policy with which the lock is polled; may be given several times",
   },
   contenders: {
@@ -110,7 +108,7 @@ const LIVE_OTHER_RATE_MAX = 1_000;
 export const ADMISSION = experiment({
   name: "admission",
   summary: "many callers start runs of one org at once, and only two may be open: who gets in, and who else feels it",
-  story:
+  description:
     "An org may have two runs open, and many callers want to start one at the same moment. The server either takes the slot " +
     "in the one write that starts the run, or lets the requests queue before a lock that each of them asks for again and " +
     "again. Callers that are turned away come back in their own way. The experiment counts who gets in, how long it takes, " +
@@ -120,15 +118,15 @@ export const ADMISSION = experiment({
   centre: "median",
   run: runAll,
   tables: tablesOf(),
-  pictures: admissionPictures,
-  conclusions: admissionConclusions,
+  charts: admissionPictures,
+  findings: admissionConclusions,
   live: {
     compared: COMPARED,
-    decided: ["latencyMs"],
+    measuredParams: ["latencyMs"],
     plan: planLive,
     keys: (params) => cellsOf(0, params).map(keyOf),
-    conduct: async (...given) => (await import("./live.ts")).conductAdmission(...given),
-    join: async (...given) => (await import("./member.ts")).joinAdmission(...given),
+    runRow: async (...given) => (await import("./live.ts")).conductAdmission(...given),
+    startProcess: async (...given) => (await import("./member.ts")).joinAdmission(...given),
   },
 });
 
@@ -146,7 +144,7 @@ async function runAll(seed: number, params: AdmissionParams, note: (share: numbe
 }
 
 /** How many take part is bounded: this is somebody's machine. How long a row lasts is bounded by whoever runs it. */
-function planLive(params: AdmissionParams, given: LiveGiven): LivePlan<AdmissionParams> {
+function planLive(params: AdmissionParams, given: LiveConditions): LivePlan<AdmissionParams> {
   const most = Math.max(...params.contenders);
   if (most > LIVE_CONTENDERS_MAX) {
     throw new Error(`--contenders ${most}: give ${LIVE_CONTENDERS_MAX} at most with --live`);

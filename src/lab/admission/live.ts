@@ -8,7 +8,7 @@
  *    than it was, so that what is found too much was too much for certain.
  */
 
-import type { Crew, LiveFigures, LiveOrder } from "../live.ts";
+import type { LiveFigures, LiveRowRequest, ProcessGroup } from "../live.ts";
 import { cellsOf, keyOf } from "./cells.ts";
 import type { AdmissionParams } from "./experiment.ts";
 import type { AdmissionQuestion, RunSighting, Seen } from "./member.ts";
@@ -16,19 +16,19 @@ import { type CellWish, measured } from "./rows.ts";
 import { LIMIT } from "./stage.ts";
 
 export async function conductAdmission(
-  crew: Crew,
-  { key, params }: LiveOrder<AdmissionParams>,
+  crew: ProcessGroup,
+  { key, params }: LiveRowRequest<AdmissionParams>,
   timeUp: Promise<void>,
 ): Promise<LiveFigures> {
   const request = cellOf(key, params);
-  const askAll = (question: AdmissionQuestion): Promise<readonly unknown[]> => crew.askAll(question);
-  await crew.ask(0, { do: "prepare" } satisfies AdmissionQuestion);
+  const askAll = (question: AdmissionQuestion): Promise<readonly unknown[]> => crew.requestAll(question);
+  await crew.request(0, { do: "prepare" } satisfies AdmissionQuestion);
   await askAll({ do: "start" });
   const perS = request.besidePerS / crew.size;
   const alone = request.part === "sweep" ? [] : await askAll({ do: "alone", perS, forMs: ALONE_MS });
-  const fromMs = Number(await crew.ask(0, { do: "now" } satisfies AdmissionQuestion)) + LEAD_MS;
+  const fromMs = Number(await crew.request(0, { do: "now" } satisfies AdmissionQuestion)) + LEAD_MS;
   const calls = sharesOf(request.contenders, crew.size).map((callers, index) =>
-    crew.ask(index, {
+    crew.request(index, {
       do: "call",
       atMs: fromMs,
       callers,
@@ -73,7 +73,7 @@ export function openMaxOf(sightings: readonly RunSighting[]): number {
   return most;
 }
 
-function cellOf(key: LiveOrder["key"], params: AdmissionParams): CellWish {
+function cellOf(key: LiveRowRequest["key"], params: AdmissionParams): CellWish {
   const name = JSON.stringify(key);
   const found = cellsOf(0, params).find((cell) => JSON.stringify(keyOf(cell)) === name);
   if (found === undefined) throw new Error(`no such cell: ${name}`);

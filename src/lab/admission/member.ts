@@ -12,7 +12,7 @@ import type { World } from "../../ports/world.ts";
 import { localSafety } from "../../sim/adapters/safety.ts";
 import { withStore } from "../../sim/mutants/decorators.ts";
 import { SeededRandom } from "../../sim/random.ts";
-import type { LiveOrder, LivePlace, Member } from "../live.ts";
+import type { LabProcess, LiveRowRequest, ProcessContext } from "../live.ts";
 import { ALLOWS } from "../lock-busy/stage.ts";
 import { type Answered, askBeside, type Caller, callAll, callBeside, ORG, type Street } from "./clients.ts";
 import type { AdmissionParams } from "./experiment.ts";
@@ -51,7 +51,10 @@ export type AdmissionQuestion =
     }
   | { readonly do: "tell" };
 
-export async function joinAdmission(place: LivePlace, { key, params }: LiveOrder<AdmissionParams>): Promise<Member> {
+export async function joinAdmission(
+  place: ProcessContext,
+  { key, params }: LiveRowRequest<AdmissionParams>,
+): Promise<LabProcess> {
   const settings = settingsOf({ policy: String(key.policy), maxWaitMs: Number(key.max_wait_ms) });
   const world = await place.openWorld({ settings, safety: localSafety(ALLOWS) });
   const client = { client: CLIENTS[key.client as ClientName], budgetMs: Number(key.budget_ms) };
@@ -63,7 +66,7 @@ export async function joinAdmission(place: LivePlace, { key, params }: LiveOrder
   const street = streetOf(place, engine);
   let control: Control | null = null;
   return {
-    answer: async (question) => {
+    handle: async (question) => {
       const asked = question as AdmissionQuestion;
       switch (asked.do) {
         case "prepare":
@@ -101,7 +104,7 @@ export async function joinAdmission(place: LivePlace, { key, params }: LiveOrder
 
 const WARM_UP = 20;
 
-function streetOf(place: LivePlace, engine: Engine): Street {
+function streetOf(place: ProcessContext, engine: Engine): Street {
   return {
     nowMs: () => place.nowMs(),
     pause: (delayMs) => new Promise((resolve) => engine.world.clock.after(delayMs, resolve)),
@@ -111,7 +114,7 @@ function streetOf(place: LivePlace, engine: Engine): Street {
   };
 }
 
-function sighted(world: World, place: LivePlace, runs: RunSighting[]): World {
+function sighted(world: World, place: ProcessContext, runs: RunSighting[]): World {
   return withStore((store) => ({
     commit: async (change) => {
       const askedMs = place.nowMs();

@@ -3,9 +3,9 @@
  * differently in each row is in `lock-busy-rows.ts`, the world in `lock-busy-world.ts`.
  */
 import { experiment, type Row } from "../experiment.ts";
-import type { LiveGiven, LivePlan } from "../live.ts";
+import type { LiveConditions, LivePlan } from "../live.ts";
 import type { ParamTable, ValuesOf } from "../params.ts";
-import type { Column } from "../report/grid.ts";
+import type { Column } from "../report/tables.ts";
 import { lockBusyConclusions, lockBusyPictures } from "./report.ts";
 
 export const KNOWN_ROWS = {
@@ -64,10 +64,8 @@ const PARAMS = {
   },
   policies: {
     kind: "rows",
-    flag: "--policy",
     default: DEFAULT_ROWS,
     known: KNOWN_ROWS,
-    takesPolicies: true,
     help: "the rows; a retry policy is one without queue and coalescing; may be given several times",
   },
   cap: {
@@ -127,7 +125,7 @@ const TUNING = { contenders: 40, holdMs: 5 };
 export const LOCK_BUSY = experiment({
   name: "lock-busy",
   summary: "many results of one run at once: how they get its lock, one after another",
-  story:
+  description:
     "A run may be changed by one process at a time, so whoever brings a result needs the run's lock. When a wide fan-out " +
     "comes home, hundreds of results want it at the same moment. One gets it; the others come back later. If all of them " +
     "come back at the same later moment, again one gets it. The experiment lets them come, with the shipped locks, queues " +
@@ -148,17 +146,17 @@ export const LOCK_BUSY = experiment({
     { kind: "rows", title: "until the last result is in, and what it takes", keys: POLICY, columns: WORK_COLUMNS },
     { kind: "rows", title: "how long a result waits", keys: POLICY, columns: WAIT_COLUMNS },
   ],
-  pictures: lockBusyPictures,
-  conclusions: lockBusyConclusions,
+  charts: lockBusyPictures,
+  findings: lockBusyConclusions,
   live: {
     compared: COMPARED,
-    decided: ["latencyMs", "latencySpread", "nakLookMs", "stepMs"],
+    measuredParams: ["latencyMs", "latencySpread", "nakLookMs", "stepMs"],
     plan: planLive,
     times: 3,
-    tuning: {
-      survey: async (crew) => (await import("./naks.ts")).conductNaks(crew),
+    calibration: {
+      measureBroker: async (crew) => (await import("./naks.ts")).conductNaks(crew),
       key: { policy: "hand_over" },
-      what: `${TUNING.contenders} results in the queue`,
+      label: `${TUNING.contenders} results in the queue`,
       params: (planned) => {
         const holdMs = Math.min(planned.holdMs, TUNING.holdMs);
         return { ...planned, ...{ contenders: TUNING.contenders, hotRuns: 1, policies: ["hand_over"], holdMs } };
@@ -167,13 +165,13 @@ export const LOCK_BUSY = experiment({
       times: 5,
     },
     keys: (params) => rowNames(params).map((policy) => ({ policy })),
-    conduct: async (...given) => (await import("./live.ts")).conductLockBusy(...given),
-    join: async (...given) => (await import("./member.ts")).joinLockBusy(...given),
+    runRow: async (...given) => (await import("./live.ts")).conductLockBusy(...given),
+    startProcess: async (...given) => (await import("./member.ts")).joinLockBusy(...given),
   },
 });
 
 /** How many take part is bounded: this is somebody's machine. */
-function planLive(params: LockBusyParams, given: LiveGiven): LivePlan<LockBusyParams> {
+function planLive(params: LockBusyParams, given: LiveConditions): LivePlan<LockBusyParams> {
   const { contenders, hotRuns, variant, replicas } = params;
   const tooMany = (flag: string, value: number, max: number): Error =>
     new Error(`${flag} ${value}: give ${max} at most with --live`);

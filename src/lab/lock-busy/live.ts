@@ -8,7 +8,7 @@
  */
 import type { Message } from "../../ports/bus.ts";
 import type { Change } from "../../ports/store.ts";
-import type { Crew, LiveFigures, LiveOrder } from "../live.ts";
+import type { LiveFigures, LiveRowRequest, ProcessGroup } from "../live.ts";
 import type { LockBusyParams, Variant } from "./experiment.ts";
 import type { Fans, Sighting, Staged, Told } from "./member.ts";
 import { Probe } from "./probe.ts";
@@ -16,18 +16,18 @@ import { settingsOf } from "./rows.ts";
 import { idealOf, resultOf } from "./world.ts";
 
 export async function conductLockBusy(
-  crew: Crew,
-  { key, params }: LiveOrder<LockBusyParams>,
+  crew: ProcessGroup,
+  { key, params }: LiveRowRequest<LockBusyParams>,
   timeUp: Promise<void>,
 ): Promise<LiveFigures> {
-  const { warmUp, measured } = (await crew.ask(0, { do: "stage" })) as Staged;
-  await crew.askAll({ do: "start" });
+  const { warmUp, measured } = (await crew.request(0, { do: "stage" })) as Staged;
+  await crew.requestAll({ do: "start" });
   const isInTime = (done: Promise<void>): Promise<boolean> =>
     Promise.race([done.then(() => true), timeUp.then(() => false)]);
   if (!(await isInTime(brought(crew, warmUp)))) return { figures: {}, isFinished: false };
-  await crew.askAll({ do: "begin" });
+  await crew.requestAll({ do: "begin" });
   const isFinished = await isInTime(brought(crew, measured));
-  const told = (await crew.askAll({ do: "tell" })) as readonly Told[];
+  const told = (await crew.requestAll({ do: "tell" })) as readonly Told[];
   const seen = told.map(({ sightings }) => sightings);
   const busyMs = told.reduce((sum, one) => sum + one.busyMs, 0);
   // Time was up before the first of them was tried: there is nothing to make figures of.
@@ -44,14 +44,14 @@ export async function conductLockBusy(
 }
 
 /** All of them at once; resolves when the last is in. */
-async function brought(crew: Crew, { contenders }: Fans): Promise<void> {
+async function brought(crew: ProcessGroup, { contenders }: Fans): Promise<void> {
   // Only counts who is in: news of several processes come in any order.
   const count = new Probe(contenders, () => 0);
-  crew.onNews((news) => {
+  crew.onEvent((news) => {
     for (const change of news as readonly Change[]) count.committed(change);
   });
   const messages: readonly Message[] = contenders.map(({ jobId }) => resultOf(jobId));
-  await crew.ask(0, { do: "bring", messages });
+  await crew.request(0, { do: "bring", messages });
   await count.done;
 }
 

@@ -12,7 +12,7 @@ import { type Change, NOWHERE, type Put } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import { localSafety } from "../../sim/adapters/safety.ts";
 import { withHandler, withStore } from "../../sim/mutants/decorators.ts";
-import type { LiveOrder, LivePlace, Member } from "../live.ts";
+import type { LabProcess, LiveRowRequest, ProcessContext } from "../live.ts";
 import type { LockBusyParams } from "./experiment.ts";
 import { measureNakLook } from "./naks.ts";
 import { settingsOf } from "./rows.ts";
@@ -55,7 +55,10 @@ type Question =
   | { readonly do: "begin" }
   | { readonly do: "tell" };
 
-export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<LockBusyParams>): Promise<Member> {
+export async function joinLockBusy(
+  place: ProcessContext,
+  { key, params }: LiveRowRequest<LockBusyParams>,
+): Promise<LabProcess> {
   const settings = settingsOf(String(key.policy), params.cap === "on");
   const world = await place.openWorld({ settings, safety: localSafety(ALLOWS) });
   const seen: Sighting[] = [];
@@ -73,7 +76,7 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
     control = await startControl(openEngine(deliveredTo(slow, place, seen), { current: settings }));
   };
   return {
-    answer: async (question) => {
+    handle: async (question) => {
       const asked = question as Question;
       switch (asked.do) {
         case "naks":
@@ -83,7 +86,7 @@ export async function joinLockBusy(place: LivePlace, { key, params }: LiveOrder<
         case "start":
           return start();
         case "bring":
-          return place.bring(asked.messages);
+          return place.publish(asked.messages);
         case "begin":
           await place.pause(FORGET_MS);
           seen.length = 0;
@@ -135,11 +138,11 @@ const NEWS_EVERY_MS = 100;
 /** Enough for the compiler to have seen everything that comes again. */
 const WARM_UP = { contenders: 120, hotRuns: 3 };
 
-function watcherOf(place: LivePlace, clock: Clock, seen: Sighting[]): Watcher {
+function watcherOf(place: ProcessContext, clock: Clock, seen: Sighting[]): Watcher {
   // Whoever is told of it works, too, and would take the core from the next in line: it is told later, of many at once.
   let news: Change[] = [];
   const tell = (): void => {
-    place.tell(news);
+    place.emit(news);
     news = [];
   };
   return {
@@ -154,7 +157,7 @@ function watcherOf(place: LivePlace, clock: Clock, seen: Sighting[]): Watcher {
   };
 }
 
-function deliveredTo(world: World, place: LivePlace, seen: Sighting[]): World {
+function deliveredTo(world: World, place: ProcessContext, seen: Sighting[]): World {
   return withHandler((handle) => (delivery) => {
     const { content } = delivery;
     if (content.kind === "packet" && content.packet.body.kind === "job_result") {

@@ -5,13 +5,13 @@
  */
 import type { Bus, Handler, Settlement } from "../../ports/bus.ts";
 import { RESULT } from "../../protocol/subjects.ts";
-import type { Crew, LiveFigures } from "../live.ts";
+import type { LiveFigures, ProcessGroup } from "../live.ts";
 import { median } from "../statistics.ts";
 import { resultOf } from "./world.ts";
 
 /** Seen from the command. */
-export async function conductNaks(crew: Crew): Promise<LiveFigures> {
-  return { figures: { nak_look_ms: Number(await crew.ask(0, { do: "naks" })) }, isFinished: true };
+export async function conductNaks(crew: ProcessGroup): Promise<LiveFigures> {
+  return { figures: { nak_look_ms: Number(await crew.request(0, { do: "naks" })) }, isFinished: true };
 }
 
 /** How long it takes until the broker looks what is due; 0 where each message has its own timer. */

@@ -1,37 +1,37 @@
 /** What `cordum lab lock-busy` shows and says. */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { plain, spoken } from "../report/numbers.ts";
-import type { Picture } from "../report/picture.ts";
-import { policyWords } from "../report/policy-words.ts";
+import { formatMs, formatNumber } from "../report/numbers.ts";
+import type { Chart } from "../report/picture.ts";
+import { describePolicy } from "../report/policy-words.ts";
 import { median } from "../statistics.ts";
 
-export function lockBusyPictures(outcome: Outcome): readonly Picture[] {
+export function lockBusyPictures(outcome: Outcome): readonly Chart[] {
   const { contenders, binMs } = outcome.params;
   const ends = outcome.rows.map((row) => figure(row, "drain_ms")).filter((endMs) => endMs > 0);
   return [
     {
       kind: "waves",
       name: "waves",
-      title: `${plain(Number(contenders))} results want the same lock at the same moment`,
-      sentence:
+      title: `${formatNumber(Number(contenders))} results want the same lock at the same moment`,
+      caption:
         "Each hill is a crowd that knocks at the same door at the same time, though only one can be let in: hills that come " +
         "again and again are everybody coming back together, a low carpet is a crowd that chance has spread, and nothing " +
         "but the first hill is a queue in which each is called when it is its turn.",
       binMs: Number(binMs),
       what: "attempts",
       untilMs: Math.max(WAVES_SHOWN_MS_MIN, ends.length === 0 ? 0 : 2 * median(ends)),
-      waves: outcome.rows.map((row) => ({
+      histograms: outcome.rows.map((row) => ({
         name: String(row.key.policy),
         counts: row.series.arrivals ?? [],
         note: waveNote(row),
-        says: KNOWN_WORDS[String(row.key.policy)] ?? policyWords(String(row.key.policy)),
+        description: KNOWN_WORDS[String(row.key.policy)] ?? describePolicy(String(row.key.policy)),
       })),
     },
     {
       kind: "distribution",
       name: "waits",
       title: "How long a result waits until it is in",
-      sentence:
+      caption:
         "Follow a line to the right: it shows which share of the results is in after that time, so the line furthest to the " +
         "left leaves nobody waiting long, and a long flat end is a few who are out of luck.",
       x: { label: "time from a result's first delivery until it is applied", unit: "ms", isLog: true },
@@ -48,29 +48,31 @@ export function lockBusyConclusions(outcome: Outcome): readonly string[] {
   const said: string[] = [];
   if (founding && bounded) {
     said.push(
-      `Everybody coming back after the same 500 ms takes ${spoken(figure(founding, "drain_ms"))}, ` +
-        `${times(founding, bounded, "drain_ms")} as long as with ±30 % of chance (${spoken(figure(bounded, "drain_ms"))}), ` +
+      `Everybody coming back after the same 500 ms takes ${formatMs(figure(founding, "drain_ms"))}, ` +
+        `${times(founding, bounded, "drain_ms")} as long as with ±30 % of chance (${formatMs(figure(bounded, "drain_ms"))}), ` +
         `and asks ${times(founding, bounded, "busy_retries")} as often in vain.`,
     );
   }
   if (capped) {
     const dead = figure(capped, "dead_lettered");
     said.push(
-      `With the founding cap of 100 deliveries ${plain(dead)} of ${plain(Number(outcome.params.contenders))} results ` +
+      `With the founding cap of 100 deliveries ${formatNumber(dead)} of ${formatNumber(Number(outcome.params.contenders))} results ` +
         "end as dead letters, though nothing was wrong with them.",
     );
   }
   if (queue) {
     said.push(
-      `In the queue each is called when it is its turn: ${plain(figure(queue, "ratio"), 2)} × the ideal and ` +
-        `${plain(figure(queue, "attempts_per_acquisition"), 2)} attempts a turn.` +
-        (hasty ? ` Who gives up after 500 ms and comes back makes it ${plain(figure(hasty, "ratio"), 2)} ×.` : ""),
+      `In the queue each is called when it is its turn: ${formatNumber(figure(queue, "ratio"), 2)} × the ideal and ` +
+        `${formatNumber(figure(queue, "attempts_per_acquisition"), 2)} attempts a turn.` +
+        (hasty
+          ? ` Who gives up after 500 ms and comes back makes it ${formatNumber(figure(hasty, "ratio"), 2)} ×.`
+          : ""),
     );
   }
   if (shipped) {
     said.push(
-      `As shipped, results that meet share a turn: ${plain(figure(shipped, "commits"))} commits instead of ` +
-        `${plain(figure(shipped, "applied"))}, all in after ${spoken(figure(shipped, "drain_ms"))}.`,
+      `As shipped, results that meet share a turn: ${formatNumber(figure(shipped, "commits"))} commits instead of ` +
+        `${formatNumber(figure(shipped, "applied"))}, all in after ${formatMs(figure(shipped, "drain_ms"))}.`,
     );
   }
   return [...said, ...wideSaid(find)];
@@ -80,7 +82,7 @@ function wideSaid(find: (policy: string) => Summary | undefined): readonly strin
   const [bounded, wide, full] = [find(JITTER), find("bounded:500ms:0.9"), find("full:2500ms:5s")];
   if (!bounded || !wide || !full) return [];
   const tail = (row: Summary): string =>
-    `${spoken(figure(row, "result_latency_ms.p99"))} (p99) with ${plain(figure(row, "busy_retries"))} attempts in vain`;
+    `${formatMs(figure(row, "result_latency_ms.p99"))} (p99) with ${formatNumber(figure(row, "busy_retries"))} attempts in vain`;
   return [
     `What wider jitter does to the last ones: ±30 % ends at ${tail(bounded)}, ±90 % at ${tail(wide)}, anything up to 5 s ` +
       `at ${tail(full)}.`,
@@ -89,12 +91,12 @@ function wideSaid(find: (policy: string) => Summary | undefined): readonly strin
 
 function waveNote(row: Summary): string {
   const dead = figure(row, "dead_lettered");
-  const lost = dead > 0 ? `, ${plain(dead)} dead letters` : "";
-  return `${plain(figure(row, "busy_retries"), 0)} in vain, the last is in after ${spoken(figure(row, "drain_ms"))}${lost}`;
+  const lost = dead > 0 ? `, ${formatNumber(dead)} dead letters` : "";
+  return `${formatNumber(figure(row, "busy_retries"), 0)} in vain, the last is in after ${formatMs(figure(row, "drain_ms"))}${lost}`;
 }
 
 function times(more: Summary, less: Summary, path: string): string {
-  return `${plain(figure(more, path) / Math.max(1, figure(less, path)), 1)} ×`;
+  return `${formatNumber(figure(more, path) / Math.max(1, figure(less, path)), 1)} ×`;
 }
 
 function figure({ figures }: Summary, path: string): number {
@@ -103,8 +105,8 @@ function figure({ figures }: Summary, path: string): number {
 
 /** The rows that are no retry policy. */
 const KNOWN_WORDS: Readonly<Record<string, string>> = {
-  founding: policyWords("fixed:500ms"),
-  founding_capped: `${policyWords("fixed:500ms")}; who has come too often is given up`,
+  founding: describePolicy("fixed:500ms"),
+  founding_capped: `${describePolicy("fixed:500ms")}; who has come too often is given up`,
   hand_over: "everybody stands in line and is called when it is their turn",
   hand_over_500ms: "everybody stands in line for half a second; who was not called by then comes back later",
   default: "those who come to the same place send one of them, who stands in line for all",

@@ -10,9 +10,9 @@
  * `equal`, `full` and the exponential (here `capped_exponential` without its jitter) are the published ones.
  */
 import { experiment, type Row } from "../experiment.ts";
-import type { LiveGiven, LivePlan } from "../live.ts";
+import type { LiveConditions, LivePlan } from "../live.ts";
 import type { ParamTable, ValuesOf } from "../params.ts";
-import type { Column } from "../report/grid.ts";
+import type { Column } from "../report/tables.ts";
 import { occConclusions, occPictures } from "./report.ts";
 import { backoffOf, measured } from "./rows.ts";
 
@@ -37,10 +37,8 @@ const PARAMS = {
   },
   policies: {
     kind: "rows",
-    flag: "--policy",
     default: ["none", "exponential", "equal", "full", "decorrelated"],
     known: KNOWN,
-    takesPolicies: true,
     help: "how a client that was too late comes back; may be given several times",
   },
   baseMs: {
@@ -107,7 +105,7 @@ const LIVE_PROCESSES = 4;
 export const OCC = experiment({
   name: "occ",
   summary: "many clients update one row at once: the published model, as a check of our policies and our event loop",
-  story:
+  description:
     "Many clients want to change the same row at the same moment. Only one can win; whoever was too late reads again and " +
     "tries again. How they come back decides how much work is wasted and how long the last one waits. The model and its " +
     "figures are published, so this shows whether our policies and our virtual clock can be believed.",
@@ -132,18 +130,18 @@ export const OCC = experiment({
       column: { path: "calls", header: "calls", unit: "", best: "least" },
     },
   ],
-  pictures: occPictures,
-  conclusions: occConclusions,
+  charts: occPictures,
+  findings: occConclusions,
   live: {
     compared: COMPARED,
-    decided: [],
+    measuredParams: [],
     plan: planLive,
     keys: (params) =>
       params.clients.flatMap((clients) =>
         params.policies.map((policy) => ({ policy, spelling: backoffOf(policy, params).spelling, clients })),
       ),
-    conduct: async (...given) => (await import("./live.ts")).conductOcc(...given),
-    join: async (...given) => (await import("./member.ts")).joinOcc(...given),
+    runRow: async (...given) => (await import("./live.ts")).conductOcc(...given),
+    startProcess: async (...given) => (await import("./member.ts")).joinOcc(...given),
   },
 });
 
@@ -151,8 +149,8 @@ export const OCC = experiment({
  * Real clients update a real record. The network is the model's all the same, and each client waits for it: with what lies
  * between this machine and its servers there would be other figures, and none to compare them with.
  */
-function planLive(params: OccParams, given: LiveGiven): LivePlan<OccParams> {
-  const clients = given.typed.has("clients") ? params.clients : LIVE_CLIENTS;
+function planLive(params: OccParams, given: LiveConditions): LivePlan<OccParams> {
+  const clients = given.givenParams.has("clients") ? params.clients : LIVE_CLIENTS;
   const most = Math.max(...clients);
   if (most > LIVE_CLIENTS_MAX) throw new Error(`--clients ${most}: give ${LIVE_CLIENTS_MAX} at most with --live`);
   const processes = given.processes ?? Math.min(LIVE_PROCESSES, given.processesMax);

@@ -5,25 +5,25 @@
  * 1. The figures are made by the lines that make those of the model.
  * 2. In the end every client's update is in the record, or the experiment fails.
  */
-import type { Crew, LiveFigures, LiveOrder } from "../live.ts";
+import type { LiveFigures, LiveRowRequest, ProcessGroup } from "../live.ts";
 import type { OccParams } from "./experiment.ts";
 import type { OccQuestion, OccSeen } from "./member.ts";
 import { measured } from "./rows.ts";
 
 export async function conductOcc(
-  crew: Crew,
-  { key, params }: LiveOrder<OccParams>,
+  crew: ProcessGroup,
+  { key, params }: LiveRowRequest<OccParams>,
   timeUp: Promise<void>,
 ): Promise<LiveFigures> {
   const clients = Number(key.clients);
-  const ask = (index: number, question: OccQuestion): Promise<unknown> => crew.ask(index, question);
+  const ask = (index: number, question: OccQuestion): Promise<unknown> => crew.request(index, question);
   await ask(0, { do: "prepare" });
   const fromMs = Number(await ask(0, { do: "now" })) + LEAD_MS;
   const all = Array.from({ length: crew.size }, (_, index) =>
     ask(index, { do: "update", clients: shareOf(clients, index, crew.size), atMs: fromMs }),
   );
   const isFinished = await Promise.race([Promise.all(all).then(() => true), timeUp.then(() => false)]);
-  const seen = (await crew.askAll({ do: "tell" } satisfies OccQuestion)) as readonly OccSeen[];
+  const seen = (await crew.requestAll({ do: "tell" } satisfies OccQuestion)) as readonly OccSeen[];
   if (isFinished) checkAllIn(Number(await ask(0, { do: "count" })), clients);
   const since = (times: readonly number[]): number[] => times.map((atMs) => atMs - fromMs).sort((a, b) => a - b);
   const callsMs = since(seen.flatMap((one) => one.callsMs));

@@ -5,7 +5,7 @@ import { type Change, NOWHERE, put, type Store, type Versioned } from "../../por
 import type { World } from "../../ports/world.ts";
 import { localSafety } from "../../sim/adapters/safety.ts";
 import { SeededRandom } from "../../sim/random.ts";
-import type { LiveOrder, LivePlace, Member } from "../live.ts";
+import type { LabProcess, LiveRowRequest, ProcessContext } from "../live.ts";
 import { ALLOWS } from "../lock-busy/stage.ts";
 import type { OccParams } from "./experiment.ts";
 import { hopOf, type Seat, update } from "./model.ts";
@@ -28,7 +28,7 @@ export type OccQuestion =
   /** Answered with how many updates are in the record. */
   | { readonly do: "count" };
 
-export async function joinOcc(place: LivePlace, { key, params }: LiveOrder<OccParams>): Promise<Member> {
+export async function joinOcc(place: ProcessContext, { key, params }: LiveRowRequest<OccParams>): Promise<LabProcess> {
   const world = await place.openWorld({ settings: defaultSettings(), safety: localSafety(ALLOWS) });
   const callsMs: number[] = [];
   const waitsMs: number[] = [];
@@ -47,7 +47,7 @@ export async function joinOcc(place: LivePlace, { key, params }: LiveOrder<OccPa
       );
     });
   return {
-    answer: async (question) => {
+    handle: async (question) => {
       const asked = question as OccQuestion;
       switch (asked.do) {
         case "prepare":
@@ -70,7 +70,7 @@ export async function joinOcc(place: LivePlace, { key, params }: LiveOrder<OccPa
 }
 
 interface SeatOrder {
-  readonly place: LivePlace;
+  readonly place: ProcessContext;
   readonly world: World;
   hopMs(): number;
   call(): void;

@@ -1,11 +1,11 @@
 /** What `cordum lab occ` shows and says. */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { plain, spoken } from "../report/numbers.ts";
-import type { Line, Picture } from "../report/picture.ts";
-import { policyWords } from "../report/policy-words.ts";
+import { formatMs, formatNumber } from "../report/numbers.ts";
+import type { Chart, Line } from "../report/picture.ts";
+import { describePolicy } from "../report/policy-words.ts";
 import { median } from "../statistics.ts";
 
-export function occPictures(outcome: Outcome): readonly Picture[] {
+export function occPictures(outcome: Outcome): readonly Chart[] {
   const clients = clientsShown(outcome);
   const shown = outcome.rows.filter(({ key }) => key.clients === clients);
   const ends = shown.map(({ figures }) => figureAt(figures, "time_ms") ?? 0);
@@ -15,26 +15,26 @@ export function occPictures(outcome: Outcome): readonly Picture[] {
       kind: "waves",
       name: "waves",
       title: `${clients} clients update one row at the same moment`,
-      sentence:
+      caption:
         "Each hill is a crowd of clients knocking at the same time, though only one of them can be let in: " +
         "a high wall or a row of separate hills is wasted work, a low carpet that ends early is what we want.",
       binMs: Number(outcome.params.binMs),
       what: "calls",
       untilMs: Math.max(1, 1.25 * median(ends)),
-      waves: shown.map(({ key, figures, series }) => ({
+      histograms: shown.map(({ key, figures, series }) => ({
         name: String(key.policy),
         counts: series.arrivals ?? [],
-        note: `${plain(figureAt(figures, "calls") ?? 0, 0)} calls, the last client is done after ${spoken(
+        note: `${formatNumber(figureAt(figures, "calls") ?? 0, 0)} calls, the last client is done after ${formatMs(
           figureAt(figures, "time_ms") ?? 0,
         )}`,
-        says: WORDS[String(key.policy)] ?? policyWords(String(key.policy)),
+        description: WORDS[String(key.policy)] ?? describePolicy(String(key.policy)),
       })),
     },
     {
       kind: "distribution",
       name: "waits",
       title: `How long each of the ${clients} clients waits`,
-      sentence:
+      caption:
         "Follow a line to the right: it shows how many clients have got their change in after that time, " +
         "so a line that reaches the top further to the left leaves nobody waiting long.",
       x: { label: "time until a client's own change is in", unit: "ms", isLog: true },
@@ -79,7 +79,7 @@ function liveSaid({ live, params }: Outcome): readonly string[] {
   if (live === undefined) return [];
   return [
     `Live, each try reads and writes a real record, and each client waits for the network of the model besides ` +
-      `(${plain(Number(params.latencyMs))} ms one way): what the servers and this machine take comes on top of it.`,
+      `(${formatNumber(Number(params.latencyMs))} ms one way): what the servers and this machine take comes on top of it.`,
   ];
 }
 
@@ -111,21 +111,21 @@ function besidePublished({ params, rows }: Outcome): readonly string[] {
     const beside = (name: "time_ms" | "calls") => {
       const here = figureAt(row.figures, name) ?? 0;
       const off = 100 * (here / known[name] - 1);
-      return `${plain(here, 0)}${name === "calls" ? " calls" : " ms"} (published ${plain(known[name])}, ${signed(off)} %)`;
+      return `${formatNumber(here, 0)}${name === "calls" ? " calls" : " ms"} (published ${formatNumber(known[name])}, ${signed(off)} %)`;
     };
     const why = policy === "decorrelated" ? "; ours never clips a delay at the cap, the published one does" : "";
     return [`${policy}, ${PUBLISHED.clients} clients: ${beside("time_ms")}, ${beside("calls")}${why}.`];
   });
 }
 
-function sweeps(outcome: Outcome): readonly Picture[] {
+function sweeps(outcome: Outcome): readonly Chart[] {
   const x = { label: "clients that want to change the row at once", unit: "" };
   return [
     {
       kind: "lines",
       name: "time",
       title: "Time until the last client is done",
-      sentence:
+      caption:
         "The more clients, the longer it takes; waiting ever longer without any chance in it is by far the slowest, " +
         "because everybody waits equally long and meets again. The shade is the spread over the seeds.",
       x,
@@ -136,7 +136,7 @@ function sweeps(outcome: Outcome): readonly Picture[] {
       kind: "lines",
       name: "calls",
       title: "Calls to the server until all clients are done",
-      sentence:
+      caption:
         "Each call is work for the server: without a delay it grows with the square of the crowd, and a delay of which " +
         "part is chance keeps it low.",
       x,
@@ -163,9 +163,9 @@ function linesOf({ rows }: Outcome, path: string): readonly Line[] {
 }
 
 function times(more: Summary, less: Summary, path: string): string {
-  return `${plain((figureAt(more.figures, path) ?? 0) / Math.max(1, figureAt(less.figures, path) ?? 0), 1)} ×`;
+  return `${formatNumber((figureAt(more.figures, path) ?? 0) / Math.max(1, figureAt(less.figures, path) ?? 0), 1)} ×`;
 }
 
 function signed(value: number): string {
-  return value >= 0 ? `+${plain(value, 1)}` : plain(value, 1);
+  return value >= 0 ? `+${formatNumber(value, 1)}` : formatNumber(value, 1);
 }

@@ -1,4 +1,4 @@
-import type { Band, Line, LinesPicture } from "./picture.ts";
+import type { Band, Line, LineChart } from "./picture.ts";
 import { axisTitle, isDrawable, type Scale, scaleFor } from "./scale.ts";
 import {
   BOLD,
@@ -15,7 +15,7 @@ import {
 } from "./svg.ts";
 
 /** Lines over two axes; each line's name stands at its end, so that no legend has to be matched. */
-export function drawLines(picture: LinesPicture): Drawing {
+export function drawLines(picture: LineChart): Drawing {
   const { x, y, bands = [] } = picture;
   const lines = picture.lines.map((line) => drawable(line, picture));
   // Policies spelled out are long; rather small than cut.
@@ -41,7 +41,7 @@ export function drawLines(picture: LinesPicture): Drawing {
     ...lines.flatMap(({ points }, index) => drawLine(points, across, up, index)),
     ...drawNames(lines, { across, up, width: namesWidth, font }),
   ];
-  return { width: WIDTH, height: HEIGHT, label: `${picture.title}. ${picture.sentence}`, parts };
+  return { width: WIDTH, height: HEIGHT, label: `${picture.title}. ${picture.caption}`, parts };
 }
 
 export function drawBand(
@@ -64,7 +64,7 @@ const NAME_LETTERS_MAX = 20;
 const NEAR_PX = 24;
 const NAME_GAP_PX = BOLD.sizePx + 4;
 
-function drawable({ name, points, spread }: Line, { x, y }: LinesPicture): Line {
+function drawable({ name, points, spread }: Line, { x, y }: LineChart): Line {
   const fits = (at: number, ...values: number[]) => isDrawable(x, at) && values.every((value) => isDrawable(y, value));
   const kept = points.filter(([at, value]) => fits(at, value));
   return spread === undefined

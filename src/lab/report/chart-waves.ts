@@ -1,19 +1,19 @@
 import { drawBand } from "./chart-lines.ts";
-import { short } from "./numbers.ts";
-import type { Wave, WavesPicture } from "./picture.ts";
+import { formatShort } from "./numbers.ts";
+import type { Histogram, HistogramChart } from "./picture.ts";
 import { type Scale, scaleFor } from "./scale.ts";
 import { BOLD, colorOf, type Drawing, element, fitted, path, text, textWidth } from "./svg.ts";
 
 /** One strip for each wave, all on the same two scales: the eye compares heights, and sees who comes back together. */
-export function drawWaves(picture: WavesPicture): Drawing {
-  const { waves, binMs, bands = [], what } = picture;
+export function drawWaves(picture: HistogramChart): Drawing {
+  const { histograms: waves, binMs, bands = [], what } = picture;
   // What a band is called stands above the strips, what a wave is for lay people below its name.
   const top = bands.length === 0 ? TOP : TOP + LINE;
-  const strip = waves.some(({ says }) => says) ? STRIP + LINE : STRIP;
+  const strip = waves.some(({ description: says }) => says) ? STRIP + LINE : STRIP;
   const bottom = top + waves.length * strip;
   const height = bottom + 46;
   const peak = Math.max(1, ...waves.flatMap(({ counts }) => counts));
-  const left = Math.max(LEFT_MIN, textWidth(short(peak)) + 16);
+  const left = Math.max(LEFT_MIN, textWidth(formatShort(peak)) + 16);
   const across = scaleFor({ label: "time", unit: "ms" }, [picture.untilMs], { fromPx: left, toPx: RIGHT });
   const strips = waves.flatMap((wave, index) => {
     const foot = top + (index + 1) * strip - 8;
@@ -27,13 +27,13 @@ export function drawWaves(picture: WavesPicture): Drawing {
     ];
   });
   const parts = [
-    text(`${what} in each ${short(binMs)} ms`, { x: 12, y: 20 }),
+    text(`${what} in each ${formatShort(binMs)} ms`, { x: 12, y: 20 }),
     ...bands.map((band) => drawBand(band, across, { top: TOP - 8, bottom: bottom - 8, right: RIGHT })),
     ...strips,
     ...feet,
     text("time since the start", { x: (left + RIGHT) / 2, y: height - 12, anchor: "middle" }),
   ];
-  return { width: WIDTH, height, label: `${picture.title}. ${picture.sentence}`, parts };
+  return { width: WIDTH, height, label: `${picture.title}. ${picture.caption}`, parts };
 }
 
 const WIDTH = 860;
@@ -56,16 +56,16 @@ interface Place {
   readonly across: Scale;
 }
 
-function drawStrip(wave: Wave, place: Place): string[] {
+function drawStrip(wave: Histogram, place: Place): string[] {
   const { binMs, peak, index, left, foot, across } = place;
   const color = colorOf(index);
-  const words = wave.says ?? "";
+  const words = wave.description ?? "";
   const head = foot - PLOT - (words === "" ? 9 : 9 + LINE);
   const top = foot - PLOT;
   const nameWidth = textWidth(wave.name, BOLD) + 16;
   return [
     element("line", { x1: left, y1: top, x2: RIGHT, y2: top, class: "g" }),
-    text(short(peak), { x: left - 8, y: top + 4, anchor: "end" }),
+    text(formatShort(peak), { x: left - 8, y: top + 4, anchor: "end" }),
     text("0", { x: left - 8, y: foot + 4, anchor: "end" }),
     element("path", { d: outline(wave.counts, place), class: `f${color}` }),
     element("line", { x1: left, y1: foot, x2: RIGHT, y2: foot, class: "a" }),

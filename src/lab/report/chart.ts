@@ -1,10 +1,10 @@
 /** A picture as a drawing. Lines with their names at their ends; waves as small multiples on one scale. */
 import { drawLines } from "./chart-lines.ts";
 import { drawWaves } from "./chart-waves.ts";
-import type { DistributionPicture, LinesPicture, Picture } from "./picture.ts";
+import type { Chart, DistributionChart, LineChart } from "./picture.ts";
 import type { Drawing } from "./svg.ts";
 
-export function drawPicture(picture: Picture): Drawing {
+export function drawChart(picture: Chart): Drawing {
   switch (picture.kind) {
     case "lines":
       return drawLines(picture);
@@ -21,7 +21,7 @@ export function drawPicture(picture: Picture): Drawing {
 const POINTS_MAX = 400;
 
 /** Steps from 0 to 100 %: at each value, the share of values up to it. */
-function cumulative({ samples, x, of, ...captions }: DistributionPicture): LinesPicture {
+function cumulative({ samples, x, of, ...captions }: DistributionChart): LineChart {
   const lines = samples.map(({ name, values }) => {
     const sorted = values.toSorted((a, b) => a - b);
     const every = Math.max(1, Math.ceil(sorted.length / POINTS_MAX));

@@ -1,7 +1,7 @@
 /** Numbers as people read them. */
 
 /** `62,391`, `37.5`, `1.08`: thousands apart, and what it takes to see three digits. */
-export function plain(value: number, decimals = decimalsFor(value)): string {
+export function formatNumber(value: number, decimals = decimalsFor(value)): string {
   const [whole = "", fraction] = Math.abs(value).toFixed(decimals).split(".");
   const grouped = whole.replaceAll(/\B(?=(\d{3})+$)/g, ",");
   const sign = value < 0 && /[1-9]/.test(`${whole}${fraction ?? ""}`) ? "−" : "";
@@ -9,16 +9,16 @@ export function plain(value: number, decimals = decimalsFor(value)): string {
 }
 
 /** `250 ms`, `1.5 s`, `10 min`. */
-export function spoken(ms: number): string {
+export function formatMs(ms: number): string {
   const [, size, unit] = UNITS.find(([fromMs]) => Math.abs(ms) >= fromMs) ?? [0, 1, "ms"];
-  return `${short(ms / size)} ${unit}`;
+  return `${formatShort(ms / size)} ${unit}`;
 }
 
 /** At most three digits behind nothing: `0.05`, `1.5`, `20`, `1,200`. */
-export function short(value: number): string {
+export function formatShort(value: number): string {
   if (value === 0) return "0";
   const decimals = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
-  const text = plain(value, decimals);
+  const text = formatNumber(value, decimals);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 

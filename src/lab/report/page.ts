@@ -5,15 +5,16 @@
  * 2. Enough to repeat it: the command, the seeds, the versions and every param with its default. No wall time, so the
  *    same command makes the same page.
  */
-import { type Experiment, type Figures, type Outcome, outcomeDocument } from "../experiment.ts";
-import { liveAsOutcome, liveConclusions, liveFacts } from "../live-compare.ts";
+import { outcomeDocument } from "../document.ts";
+import type { Experiment, Figures, Outcome } from "../experiment.ts";
+import { liveAsOutcome, liveFacts, liveFindings } from "../live-compare.ts";
 import { flagOf, type Param, type ParamValue, valueText } from "../params.ts";
-import { drawPicture } from "./chart.ts";
-import { type Cell, type Grid, gridsOf } from "./grid.ts";
-import { plain } from "./numbers.ts";
+import { drawChart } from "./chart.ts";
+import { formatNumber } from "./numbers.ts";
 import { PAGE_STYLE } from "./page-style.ts";
-import type { Picture } from "./picture.ts";
+import type { Chart } from "./picture.ts";
 import { escaped, svgFile, svgInline } from "./svg.ts";
+import { type Cell, type Grid, gridsOf } from "./tables.ts";
 
 export interface Provenance {
   /** Name → version: of this program, and of what it ran on. */
@@ -32,17 +33,17 @@ export function reportFiles(one: Experiment, outcome: Outcome, from: Provenance)
     { name: `${one.name}.json`, text: `${JSON.stringify(outcomeDocument(outcome), null, 2)}\n` },
     ...pictures.map((picture) => ({
       name: `${one.name}-${picture.name}.svg`,
-      text: svgFile(drawPicture(picture)),
+      text: svgFile(drawChart(picture)),
     })),
   ];
 }
 
 export function reportPage(one: Experiment, outcome: Outcome, { versions }: Provenance): string {
   const title = `cordum lab ${one.name}`;
-  const conclusions = [...one.conclusions(outcome), ...(outcome.live ? liveConclusions(outcome, outcome.live) : [])];
+  const conclusions = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
   const body = [
     `<h1>${escaped(title)}</h1>`,
-    `<p class="story">${escaped(one.story)}</p>`,
+    `<p class="story">${escaped(one.description)}</p>`,
     ...picturesOf(one, outcome).map(figure),
     ...(conclusions.length === 0 ? [] : ["<h2>What it says</h2>", list(conclusions)]),
     "<h2>Figures</h2>",
@@ -77,12 +78,11 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
 
 /** The command that gives this outcome again; what is as always is left out. */
 export function commandFor(one: Experiment, { seed, seeds, params, live }: Outcome): string {
-  const decided: readonly string[] = live ? (one.live?.decided ?? []) : [];
+  const decided: readonly string[] = live ? (one.live?.measuredParams ?? []) : [];
   const flags = Object.entries(one.params).flatMap(([name, param]) => {
     if (decided.includes(name)) return [];
     const value = params[name] ?? param.default;
     if (valueText(value) === valueText(param.default)) return [];
-    if (param.kind === "flag") return [flagOf(name, param)];
     const texts = param.kind === "rows" ? (value as readonly string[]) : [valueText(value)];
     return texts.flatMap((text) => [flagOf(name, param), text]);
   });
@@ -94,19 +94,19 @@ export function commandFor(one: Experiment, { seed, seeds, params, live }: Outco
 }
 
 /** Those of live come after those of the simulation that they are to be held against. */
-function picturesOf(one: Experiment, outcome: Outcome): readonly Picture[] {
-  const simulated = one.pictures(outcome);
+function picturesOf(one: Experiment, outcome: Outcome): readonly Chart[] {
+  const simulated = one.charts(outcome);
   if (outcome.live === undefined) return simulated;
-  const live = one.pictures(liveAsOutcome(outcome, outcome.live));
+  const live = one.charts(liveAsOutcome(outcome, outcome.live));
   return [...simulated, ...live.map((one) => ({ ...one, name: `live-${one.name}`, title: `Live: ${one.title}` }))];
 }
 
-function figure(picture: Picture): string {
+function figure(picture: Chart): string {
   return [
     "<figure>",
     `<h2>${escaped(picture.title)}</h2>`,
-    `<figcaption>${escaped(picture.sentence)}</figcaption>`,
-    `<div class="scroll">${svgInline(drawPicture(picture))}</div>`,
+    `<figcaption>${escaped(picture.caption)}</figcaption>`,
+    `<div class="scroll">${svgInline(drawChart(picture))}</div>`,
     "</figure>",
   ].join("\n");
 }
@@ -141,7 +141,7 @@ function everyFigure({ rows }: Outcome): string {
   const lines = rows.map(({ key }, index) => {
     const cells = keys.map((name) => `<th scope="row">${escaped(String(key[name] ?? "–"))}</th>`);
     const values = names.map((name) => flat[index]?.get(name) ?? null);
-    return `<tr>${cells.join("")}${values.map((value) => `<td>${value === null ? "–" : plain(value)}</td>`).join("")}</tr>`;
+    return `<tr>${cells.join("")}${values.map((value) => `<td>${value === null ? "–" : formatNumber(value)}</td>`).join("")}</tr>`;
   });
   return `<details><summary>Everything that was measured</summary>\n${table("", head, lines)}\n</details>`;
 }

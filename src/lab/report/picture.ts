@@ -1,17 +1,17 @@
 /** What a report shows, as data: experiments say what is on a picture, the charts beside this file draw it. */
 
-export type Picture = LinesPicture | WavesPicture | DistributionPicture;
+export type Chart = LineChart | HistogramChart | DistributionChart;
 
 interface Captioned {
   /** The file: `<experiment>-<name>.svg`. */
   readonly name: string;
   readonly title: string;
   /** One sentence that somebody understands who has never heard of jitter. */
-  readonly sentence: string;
+  readonly caption: string;
 }
 
 /** Anything over anything; lag over time is one of these, with a band for the outage. */
-export interface LinesPicture extends Captioned {
+export interface LineChart extends Captioned {
   readonly kind: "lines";
   readonly x: Axis;
   readonly y: Axis;
@@ -20,19 +20,19 @@ export interface LinesPicture extends Captioned {
 }
 
 /** Small multiples, one below the other on one scale: arrivals per bin. */
-export interface WavesPicture extends Captioned {
+export interface HistogramChart extends Captioned {
   readonly kind: "waves";
   readonly binMs: number;
   /** What is counted: `calls`. */
   readonly what: string;
   /** What comes later than the next round number is cut off, and an arrow says so. */
   readonly untilMs: number;
-  readonly waves: readonly Wave[];
+  readonly histograms: readonly Histogram[];
   readonly bands?: readonly Band[];
 }
 
 /** Which share was done within how long. */
-export interface DistributionPicture extends Captioned {
+export interface DistributionChart extends Captioned {
   readonly kind: "distribution";
   readonly x: Axis;
   /** What the shares are of: `clients`. */
@@ -55,13 +55,13 @@ export interface Line {
   readonly spread?: readonly (readonly [x: number, low: number, high: number])[];
 }
 
-export interface Wave {
+export interface Histogram {
   readonly name: string;
   readonly counts: readonly number[];
   /** The figures that go with it, in a few words. */
   readonly note: string;
   /** What the name stands for, for somebody who has never heard of it. */
-  readonly says?: string;
+  readonly description?: string;
 }
 
 /** A stretch of the x axis in which something was so: an outage. */

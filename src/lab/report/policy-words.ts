@@ -1,9 +1,9 @@
 /** What a retry policy does, for somebody who has never heard of one. */
 import { interval, parsePolicy } from "../../core/retry/policies.ts";
-import { spoken } from "./numbers.ts";
+import { formatMs } from "./numbers.ts";
 
 /** Empty for what is no policy. */
-export function policyWords(policy: string): string {
+export function describePolicy(policy: string): string {
   const first = intervalOf(policy, 1);
   const late = intervalOf(policy, LATE);
   if (first === null || late === null) return "";
@@ -32,8 +32,8 @@ interface Range {
 }
 
 function rangeOf({ loMs, hiMs }: Range): string {
-  if (hiMs === loMs) return `exactly ${spoken(hiMs)}`;
-  return loMs <= 1 ? `up to ${spoken(hiMs)}` : `${spoken(loMs)} to ${spoken(hiMs)}`;
+  if (hiMs === loMs) return `exactly ${formatMs(hiMs)}`;
+  return loMs <= 1 ? `up to ${formatMs(hiMs)}` : `${formatMs(loMs)} to ${formatMs(hiMs)}`;
 }
 
 const isChance = ({ loMs, hiMs }: Range): boolean => hiMs > loMs;

@@ -1,5 +1,5 @@
 /** From figures to pixels: linear or logarithmic, with ticks on round numbers. */
-import { short, spoken } from "./numbers.ts";
+import { formatMs, formatShort } from "./numbers.ts";
 import type { Axis } from "./picture.ts";
 
 export interface Scale {
@@ -43,13 +43,13 @@ export function axisTitle({ label, unit }: Axis): string {
 
 /** On a linear axis all times are of one unit, that of the steps: 140 s beside 120 s, not 2.33 min beside 2 min. */
 function writerFor({ unit, isLog }: Axis, marks: readonly number[]): (value: number) => string {
-  if (unit === "%") return (value) => `${short(value)} %`;
-  if (unit !== "ms") return short;
-  if (isLog === true) return spoken;
+  if (unit === "%") return (value) => `${formatShort(value)} %`;
+  if (unit !== "ms") return formatShort;
+  if (isLog === true) return formatMs;
   const [stepMs = 0, highMs = 0] = [marks[1], marks.at(-1)];
-  if (stepMs >= 3_600_000) return (ms) => `${short(ms / 3_600_000)} h`;
-  if (stepMs >= 60_000) return (ms) => `${short(ms / 60_000)} min`;
-  return highMs >= 1_000 ? (ms) => `${short(ms / 1_000)} s` : (ms) => `${short(ms)} ms`;
+  if (stepMs >= 3_600_000) return (ms) => `${formatShort(ms / 3_600_000)} h`;
+  if (stepMs >= 60_000) return (ms) => `${formatShort(ms / 60_000)} min`;
+  return highMs >= 1_000 ? (ms) => `${formatShort(ms / 1_000)} s` : (ms) => `${formatShort(ms)} ms`;
 }
 
 /** Less than this is nothing: figures are rounded to thousandths. */

@@ -3,9 +3,9 @@
  * is back. The world is in `safety-outage-world.ts`, the kernel in `safety-outage-kernel.ts`.
  */
 import { experiment, type Row } from "../experiment.ts";
-import type { LiveGiven, LivePlan } from "../live.ts";
+import type { LiveConditions, LivePlan } from "../live.ts";
 import type { ParamTable, ValuesOf } from "../params.ts";
-import type { Column, TableSpec } from "../report/grid.ts";
+import type { Column, TableSpec } from "../report/tables.ts";
 import { DEFAULT_POLICY, outageConclusions, outagePictures } from "./report.ts";
 
 const KNOWN = {
@@ -21,10 +21,8 @@ const MS = { kind: "number", unit: "ms", isWhole: true } as const;
 const PARAMS = {
   policies: {
     kind: "rows",
-    flag: "--policy",
     default: Object.keys(KNOWN),
     known: KNOWN,
-    takesPolicies: true,
     help: "how a job comes back that found no kernel; may be given several times",
   },
   outageMs: {
@@ -136,7 +134,7 @@ const LIVE = {
 export const SAFETY_OUTAGE = experiment({
   name: "safety-outage",
   summary: "the safety kernel is away for a while: who waits, who asks, and what happens when it is back",
-  story:
+  description:
     "No job goes out before the safety kernel has allowed it, so while the kernel is away jobs wait and come back to ask " +
     "again. If all of them come back at the same moment, they meet a kernel that has just returned and bring it down " +
     "again. The experiment takes the kernel away, lets jobs wait for it under several retry policies, brings it back, and " +
@@ -146,15 +144,15 @@ export const SAFETY_OUTAGE = experiment({
   centre: "mean",
   run: runAll,
   tables: tablesOf(),
-  pictures: outagePictures,
-  conclusions: outageConclusions,
+  charts: outagePictures,
+  findings: outageConclusions,
   live: {
     compared: COMPARED,
-    decided: ["latencyMs"],
+    measuredParams: ["latencyMs"],
     plan: planLive,
     keys: (params) => wishesOf(params).map(({ load, mode, policy, breaker }) => ({ load, mode, policy, breaker })),
-    conduct: async (...given) => (await import("./live.ts")).conductSafetyOutage(...given),
-    join: async (...given) => (await import("./member.ts")).joinSafetyOutage(...given),
+    runRow: async (...given) => (await import("./live.ts")).conductSafetyOutage(...given),
+    startProcess: async (...given) => (await import("./member.ts")).joinSafetyOutage(...given),
   },
 });
 
@@ -162,7 +160,7 @@ export const SAFETY_OUTAGE = experiment({
  * The burst, with nothing going out without a verdict. The rest takes minutes by its nature: under a steady load there is
  * nothing to see before many have come, and a lease is opened by a person who has noticed.
  */
-function planLive(params: OutageParams, given: LiveGiven): LivePlan<OutageParams> {
+function planLive(params: OutageParams, given: LiveConditions): LivePlan<OutageParams> {
   const onlySimulated = (flag: string, value: string, instead: string): Error =>
     new Error(`${flag} \`${value}\` is simulated only: give ${instead} with --live`);
   if (params.load === "steady") throw onlySimulated("--load", "steady", "burst");
@@ -187,7 +185,12 @@ function planLive(params: OutageParams, given: LiveGiven): LivePlan<OutageParams
   };
 }
 
-function liveOf(name: "outageMs" | "contenders", flag: string, value: number, { typed }: LiveGiven): number {
+function liveOf(
+  name: "outageMs" | "contenders",
+  flag: string,
+  value: number,
+  { givenParams: typed }: LiveConditions,
+): number {
   if (!typed.has(name)) return LIVE[name].usual;
   if (value > LIVE[name].max) throw new Error(`${flag} ${value}: give ${LIVE[name].max} at most with --live`);
   return value;

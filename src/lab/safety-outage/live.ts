@@ -6,7 +6,7 @@
  *    the figures are made by the same lines.
  * 2. Nothing is let out while the kernel is away, or the experiment fails.
  */
-import type { Crew, LiveFigures, LiveOrder } from "../live.ts";
+import type { LiveFigures, LiveRowRequest, ProcessGroup } from "../live.ts";
 import type { OutageParams } from "./experiment.ts";
 import { Lag } from "./lag.ts";
 import type { AskSighting, JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "./member.ts";
@@ -14,8 +14,8 @@ import { measured, settingsOf } from "./rows.ts";
 import { type OutageHistory, WINDOW_MS } from "./world.ts";
 
 export async function conductSafetyOutage(
-  crew: Crew,
-  { key, params }: LiveOrder<OutageParams>,
+  crew: ProcessGroup,
+  { key, params }: LiveRowRequest<OutageParams>,
   timeUp: Promise<void>,
 ): Promise<LiveFigures> {
   const outage = new Outage(crew, params);
@@ -79,16 +79,16 @@ function replayed(jobs: readonly JobSighting[], { fromMs, toMs }: OutageTimes): 
 
 /** What is going on, as far as it has come. */
 class Outage {
-  readonly #crew: Crew;
+  readonly #crew: ProcessGroup;
   readonly #params: OutageParams;
   /** Only counts: news of several processes come in any order. */
   readonly #count = new Lag(() => 0);
   times: OutageTimes | null = null;
 
-  constructor(crew: Crew, params: OutageParams) {
+  constructor(crew: ProcessGroup, params: OutageParams) {
     this.#crew = crew;
     this.#params = params;
-    crew.onNews((news) => this.#count.note(news as JobSighting));
+    crew.onEvent((news) => this.#count.note(news as JobSighting));
   }
 
   async happen(): Promise<void> {
@@ -110,11 +110,11 @@ class Outage {
   }
 
   #kernel(question: KernelQuestion): Promise<unknown> {
-    return this.#crew.ask(this.#crew.size - 1, question);
+    return this.#crew.request(this.#crew.size - 1, question);
   }
 
   #replicas(question: (index: number) => ReplicaQuestion): Promise<readonly unknown[]> {
-    const all = Array.from({ length: this.#crew.size - 1 }, (_, index) => this.#crew.ask(index, question(index)));
+    const all = Array.from({ length: this.#crew.size - 1 }, (_, index) => this.#crew.request(index, question(index)));
     return Promise.all(all);
   }
 

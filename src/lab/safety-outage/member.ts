@@ -15,7 +15,7 @@ import type { Safety } from "../../ports/safety.ts";
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";
 import { around, withStore } from "../../sim/mutants/decorators.ts";
-import type { LiveOrder, LivePlace, Member } from "../live.ts";
+import type { LabProcess, LiveRowRequest, ProcessContext } from "../live.ts";
 import type { OutageParams } from "./experiment.ts";
 import { settingsOf } from "./rows.ts";
 import { SUBMISSION, TOPIC } from "./world.ts";
@@ -55,7 +55,10 @@ export interface ReplicaSeen {
   readonly triesMs: readonly number[];
 }
 
-export async function joinSafetyOutage(place: LivePlace, order: LiveOrder<OutageParams>): Promise<Member> {
+export async function joinSafetyOutage(
+  place: ProcessContext,
+  order: LiveRowRequest<OutageParams>,
+): Promise<LabProcess> {
   return place.index === order.params.replicas ? kernelMember(place, order.params) : replicaMember(place, order);
 }
 
@@ -75,7 +78,7 @@ class SlowLiveKernel extends LiveKernel {
   }
 }
 
-function kernelMember(place: LivePlace, { kernelMs }: OutageParams): Member {
+function kernelMember(place: ProcessContext, { kernelMs }: OutageParams): LabProcess {
   const kernel = new SlowLiveKernel(kernelMs);
   let server: SafetyServer | null = null;
   let port = 0;
@@ -89,7 +92,7 @@ function kernelMember(place: LivePlace, { kernelMs }: OutageParams): Member {
     server = null;
   };
   return {
-    answer: async (question) => {
+    handle: async (question) => {
       const asked = question as KernelQuestion;
       switch (asked.do) {
         case "serve":
@@ -111,7 +114,7 @@ function kernelMember(place: LivePlace, { kernelMs }: OutageParams): Member {
   };
 }
 
-function replicaMember(place: LivePlace, { key }: LiveOrder<OutageParams>): Member {
+function replicaMember(place: ProcessContext, { key }: LiveRowRequest<OutageParams>): LabProcess {
   const settings = settingsOf({ policy: String(key.policy), hasBreaker: key.breaker === "on" });
   const watch = new Watch(place);
   let control: Control | null = null;
@@ -128,7 +131,7 @@ function replicaMember(place: LivePlace, { key }: LiveOrder<OutageParams>): Memb
     submit = () => admitJob(engine, SUBMISSION);
   };
   return {
-    answer: async (question) => {
+    handle: async (question) => {
       const asked = question as ReplicaQuestion;
       switch (asked.do) {
         case "open":
@@ -154,13 +157,13 @@ function replicaMember(place: LivePlace, { key }: LiveOrder<OutageParams>): Memb
 
 /** What one control plane saw. */
 class Watch {
-  readonly #place: LivePlace;
+  readonly #place: ProcessContext;
   readonly #known = new Set<string>();
   readonly #jobs: JobSighting[] = [];
   readonly #asks: { readonly atMs: number; tookMs: number | null; isDecided: boolean }[] = [];
   readonly #triesMs: number[] = [];
 
-  constructor(place: LivePlace) {
+  constructor(place: ProcessContext) {
     this.#place = place;
   }
 
@@ -206,7 +209,7 @@ class Watch {
     const isNews = state !== "PENDING" || !this.#known.has(id);
     this.#known.add(id);
     this.#jobs.push(sighting);
-    if (isNews) this.#place.tell(sighting);
+    if (isNews) this.#place.emit(sighting);
   }
 }
 

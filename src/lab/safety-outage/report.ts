@@ -1,8 +1,8 @@
 /** What `cordum lab safety-outage` shows and says. */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { plain, spoken } from "../report/numbers.ts";
-import type { Band, Line, Picture } from "../report/picture.ts";
-import { policyWords } from "../report/policy-words.ts";
+import { formatMs, formatNumber } from "../report/numbers.ts";
+import type { Band, Chart, Line } from "../report/picture.ts";
+import { describePolicy } from "../report/policy-words.ts";
 
 /** As shipped. */
 export const DEFAULT_POLICY = "full:1s:30s";
@@ -15,7 +15,7 @@ const LOADS = [
 /** The pictures of waves begin so long before the kernel is back. */
 export const LEAD_MS = 30_000;
 
-export function outagePictures(outcome: Outcome): readonly Picture[] {
+export function outagePictures(outcome: Outcome): readonly Chart[] {
   return [...wavePictures(outcome), ...lagPictures(outcome)];
 }
 
@@ -44,7 +44,7 @@ function find({ rows }: Outcome, name: RowName): Summary | undefined {
   return rows.find(({ key }) => Object.entries(name).every(([part, value]) => key[part] === value));
 }
 
-function wavePictures(outcome: Outcome): readonly Picture[] {
+function wavePictures(outcome: Outcome): readonly Chart[] {
   const shown = outcome.rows.filter(
     ({ key }) =>
       key.load === "burst" && key.mode === "closed" && (key.breaker === "off" || key.policy === DEFAULT_POLICY),
@@ -55,8 +55,8 @@ function wavePictures(outcome: Outcome): readonly Picture[] {
     {
       kind: "waves",
       name: "waves",
-      title: `${plain(Number(outcome.params.contenders))} jobs ask a kernel that has just come back`,
-      sentence:
+      title: `${formatNumber(Number(outcome.params.contenders))} jobs ask a kernel that has just come back`,
+      caption:
         "Each hill is a crowd of jobs that ask the safety kernel at the same moment: where everybody waits equally long they " +
         "come back as a wall, and the kernel cannot answer most of them in time; where chance spreads them they come as a " +
         "low carpet, and all are answered.",
@@ -64,28 +64,28 @@ function wavePictures(outcome: Outcome): readonly Picture[] {
       what: "checks",
       untilMs: leadMs + WAVE_SHOWN_MS,
       bands: [{ from: 0, to: leadMs, label: "the kernel is away" }],
-      waves: shown.map(({ key, figures, series }) => ({
+      histograms: shown.map(({ key, figures, series }) => ({
         name: `${key.policy}, breaker ${key.breaker}`,
         counts: series.arrivals ?? [],
         note: waveNote(figures),
-        says: saidOf(key),
+        description: saidOf(key),
       })),
     },
   ];
 }
 
 function saidOf({ policy, breaker }: Summary["key"]): string {
-  return breaker === "on" ? "only a few ask while it is away, for all the others" : policyWords(String(policy));
+  return breaker === "on" ? "only a few ask while it is away, for all the others" : describePolicy(String(policy));
 }
 
 function waveNote(figures: Summary["figures"]): string {
   const drainMs = figureAt(figures, "drain_ms");
   const ratio = figureAt(figures, "arrivals.peak_to_mean");
-  const drained = drainMs === null ? "never drained" : `drained after ${spoken(drainMs)}`;
-  return ratio === null ? drained : `peak ${plain(ratio, 1)} × its mean, ${drained}`;
+  const drained = drainMs === null ? "never drained" : `drained after ${formatMs(drainMs)}`;
+  return ratio === null ? drained : `peak ${formatNumber(ratio, 1)} × its mean, ${drained}`;
 }
 
-function lagPictures(outcome: Outcome): readonly Picture[] {
+function lagPictures(outcome: Outcome): readonly Chart[] {
   const outageMs = Number(outcome.params.outageMs);
   const burstMs = Math.max(0, outageMs - Number(outcome.params.waitedMs));
   const axes = (since: string, fromMs: number) => ({
@@ -107,7 +107,7 @@ function lagPictures(outcome: Outcome): readonly Picture[] {
             kind: "lines" as const,
             name: "lag-steady",
             title: "Jobs that wait, under a steady load",
-            sentence:
+            caption:
               "While the kernel is away the queue grows with every job that comes; a fail-open lease empties it at a price, " +
               "and after the kernel is back each policy takes its own time.",
             ...axes("kernel went", 0),
@@ -121,7 +121,7 @@ function lagPictures(outcome: Outcome): readonly Picture[] {
             kind: "lines" as const,
             name: "lag-burst",
             title: "Jobs that wait, after a burst",
-            sentence:
+            caption:
               "All of them came at one instant and wait for the kernel: steps down are crowds of which the kernel could answer " +
               "only some, a smooth slope is a crowd that was spread.",
             ...axes("burst came", burstMs),
@@ -146,16 +146,16 @@ function herdSaid(outcome: Outcome): readonly string[] {
     const chance = full && figureAt(full.figures, "arrivals.poisson");
     if (!cappedPeak || !fullPeak || !chance || capped === undefined || full === undefined) return [];
     return [
-      `After a burst, breaker ${breaker}: full jitter comes back with a peak of ${plain(fullPeak, 2)} × its mean, and pure ` +
-        `chance would give ${plain(chance, 2)}; the capped exponential, whose jitter vanishes at the cap, ` +
-        `${plain(cappedPeak, 1)} ×, which is ${plain(cappedPeak / fullPeak, 1)} × as much. Drained after ` +
+      `After a burst, breaker ${breaker}: full jitter comes back with a peak of ${formatNumber(fullPeak, 2)} × its mean, and pure ` +
+        `chance would give ${formatNumber(chance, 2)}; the capped exponential, whose jitter vanishes at the cap, ` +
+        `${formatNumber(cappedPeak, 1)} ×, which is ${formatNumber(cappedPeak / fullPeak, 1)} × as much. Drained after ` +
         `${drainSaid(full)} and ${drainSaid(capped)}.`,
     ];
   });
 }
 
 function breakerSaid(outcome: Outcome): readonly string[] {
-  const checks = (one: Summary) => plain(figureAt(one.figures, "pressure.checks_per_s") ?? 0, 2);
+  const checks = (one: Summary) => formatNumber(figureAt(one.figures, "pressure.checks_per_s") ?? 0, 2);
   return LOADS.flatMap(({ load, name }) => {
     const row = (breaker: string) => find(outcome, { load, mode: "closed", policy: DEFAULT_POLICY, breaker });
     const [off, on] = [row("off"), row("on")];
@@ -173,21 +173,21 @@ function leaseSaid(outcome: Outcome): readonly string[] {
     find(outcome, { load: "steady", mode, policy: DEFAULT_POLICY, breaker: "on" })?.figures ?? null;
   const [closed, lease] = [row("closed"), row("lease")];
   if (closed === null || lease === null) return [];
-  const wait = (figures: Summary["figures"]) => spoken(figureAt(figures, "wait_ms.p95") ?? 0);
+  const wait = (figures: Summary["figures"]) => formatMs(figureAt(figures, "wait_ms.p95") ?? 0);
   return [
     `A fail-open lease shortens the wait (p95) from ${wait(closed)} to ${wait(lease)}, and lets ` +
-      `${plain(figureAt(lease, "bypassed") ?? 0)} of ${plain(figureAt(lease, "submitted") ?? 0)} jobs out without a verdict; ` +
+      `${formatNumber(figureAt(lease, "bypassed") ?? 0)} of ${formatNumber(figureAt(lease, "submitted") ?? 0)} jobs out without a verdict; ` +
       "each of them says so in its labels.",
   ];
 }
 
 function drainSaid({ figures }: Summary): string {
   const drainMs = figureAt(figures, "drain_ms");
-  return drainMs === null ? "more than ten minutes" : spoken(drainMs);
+  return drainMs === null ? "more than ten minutes" : formatMs(drainMs);
 }
 
 function recoverySaid({ figures }: Summary): string {
-  return spoken(figureAt(figures, "recovery_ms") ?? 0);
+  return formatMs(figureAt(figures, "recovery_ms") ?? 0);
 }
 
 const WAVE_SHOWN_MS = 90_000;

@@ -7,7 +7,7 @@
  */
 import { rounded } from "./statistics.ts";
 
-export interface SmallRow {
+export interface CalibrationRow {
   readonly tookMs: number;
   /** The threads of all processes together. */
   readonly busyMs: number;
@@ -15,18 +15,18 @@ export interface SmallRow {
   readonly pingedMs: number;
 }
 
-export interface Tried {
+export interface SimulatedCosts {
   readonly latencyMs: number;
   readonly stepMs: number;
 }
 
-export async function tunedTo(
-  { tookMs, busyMs, pingedMs }: SmallRow,
-  simulated: (tried: Tried) => Promise<{ readonly tookMs: number; readonly steps: number }>,
-): Promise<Tried> {
+export async function calibrate(
+  { tookMs, busyMs, pingedMs }: CalibrationRow,
+  simulated: (tried: SimulatedCosts) => Promise<{ readonly tookMs: number; readonly steps: number }>,
+): Promise<SimulatedCosts> {
   const { steps } = await simulated({ latencyMs: pingedMs, stepMs: 0 });
   const stepMs = steps === 0 ? 0 : rounded(busyMs / steps);
-  const latencyMs = await fittedLatency(tookMs, pingedMs, async (triedMs) => {
+  const latencyMs = await fitLatency(tookMs, pingedMs, async (triedMs) => {
     return (await simulated({ latencyMs: triedMs, stepMs })).tookMs;
   });
   return { latencyMs: rounded(latencyMs), stepMs };
@@ -38,7 +38,7 @@ export async function tunedTo(
  * A ping tells how long an idle line takes. Whoever takes his turn at a lock also waits for servers that work and for a
  * machine that wakes others: the simulation knows nothing of that time, so it counts as time on the way.
  */
-export async function fittedLatency(
+export async function fitLatency(
   measured: number,
   fromMs: number,
   simulated: (latencyMs: number) => Promise<number>,

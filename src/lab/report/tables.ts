@@ -4,7 +4,7 @@
  */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
 import { liveGrid } from "../live-compare.ts";
-import { plain } from "./numbers.ts";
+import { formatNumber } from "./numbers.ts";
 
 export type TableSpec = RowsSpec | PivotSpec;
 
@@ -118,9 +118,9 @@ function figureCell(row: Summary, column: Column, rivals: readonly Summary[]): C
   const value = at(row.figures);
   if (value === null) return { text: "–", spread: "", isBest: false };
   const [min, max] = row.spread === null ? [null, null] : [at(row.spread.min), at(row.spread.max)];
-  const spread = min === null || max === null ? "" : `${plain(min)}–${plain(max)}`;
+  const spread = min === null || max === null ? "" : `${formatNumber(min)}–${formatNumber(max)}`;
   const others = rivals.map(({ figures }) => at(figures)).filter((other) => other !== null);
-  return { text: plain(value), spread, isBest: isBest(value, others, column.best) };
+  return { text: formatNumber(value), spread, isBest: isBest(value, others, column.best) };
 }
 
 /** Where all are alike, none is better than the others. */
@@ -135,4 +135,53 @@ function keyCell(value: string | number | undefined): Cell {
 
 function headerOf({ header, unit }: Column): string {
   return unit === "" ? header : `${header} (${unit})`;
+}
+
+export interface TextLook {
+  /** null: as wide as it takes. */
+  readonly width: number | null;
+  readonly color: boolean;
+}
+
+/** The spread is left out where it does not fit, and a line says so: a wrapped table cannot be read. */
+export function tablesText(specs: readonly TableSpec[], outcome: Outcome, look: TextLook): string {
+  const parts = gridsOf(specs, outcome).map((grid) => {
+    const wide = drawn(grid, look, true);
+    const fits = look.width === null || widthOf(wide) <= look.width;
+    return { text: fits ? wide : drawn(grid, look, false), isCut: !fits && outcome.seeds > 1, grid };
+  });
+  const legend = [...new Set(parts.map(({ grid }) => grid.bestOf))].map((of) => `* best of its ${of}`);
+  const figures = outcome.seeds === 1 ? "" : `; figures are the ${outcome.centre} of ${outcome.seeds} seeds`;
+  const spread = outcome.seeds === 1 || parts.every(({ isCut }) => isCut) ? "" : " (min–max)";
+  const cut = parts.some(({ isCut }) => isCut) ? "; min–max is in --json and --out" : "";
+  return `${parts.map(({ text }) => text).join("\n")}\n${legend.join(", ")}${figures}${spread}${cut}\n`;
+}
+
+function drawn({ title, headers, lines, keys }: Grid, { color }: TextLook, hasSpread: boolean): string {
+  const texts = lines.map((line) => line.map((cell) => cellText(cell, hasSpread)));
+  const widths = headers.map((header, column) =>
+    Math.max(header.length + 1, ...texts.map((line) => line[column]?.length ?? 0)),
+  );
+  const isText = (column: number) => column < keys && lines.some((line) => !/^[\d,.]+$/.test(line[column]?.text ?? ""));
+  const placed = (text: string, column: number) =>
+    isText(column) ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
+  // The mark hangs to the right of the number, so a header ends above the number and not above the mark.
+  const head = headers.map((header, column) => placed(`${header} `, column));
+  const body = texts.map((line, row) =>
+    line.map((text, column) => {
+      const shown = placed(text, column);
+      return color && lines[row]?.[column]?.isBest ? `\u001b[1;32m${shown}\u001b[0m` : shown;
+    }),
+  );
+  return `${[title, head.join("  "), ...body.map((line) => line.join("  "))].map((line) => line.trimEnd()).join("\n")}\n`;
+}
+
+function cellText({ text, spread, isBest }: Cell, hasSpread: boolean): string {
+  const figure = hasSpread && spread !== "" ? `${text} (${spread})` : text;
+  return isBest ? `${figure}*` : `${figure} `;
+}
+
+function widthOf(text: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colors take no room.
+  return Math.max(...text.split("\n").map((line) => line.replaceAll(/\u001b\[[\d;]*m/g, "").length));
 }
