@@ -1,8 +1,7 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
-import type { Job, Payload } from "../core/model/job.ts";
-import { STEP_LABELS } from "../core/model/labels.ts";
-import type { Writable } from "../core/model/writable.ts";
+import { type Job, type Payload, STEP_LABELS } from "../core/model/job.ts";
+import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Message } from "../ports/bus.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../protocol/constraints.ts";

@@ -1,6 +1,6 @@
 import type { Job, Payload } from "../core/model/job.ts";
 import { childrenOf, JOBS } from "../core/model/job.ts";
-import { isSurelyWithin } from "../core/model/json.ts";
+import { fitsWithin } from "../core/model/json.ts";
 import { RUN_VALUE_BYTES_MAX, RUNS } from "../core/model/run.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Plan } from "../core/workflow/definition/plan.ts";
@@ -18,7 +18,7 @@ export function storeValue(
   place: () => Place | Promise<Place>,
   inlineBytesMax = engine.settings.current.limits.inlineBytesMax,
 ): Payload | TooLarge | Promise<Payload | TooLarge> {
-  if (isSurelyWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
+  if (fitsWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
   const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
   if (bytes.length <= inlineBytesMax) return { kind: "inline", value: value ?? null };
   return storeBytes(engine, bytes, place);

@@ -9,7 +9,7 @@
  */
 
 import { ERRORS, type ErrorCode } from "../core/model/errors.ts";
-import { IllegalMove } from "../core/model/move-job.ts";
+import { IllegalMove } from "../core/model/job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
 import { ConflictError } from "../engine/commit.ts";

@@ -1,5 +1,5 @@
-import { isSurelyWithin, jsonCopy } from "../core/model/json.ts";
-import type { Writable } from "../core/model/writable.ts";
+import { fitsWithin, jsonCopy } from "../core/model/json.ts";
+import type { Writable } from "../core/model/table.ts";
 import { permanent, retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, parsePolicy } from "../core/retry/policies.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
@@ -183,7 +183,7 @@ export class WorkerRuntime {
       });
       if (deadline.isEnded) return null;
       // A copy: what the handler does with its object afterwards is its own business.
-      if (isSurelyWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
+      if (fitsWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
       return await this.#storeOutput(request, JSON.stringify(output ?? null));
     } catch (error) {
       if (deadline.isEnded) return null;

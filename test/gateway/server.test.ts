@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { IllegalMove } from "../../src/core/model/job.ts";
 import { isLoopback } from "../../src/core/model/loopback.ts";
-import { IllegalMove } from "../../src/core/model/move-job.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/ports/world.ts";
 import { openTestGateway, type TestGateway } from "./open.ts";

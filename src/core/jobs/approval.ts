@@ -1,17 +1,16 @@
 import { createHash } from "node:crypto";
-import { type Approval, appendHistory, type Job } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
+import { type Approval, appendHistory, type Job, moveJob } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { canonical } from "./idempotency.ts";
 import { type DecisionContext, endJob, historyLine } from "./transitions.ts";
 
 /**
- * A human has to decide.
+ * Human approval of a job.
  *
- * 1. What is approved is this very job under this very policy: its hash and the policy's snapshot stand on the request.
- *    If either has changed, the approval is void, says so, and the job is decided on anew.
- * 2. It is good once and until it expires. Who submitted the job may not approve it, unless the policy's rule says so.
- * 3. An approval that nobody gave in time ends the job as TIMEOUT, with a dead letter: it is not forgotten silently.
+ * 1. An approval is bound to the job's hash and the policy snapshot of the request. If either has changed, the approval
+ *    is void and the job is checked again.
+ * 2. An approval is used once and expires. Submitters cannot approve their own jobs unless the policy rule allows it.
+ * 3. An expired approval ends the job as TIMEOUT, with a dead letter.
  */
 export function requestApproval(job: Job, safety: Decision, context: DecisionContext): Job {
   const { nowMs, settings } = context;
@@ -33,40 +32,39 @@ export function requestApproval(job: Job, safety: Decision, context: DecisionCon
   });
 }
 
-/** Who decides, and what they say to it. */
 export interface Approver {
   readonly by: string;
   readonly note?: string;
 }
 
-/** Why somebody may not approve it now, as far as the job alone says; null when nothing is in the way. */
-export type Objection = "not_waiting" | "expired" | "own_job";
+/** Why `by` cannot approve the job now, judged from the job record alone; null if the approval is possible. */
+export type ApprovalBlock = "not_waiting" | "expired" | "own_job";
 
-export function objectionTo(job: Job, by: string, nowMs: number): Objection | null {
+export function approvalBlock(job: Job, by: string, nowMs: number): ApprovalBlock | null {
   const { approval } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return "not_waiting";
   if (nowMs >= approval.expiresMs) return "expired";
   return by === job.submittedBy && !approval.bySubmitter ? "own_job" : null;
 }
 
-export type Approved =
+export type ApprovalResult =
   | { readonly kind: "approved"; readonly job: Job }
-  /** The job as it goes on: decided anew by the caller, from PENDING. */
+  /** The job, back in PENDING; the caller checks it again. */
   | { readonly kind: "void"; readonly job: Job; readonly why: string }
-  | { readonly kind: Objection };
+  | { readonly kind: ApprovalBlock };
 
-/** `present` is the job and the policy as they are now: the input may be kept where others can write. */
+/** `present` is the job and the policy as they are now. They may differ from the request because blobs are writable. */
 export function approveJob(
   job: Job,
   approver: Approver,
   present: { readonly job: Job; readonly decision: Decision },
   context: DecisionContext,
-): Approved {
+): ApprovalResult {
   const { by, note } = approver;
   const { nowMs } = context;
-  const objection = objectionTo(job, by, nowMs);
+  const objection = approvalBlock(job, by, nowMs);
   if (objection !== null || !job.approval) return { kind: objection ?? "not_waiting" };
-  const why = changeSince(job.approval, present);
+  const why = voidReason(job.approval, present);
   if (why !== null) {
     const history = appendHistory(job, historyLine(job, "approval_void", why, nowMs, by));
     const { approval: _, ...asked } = present.job;
@@ -75,7 +73,7 @@ export function approveJob(
   const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
   const history = appendHistory(job, historyLine(job, "approved", note, nowMs, by));
   if (job.step?.kind === "approval") {
-    // The step is the approval: there is nothing to be sent.
+    // An approval step sends nothing to workers.
     const value = { approved_by: by, note: note ?? null, decided_at: new Date(nowMs).toISOString() };
     return {
       kind: "approved",
@@ -88,21 +86,23 @@ export function approveJob(
   };
 }
 
-/** What the approver had before them, where they say so, against what is asked now: null when it is the same. */
-export function mistakenFor(approval: Approval, seen: Seen): string | null {
-  if (seen.jobHash !== undefined && seen.jobHash !== approval.jobHash)
-    return `the job that was looked at has the hash \`${seen.jobHash}\`, this one \`${approval.jobHash}\``;
-  if (seen.snapshot !== undefined && seen.snapshot !== approval.snapshot)
-    return `the policy that was looked at is \`${seen.snapshot}\`, this approval is asked for by \`${approval.snapshot}\``;
+/**
+ * Compares the hash and the snapshot that the approver saw, if given, with those of the request; null if they match.
+ */
+export function approvalMismatch(approval: Approval, expected: ApprovalExpectation): string | null {
+  if (expected.jobHash !== undefined && expected.jobHash !== approval.jobHash)
+    return `the job that was looked at has the hash \`${expected.jobHash}\`, this one \`${approval.jobHash}\``;
+  if (expected.snapshot !== undefined && expected.snapshot !== approval.snapshot)
+    return `the policy that was looked at is \`${expected.snapshot}\`, this approval is asked for by \`${approval.snapshot}\``;
   return null;
 }
 
-export interface Seen {
+export interface ApprovalExpectation {
   readonly jobHash?: string;
   readonly snapshot?: string;
 }
 
-/** `null` when nobody is asked to decide about it. */
+/** `null` if the job is not awaiting approval. */
 export function rejectJob(job: Job, by: string, why: string, context: DecisionContext): Job | null {
   const { approval } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return null;
@@ -120,7 +120,7 @@ export function expireApproval(job: Job, context: DecisionContext): Job {
   return Object.assign(endJob(job, "TIMEOUT", context), { error: { name: "ApprovalExpired", message }, history });
 }
 
-/** Of everything that an approver decides about. Two jobs that differ in any of it never have the same hash (L34). */
+/** Covers every field an approver decides about: jobs that differ in any of them have different hashes (L34). */
 export function jobHashOf(job: Job): string {
   const { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId } = job;
   const input =
@@ -129,10 +129,10 @@ export function jobHashOf(job: Job): string {
   return createHash("sha256").update(canonical(asked)).digest("hex").slice(0, 32);
 }
 
-function changeSince(approval: Approval, present: { readonly job: Job; readonly decision: Decision }): string | null {
+function voidReason(approval: Approval, present: { readonly job: Job; readonly decision: Decision }): string | null {
   if (jobHashOf(present.job) !== approval.jobHash) return "the job has changed since the approval was asked for";
   if (present.decision.snapshot !== approval.snapshot) return "the policy has changed since the approval was asked for";
-  // The same policy about the same job: only a kernel that also looks at something else could change its mind.
+  // Same job, same policy: only a kernel with inputs of its own can decide differently.
   if (present.decision.effect !== "require_approval") return "the kernel decides otherwise now";
   return null;
 }

@@ -1,17 +1,16 @@
 import type { JobResult } from "../../protocol/packet.ts";
-import { appendHistory, isFinal, type Job, type JobEvent, type JobState, type Payload } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
+import { appendHistory, isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload } from "../model/job.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
 import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from "./transitions.ts";
 
 /**
- * From the backlog to a result: every decision about an attempt, as plain functions of the job, the news, and the time.
+ * Decisions about attempts, from the backlog to a result.
  *
- * 1. The first valid result ends a job, whichever attempt it is from; a second one changes nothing.
- * 2. A failure only speaks for the attempt that is out now.
- * 3. A job that ends unhappily has its last error on it; the flow writes the dead letter in the same commit.
+ * 1. The first valid result ends the job, whichever attempt it is from. Later results change nothing.
+ * 2. A failure counts only for the current attempt.
+ * 3. A job that ends as FAILED or TIMEOUT carries its last error. The engine writes the dead letter in the same commit.
  */
 export function dispatchJob(job: Job, context: DecisionContext): Job {
   const { nowMs, settings } = context;
@@ -22,47 +21,47 @@ export function dispatchJob(job: Job, context: DecisionContext): Job {
   return sent;
 }
 
-/** A worker over HTTP takes the job: what others are sent, it has come for. */
+/** Dispatch to a worker that polls over HTTP. */
 export function leaseJob(job: Job, workerId: string, leaseId: string, context: DecisionContext): Job {
   const sent = dispatchJob(job, context);
   return Object.assign(moveJob(sent, "RUNNING", context.nowMs), { workerId, leaseId });
 }
 
-/** The worker is still at it, and may have said how far: the attempt's deadline moves on. `null`: not its attempt. */
-export function noteProgress(
+/** Extends the attempt's deadline and stores the reported progress. `null` if the job has no running attempt. */
+export function recordProgress(
   job: Job,
-  news: { workerId: string; percent: number | null; message: string | null; extendMs: number | null },
+  report: { workerId: string; percent: number | null; message: string | null; extendMs: number | null },
   context: DecisionContext,
 ): Job | null {
   if ((job.state !== "DISPATCHED" && job.state !== "RUNNING") || !isForWorkers(job)) return null;
   const { nowMs, settings } = context;
-  const { percent, message, workerId } = news;
-  const dueMs = attemptDueMs(job, nowMs, news.extendMs ?? settings.dispatch.deadlineMs, job.dispatchedMs ?? nowMs);
+  const { percent, message, workerId } = report;
+  const dueMs = attemptDueMs(job, nowMs, report.extendMs ?? settings.dispatch.deadlineMs, job.dispatchedMs ?? nowMs);
   const progress = percent === null && message === null ? {} : { progress: { percent, message, atMs: nowMs } };
   const facts = { workerId, dueMs: Math.max(dueMs, job.dueMs), ...progress };
   if (job.state === "RUNNING") return { ...job, ...facts, updatedMs: nowMs };
   return Object.assign(moveJob(job, "RUNNING", nowMs), facts);
 }
 
-/** What belonged to the attempt before: its holder must not speak for the next one. */
+/** Drops the lease and the progress of the previous attempt, so that its holder cannot report on the next one. */
 function withoutLease(job: Job): Job {
   if (job.leaseId === undefined && job.progress === undefined) return job;
   const { leaseId: _, progress: __, ...rest } = job;
   return rest;
 }
 
-/** When an attempt counts as lost: the job's own end and the runtime that its rule allows come before. */
+/** When an attempt counts as lost, bounded by the job's deadline and by the rule's `max_runtime`. */
 function attemptDueMs(job: Job, nowMs: number, forMs: number, beganMs: number): number {
   const runtimeMs = job.safety?.constraints?.budgets?.maxRuntimeMs ?? Number.POSITIVE_INFINITY;
   return Math.min(nowMs + forMs, job.deadlineMs, beganMs + runtimeMs);
 }
 
-/** Nobody has got it: back to its place in the backlog. It counts as no failure of the job, and as no attempt. */
-export function giveBack(job: Job, context: DecisionContext): Job {
+/** Returns an undelivered job to its place in the backlog. It counts neither as a failure nor as an attempt. */
+export function requeueJob(job: Job, context: DecisionContext): Job {
   return Object.assign(moveJob(job, "SCHEDULED", context.nowMs), { dueMs: job.deadlineMs, attempt: job.attempt - 1 });
 }
 
-/** As many of its rule's jobs run as the rule allows: it comes back later, and does not stand in the way of others. */
+/** The rule's concurrency limit is reached: the job leaves the backlog and is retried later. */
 export function waitForRule(job: Job, limit: number, context: DecisionContext): Job {
   const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, context);
   const reason = `rule \`${job.safety?.ruleId}\` lets ${limit} of its jobs run at once`;
@@ -72,15 +71,15 @@ export function waitForRule(job: Job, limit: number, context: DecisionContext): 
   );
 }
 
-/** A retry is due: the job joins the backlog again, at the place that its age gives it. */
-export function resume(job: Job, context: DecisionContext): Job {
+/** A retry is due: the job returns to the backlog, in order of its age. */
+export function resumeJob(job: Job, context: DecisionContext): Job {
   return Object.assign(moveJob(job, "SCHEDULED", context.nowMs), { dueMs: job.deadlineMs });
 }
 
-/** A worker has answered. `null` when the answer changes nothing. */
+/** `null` if the result changes nothing. */
 export function applyResult(job: Job, result: JobResult, output: Payload | null, context: DecisionContext): Job | null {
-  // Nobody can have done what was never sent. (Who waits for a verdict may have been sent before, under a lease that has
-  // ended or in an earlier life.)
+  // A job that was never sent has no result. (A PENDING job may have been sent before, under a fail-open lease or
+  // before a redrive.)
   if (isFinal(job.state) || job.attempt === 0 || !isForWorkers(job)) return null;
   if (result.status === "succeeded") {
     const done = endJob(job, "SUCCEEDED", context);
@@ -90,8 +89,7 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
     done.history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, result.workerId));
     return done;
   }
-  // A failure only speaks for the attempt that is out now.
-  if (!isOut(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
+  if (!isWithWorker(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const named = { ...job, workerId: result.workerId };
   if (FATAL.has(result.status)) {
@@ -99,21 +97,24 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
     return Object.assign(endJob(named, "FAILED", context), { error: { ...error, retryNever: true }, history });
   }
   const retryClass = result.retryClass ?? "unclassified";
-  const outcome = (result.isWaiting && OUTCOME_OF[retryClass]) || "failed";
+  const outcome = (result.isWaiting && WAIT_EVENTS[retryClass]) || "failed";
   return retryOrEnd(named, outcome, error, retryClass, result.retryAfterMs, context);
 }
 
-/** What was waited for is no failure of the work. A worker that has tried it has failed, whatever class it names. */
-const OUTCOME_OF: Readonly<Partial<Record<RetryClass, JobEvent>>> = {
+/** Waits that are not failures of the work. A worker that tried and failed has failed, whatever class it names. */
+const WAIT_EVENTS: Readonly<Partial<Record<RetryClass, JobEvent>>> = {
   no_worker: "no_worker",
   store_unavailable: "unavailable",
 };
 
-/** The worker's last word: no attempt follows. */
+/** Statuses after which the job is not retried. */
 const FATAL: ReadonlySet<JobResult["status"]> = new Set(["failed_fatal", "cancelled", "denied"]);
 
-/** Time has passed. `null` when there is nothing to do but what the state itself asks for (see `wake`). */
-export function passTime(job: Job, context: DecisionContext): Job | null {
+/**
+ * Ends the job at its deadline and the attempt at its own. `null` if neither has passed; timers of other states are
+ * handled by `onDue`.
+ */
+export function expireJob(job: Job, context: DecisionContext): Job | null {
   if (isFinal(job.state)) return null;
   if (context.nowMs >= job.deadlineMs) {
     const error = job.error ?? {
@@ -123,26 +124,25 @@ export function passTime(job: Job, context: DecisionContext): Job | null {
     const history = appendHistory(job, historyLine(job, "timed_out", error.message, context.nowMs));
     return Object.assign(endJob(job, "TIMEOUT", context), { error, history });
   }
-  if (!isOut(job.state) || context.nowMs < job.dueMs) return null;
+  if (!isWithWorker(job.state) || context.nowMs < job.dueMs) return null;
   const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
   return retryOrEnd(job, "lost", error, "unclassified", undefined, context);
 }
 
-/** A step that waits for people, for the clock or for another run was sent to nobody, whatever anybody says. */
+/** Steps that wait for an approval, a delay or a sub-run are never sent to workers. */
 const isForWorkers = ({ step }: Job): boolean => step === undefined || step.kind === "worker";
 
-/** With a worker, as far as we know. */
-const isOut = (state: JobState): boolean => state === "DISPATCHED" || state === "RUNNING";
+const isWithWorker = (state: JobState): boolean => state === "DISPATCHED" || state === "RUNNING";
 
 export function retryOrEnd(
   job: Job,
   outcome: JobEvent,
   error: WireError,
   retryClass: RetryClass,
-  askedMs: number | undefined,
+  requestedMs: number | undefined,
   context: DecisionContext,
 ): Job {
-  const { delayMs, setBy } = chooseDelay(job, retryClass, askedMs, context);
+  const { delayMs, setBy } = chooseDelay(job, retryClass, requestedMs, context);
   const isFailure = outcome === "failed" || outcome === "lost";
   const failures = (job.failures ?? 0) + 1;
   const counted = isFailure ? { failures } : {};
@@ -157,22 +157,50 @@ export function retryOrEnd(
       history,
     });
   }
-  // One that has not begun stays what it is.
+  // A job that has not started keeps its state.
   const isBegun = job.state !== "PENDING" && job.state !== "RETRYING";
   return Object.assign(isBegun ? moveJob(job, "RETRYING", context.nowMs) : { ...job }, facts);
 }
 
-/** A step that says how often it is tried says so for what states no class; other classes end when theirs does, too. */
+/** A step's own `retry` replaces the budget of `unclassified`. Other classes keep theirs. */
 function budgetOf({ step }: Job, retryClass: RetryClass, { settings }: DecisionContext): Budget {
   if (retryClass === "unclassified" && step?.retry) return { kind: "count", max: step.retry.retriesMax + 1 };
   return settings.retry[retryClass].budget;
 }
 
 /**
- * A step says how often it is tried again, and a rule may allow fewer retries than the budget of the class does: in this
- * life, and what was only waited for is none.
+ * The smaller of the step's `retry` limit and the rule's `max_retries`. Counted since the last redrive; waits do not
+ * count.
  */
 function retriesMaxOf({ step, safety }: Job): number {
   const ofRule = safety?.constraints?.budgets?.maxRetries ?? Number.POSITIVE_INFINITY;
   return Math.min(ofRule, step?.retry?.retriesMax ?? Number.POSITIVE_INFINITY);
 }
+
+/**
+ * A `subworkflow` step that cannot start its run yet. Freed slots wake it. The timer is a fallback in case the process
+ * that should wake it crashes. The delay is capped because younger waiters queue behind this step.
+ */
+export function waitForSlot(job: Job, reason: string, context: DecisionContext): Job {
+  const next = waitToStart(job, reason, context);
+  return { ...next, wait: next.wait === null ? null : { ...next.wait, forSlot: true } };
+}
+
+/** Waits for something other than a slot; does not block other waiters. */
+export function waitToStart(job: Job, reason: string, context: DecisionContext): Job {
+  const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, context);
+  const soonMs = Math.min(delayMs, SLOT_RETRY_MS_MAX);
+  return { ...job, ...waitFor(job, "throttled", "throttled", reason, soonMs, setBy, context) };
+}
+
+/** Slot deadlock: all open runs wait for a slot. This step fails so that the others can continue. */
+export function refuseSlot(job: Job, openRuns: number, context: DecisionContext): Job {
+  const who = openRuns === 1 ? "the only open run of" : `all ${openRuns} open runs of`;
+  const verb = openRuns === 1 ? "waits" : "wait";
+  const message =
+    `${who} \`${job.org}\` ${verb} for a slot for a sub-workflow: ` +
+    "raise `limits.max_concurrent_runs`, or nest less";
+  return retryOrEnd(job, "failed", { name: "SubworkflowRefused", message }, "unclassified", undefined, context);
+}
+
+const SLOT_RETRY_MS_MAX = 30_000;

@@ -1,23 +1,22 @@
-import type { Bypass, Job } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
+import { type Bypass, type Job, moveJob } from "../model/job.ts";
 import type { Decision } from "../policy/decision.ts";
 import { chooseDelay, type DecisionContext, waitFor } from "./transitions.ts";
 
 /**
- * After a bypass (see `bypassSafety` in `life.ts`).
+ * After a bypass (see `bypassSafety` in `lifecycle.ts`).
  *
- * 1. The lease was the permission: a job that has not been sent when it ends asks for a verdict like any other, and so
- *    does one that comes back for another attempt.
- * 2. Whoever looks at a bypassed job again writes down what the policy says to it; the job itself stays as it is.
+ * 1. The fail-open lease was the permission. A job that is still unsent when the lease ends is checked again, and so is
+ *    a job that needs another attempt.
+ * 2. A review records what the policy says about a bypassed job. It does not change the job's state.
  */
-export function askAgain(job: Job, context: DecisionContext): Job {
+export function recheckJob(job: Job, context: DecisionContext): Job {
   const { delayMs, setBy } = chooseDelay(job, "safety_unavailable", undefined, context);
   const reason = `safety unavailable: the fail-open lease \`${job.bypass?.leaseId}\` has ended`;
   const facts = waitFor(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, context);
   return Object.assign(moveJob(job, "PENDING", context.nowMs), { ...facts, safety: null });
 }
 
-/** `null` when it was not bypassed, or was reviewed already. */
+/** `null` if the job was not bypassed or was already reviewed. */
 export function reviewJob(
   job: Job,
   by: string,
@@ -37,7 +36,7 @@ export function reviewJob(
   return { ...job, bypass };
 }
 
-/** As it was submitted: what a policy says must not depend on the labels that the bypass has left. */
+/** The labels as submitted: policy decisions must not depend on labels that the bypass added. */
 export function withoutBypassLabels(labels: Job["labels"]): Job["labels"] {
   const { safety_bypassed: _, safety_bypass_reason: __, ...submitted } = labels;
   return submitted;

@@ -1,78 +1,74 @@
 import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
 import type { RetryClass } from "../retry/classes.ts";
-import { explainBacklog } from "./explain-backlog.ts";
-import { explainStep, stepReasonOf } from "./explain-step.ts";
-import { SEE_RULES, SEE_WORKERS, span } from "./explain-text.ts";
 
 /**
- * Why a job does not move, since when, until when, and what unblocks it: for whoever is called at night.
+ * Explains why a job does not move: since when, until when, and what unblocks it.
  *
- * 1. Every state that is not final has a reason: the table below does not compile without.
- * 2. It is read off the job and what stands around it; nothing is guessed. Where two things are in the way, the one is
- *    named that has to go first.
- * 3. Who may see one tenant alone is told its own figures; of what it shares with others, what it needs to understand the
- *    wait ("the window is full") and no number: what is null in the surroundings is in no sentence.
+ * 1. Every open state has a reason: the tables below do not compile without one.
+ * 2. The explanation is read from the job and its context. If several blocks apply, the one to remove first is
+ *    reported.
+ * 3. A caller limited to one tenant sees that tenant's figures only. Shared limits are reported as facts without
+ *    numbers ("the window is full"): values that are null in the context appear in no sentence.
  */
 export type WaitReason =
-  /** It was just submitted, and is looked at next. */
+  /** Submitted, not checked yet. */
   | "safety_check"
   | "safety_unavailable"
-  /** The policy says: later. */
+  /** The policy decided `throttle`. */
   | "throttled"
   | "approval"
-  /** It is in the backlog, and nothing is in its way but those before it. */
+  /** In the backlog, blocked only by the jobs ahead of it. */
   | "turn"
-  /** A kill switch is engaged: nothing of its tenant goes out. */
+  /** A kill switch stops all dispatch for the tenant. */
   | "killed"
   | "window_full"
   | "tenant_limit"
   | "rule_limit"
   | "no_worker"
-  /** Those who serve its topic may not have it: they cannot do what it requires, or their pool is being drained. */
+  /** The workers of the topic lack a required capability, or their pool is draining. */
   | "no_fit_worker"
-  /** Sent to a worker that has not said anything yet. */
+  /** Sent to a worker; no sign of life yet. */
   | "dispatched"
   | "running"
-  /** An attempt failed or was lost: the next one has its time. */
+  /** An attempt failed or was lost; the next one is scheduled. */
   | "retry"
   | "store_unavailable"
   | "lock_busy"
-  /** A step of a run that waits for the clock. */
+  /** A `delay` step. */
   | "timer"
-  /** A step of a run that is a run itself: it waits for a free slot, or for that run to end. */
+  /** A `subworkflow` step that waits for a run slot or for its sub-run. */
   | "run_slot"
   | "sub_run";
 
-export interface Use {
+export interface Usage {
   readonly used: number;
   readonly max: number;
 }
 
-/** What stands around a job. */
-export interface Surroundings {
+export interface ExplainContext {
   readonly nowMs: number;
-  /** Jobs of its topic that are with workers, of all tenants; `use` is null for who may not know how many. */
-  readonly window: { readonly isEmpty: boolean; readonly isFull: boolean; readonly use: Use | null };
-  /** Jobs of its tenant that are; null where there is no limit. */
-  readonly tenant: Use | null;
-  /** Jobs that the same rule let run. */
-  readonly rule: Use | null;
-  /** Those of the topic that wait, of all tenants (null for who may not know) and of its own. */
+  /** Jobs of the topic with workers, across tenants; `use` is null if the caller may not see the numbers. */
+  readonly window: { readonly isEmpty: boolean; readonly isFull: boolean; readonly use: Usage | null };
+  /** Jobs of the tenant with workers; null without a limit. */
+  readonly tenant: Usage | null;
+  /** Running jobs that the same rule allowed. */
+  readonly rule: Usage | null;
+  /** Queued jobs of the topic: across tenants (null if the caller may not see it) and of the job's tenant. */
   readonly backlog: { readonly topic: number | null; readonly tenant: number };
-  /** Workers that were heard of, serve the topic and work for the tenant, and how many of them have a place free. */
+  /** Live workers that serve the topic and the tenant, and how many of them have a free slot. */
   readonly workers: { readonly serving: number; readonly free: number };
-  /** Why none of them may have it now; null when one may. */
+  /** Why none of them is eligible now; null if one is. */
   readonly unfit: string | null;
-  /** Nobody was there when a job of the topic was last sent. */
+  /** The last dispatch to the topic found no subscriber. */
   readonly isIdle: boolean;
-  /** Of the circuit breaker before the kernel: why nobody is asked now. */
+  /** Why the circuit breaker blocks checks; null if it does not. */
   readonly breaker: string | null;
-  /** The kill switch that keeps back all that is of the tenant. */
+  /** The engaged kill switch that covers the tenant. */
   readonly killed: { readonly scope: string; readonly by: string; readonly reason: string } | null;
-  /** A fail-open lease that covers the tenant. */
+  /** The fail-open lease that covers the tenant. */
   readonly failOpen: { readonly id: string; readonly endsMs: number } | null;
-  /** The tenant's slots for runs, and how many steps wait for one; null for a job that does not. */
-  readonly slots: (Use & { readonly waiting: number }) | null;
+  /** The tenant's run slots and the number of steps that wait for one; null for jobs that need none. */
+  readonly slots: (Usage & { readonly waiting: number }) | null;
 }
 
 export interface Explanation {
@@ -82,7 +78,7 @@ export interface Explanation {
     readonly sinceMs: number;
     readonly untilMs: number;
     readonly retryClass: RetryClass | null;
-    /** Who chose the time: a policy in config syntax, a rule, a setting, or the worker. */
+    /** What chose the time: a policy in config syntax, a rule, a setting, or the worker. */
     readonly setBy: string | null;
   } | null;
   readonly sentence: string;
@@ -94,9 +90,9 @@ export interface Unblock {
   readonly command: string | null;
 }
 
-export function explainJob(job: Job, around: Surroundings): Explanation {
+export function explainJob(job: Job, around: ExplainContext): Explanation {
   if (isFinal(job.state)) return explainEnd(job);
-  const blocked = explainStep(job, around) ?? OPEN[job.state as OpenState](job, around);
+  const blocked = explainStep(job, around) ?? EXPLAIN_OPEN[job.state as OpenState](job, around);
   const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = blocked;
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
@@ -105,7 +101,7 @@ export function explainJob(job: Job, around: Surroundings): Explanation {
   };
 }
 
-/** As far as the job alone says, for lists: a job in the backlog waits for its turn, whatever is in the way there. */
+/** The reason as far as the job record alone shows it, for lists. A job in the backlog always reports `turn`. */
 export function waitReasonOf(job: Job): WaitReason | null {
   if (isFinal(job.state)) return null;
   return stepReasonOf(job) ?? REASONS[job.state as OpenState](job);
@@ -133,7 +129,7 @@ const REASON_OF_CLASS: Readonly<Record<RetryClass, WaitReason>> = {
   throttled: "throttled",
 };
 
-export interface Blocked {
+export interface Block {
   readonly reason: WaitReason;
   readonly sinceMs: number;
   readonly untilMs: number;
@@ -142,7 +138,7 @@ export interface Blocked {
   readonly unblocks: readonly Unblock[];
 }
 
-const OPEN: Readonly<Record<OpenState, (job: Job, around: Surroundings) => Blocked>> = {
+const EXPLAIN_OPEN: Readonly<Record<OpenState, (job: Job, around: ExplainContext) => Block>> = {
   PENDING: explainPending,
   APPROVAL_REQUIRED: explainApproval,
   SCHEDULED: explainBacklog,
@@ -151,7 +147,7 @@ const OPEN: Readonly<Record<OpenState, (job: Job, around: Surroundings) => Block
   RETRYING: explainRetry,
 };
 
-function explainPending(job: Job, around: Surroundings): Blocked {
+function explainPending(job: Job, around: ExplainContext): Block {
   if (job.wait) return explainRetry(job, around);
   return {
     reason: "safety_check",
@@ -163,9 +159,9 @@ function explainPending(job: Job, around: Surroundings): Blocked {
   };
 }
 
-function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
+function explainApproval(job: Job, { nowMs }: ExplainContext): Block {
   const { requestedMs = job.updatedMs, expiresMs = job.dueMs, ruleId = null } = job.approval ?? {};
-  const rule = askerOf(job, ruleId);
+  const rule = approvalSource(job, ruleId);
   const own = job.approval?.bySubmitter === false ? "; whoever submitted it may not" : "";
   return {
     reason: "approval",
@@ -174,7 +170,7 @@ function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
     setBy: rule,
     sentence:
       `${rule} wants a human to decide: ${job.safety?.reason ?? "no reason given"}; ` +
-      `it has waited ${span(nowMs - requestedMs)} and ends as TIMEOUT in ${span(expiresMs - nowMs)}${own}`,
+      `it has waited ${formatSpan(nowMs - requestedMs)} and ends as TIMEOUT in ${formatSpan(expiresMs - nowMs)}${own}`,
     unblocks: [
       { what: "let it run", command: `cordum approval approve ${job.id}` },
       { what: "refuse it", command: `cordum approval reject ${job.id} --reason "..."` },
@@ -182,13 +178,12 @@ function explainApproval(job: Job, { nowMs }: Surroundings): Blocked {
   };
 }
 
-/** Who wants a human to decide. */
-function askerOf({ step }: Job, ruleId: string | null): string {
+function approvalSource({ step }: Job, ruleId: string | null): string {
   if (step?.kind === "approval") return `step \`${step.stepId}\` of run \`${step.runId}\``;
   return ruleId === null ? "the policy's default" : `rule \`${ruleId}\``;
 }
 
-function explainSent(job: Job, { nowMs }: Surroundings): Blocked {
+function explainSent(job: Job, { nowMs }: ExplainContext): Block {
   const isRunning = job.state === "RUNNING";
   const sinceMs = job.dispatchedMs ?? job.updatedMs;
   const who = job.workerId === null ? "a worker" : `worker \`${job.workerId}\``;
@@ -202,25 +197,25 @@ function explainSent(job: Job, { nowMs }: Surroundings): Blocked {
     sinceMs,
     untilMs: job.dueMs,
     setBy: "dispatch.deadline_ms",
-    sentence: `${said} ${span(nowMs - sinceMs)} ago; nothing heard in ${span(job.dueMs - nowMs)} counts as lost`,
+    sentence: `${said} ${formatSpan(nowMs - sinceMs)} ago; nothing heard in ${formatSpan(job.dueMs - nowMs)} counts as lost`,
     unblocks: [SEE_WORKERS],
   };
 }
 
-function explainRetry(job: Job, around: Surroundings): Blocked {
+function explainRetry(job: Job, around: ExplainContext): Block {
   const { nowMs } = around;
   const { retryClass = "unclassified", reason: why = "", untilMs = job.dueMs, setBy = null } = job.wait ?? {};
   const sinceMs = job.patience[retryClass]?.sinceMs ?? job.updatedMs;
   const reason = waitReasonOf(job) ?? "retry";
   const tries = job.patience[retryClass]?.count ?? 0;
   const sentence =
-    `${LEAD[retryClass]}: ${why}; for ${span(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
-    `next in ${span(untilMs - nowMs)} (${setBy === "worker" ? "as the worker asked" : setBy})`;
+    `${CAUSES[retryClass]}: ${why}; for ${formatSpan(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
+    `next in ${formatSpan(untilMs - nowMs)} (${setBy === "worker" ? "as the worker asked" : setBy})`;
   const facts = retryClass === "safety_unavailable" ? kernelFacts(around) : "";
   return { reason, sinceMs, untilMs, setBy, sentence: `${sentence}${facts}`, unblocks: unblocksOf(reason, job) };
 }
 
-const LEAD: Readonly<Record<RetryClass, string>> = {
+const CAUSES: Readonly<Record<RetryClass, string>> = {
   poison: "what came back could not be read",
   unclassified: "the last attempt failed",
   lock_busy: "somebody else holds a lock that it needs",
@@ -230,9 +225,10 @@ const LEAD: Readonly<Record<RetryClass, string>> = {
   throttled: "the policy says later",
 };
 
-function kernelFacts({ breaker, failOpen, nowMs }: Surroundings): string {
+function kernelFacts({ breaker, failOpen, nowMs }: ExplainContext): string {
   const asked = breaker === null ? "" : `; ${breaker}`;
-  const open = failOpen === null ? "" : `; fail-open lease \`${failOpen.id}\` ends in ${span(failOpen.endsMs - nowMs)}`;
+  const open =
+    failOpen === null ? "" : `; fail-open lease \`${failOpen.id}\` ends in ${formatSpan(failOpen.endsMs - nowMs)}`;
   return `${asked}${open}`;
 }
 
@@ -260,12 +256,143 @@ function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
 
 function explainEnd(job: Job): Explanation {
   const by = job.error === null ? "" : `: ${job.error.message}`;
-  return { wait: null, sentence: `it has ended as ${job.state}${by}`, unblocks: AFTER[job.state]?.(job) ?? [] };
+  return { wait: null, sentence: `it has ended as ${job.state}${by}`, unblocks: NEXT_STEPS[job.state]?.(job) ?? [] };
 }
 
-const AFTER: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
+const NEXT_STEPS: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
   FAILED: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
   TIMEOUT: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
   DENIED: (job) =>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
 };
+
+export const SEE_WORKERS: Unblock = {
+  what: "see the workers, or start one for the topic",
+  command: "cordum worker list",
+};
+export const SEE_POOLS: Unblock = { what: "see which pools are being drained", command: "cordum pool list" };
+export const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
+export const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };
+
+/** Rounded, for people; the exact times are separate fields. */
+export function formatSpan(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+/** Reasons that only workflow steps have: a delay, a run slot, a sub-run. */
+export function stepReasonOf({ step, state, wait }: Job): WaitReason | null {
+  if (step?.kind === "delay") return "timer";
+  if (step?.kind !== "subworkflow") return null;
+  if (state === "RUNNING") return "sub_run";
+  if (wait === null) return state === "PENDING" ? "run_slot" : null;
+  // After a failure the step waits for its retry like any other job.
+  return wait.retryClass === "throttled" ? "run_slot" : null;
+}
+
+export function explainStep(job: Job, around: ExplainContext): Block | null {
+  const reason = stepReasonOf(job);
+  const at = { sinceMs: job.createdMs, untilMs: job.dueMs, setBy: "the workflow" };
+  switch (reason) {
+    case "timer": {
+      const until = new Date(job.dueMs).toISOString();
+      const sentence = `it is a delay, and ends in ${secondsTo(job.dueMs, around)} s, at ${until}`;
+      return { ...at, reason, sentence, unblocks: [] };
+    }
+    case "run_slot": {
+      const sentence = `it is a run of \`${job.step?.workflowId ?? ""}\` that waits to begin: ${whyNotYet(job, around)}`;
+      return { ...at, reason, sentence, unblocks: job.wait && !job.wait.forSlot ? [seeRun(job)] : moreSlots(job) };
+    }
+    case "sub_run": {
+      const runId = job.step?.subRunId ?? "";
+      const sentence = `it waits for run \`${runId}\` of \`${job.step?.workflowId ?? ""}\` to end`;
+      return {
+        ...at,
+        reason,
+        sentence,
+        unblocks: [{ what: "see why that one waits", command: `cordum run explain ${runId}` }],
+      };
+    }
+    default:
+      return null;
+  }
+}
+
+function whyNotYet(job: Job, around: ExplainContext): string {
+  if (job.wait === null) return "it is about to start";
+  const again = `asked again in ${secondsTo(job.dueMs, around)} s`;
+  const { slots } = around;
+  if (slots === null) return `${job.wait.reason}; ${again}`;
+  const { used, max, waiting } = slots;
+  const line =
+    waiting > 1
+      ? `${waiting} steps wait for a slot, and are given one in the order of their age`
+      : "no other step waits for a slot";
+  const open = `${used} of ${max} runs of \`${job.org}\` are open, its own among them`;
+  return `${open}; ${line}, before any new run; woken when a run ends, and ${again}`;
+}
+
+function moreSlots({ org, step }: Job): readonly Unblock[] {
+  const unblocks: Unblock[] = [
+    { what: "see which runs hold the slots", command: "cordum run list --state RUNNING" },
+    { what: `raise \`orgs.${org}.limits.max_concurrent_runs\``, command: "cordum config explain" },
+  ];
+  if (step?.index !== undefined) {
+    unblocks.push({
+      what: `have fewer of the list at once: \`max_parallel\` of step \`${step.stepId}\``,
+      command: null,
+    });
+  }
+  return unblocks;
+}
+
+function seeRun({ step }: Job): Unblock {
+  return { what: "see what holds up its run", command: `cordum run explain ${step?.runId ?? ""}` };
+}
+
+const secondsTo = (dueMs: number, { nowMs }: ExplainContext): number => Math.max(0, Math.ceil((dueMs - nowMs) / 1_000));
+
+/** Why a job in the backlog is not sent. The block that has to be removed first is reported first. */
+export function explainBacklog(job: Job, around: ExplainContext): Block {
+  const { nowMs, window, tenant, rule, backlog } = around;
+  const wait = `of \`${job.topic}\` wait`;
+  const [all, own] = backlog.topic === null ? ["", wait] : [`${backlog.topic} ${wait}, `, "of them"];
+  const ahead = `${all}${backlog.tenant} ${own} of tenant \`${job.org}\``;
+  const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
+  const since = `for ${formatSpan(nowMs - job.updatedMs)}`;
+  const { workers, killed } = around;
+  if (killed !== null) {
+    const whose = killed.scope === job.org ? `tenant \`${job.org}\`` : "all tenants";
+    const sentence = `the kill switch of ${whose} was engaged by \`${killed.by}\`: ${killed.reason}; ${ahead}`;
+    const release = { what: "release it, if you may", command: `cordum kill release --scope '${killed.scope}'` };
+    return { ...at, reason: "killed", sentence, unblocks: [release] };
+  }
+  if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
+    const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
+    return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
+  }
+  if (around.unfit !== null) {
+    const sentence = `${around.unfit}; it has waited ${since}; ${ahead}`;
+    return { ...at, reason: "no_fit_worker", sentence, unblocks: [SEE_WORKERS, SEE_POOLS] };
+  }
+  if (tenant && tenant.used >= tenant.max) {
+    const sentence = `tenant \`${job.org}\` has ${tenant.used} jobs with workers and may have ${tenant.max}; ${ahead}`;
+    const what = `raise \`orgs.${job.org}.limits.max_concurrent_jobs\``;
+    return { ...at, reason: "tenant_limit", sentence, unblocks: [{ what, command: "cordum config explain" }] };
+  }
+  if (window.isFull) {
+    const many = window.use === null ? "the window is full: jobs" : `${window.use.used} jobs`;
+    const sentence = `${many} of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
+    return { ...at, reason: "window_full", sentence, unblocks: [SEE_WORKERS, MORE_WINDOW] };
+  }
+  if (rule && rule.used >= rule.max) {
+    const sentence = `rule \`${job.safety?.ruleId}\` lets ${rule.max} of its jobs run at once, and ${rule.used} do`;
+    return { ...at, reason: "rule_limit", sentence, unblocks: [SEE_RULES] };
+  }
+  const free = workers.free === 0 && workers.serving > 0 ? "; no worker that was heard of has a place free" : "";
+  const out = window.use === null ? "" : `; ${window.use.used} of ${window.use.max} are with workers`;
+  const sentence = `it waits for its turn ${since}: ${ahead}${out}${free}`;
+  return { ...at, reason: "turn", sentence, unblocks: [SEE_WORKERS] };
+}

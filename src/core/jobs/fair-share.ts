@@ -1,10 +1,10 @@
 /**
- * Who goes next: room for `room` jobs, shared between the orgs that wait. Each in turn sends as many as its weight.
+ * Weighted round-robin over tenants: splits a capacity of `room` jobs between the tenants with queued jobs.
  *
- * 1. No org with a waiting job gets nothing while another gets two turns more than it.
- * 2. The turn goes on where it ended, within an org's weight too: over many rounds with little room everybody is served
- *    by weight, however little the room.
- * 3. Order is explicit: by name.
+ * 1. No tenant with a queued job gets nothing while another gets two turns more.
+ * 2. The next round continues where the last one ended, also within a tenant's weight. Over many small rounds every
+ *    tenant is served by weight.
+ * 3. Tenants are ordered by name.
  */
 export function fairShare(
   waiting: ReadonlyMap<string, number>,
@@ -37,7 +37,7 @@ export function fairShare(
   return { shares, turn: { org, taken } };
 }
 
-/** Who was served last, and how many of the turns that its weight gives it are used. */
+/** The tenant served last, and how much of its weight is used. */
 export interface Turn {
   readonly org: string;
   readonly taken: number;
@@ -45,11 +45,11 @@ export interface Turn {
 
 export interface Shares {
   readonly shares: ReadonlyMap<string, number>;
-  /** To be handed in with the next round. */
+  /** Pass it to the next round. */
   readonly turn: Turn;
 }
 
-/** The org whose turn it is: the same again while it has turns left, else the next by name. */
+/** The same tenant while it has weight left, else the next by name. */
 function firstAt(names: readonly string[], { org, taken }: Turn, weightOf: (org: string) => number): number {
   const at = names.findIndex((name) => (taken < weightOf(org) ? name >= org : name > org));
   return Math.max(0, at);

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Placement, Table } from "../model/table.ts";
 import type { Submission } from "./submission.ts";
 
-/** A client's key, bound to the job that it made: written in the commit that makes the job, never before. */
+/** An idempotency key, bound to its job in the commit that creates the job. */
 export interface Reservation {
   readonly jobId: string;
   readonly traceId: string;
@@ -15,32 +15,31 @@ export const RESERVATIONS: Table<Reservation> = {
   placement: (reservation): Placement => ({ lists: [], queue: null, counters: [], dueMs: reservation.dueMs }),
 };
 
-/** Scoped by org: one tenant can never be handed another's job. */
+/** Scoped by tenant: a key never returns another tenant's job. */
 export const reservationId = (org: string, key: string): string => `${org}/${key}`;
 
-/** What makes two submissions the same; the key, the trace, who sent it, when, and the job's id are not part of it. */
+/** Identifies equal submissions. The key, trace, sender, timestamp and job id are excluded. */
 export function fingerprintOf(submission: Submission): string {
   const { idempotencyKey: _k, traceId: _t, traceparent: _p, submittedBy: _s, jobId: _i, ...rest } = submission;
   const { isStamped, ...body } = rest;
-  const input = isStamped ? unstamped(body.input) : body.input;
+  const input = isStamped ? withoutTimestamp(body.input) : body.input;
   return createHash("sha256")
     .update(canonical({ ...body, input }))
     .digest("base64url");
 }
 
-/** Whether a job's input is the one that the submission brings. */
 export function isSameInput(input: unknown, submission: Submission): boolean {
-  const same = submission.isStamped ? unstamped : (value: unknown) => value;
+  const same = submission.isStamped ? withoutTimestamp : (value: unknown) => value;
   return canonical(same(input)) === canonical(same(submission.input));
 }
 
-function unstamped(input: unknown): unknown {
+function withoutTimestamp(input: unknown): unknown {
   if (typeof input !== "object" || input === null) return input;
   const { created_at: _, ...rest } = input as Readonly<Record<string, unknown>>;
   return rest;
 }
 
-/** JSON with sorted keys, so that the order in which a client writes its fields does not matter. */
+/** JSON with sorted keys. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value !== null && typeof value === "object") {

@@ -1,6 +1,5 @@
-import { appendHistory, isFinal, type Job, type Payload, REDRIVABLE } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
-import type { Writable } from "../model/writable.ts";
+import { appendHistory, isFinal, type Job, moveJob, type Payload, REDRIVABLE } from "../model/job.ts";
+import type { Writable } from "../model/table.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { WireError } from "../retry/intent.ts";
 import { requestApproval } from "./approval.ts";
@@ -8,11 +7,10 @@ import type { Submission } from "./submission.ts";
 import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from "./transitions.ts";
 
 /**
- * What becomes of a job before and beside its attempts (those are in `attempt.ts`), as plain functions of the job, the
- * news, and the time.
+ * Decisions about a job outside its attempts (those are in `attempt.ts`).
  *
- * 1. Waiting for one thing never uses up the patience for another: a move forward clears the patience of its class.
- * 2. A verdict once given stands on the job; one that was done without is marked on it for good.
+ * 1. Each retry class has its own budget: a move forward clears the retry state.
+ * 2. A verdict stays on the job. A bypass is marked on the job permanently.
  */
 export function newJob(
   submission: Submission,
@@ -56,12 +54,11 @@ export function newJob(
   return job;
 }
 
-/** The kernel has spoken: into the backlog, to a human, later, or denied for good. */
 export function decideSafety(job: Job, safety: Decision, context: DecisionContext): Job {
   switch (safety.effect) {
     case "allow":
     case "allow_with_constraints":
-      return allowed(job, safety, context);
+      return allowJob(job, safety, context);
     case "require_approval":
       return requestApproval(job, safety, context);
     case "throttle": {
@@ -78,7 +75,7 @@ export function decideSafety(job: Job, safety: Decision, context: DecisionContex
   }
 }
 
-function allowed(job: Job, safety: Decision, { nowMs }: DecisionContext): Job {
+function allowJob(job: Job, safety: Decision, { nowMs }: DecisionContext): Job {
   const next = moveJob(job, "SCHEDULED", nowMs);
   next.safety = safety;
   next.patience = {};
@@ -86,7 +83,7 @@ function allowed(job: Job, safety: Decision, { nowMs }: DecisionContext): Job {
   return next;
 }
 
-/** No verdict, but a lease that lets it go all the same: that is said on the job for good. */
+/** Dispatches without a verdict, under a fail-open lease. The bypass is recorded on the job. */
 export function bypassSafety(job: Job, lease: { readonly id: string }, why: string, context: DecisionContext): Job {
   const { nowMs } = context;
   const reason = `fail-open: safety unavailable -- ${why}`;
@@ -100,13 +97,12 @@ export function bypassSafety(job: Job, lease: { readonly id: string }, why: stri
   });
 }
 
-/** The kernel did not answer: wait, and say until when. */
 export function waitForSafety(job: Job, reason: string, context: DecisionContext): Job {
   const { delayMs, setBy } = chooseDelay(job, "safety_unavailable", undefined, context);
   return { ...job, ...waitFor(job, "safety_unavailable", "unavailable", reason, delayMs, setBy, context) };
 }
 
-/** Somebody does not want it any more. `null` when it has ended already. */
+/** `null` if the job has ended. */
 export function cancelJob(job: Job, who: string, why: string, context: DecisionContext): Job | null {
   if (isFinal(job.state)) return null;
   const history = appendHistory(job, historyLine(job, "cancelled", why, context.nowMs, who));
@@ -114,8 +110,8 @@ export function cancelJob(job: Job, who: string, why: string, context: DecisionC
 }
 
 /**
- * A second life for a job that ended in the dead letters: it is checked and tried as if it were new. A verdict that was
- * not a plain permission stays on it until the next one: no lease lets out what a human was to decide about.
+ * Redrive of a dead-lettered job: it is checked and run as if it were new. A verdict other than a plain allow stays on
+ * the job until the next check, so that a fail-open lease cannot release a job that needs an approval.
  */
 export function redriveJob(job: Job, who: string, context: DecisionContext): Job | null {
   if (!REDRIVABLE.includes(job.state)) return null;
@@ -136,5 +132,4 @@ export function redriveJob(job: Job, who: string, context: DecisionContext): Job
   };
 }
 
-/** Labels are bounded for everybody. */
 const LABEL_LENGTH_MAX = 256;

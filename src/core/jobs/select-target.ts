@@ -1,23 +1,22 @@
-import type { Job } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
+import { type Job, moveJob } from "../model/job.ts";
 import { chooseDelay, type DecisionContext, waitFor } from "./transitions.ts";
 
 /**
- * Which worker a job is sent to.
+ * Selects the dispatch target of a job.
  *
- * 1. To the one with the most room among those that listen on a subject of their own, can do what the job requires, and
- *    are not in a pool that is being drained; else to the topic, where whoever serves it takes it.
- * 2. Workers that say nothing of themselves are reached through the topic alone.
- * 3. While a pool of the topic is being drained, the topic's subject would reach its workers too: then the others get
- *    work directly or not at all, and what finds nobody waits.
- * 4. A job whose requirements none of the known workers of its topic meets waits until one comes that does.
- * 5. Who works for another tenant alone is not there: it decides nothing about the job.
+ * 1. The job goes to the least loaded worker that has its own subject, meets the requirements, and is in no draining
+ *    pool. Without such a worker it goes to the topic's queue group.
+ * 2. Workers that send no heartbeat are reachable only through the topic.
+ * 3. While a pool of the topic drains, the topic's subject would reach its workers too. Then jobs are sent directly or
+ *    wait.
+ * 4. A job whose requirements no known worker of the topic meets waits for one that does.
+ * 5. Workers of other tenants are ignored.
  */
 export interface Candidate {
   readonly id: string;
   readonly pool: string | null;
   readonly transport: "bus" | "http";
-  /** Whose work it does; null for anybody's. */
+  /** The tenant it works for; null for all. */
   readonly org: string | null;
   readonly capabilities: ReadonlySet<string>;
   readonly isDirect: boolean;
@@ -25,8 +24,8 @@ export interface Candidate {
   readonly loadMax: number;
 }
 
-/** Workers on the bus work for everybody, and so does one with a key of `*`; any other over HTTP is its tenant's own. */
-export const worksFor = ({ org }: Pick<Candidate, "org">, tenant: string): boolean =>
+/** Bus workers and workers with a `*` key serve all tenants; other HTTP workers serve their own tenant. */
+export const servesTenant = ({ org }: Pick<Candidate, "org">, tenant: string): boolean =>
   org === null || org === "*" || org === tenant;
 
 export interface Work {
@@ -36,17 +35,17 @@ export interface Work {
 
 export interface PoolsOfTopic {
   readonly draining: ReadonlySet<string>;
-  /** The pools whose settings name the topic; empty when none does. */
+  /** Pools whose settings name the topic. */
   readonly named: readonly string[];
 }
 
 export type DispatchTarget =
-  /** `takesInline`: the input may be in the message alone. */
+  /** `takesInline`: the input may travel in the message only. */
   | { readonly kind: "direct"; readonly workerId: string; readonly takesInline: boolean }
   | { readonly kind: "topic" }
-  /** Only workers that come for their work themselves are fit for it: it stays where they find it. */
+  /** Only HTTP workers are eligible; they lease it from the backlog. */
   | { readonly kind: "lease" }
-  /** `isForAll`: no job of the topic can go, whatever it requires. */
+  /** `isForAll`: no job of the topic can be sent, whatever it requires. */
   | { readonly kind: "wait"; readonly why: string; readonly isForAll: boolean };
 
 export function selectTarget(work: Work, workers: readonly Candidate[], pools: PoolsOfTopic): DispatchTarget {
@@ -54,38 +53,38 @@ export function selectTarget(work: Work, workers: readonly Candidate[], pools: P
   let best: Candidate | null = null;
   let [isAlone, hasOthers, hasComing, hasDrained] = [true, false, false, false];
   for (const worker of workers) {
-    if (!worksFor(worker, org)) continue;
+    if (!servesTenant(worker, org)) continue;
     isAlone = false;
     if (worker.pool !== null && pools.draining.has(worker.pool)) {
       hasDrained = true;
       continue;
     }
-    if (requires.length > 0 && !canDo(worker.capabilities, requires)) continue;
+    if (requires.length > 0 && !hasCapabilities(worker.capabilities, requires)) continue;
     if (worker.transport === "http") hasComing = true;
     else if (!worker.isDirect) hasOthers = true;
-    else if (best === null || isRoomier(worker, best)) best = worker;
+    else if (best === null || isLessLoaded(worker, best)) best = worker;
   }
-  // Full, and there are others who cannot be asked directly: whoever takes it from the topic.
+  // At capacity, while other workers are reachable only through the topic: let the queue group choose.
   const isBetterLeft = best !== null && hasOthers && !hasDrained && best.load >= best.loadMax;
   if (best !== null && !isBetterLeft) {
     return { kind: "direct", workerId: best.id, takesInline: best.capabilities.has("inline") };
   }
-  const drained = whyDrained(hasDrained, pools);
+  const drained = drainReason(hasDrained, pools);
   if (drained !== null) {
     if (hasComing) return FOR_LEASE;
-    const isForAll = !workers.some((worker) => worksFor(worker, org) && isOpen(worker, pools));
+    const isForAll = !workers.some((worker) => servesTenant(worker, org) && isEligible(worker, pools));
     return { kind: "wait", why: drained, isForAll };
   }
-  if (requires.length === 0 || hasOthers || isAlone) return AT_TOPIC;
+  if (requires.length === 0 || hasOthers || isAlone) return TO_TOPIC;
   if (hasComing) return FOR_LEASE;
   const wanted = requires.map((name) => `\`${name}\``).join(", ");
   return { kind: "wait", why: `no worker of the topic that is known can do ${wanted}`, isForAll: false };
 }
 
-export const canDo = (abilities: ReadonlySet<string>, requires: readonly string[]): boolean =>
+export const hasCapabilities = (abilities: ReadonlySet<string>, requires: readonly string[]): boolean =>
   requires.every((name) => abilities.has(name));
 
-/** A job that no worker is fit for now: it comes back later, and does not stand in the way of others. */
+/** No eligible worker: the job leaves the backlog and is retried later. */
 export function waitForWorker(job: Job, why: string, context: DecisionContext): Job {
   const { delayMs, setBy } = chooseDelay(job, "no_worker", undefined, context);
   return Object.assign(
@@ -94,20 +93,20 @@ export function waitForWorker(job: Job, why: string, context: DecisionContext): 
   );
 }
 
-const AT_TOPIC: DispatchTarget = { kind: "topic" };
+const TO_TOPIC: DispatchTarget = { kind: "topic" };
 const FOR_LEASE: DispatchTarget = { kind: "lease" };
 
-const isOpen = ({ pool, isDirect, transport }: Candidate, { draining }: PoolsOfTopic): boolean =>
+const isEligible = ({ pool, isDirect, transport }: Candidate, { draining }: PoolsOfTopic): boolean =>
   (isDirect || transport === "http") && (pool === null || !draining.has(pool));
 
-/** By the share of its places that is taken; where nobody said how many it has, by their number. */
-function isRoomier(one: Candidate, other: Candidate): boolean {
+/** Compares relative load; absolute load if a capacity is unknown. */
+function isLessLoaded(one: Candidate, other: Candidate): boolean {
   if (!Number.isFinite(one.loadMax) || !Number.isFinite(other.loadMax)) return one.load < other.load;
   return one.load * other.loadMax < other.load * one.loadMax;
 }
 
-/** Why the topic's subject may not be used: those who would hear it are to get nothing new. */
-function whyDrained(hasDrained: boolean, { draining, named }: PoolsOfTopic): string | null {
+/** Why the topic's subject cannot be used: it would reach draining workers. */
+function drainReason(hasDrained: boolean, { draining, named }: PoolsOfTopic): string | null {
   if (draining.size === 0) return null;
   if (hasDrained || (named.length > 0 && named.every((pool) => draining.has(pool)))) {
     return "the pool that serves the topic is being drained";

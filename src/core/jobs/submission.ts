@@ -1,17 +1,19 @@
-import type { JobPriority } from "../../protocol/packet.ts";
+import type { JobPriority, Packet } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
-import { OUR_LABELS } from "../model/labels.ts";
-import type { ActorType } from "../policy/decision.ts";
+import { type Job, RESERVED_LABELS } from "../model/job.ts";
+import type { ActorType, Remediation } from "../policy/decision.ts";
+import type { Settings } from "../settings.ts";
+import { withoutBypassLabels } from "./bypass.ts";
 
-/** What a client asks for, checked. */
+/** A validated submission. */
 export interface Submission {
   readonly org: string;
   readonly topic: string;
   readonly input: unknown;
-  /** The time of the submission stands in the input, as `created_at`: two that differ in that alone are the same. */
+  /** The input contains the submission time as `created_at`, which is ignored when submissions are compared. */
   readonly isStamped: boolean;
-  /** The key of an input that the client has put into the blob store itself. */
+  /** The key of an input that the client stored in the blob store. */
   readonly inputPtr: string | null;
   readonly jobId: string | null;
   readonly priority: JobPriority;
@@ -24,7 +26,7 @@ export interface Submission {
   readonly traceId: string | null;
   readonly actorType: ActorType | null;
   readonly packId: string | null;
-  /** Who sent it, as far as that was proved. */
+  /** The authenticated sender. */
   readonly submittedBy: string | null;
   readonly traceparent: string | null;
 }
@@ -37,11 +39,11 @@ export const DEFAULT_ORG = "default";
 export const LABELS_MAX = 64;
 export const TEXT_LENGTH_MAX = 256;
 const PRIORITIES: readonly JobPriority[] = ["interactive", "batch", "critical"];
-/** W3C trace context, version 00. One that is not is left out: a broken trace is no reason to refuse work. */
+/** W3C trace context, version 00. Invalid values are dropped, not rejected. */
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const NAME = /^[A-Za-z0-9_.:@-]+$/;
 
-/** Says everything that is wrong with a submission at once, in words that tell what to change. */
+/** Reports all problems of a submission at once. */
 export function checkSubmission(raw: Readonly<Record<string, unknown>>): CheckedSubmission {
   const problems: string[] = [];
   const name = (field: string, value: unknown, fallback: string | null): string | null => {
@@ -71,7 +73,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     input: raw.input ?? null,
     isStamped: raw.isStamped === true,
     inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
-    jobId: notOfStep(name("jobId", raw.jobId, null), problems),
+    jobId: rejectStepJobId(name("jobId", raw.jobId, null), problems),
     priority: priority ?? "batch",
     labels: checkLabels(raw.labels, problems),
     riskTags: names("riskTags", raw.riskTags),
@@ -99,7 +101,7 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
   if (value === undefined || value === null) return {};
   if (typeof value === "object" && !Array.isArray(value)) {
     const entries = Object.entries(value);
-    const ours = entries.find(([key]) => OUR_LABELS.includes(key));
+    const ours = entries.find(([key]) => RESERVED_LABELS.includes(key));
     if (ours) {
       problems.push(`the label \`${ours[0]}\` is written by the control plane alone; leave it out`);
       return {};
@@ -112,14 +114,14 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
   return {};
 }
 
-/** Ids of steps' jobs follow from their runs: one that is taken would keep a run, of any tenant, from going on. */
-function notOfStep(jobId: string | null, problems: string[]): string | null {
+/** Job ids of steps are derived from run ids: a client that takes one would block that run, in any tenant. */
+function rejectStepJobId(jobId: string | null, problems: string[]): string | null {
   if (jobId === null || !/:[A-Za-z0-9_-]+(\.\d+)?@\d+$/.test(jobId)) return jobId;
   problems.push("`jobId` must not be like `run:step@1`: those are the jobs of workflow steps; choose another");
   return null;
 }
 
-/** Only the job's own input may be pointed at: any other key belongs to somebody else. */
+/** A pointer may refer only to the job's own input; other keys may belong to other tenants. */
 function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
   if (value === undefined || value === null) return null;
   if (typeof jobId === "string" && value === inputKey(jobId)) return value;
@@ -135,3 +137,53 @@ function checkKey(value: unknown, problems: string[]): string | null {
 }
 
 const isText = (value: unknown): value is string => typeof value === "string" && value.length <= TEXT_LENGTH_MAX;
+
+/** The submission that results from applying an offered remediation to a denied job; not checked yet. */
+export function applyRemediation(
+  job: Job,
+  remediation: Remediation,
+  input: unknown,
+): Readonly<Record<string, unknown>> {
+  const { addLabels = {}, removeLabels = [], replacementTopic, replacementCapability } = remediation;
+  const kept = Object.entries(withoutBypassLabels(job.labels)).filter(([name]) => !removeLabels.includes(name));
+  return {
+    org: job.org,
+    topic: replacementTopic ?? job.topic,
+    input,
+    priority: job.priority,
+    labels: { ...Object.fromEntries(kept), ...addLabels },
+    riskTags: job.riskTags,
+    requires: job.requires,
+    capability: replacementCapability ?? job.capability,
+    actorId: job.actorId,
+    actorType: job.actorType,
+    packId: job.packId,
+    traceId: job.traceId,
+    traceparent: job.traceparent,
+  };
+}
+
+/**
+ * The tenants for which the sender of a packet may submit. Returns null if allowed, else the reason and what to do.
+ *
+ * 1. Any bus client can write any tenant into a packet. A signed packet is accepted for the tenants of its sender's
+ *    entry, an unsigned one for `cap.unsigned_tenants`.
+ * 2. The control plane's own signature grants no tenant. Its packets announce jobs that are already stored. A dispatch
+ *    packet that is replayed on the submit subject must not become a new job.
+ */
+export function tenantClaimProblem(
+  { origin }: Packet,
+  org: string,
+  { unsignedTenants, senders }: Pick<Settings, "unsignedTenants" | "senders">,
+): string | null {
+  const sender = origin?.kind === "arrived" ? origin.signedBy : null;
+  if (sender !== null) {
+    if (senders[sender]?.tenants.includes(org)) return null;
+    return `sender \`${sender}\` may not speak for tenant \`${org}\`; add the tenant to \`cap.senders.${sender}.tenants\``;
+  }
+  if (unsignedTenants.includes(org)) return null;
+  return (
+    `an unsigned packet may not speak for tenant \`${org}\`; submit over HTTP with a key of the tenant, sign the packet ` +
+    "(see `cap.signatures`), or add the tenant to `cap.unsigned_tenants`"
+  );
+}

@@ -1,23 +1,26 @@
-import { appendHistory, type HistoryLine, type Job, type JobEvent } from "../model/job.ts";
-import { moveJob } from "../model/move-job.ts";
-import type { StepRetry } from "../model/step-ref.ts";
-import type { Writable } from "../model/writable.ts";
+import { appendHistory, type HistoryLine, type Job, type JobEvent, moveJob, type StepRetry } from "../model/job.ts";
+import type { Writable } from "../model/table.ts";
 import { recordFailure } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
 import { formatPolicy } from "../retry/policies.ts";
 import type { Settings } from "../settings.ts";
 
-/** What the decisions about a job share: what they are given, how a wait and an end are written down. */
+/** Inputs shared by all decisions about a job. */
 export interface DecisionContext {
   readonly nowMs: number;
   readonly settings: Settings;
   readonly random: () => number;
 }
 
-/** How long to wait: as the worker asked, or as the policy of the class says. */
-export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | undefined, context: DecisionContext) {
-  if (askedMs !== undefined) return { delayMs: askedMs, setBy: "worker" };
+/** The delay requested by the worker, else the one of the class's policy. */
+export function chooseDelay(
+  job: Job,
+  retryClass: RetryClass,
+  requestedMs: number | undefined,
+  context: DecisionContext,
+) {
+  if (requestedMs !== undefined) return { delayMs: requestedMs, setBy: "worker" };
   const { retry } = context.settings;
   if (retryClass === "unclassified" && job.step?.retry) {
     const attempt = (job.patience.unclassified?.count ?? 0) + 1;
@@ -27,7 +30,7 @@ export function chooseDelay(job: Job, retryClass: RetryClass, askedMs: number | 
   return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
 }
 
-/** What a step's own `retry` says; attempts count from 1. Jitter spreads at the cap as well. */
+/** Delay of a step's own `retry`; attempts count from 1. Jitter also applies at the cap. */
 export function backoffOf(retry: StepRetry, attempt: number, random: () => number): number {
   const backoffMs = Math.min(retry.maxMs, retry.initialMs * retry.multiplier ** (attempt - 1));
   switch (retry.jitter) {
@@ -42,7 +45,7 @@ export function backoffOf(retry: StepRetry, attempt: number, random: () => numbe
   }
 }
 
-/** The facts of a job that waits for its next try. */
+/** The fields of a job that waits for its next attempt. */
 export function waitFor(
   job: Job,
   retryClass: RetryClass,
@@ -65,7 +68,7 @@ export function waitFor(
   };
 }
 
-/** Written out: spreading what may be absent takes longer than all the rest of a move. */
+/** Hot path: object literals are much faster than spreading optional fields. */
 export function historyLine(
   { attempt }: Job,
   event: JobEvent,
@@ -79,7 +82,7 @@ export function historyLine(
 
 type End = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "DENIED";
 
-/** A final state: kept for the retention time, then removed. */
+/** Final states are kept for the retention time. */
 export function endJob(job: Job, state: End, { nowMs, settings }: DecisionContext): Writable<Job> {
   const ended = moveJob(job, state, nowMs);
   ended.patience = {};

@@ -1,21 +1,19 @@
 /**
- * A key with which somebody calls the gateway: the record, its text, and whether it is good.
+ * API keys: the record, its text form, and its state.
  *
- * 1. The record has the hash of the secret, never the secret: who reads the store cannot call with what is in it.
- * 2. A key that was revoked or has expired stays on record. So "there are keys" never turns back into "there are none",
- *    which would open the gateway to everybody on the machine.
+ * 1. The record holds the hash of the secret, never the secret.
+ * 2. Revoked and expired keys stay on record: a gateway with keys never returns to the open mode it has without any.
  */
 import { createHash } from "node:crypto";
 import type { Placement, Table } from "./table.ts";
 
 export interface ApiKey {
   readonly id: string;
-  /** The tenant that it speaks for; `*` for any. */
+  /** The tenant; `*` for all. */
   readonly org: string;
   readonly role: Role;
-  /** What people call it. */
   readonly name: string | null;
-  /** In hexadecimal digits. */
+  /** Hex. */
   readonly sha256: string;
   readonly createdMs: number;
   readonly createdBy: string;
@@ -33,15 +31,15 @@ export const API_KEYS: Table<ApiKey> = {
     const lists = [{ name: keysOf(key.org), score: key.createdMs }];
     if (key.org !== EVERY_ORG) lists.push({ name: keysOf(EVERY_ORG), score: key.createdMs });
     const counters = [{ group: KEYS_GROUP, name: "all" }];
-    if (key.revokedMs === null) counters.push(goodKeysOf(key.org));
+    if (key.revokedMs === null) counters.push(activeKeysOf(key.org));
     if (isRoot(key)) counters.push({ group: KEYS_GROUP, name: ROOT_KEYS });
     return { lists, queue: null, counters, dueMs: null };
   },
 };
 
 /**
- * One record that every revocation of a root key writes with the key: of two at once the second is stale, and counts again.
- * Each would else see the other's key as the one that is left.
+ * Written with every revocation of a root key, so that two concurrent revocations conflict. Otherwise each would count
+ * the other's key as the remaining one.
  */
 export const ROOT_REVOCATIONS: Table<RootRevocation> = {
   name: "root_revocation",
@@ -56,14 +54,14 @@ export interface RootRevocation {
 
 /** The keys of a tenant; under `*` those of all tenants. */
 export const keysOf = (org: string): string => `keys/${org}`;
-/** `all`: every key ever made; `root`: those that can make others, for ever. */
+/** `all`: every key ever created; `root`: unexpiring keys that can create others. */
 export const KEYS_GROUP = "keys";
 export const ROOT_KEYS = "root";
-/** Not revoked; an expired one counts until it is. */
-export const goodKeysOf = (org: string) => ({ group: "keys/good", name: org });
+/** Not revoked. An expired key counts until it is revoked. */
+export const activeKeysOf = (org: string) => ({ group: "keys/good", name: org });
 export const KEYS_MAX = 1_000;
 
-/** With none of these left nobody could make a key any more. */
+/** Keys that can create keys; the last one cannot be revoked. */
 export const isRoot = (key: ApiKey): boolean =>
   key.org === EVERY_ORG && key.role === "admin" && key.revokedMs === null && key.expiresMs === null;
 
@@ -74,7 +72,7 @@ export function keyState(key: ApiKey, nowMs: number): KeyState {
   return key.expiresMs !== null && key.expiresMs <= nowMs ? "expired" : "good";
 }
 
-/** The text that is sent with a request: `cordum_<id>_<secret>`. */
+/** The text sent with a request: `cordum_<id>_<secret>`. */
 export const keyText = (id: string, secret: string): string => `cordum_${id}_${secret}`;
 
 export function readKeyText(text: string): { readonly id: string; readonly secret: string } | null {
@@ -82,14 +80,14 @@ export function readKeyText(text: string): { readonly id: string; readonly secre
   return match ? { id: match[1] ?? "", secret: match[2] ?? "" } : null;
 }
 
-/** Long enough that guessing is hopeless, so that one round of hashing is enough. */
+/** Long enough that a single round of hashing is safe. */
 export function newSecret(random: () => number): string {
   return Array.from({ length: SECRET_LENGTH }, () => LETTERS[Math.floor(random() * LETTERS.length)]).join("");
 }
 
 export const hashOf = (secret: string): string => createHash("sha256").update(secret).digest("hex");
 
-/** Takes as long for a nearly right secret as for a wrong one. */
+/** Compares in constant time. */
 export function isSecretOf(key: ApiKey, secret: string): boolean {
   const presented = hashOf(secret);
   let difference = presented.length ^ key.sha256.length;

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import type { Placement, Table } from "./table.ts";
 
 /**
- * The audit log: who decided what about whom, in an order that cannot be changed without being seen.
+ * The audit log: a hash chain per tenant.
  *
- * 1. Each tenant has a chain of its own: an entry has the hash of the one before, the first one the hash of its tenant.
- * 2. `hash` is SHA-256 in hexadecimal over the entry without it, as JSON with sorted names and no spaces.
- * 3. What is written down first (`Pending`) stands in the very commit that it is about; a sweep moves it into the chain,
- *    in order, in one commit with the head. So nothing is missing, and nothing is there twice.
- * 4. The head says how many entries there are and how the last one ends: cutting off the end is seen as well. Whoever can
- *    write to the store could make a whole new chain; for that, keep the head's hash somewhere else from time to time.
+ * 1. An entry holds the hash of the previous entry; the first one holds a hash of the tenant.
+ * 2. `hash` is SHA-256 in hex over the entry without it, as JSON with sorted keys and no spaces.
+ * 3. Lines are written as `PendingAudit` in the commit that they describe. A sweep appends them to the chain, in order,
+ *    in one commit with the head: no line is lost or duplicated.
+ * 4. The head holds the count and the last hash, so truncation is detected. A writer with access to the store could
+ *    forge a whole chain: keep copies of the head's hash elsewhere.
  */
 export type AuditKind =
   | "decision"
@@ -30,9 +30,9 @@ export type Fact = string | number | boolean | null;
 export interface AuditLine {
   readonly org: string;
   readonly kind: AuditKind;
-  /** The id of a key, a worker, or `cordum` where it was the control plane itself. */
+  /** A key id, a worker id, or `cordum` for the control plane. */
   readonly who: string;
-  /** In a word or two: `allow`, `approved`, `opened`. */
+  /** A short verb, such as `allow`, `approved`, `opened`. */
   readonly what: string;
   readonly facts?: Readonly<Record<string, Fact>>;
 }
@@ -50,7 +50,7 @@ export interface AuditEntry {
   readonly hash: string;
 }
 
-/** Lines that wait for their place in the chain of their org. */
+/** Lines not yet in their tenant's chain. */
 export interface PendingAudit {
   readonly org: string;
   readonly lines: readonly StampedLine[];
@@ -81,7 +81,7 @@ export const AUDIT_PENDING: Table<PendingAudit> = {
     dueMs: null,
   }),
 };
-/** Which orgs have lines that wait. */
+/** Tenants with pending lines. */
 export const AUDIT_PENDING_GROUP = "audit_pending";
 export const pendingAuditOf = (org: string): string => `audit_pending/${org}`;
 
@@ -101,14 +101,13 @@ export const AUDIT_PAGES: Table<AuditPage> = {
 };
 export const auditPagesOf = (org: string): string => `audit/${org}`;
 export const pageId = (org: string, number: number): string => `${org}/${number}`;
-/** Entries that one record holds. The last page is written again with every batch, so it must not be long. */
+/** Entries per page. Each batch rewrites the last page, so pages stay short. */
 export const PAGE_ENTRIES = 200;
 export const pageOf = (index: number): number => Math.floor(index / PAGE_ENTRIES);
 
-/** Where a chain begins. */
 export const emptyHead = (org: string): AuditHead => ({ org, count: 0, hash: sha256(`cordum audit of ${org}`) });
 
-/** The entries that follow on the head, and the head after them. */
+/** The new entries and the head after them. */
 export function extend(head: AuditHead, lines: readonly StampedLine[]) {
   const entries: AuditEntry[] = [];
   let { count, hash } = head;
@@ -121,7 +120,7 @@ export function extend(head: AuditHead, lines: readonly StampedLine[]) {
   return { entries, head: { org: head.org, count, hash } satisfies AuditHead };
 }
 
-/** The pages that hold the entries; the first of them may go on from a page that was there before. */
+/** Groups entries into pages; the first may extend the existing last page. */
 export function pagesOf(org: string, last: AuditPage | null, entries: readonly AuditEntry[]): readonly AuditPage[] {
   const pages = new Map<number, AuditEntry[]>();
   for (const entry of entries) {
@@ -140,7 +139,7 @@ export function entryHash(entry: Omit<AuditEntry, "hash">): string {
 }
 
 export interface AuditProblem {
-  /** The entry at which the chain is not what was written. */
+  /** The first entry that differs from what was written. */
   readonly index: number;
   readonly why: string;
 }
@@ -150,7 +149,7 @@ export interface AuditVerdict {
   readonly problem: AuditProblem | null;
 }
 
-/** Looks at a chain page by page, oldest first; ends at the first thing that is wrong. */
+/** Verifies a chain page by page, oldest first, up to the first problem. */
 export class AuditCheck {
   readonly #org: string;
   #next = 0;
@@ -162,7 +161,7 @@ export class AuditCheck {
     this.#hash = emptyHead(org).hash;
   }
 
-  /** True while nothing is wrong. */
+  /** True while no problem was found. */
   page(page: AuditPage): boolean {
     for (const entry of page.entries) {
       this.#problem ??= this.#look(entry);
@@ -199,7 +198,6 @@ export class AuditCheck {
   }
 }
 
-/** The same for pages that are at hand. */
 export function verifyAudit(pages: Iterable<AuditPage>, head: AuditHead): AuditVerdict {
   const check = new AuditCheck(head.org);
   for (const page of pages) if (!check.page(page)) break;

@@ -5,12 +5,12 @@ import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";
 
 /**
- * What could not be done, kept whole: the payload, why, and what was tried. Written in the commit that ends the job, or
- * before the message is ended; nothing is given up without one.
+ * A failed job or message with its payload, error and history. Written in the commit that ends the job, or before the
+ * message is terminated.
  */
 export interface DeadLetter {
   readonly id: string;
-  /** Whose it is; `*` for a message of which nobody can say it. */
+  /** The tenant; `*` for messages without a known tenant. */
   readonly org: string;
   readonly createdMs: number;
   readonly dueMs: number;
@@ -33,9 +33,9 @@ export type DeadLetterSource =
       readonly subject: string;
       readonly messageId: string;
       readonly deliveries: number;
-      /** The bytes as they were on the wire, readable or not. */
+      /** The bytes as received. */
       readonly base64: string;
-      /** They are to be sent again as they are: its sender may have signed them. */
+      /** Resend the bytes unchanged: the sender may have signed them. */
       readonly isVerbatim?: true;
     };
 
@@ -53,10 +53,10 @@ export const DEAD_LETTERS: Table<DeadLetter> = {
   },
 };
 
-/** The letters of a tenant; under `*` those of all tenants, and what belongs to none: messages that nobody can read. */
+/** Dead letters of a tenant; under `*` those of all tenants and those without one. */
 export const deadLettersOf = (org: string): string => `dead_letters/${org}`;
 
-/** The letter for a job that ended unhappily; `null` for any other end. A denial is an answer, not a failure. */
+/** The dead letter of a failed or timed-out job; `null` for other states. A denial is not a failure. */
 export function deadLetterOf(job: Job): DeadLetter | null {
   if (job.state !== "FAILED" && job.state !== "TIMEOUT") return null;
   const error = job.error ?? { name: "Error", message: job.state };

@@ -1,8 +1,6 @@
 /**
- * Every error that a client can see, once: its code, its sentence, its HTTP status, and whether trying again can help.
- *
- * A code is API. The sentence is the title of the problem document; what is particular to one request goes into its
- * detail.
+ * All errors that a client can see: code, title, HTTP status, and whether a retry can help. Codes are API. The title is
+ * that of the problem document; what is specific to a request goes into `detail`.
  */
 export interface ErrorSpec {
   readonly status: number;

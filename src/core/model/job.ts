@@ -3,15 +3,14 @@ import type { ActorType, Decision } from "../policy/decision.ts";
 import type { RetryState } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
-import type { StepRef } from "./step-ref.ts";
-import type { CounterName, Placement, Table } from "./table.ts";
+import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
- * A job: the data, the legal moves, and where a job stands.
+ * The job record, its legal transitions, and its indexes.
  *
- * 1. `JOB_MOVES` is the only place where legal moves are written down; an empty list marks a final state.
- * 2. A job that is not final has a time at which somebody looks at it (`dueMs`), so that no state is a dead end.
- * 3. What a job counts towards follows from its state: in the backlog of its topic, or in its topic's window.
+ * 1. `JOB_MOVES` is the only list of legal transitions. An empty list marks a final state.
+ * 2. Every open job has a `dueMs`, so no state is a dead end.
+ * 3. Counters follow from the state: the backlog of the topic, or its in-flight window.
  */
 export const JOB_MOVES = {
   PENDING: ["APPROVAL_REQUIRED", "SCHEDULED", "RUNNING", "SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"],
@@ -29,11 +28,10 @@ export const JOB_MOVES = {
 
 export type JobState = keyof typeof JOB_MOVES;
 export const JOB_STATES = Object.keys(JOB_MOVES) as readonly JobState[];
-/** States that somebody still has to end. */
 export type OpenState = { [S in JobState]: (typeof JOB_MOVES)[S] extends readonly [] ? never : S }[JobState];
 /**
- * Ended jobs to which an operator may give a second life, in the commit that removes their dead letter: the only way out
- * of a final state.
+ * Final states that an operator can redrive, in the commit that removes the dead letter. No other transition leaves a
+ * final state.
  */
 export const REDRIVABLE: readonly JobState[] = ["FAILED", "TIMEOUT"];
 
@@ -45,9 +43,9 @@ export interface Job {
   readonly state: JobState;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** The end of the job's own patience. */
+  /** The job ends as TIMEOUT at this time. */
   readonly deadlineMs: number;
-  /** When the sweeper must look at it. */
+  /** When the sweeper processes the job next. */
   readonly dueMs: number;
   readonly traceId: string;
   readonly actorId: string | null;
@@ -67,27 +65,27 @@ export interface Job {
   readonly error: WireError | null;
   readonly history: readonly HistoryLine[];
 
-  // What few jobs have is absent from the others: a record is written several times in a job's life.
-  /** Who submitted it: the id of a key, or of a client of the bus. */
+  // Rare fields are optional to keep records small: a record is written several times.
+  /** A key id or the id of a bus client. */
   readonly submittedBy?: string;
   readonly actorType?: ActorType;
   readonly packId?: string;
-  /** The W3C trace context that the submitter sent. */
+  /** The submitter's W3C trace context. */
   readonly traceparent?: string;
   readonly approval?: Approval;
   readonly bypass?: Bypass;
-  /** The lease under which a worker over HTTP has the present attempt. */
+  /** The lease of an HTTP worker on the current attempt. */
   readonly leaseId?: string;
   readonly progress?: Progress;
-  /** Attempts of this life that failed or were lost, which is what a rule's `max_retries` bounds. */
+  /** Failed or lost attempts since the last redrive; bounded by a rule's `max_retries`. */
   readonly failures?: number;
-  /** The step of a run that this job is for: its end moves the run on, in the same commit. */
+  /** The workflow step that this job executes. The commit that ends the job also notifies the run. */
   readonly step?: StepRef;
 }
 
-/** What a human has to decide: bound to this very job and policy, good once, until it expires. */
+/** An approval request, bound to this job and policy snapshot. */
 export interface Approval {
-  /** Of everything the approver decides about: topic, input, labels and so on. */
+  /** Hash over everything the approver decides about: topic, input, labels and so on. */
   readonly jobHash: string;
   readonly snapshot: string;
   readonly ruleId: string | null;
@@ -98,14 +96,14 @@ export interface Approval {
   readonly decidedMs?: number;
 }
 
-/** Sent out without a verdict, under a fail-open lease: to be looked at again. */
+/** Dispatched without a verdict under a fail-open lease; to be reviewed. */
 export interface Bypass {
   readonly leaseId: string;
   readonly reason: string;
   readonly atMs: number;
   readonly reviewedBy?: string;
   readonly reviewedMs?: number;
-  /** What the policy said to it when it was reviewed. */
+  /** The policy's decision at the review. */
   readonly verdict?: Pick<Decision, "effect" | "ruleId" | "reason" | "snapshot">;
   readonly note?: string;
 }
@@ -120,23 +118,23 @@ export type Payload =
   | { readonly kind: "inline"; readonly value: unknown }
   | { readonly kind: "pointer"; readonly ptr: string; readonly bytes: number; readonly sha256?: string };
 
-/** Why a job is not moving by itself, until when, and which policy said so. */
+/** Why the job waits, until when, and by which policy. */
 export interface Wait {
   readonly retryClass: RetryClass;
   readonly reason: string;
   readonly untilMs: number;
-  /** Who chose the time: a policy in config syntax, or the worker. */
+  /** A policy in config syntax, or `worker`. */
   readonly setBy: string;
-  /** A step that is a run, and was refused for want of a slot: it comes before whoever asks for one anew. */
+  /** A `subworkflow` step that was refused a run slot: it is served before new requests. */
   readonly forSlot?: true;
 }
 
-/** One line of a job's history: what happened, who did it and why, and when it is tried again. */
+/** One event of a job: what happened, by whom, why, and the retry that follows. */
 export interface HistoryLine {
   readonly atMs: number;
   readonly event: JobEvent;
   readonly attempt: number;
-  /** A key, a worker; absent where it was the control plane itself. */
+  /** A key or a worker; absent for the control plane. */
   readonly who?: string;
   readonly why?: string;
   readonly retry?: Retry;
@@ -145,16 +143,16 @@ export interface HistoryLine {
 export type JobEvent =
   | "succeeded"
   | "failed"
-  /** Nothing was heard of an attempt until its deadline. */
+  /** No result or heartbeat before the attempt's deadline. */
   | "lost"
   | "no_worker"
-  /** The kernel or a store did not answer. */
+  /** The kernel or a store did not respond. */
   | "unavailable"
   | "throttled"
   | "approval_required"
   | "approved"
   | "rejected"
-  /** The job or the policy had changed: a new decision is needed. */
+  /** The job or the policy changed after the request. */
   | "approval_void"
   | "approval_expired"
   | "bypassed"
@@ -166,7 +164,7 @@ export type JobEvent =
 export interface Retry {
   readonly retryClass: RetryClass;
   readonly delayMs: number;
-  /** Who chose the delay: a policy in config syntax, or the worker. */
+  /** A policy in config syntax, or `worker`. */
   readonly setBy: string;
 }
 
@@ -174,7 +172,7 @@ export const HISTORY_MAX = 20;
 
 export const isFinal = (state: JobState): boolean => JOB_MOVES[state].length === 0;
 
-/** Adds a line to the history; the first and the latest lines are kept. */
+/** Keeps the first and the latest lines. */
 export function appendHistory(job: Job, line: HistoryLine): readonly HistoryLine[] {
   if (job.history.length < HISTORY_MAX) return [...job.history, line];
   return [...job.history.slice(0, 1), ...job.history.slice(2), line];
@@ -194,7 +192,8 @@ export const JOBS: Table<Job> = {
     if (isQueued) lists.push({ name: waitingOn(job.topic), score });
     const isForSlot = waitsForSlot(job);
     if (isForSlot) lists.push({ name: slotWaitsIn(job.org), score });
-    // A job that nobody gave a trace has its own id for one, and a run names the jobs of its steps: neither needs a list.
+    // Jobs without a submitted trace id use their own id, and a run lists the jobs of its steps: neither needs this
+    // list.
     if (job.traceId !== job.id && !job.step) lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
@@ -210,14 +209,14 @@ export const JOBS: Table<Job> = {
   },
 };
 
-/** The children of a `for_each`, all of them and those that have not ended, in their order. */
+/** Children of a `for_each` by index: all, and those still open. */
 function childLists({ runId, stepId }: StepRef, index: number, state: JobState) {
   const all = { name: childrenOf(runId, stepId), score: index };
   return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, stepId), score: index }];
 }
 
 function countersOf(job: Job): readonly CounterName[] {
-  // Who waits for the clock or another run is with no worker.
+  // Delays and sub-runs occupy no worker.
   if (job.step && job.step.kind !== "worker" && job.state !== "APPROVAL_REQUIRED")
     return waitsForSlot(job) ? [slotWaitsOf(job.org)] : [];
   switch (job.state) {
@@ -236,7 +235,7 @@ function countersOf(job: Job): readonly CounterName[] {
   }
 }
 
-/** Whether it stands in the line for a slot: a wait ends with every move, and so does the place in the line. */
+/** A transition clears `wait`, and with it the place in the slot queue. */
 const waitsForSlot = ({ wait }: Job): boolean => wait?.forSlot === true;
 
 export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
@@ -244,7 +243,7 @@ export const openChildrenOf = (runId: string, stepId: string): string => `childr
 export const jobsOf = (org: string, state?: JobState): string => (state ? `jobs/${org}/${state}` : `jobs/${org}`);
 export const jobsOfTrace = (org: string, traceId: string): string => `trace/${org}/${traceId}`;
 export const queueOf = (topic: string, org: string): string => `backlog/${topic}/${org}`;
-/** The jobs that wait for a topic, of all orgs, by age. */
+/** Queued jobs of a topic, across tenants, by age. */
 export const waitingOn = (topic: string): string => `waiting/${topic}`;
 export const BACKLOG_GROUP = "backlog";
 export const backlogOf = (topic: string) => ({ group: BACKLOG_GROUP, name: topic });
@@ -252,26 +251,123 @@ export const backlogGroupOf = (topic: string): string => `backlog/${topic}`;
 export const backlogOfOrg = (topic: string, org: string) => ({ group: backlogGroupOf(topic), name: org });
 export const IN_FLIGHT_GROUP = "inflight";
 export const inFlightOf = (topic: string) => ({ group: IN_FLIGHT_GROUP, name: topic });
-/** Jobs of an org that are with workers: what `limits.max_concurrent_jobs` bounds. */
+/** Jobs of a tenant with workers; bounded by `limits.max_concurrent_jobs`. */
 export const RUNNING_GROUP = "running";
 export const runningOf = (org: string) => ({ group: RUNNING_GROUP, name: org });
-/** Jobs that wait for a human, by org. */
+/** Jobs awaiting approval, by tenant. */
 export const APPROVALS_GROUP = "approvals";
-/** Jobs that wait for their next try, by the class of what they wait for. */
+/** Jobs waiting for a retry, by class. */
 export const WAITING_GROUP = "waiting";
-/** Steps that are runs and wait for a slot, by org: while there is one, nobody else is given a slot. */
+/** `subworkflow` steps that wait for a slot, by tenant. While there is one, new runs get no slot. */
 export const SLOT_WAITS_GROUP = "slot_waits";
 export const slotWaitsOf = (org: string): CounterName => ({ group: SLOT_WAITS_GROUP, name: org });
-/** The line they stand in, and the list that shows it: the oldest first. */
+/** The queue of these steps and the list that shows it, oldest first. */
 export const slotWaitsIn = (org: string): string => `slot_waits/${org}`;
-/** Jobs sent out under a fail-open lease: those that nobody has looked at since, and the others. */
+/** Jobs dispatched under a fail-open lease: not reviewed, and reviewed. */
 export const unreviewedOf = (org: string): string => `unreviewed/${org}`;
 export const bypassedOf = (org: string): string => `bypassed/${org}`;
 
-/** How many jobs of an org the rule that allowed this one lets run at once; null for any number. */
+/** The rule's concurrency limit per tenant; null if unlimited. */
 export const limitOfRule = (job: Job): number | null => job.safety?.constraints?.budgets?.maxConcurrentJobs ?? null;
 export const underRule = (job: Job) => ({ group: "rule", name: `${job.org}/${job.safety?.ruleId ?? ""}` });
 
 const PRIORITY_RANK: Readonly<Record<JobPriority, number>> = { critical: 0, interactive: 1, batch: 2 };
-/** Larger than any time of creation in this century, so that rank decides before age. */
+/** Exceeds any creation time of this century, so priority precedes age. */
 const PRIORITY_STEP = 2 ** 42;
+
+/** Identify the run and step of a job; also sent to workers as environment. */
+export const STEP_LABELS = ["workflow_id", "run_id", "step_id"] as const;
+
+/**
+ * Labels that only the control plane writes. Policies and operators trust them: a client that set them could pass its
+ * job off as a step of a run, or as a bypass.
+ */
+export const RESERVED_LABELS: readonly string[] = [...STEP_LABELS, "safety_bypassed", "safety_bypass_reason"];
+
+/** The job in its next state: a copy that the caller may complete. */
+export function moveJob(job: Job, to: JobState, nowMs: number): Writable<Job> {
+  const legal: readonly JobState[] = JOB_MOVES[job.state];
+  if (!legal.includes(to)) throw new IllegalMove(`job \`${job.id}\` cannot go from ${job.state} to ${to}`);
+  const next = copyOf(job);
+  next.wait = null;
+  next.state = to;
+  next.updatedMs = nowMs;
+  return next;
+}
+
+export class IllegalMove extends Error {
+  override readonly name = "IllegalMove";
+}
+
+/**
+ * Copies field by field, so that all jobs share one hidden class. Chained spreads give each history its own shape,
+ * which makes copying and serializing about ten times slower.
+ */
+function copyOf(job: Job): Writable<Job> {
+  const copy: Writable<Job> = {
+    id: job.id,
+    org: job.org,
+    topic: job.topic,
+    priority: job.priority,
+    state: job.state,
+    createdMs: job.createdMs,
+    updatedMs: job.updatedMs,
+    deadlineMs: job.deadlineMs,
+    dueMs: job.dueMs,
+    traceId: job.traceId,
+    actorId: job.actorId,
+    capability: job.capability,
+    riskTags: job.riskTags,
+    requires: job.requires,
+    labels: job.labels,
+    input: job.input,
+    output: job.output,
+    safety: job.safety,
+    attempt: job.attempt,
+    dispatchedMs: job.dispatchedMs,
+    workerId: job.workerId,
+    wait: job.wait,
+    patience: job.patience,
+    error: job.error,
+    history: job.history,
+  };
+  if (job.submittedBy !== undefined) copy.submittedBy = job.submittedBy;
+  if (job.actorType !== undefined) copy.actorType = job.actorType;
+  if (job.packId !== undefined) copy.packId = job.packId;
+  if (job.traceparent !== undefined) copy.traceparent = job.traceparent;
+  if (job.approval !== undefined) copy.approval = job.approval;
+  if (job.bypass !== undefined) copy.bypass = job.bypass;
+  if (job.leaseId !== undefined) copy.leaseId = job.leaseId;
+  if (job.progress !== undefined) copy.progress = job.progress;
+  if (job.failures !== undefined) copy.failures = job.failures;
+  if (job.step !== undefined) copy.step = job.step;
+  return copy;
+}
+
+/** The step that a job executes. Only `worker` steps are sent to workers. */
+export interface StepRef {
+  readonly runId: string;
+  readonly stepId: string;
+  readonly kind: "worker" | "approval" | "delay" | "subworkflow";
+  /** The child's index in a `for_each`. */
+  readonly index?: number;
+  /** Replaces the retry policy of the class `unclassified`. */
+  readonly retry?: StepRetry;
+  /** `delay`: when it ends. */
+  readonly untilMs?: number;
+  /** `subworkflow`: the workflow and its current sub-run. */
+  readonly workflowId?: string;
+  readonly version?: number;
+  readonly subRunId?: string;
+  /** The job ended before its sub-run: the sub-run must still be cancelled. */
+  readonly isSubRunLeft?: true;
+}
+
+export interface StepRetry {
+  readonly retriesMax: number;
+  readonly initialMs: number;
+  readonly maxMs: number;
+  readonly multiplier: number;
+  /** `full`: uniform from 0 to the backoff; `equal`: its upper half; `none`: the backoff itself. */
+  readonly jitter: "full" | "equal" | "none";
+}

@@ -1,18 +1,16 @@
 /**
- * Values that are plain JSON already, as nearly all are: what a round trip through text would tell is seen by looking. It
- * takes a fraction of the time, and every job's input and output go this way several times.
- *
- * Whatever is not plain (a date, a cycle, a number that JSON has not) is left to JSON itself.
+ * Fast paths for values that are already plain JSON, as nearly all are. Every job's input and output pass here several
+ * times. Other values (dates, cycles, NaN) fall back to JSON itself.
  */
 
-/** The value as it is after `JSON.stringify` and `JSON.parse`. */
+/** Equals `JSON.parse(JSON.stringify(value))`. */
 export function jsonCopy(value: unknown): unknown {
   const copy = copyOf(value, DEPTH_MAX);
   return copy === NOT_PLAIN ? JSON.parse(JSON.stringify(value ?? null)) : copy;
 }
 
-/** True only if the value's text has at most so many bytes. False says nothing: then it has to be written down. */
-export function isSurelyWithin(value: unknown, bytesMax: number): boolean {
+/** True only if the JSON text has at most `bytesMax` bytes. False is inconclusive. */
+export function fitsWithin(value: unknown, bytesMax: number): boolean {
   return bytesAtMost(value ?? null, bytesMax, DEPTH_MAX) <= bytesMax;
 }
 
@@ -45,7 +43,7 @@ function copyOfList(list: readonly unknown[], depthLeft: number): unknown {
 function copyOfObject(object: object, depthLeft: number): unknown {
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(object)) {
-    // An assignment to this one would set what the copy inherits from.
+    // Assigning `__proto__` would set the prototype of the copy.
     if (key === "__proto__") return NOT_PLAIN;
     const own = copyOf((object as Record<string, unknown>)[key], depthLeft - 1);
     if (own === NOT_PLAIN) return NOT_PLAIN;
@@ -54,7 +52,7 @@ function copyOfObject(object: object, depthLeft: number): unknown {
   return copy;
 }
 
-/** More than `bytesMax` as soon as that is possible. */
+/** An upper bound; stops as soon as it exceeds `bytesMax`. */
 function bytesAtMost(value: unknown, bytesMax: number, depthLeft: number): number {
   switch (typeof value) {
     case "string":
@@ -95,9 +93,21 @@ function isPlain(value: object): boolean {
 }
 
 const NOT_PLAIN = Symbol("not plain");
-/** Deeper than anybody means, and far from where a cycle or the stack would end it. */
 const DEPTH_MAX = 32;
 /** `\u0000`: six characters for one. */
 const CHARACTER_BYTES_MAX = 6;
 /** `-1.2345678901234567e+100`. */
 const NUMBER_BYTES_MAX = 25;
+
+/** Equal text for equal values: sorts object keys, keeps list order. */
+export function canonicalText(value: unknown): string {
+  return JSON.stringify(canonical(value)) ?? "";
+}
+
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, entry]) => [key, canonical(entry)]);
+}

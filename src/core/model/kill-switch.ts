@@ -1,16 +1,38 @@
-import { POOLS, POOLS_LIST } from "./pool.ts";
 import type { Placement, Table } from "./table.ts";
 
+/** Operator settings of a worker pool. A pool without a record accepts jobs. */
+export interface Pool {
+  readonly name: string;
+  readonly createdMs: number;
+  /** Gets no new jobs; running jobs finish. */
+  readonly isDraining: boolean;
+  readonly by: string;
+  readonly atMs: number;
+}
+
+export const POOLS: Table<Pool> = {
+  name: "pool",
+  placement: ({ createdMs }): Placement => ({
+    lists: [{ name: POOLS_LIST, score: createdMs }],
+    queue: null,
+    counters: [],
+    dueMs: null,
+  }),
+};
+
+export const POOLS_LIST = "pools";
+export const isPoolName = (text: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.test(text);
+
 /**
- * A kill switch that is engaged: no work of its scope goes out to anybody until somebody releases it.
+ * An engaged kill switch: no job of its scope is dispatched until it is released.
  *
- * 1. The record is there for as long as it is engaged, and no clock ends it. Who engaged and released it, and why, stands
- *    in the audit log.
- * 2. There is one for each scope, which is the record's id.
- * 3. It stands among the pools that were drained: what keeps work back is read in one look by every process, over and over.
+ * 1. The record exists while the switch is engaged. No timer removes it. The audit log shows who engaged and released
+ *    it.
+ * 2. There is one per scope; the scope is part of the record's id.
+ * 3. It shares the table of draining pools, because every process polls both in one read.
  */
 export interface Kill {
-  /** A tenant, or `*` for all of them. */
+  /** A tenant, or `*` for all. */
   readonly scope: string;
   readonly reason: string;
   readonly by: string;
@@ -20,7 +42,7 @@ export interface Kill {
 export const KILLS: Table<Kill> = {
   name: POOLS.name,
   placement: ({ engagedMs }): Placement => ({
-    // The newest are listed first: however many pools there are, it is seen.
+    // Listed newest first, so it is seen however many pools there are.
     lists: [{ name: POOLS_LIST, score: engagedMs }],
     queue: null,
     counters: [],
@@ -28,13 +50,13 @@ export const KILLS: Table<Kill> = {
   }),
 };
 
-/** No pool has such a name. */
+/** Not a valid pool name. */
 export const killId = (scope: string): string => `${PREFIX}${scope}`;
 export const isKillId = (id: string): boolean => id.startsWith(PREFIX);
 
 export const EVERY_SCOPE = "*";
 
-/** The switch that keeps the work of an org back; null for none. */
+/** The switch that covers a tenant; null if none. */
 export function killOf(kills: ReadonlyMap<string, Kill>, org: string): Kill | null {
   if (kills.size === 0) return null;
   return kills.get(EVERY_SCOPE) ?? kills.get(org) ?? null;

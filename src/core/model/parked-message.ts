@@ -2,13 +2,13 @@ import type { RetryState } from "../retry/budget.ts";
 import type { RetryClass } from "../retry/classes.ts";
 import type { Placement, Table } from "./table.ts";
 
-/** A message that waits for its next try outside the broker, so that the broker's window stays free for healthy ones. */
+/** A message that waits for its retry in the store, so that it does not occupy the broker's ack window. */
 export interface Parked {
   readonly subject: string;
   readonly messageId: string;
-  /** The packet as it was on the wire. */
+  /** The packet as received. */
   readonly base64: string;
-  /** It comes back as these very bytes: its sender may have signed them. */
+  /** Resend the bytes unchanged: the sender may have signed them. */
   readonly isVerbatim?: true;
   readonly retryClass: RetryClass;
   readonly reason: string;
@@ -28,8 +28,8 @@ export const PARKED: Table<Parked> = {
 export const PARKED_GROUP = "parked";
 
 /**
- * How much of each class's budget the retries of one message have used. It stands beside the record that the message is
- * about, not in it: counting a failure must not race with the change that failed.
+ * The retry usage of one message, per class. It is separate from the record the message is about, so that counting a
+ * failure does not conflict with the write that failed.
  */
 export interface StoredRetryState {
   readonly patience: RetryState;

@@ -1,28 +1,28 @@
 /**
- * Published policies: every release with who published it and when, its whole text, and which one is in force.
+ * Published policies: releases with publisher and time, their text, and the release in force.
  *
- * One record says which is in force. It is written by every publication and every step back, so two of them at the same
- * time cannot both have been the last; its version counts the changes, and no process takes an older one for news.
+ * Every publish and rollback writes the one `PolicyChoice` record, so concurrent changes conflict. Its version counts
+ * the changes; processes ignore older versions.
  */
 import type { Placement, Table } from "./table.ts";
 
 export interface PolicyRelease {
   readonly id: string;
-  /** Hash of the policy. Texts that differ in comments only have the same. */
+  /** Hash of the policy; comments do not affect it. */
   readonly snapshot: string;
-  /** Of the file, or as its publisher called it. */
+  /** The file name, or the publisher's name for it. */
   readonly name: string;
-  /** The author's own. */
+  /** The author's version. */
   readonly version: string | null;
   readonly rules: number;
   readonly by: string;
   readonly atMs: number;
   readonly note: string | null;
-  /** The release that was in force when this one was published; null when none was. */
+  /** The release in force before this one; null if none. */
   readonly previousId: string | null;
 }
 
-/** Beside its release, so that a list of releases does not carry all texts. */
+/** Separate from the release, so that lists do not load all texts. */
 export interface PolicyText {
   readonly text: string;
 }
@@ -30,12 +30,12 @@ export interface PolicyText {
 export interface PolicyChoice {
   readonly releaseId: string;
   readonly snapshot: string;
-  /** Where a step back leads. */
+  /** The target of a rollback. */
   readonly previousId: string | null;
   readonly by: string;
   readonly atMs: number;
   readonly how: "publish" | "rollback";
-  /** The file that was published last, whatever was put in force since: only a file that differs from it is news. */
+  /** The policy file published last. At start, only a file that differs from it is published. */
   readonly file: PolicyFile | null;
 }
 
@@ -57,11 +57,11 @@ export const POLICY_RELEASES: Table<PolicyRelease> = {
   }),
 };
 
-export const POLICY_TEXTS: Table<PolicyText> = { name: "policy_text", placement: nowhere };
+export const POLICY_TEXTS: Table<PolicyText> = { name: "policy_text", placement: unlisted };
 
-export const POLICY_CHOICE: Table<PolicyChoice> = { name: "policy_in_force", placement: nowhere };
+export const POLICY_CHOICE: Table<PolicyChoice> = { name: "policy_in_force", placement: unlisted };
 
-/** The id of the one record of its table. */
+/** The id of the only record. */
 export const IN_FORCE = "current";
 
 export const RELEASES_LIST = "policy_releases";
@@ -69,9 +69,9 @@ export const releasesOf = (snapshot: string): string => `${RELEASES_LIST}/${snap
 export const RELEASES_GROUP = "policy_releases";
 export const RELEASES_COUNTER = { group: RELEASES_GROUP, name: "all" };
 
-/** The oldest ones beyond this leave; the one in force and the one before it stay. */
+/** Older releases are removed, except the one in force and its predecessor. */
 export const RELEASES_MAX = 200;
 
-function nowhere(): Placement {
+function unlisted(): Placement {
   return { lists: [], queue: null, counters: [], dueMs: null };
 }

@@ -1,31 +1,29 @@
 /**
- * Secrets out of what people and machines get to see: log lines, audit, views, problem documents, notices.
+ * Removes secrets from everything that is shown: logs, audit, API views, problem documents, events. Stored records keep
+ * them, because a retry needs its input.
  *
- * 1. By name: what stands under `password`, `token`, `api_key`, `Authorization`, `cookie` and the like, at any depth.
- * 2. By look: private keys, JSON web tokens, keys of well-known services and our own, passwords in addresses and in
- *    `name=value`, wherever they stand, in names too.
- * 3. By place: the paths of the setting `redaction.paths`, such as `input.card.number`; `*` stands for any one step.
- * 4. It never throws, and what it does is bounded: what is too deep or too much is cut, and says so.
- *
- * Records stay whole: a retry needs its input. Only what is shown passes here.
+ * 1. By name: values under `password`, `token`, `api_key`, `Authorization`, `cookie` and similar, at any depth.
+ * 2. By pattern: private keys, JWTs, keys of well-known services and of Cordum, passwords in URLs and in `name=value`,
+ *    in values and in names.
+ * 3. By path: the setting `redaction.paths`, such as `input.card.number`; `*` matches one segment.
+ * 4. It never throws and its work is bounded: what is too deep or too large is replaced by `[cut]`.
  */
 export const REDACTED = "[redacted]";
 
 export interface RedactOptions {
-  /** Paths to leave out, see 3. */
+  /** Paths to redact (3). */
   readonly paths?: readonly string[];
-  /** Where the value stands: `input` for a job's input, so that `input.card` finds its `card`. */
+  /** The path of the value itself: with `input`, the path `input.card` matches its `card`. */
   readonly at?: string;
 }
 
-/** A copy of a JSON value without its secrets. */
+/** A redacted copy of a JSON value. */
 export function redact(value: unknown, options: RedactOptions = {}): unknown {
   const paths = (options.paths ?? []).map((path) => path.split("."));
   const budget: Budget = { nodes: NODES_MAX, chars: CHARS_MAX };
-  return cleaned(value, narrowed(paths, options.at ? options.at.split(".") : []), 0, budget);
+  return redactValue(value, descend(paths, options.at ? options.at.split(".") : []), 0, budget);
 }
 
-/** A text without what looks like a secret. */
 export function redactText(text: string): string {
   if (text.length < SHORTEST || !SUSPECT.test(text)) return text;
   let clean = text;
@@ -33,7 +31,6 @@ export function redactText(text: string): string {
   return clean;
 }
 
-/** Whether what stands under this name is a secret. */
 export function isSecretName(name: string): boolean {
   if (name.length > NAME_LENGTH_MAX || !SUSPECT_NAME.test(name)) return false;
   const words = name
@@ -48,17 +45,17 @@ interface Budget {
   chars: number;
 }
 
-/** `paths` are those that lead on from here; one with no step left means this very value. */
-function cleaned(value: unknown, paths: readonly Path[], depth: number, budget: Budget): unknown {
+/** `paths` are relative to this value; an empty path means the value itself. */
+function redactValue(value: unknown, paths: readonly Path[], depth: number, budget: Budget): unknown {
   if (paths.some((path) => path.length === 0)) return REDACTED;
-  if (typeof value === "string") return cleanText(value, budget);
+  if (typeof value === "string") return redactWithin(value, budget);
   if (typeof value !== "object" || value === null) return typeof value === "bigint" ? String(value) : value;
   if (depth >= DEPTH_MAX || budget.nodes <= 0) return CUT;
   if (Array.isArray(value)) {
     const items: unknown[] = [];
     for (const [at, item] of value.entries()) {
       if (budget.nodes-- <= 0) return [...items, CUT];
-      items.push(cleaned(item, narrowed(paths, [String(at)]), depth + 1, budget));
+      items.push(redactValue(item, descend(paths, [String(at)]), depth + 1, budget));
     }
     return items;
   }
@@ -69,22 +66,25 @@ function cleaned(value: unknown, paths: readonly Path[], depth: number, budget: 
       break;
     }
     const isSecret = isSecretName(name) && typeof item !== "boolean" && item !== null && item !== undefined;
-    entries.push([redactText(name), isSecret ? REDACTED : cleaned(item, narrowed(paths, [name]), depth + 1, budget)]);
+    entries.push([
+      redactText(name),
+      isSecret ? REDACTED : redactValue(item, descend(paths, [name]), depth + 1, budget),
+    ]);
   }
   return Object.fromEntries(entries);
 }
 
-function cleanText(text: string, budget: Budget): string {
+function redactWithin(text: string, budget: Budget): string {
   const left = Math.max(0, budget.chars);
   budget.chars -= text.length;
-  // A secret that lies across the cut must not show its first half: so much is cut away with it.
+  // A secret may span the cut, so a margin is removed with it.
   if (text.length > left) return `${redactText(text.slice(0, left)).slice(0, -CUT_MARGIN)}${CUT}`;
   return redactText(text);
 }
 
 type Path = readonly string[];
 
-function narrowed(paths: readonly Path[], steps: Path): readonly Path[] {
+function descend(paths: readonly Path[], steps: Path): readonly Path[] {
   if (paths.length === 0) return paths;
   return steps.reduce<readonly Path[]>(
     (left, step) => left.filter(([first]) => first === step || first === "*").map((path) => path.slice(1)),
@@ -92,7 +92,7 @@ function narrowed(paths: readonly Path[], steps: Path): readonly Path[] {
   );
 }
 
-/** Nearly every name and text is known to be harmless by one look: true wherever one of the patterns could match. */
+/** Cheap prefilters: true wherever one of the patterns could match. */
 const SUSPECT_NAME = /pass|pwd|secret|cred|auth|cookie|otp|cv[vc]|key|token|jwt|bearer/i;
 const SUSPECT =
   /-----BEGIN|eyJ|A[A-Z]{3}[A-Z0-9]{16}|cordum_|AIza|gh[a-z]_|github_pat_|glpat-|xox|xapp|[sr]k[-_]|whsec_|:\/\/|\/services\/|[Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]|=|"\s{0,8}:/;
@@ -106,13 +106,13 @@ const SECRET_NAME = new RegExp(
 );
 
 interface Pattern {
-  /** Cheap, and true wherever the pattern could match. */
+  /** Cheap prefilter: true wherever the pattern could match. */
   readonly look: RegExp;
   readonly pattern: RegExp;
   readonly by: string;
 }
 
-/** Each is tried once per word, and what follows its beginning is bounded or eaten: no text makes them slow. */
+/** All repetitions are bounded or consumed, so that no input causes quadratic backtracking. */
 const PATTERNS: readonly Pattern[] = [
   {
     look: /-----BEGIN/,
@@ -143,7 +143,7 @@ const PATTERNS: readonly Pattern[] = [
 
 const CUT = "[cut]";
 const CUT_MARGIN = 200;
-/** No secret that a pattern knows is shorter. */
+/** The shortest secret that a pattern matches. */
 const SHORTEST = 8;
 const NAME_LENGTH_MAX = 256;
 const DEPTH_MAX = 16;

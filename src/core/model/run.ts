@@ -1,20 +1,20 @@
 import type { WireError } from "../retry/intent.ts";
 import type { Payload } from "./job.ts";
-import type { CounterName, Placement, Table } from "./table.ts";
+import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
- * A run of a workflow: the data, the legal moves, and where a run stands.
+ * The run record, its legal transitions, and its indexes.
  *
- * 1. `RUN_MOVES` is the only place where legal moves are written down; an empty list marks a final state.
- * 2. A run that is not final holds a slot of its org, by counting towards `runsOpenOf`; the slot cannot leak, since it
- *    follows from the record.
- * 3. A run that is not final has a time at which somebody looks at it (`dueMs`), so that no state is a dead end.
- * 4. The children of a `for_each` are jobs of their own; the run keeps counts (L45).
+ * 1. `RUN_MOVES` is the only list of legal transitions. An empty list marks a final state.
+ * 2. Every open run holds a slot of its tenant by counting towards `runsOpenOf`. The slot follows from the record, so
+ *    it cannot leak.
+ * 3. Every open run has a `dueMs`, so no state is a dead end.
+ * 4. Children of a `for_each` are separate jobs; the run keeps counts only (L45).
  */
 export const RUN_MOVES = {
   RUNNING: ["PAUSED", "ENDING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
   PAUSED: ["RUNNING", "ENDING", "FAILED", "CANCELLED", "TIMEOUT"],
-  /** What it will be is decided (`endsAs`); what is still open is being stopped. */
+  /** The end state is decided (`endsAs`); open steps are being cancelled. */
   ENDING: ["FAILED", "CANCELLED", "TIMEOUT"],
   SUCCEEDED: [],
   FAILED: [],
@@ -27,8 +27,8 @@ export const RUN_STATES = Object.keys(RUN_MOVES) as readonly RunState[];
 export type RunEnd = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT";
 export const isRunFinal = (state: RunState): state is RunEnd => RUN_MOVES[state].length === 0;
 /**
- * Ended runs to which a step's dead letter, tried again, gives a second life (L42): the only way out of a final state.
- * It passes the gate like a start.
+ * Final states that redriving a step's dead letter can reopen (L42), through admission like a new run. No other
+ * transition leaves a final state.
  */
 export const REJOINABLE: readonly RunState[] = ["FAILED", "TIMEOUT"];
 
@@ -45,37 +45,37 @@ export interface Run {
   readonly state: RunState;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** The end of its own patience. */
+  /** The run ends as TIMEOUT at this time. */
   readonly deadlineMs: number;
   readonly dueMs: number;
   readonly traceId: string;
   readonly input: Payload;
   readonly output: Payload | null;
   readonly error: WireError | null;
-  /** By the step's id, in the order of the definition. A step that nothing has happened to is absent. */
+  /** By step id, in definition order. Untouched steps are absent. */
   readonly steps: Readonly<Record<string, StepRun>>;
-  /** The latest lines of the timeline; older ones are in pages of their own (`TIMELINE`). */
+  /** The latest timeline lines; older ones are in pages (`TIMELINE`). */
   readonly lines: readonly TimelineLine[];
-  /** How many lines there have been: the number of the next one. */
+  /** Lines written so far: the `seq` of the next one. */
   readonly lineCount: number;
-  /** What the payloads that stand on the run itself have together; beyond a limit they are kept elsewhere. */
+  /** Total size of the payloads stored on the run; beyond a limit they go to the blob store. */
   readonly inlineBytes: number;
   readonly labels: Readonly<Record<string, string>>;
-  /** Who held the run's lock when this was written, and how it was got. */
+  /** The lock under which this version was written. */
   readonly lock: RunLock | null;
 
-  // What few runs have is absent from the others.
+  // Rare fields are optional to keep records small.
   readonly submittedBy?: string;
   readonly actorId?: string;
   readonly traceparent?: string;
   readonly priority?: "interactive" | "batch" | "critical";
-  /** What an ENDING run will be, and why; the timeline's line that says so. */
+  /** The end state of an ENDING run, with its error and timeline line. */
   readonly endsAs?: { readonly state: RunEnd; readonly error: WireError | null; readonly line?: number };
-  /** The step's job of another run that waits for this one. */
+  /** The `subworkflow` job of another run that waits for this run. */
   readonly parent?: { readonly runId: string; readonly jobId: string; readonly depth: number };
-  /** False until the parent has been told of the end. */
+  /** False until the parent has been notified of the end. */
   readonly isParentTold?: boolean;
-  /** The record of the client's key that made it: it leaves with the run. */
+  /** The id of the idempotency record; removed with the run. */
   readonly reservation?: string;
   readonly rerunOf?: { readonly runId: string; readonly fromStep: string };
 }
@@ -91,46 +91,45 @@ export interface StepRun {
   readonly state: StepState;
   readonly startedMs?: number;
   readonly endedMs?: number;
-  /** The job that does it, waits for it, or waits for a human; none where the step needs no time. */
+  /** The job of the step; absent for steps that complete at once. */
   readonly jobId?: string;
   readonly output?: StepOutput;
   readonly error?: WireError;
   /** Why it was skipped or cancelled. */
   readonly why?: string;
-  /** Which arm a `condition` or `switch` chose. */
+  /** The arm that a `condition` or `switch` chose. */
   readonly arm?: string;
-  /** Of one that was asked for each item: every arm that an item chose, in the order in which they first did. */
+  /** With `for_each`: all arms chosen, in order of first use. */
   readonly arms?: readonly string[];
   readonly fan?: Fan;
-  /** When a `parallel` step has to be done; absent: in the run's own time. */
+  /** Deadline of a `parallel` step; absent if only the run's applies. */
   readonly dueMs?: number;
-  /** The timeline's line that last told of it. */
+  /** Its latest timeline line. */
   readonly line?: number;
 }
 
-/** `children`: one output for each child of a `for_each`, in order, kept on the children's jobs and gathered when used. */
+/** `children`: the outputs of a `for_each` in order, stored on the children's jobs and collected when read. */
 export type StepOutput = Payload | { readonly kind: "children"; readonly count: number };
 
-/** The counts of a `for_each`. */
+/** Progress of a `for_each`. */
 export interface Fan {
-  /** The list as it was when the step began. */
+  /** The list as evaluated when the step started. */
   readonly items: Payload;
   readonly count: number;
-  /** Children made so far: those below this index. */
+  /** Children created so far: those below this index. */
   readonly spawned: number;
   readonly open: number;
   readonly succeeded: number;
   readonly failed: number;
   readonly cancelled: number;
-  /** The children that are open are being stopped; the step ends as this when none is left. */
+  /** Open children are being cancelled; the step ends in this state when none is left. */
   readonly endsAs?: "FAILED" | "CANCELLED" | "TIMEOUT";
-  /** Of the child that failed first. */
+  /** The error of the first failed child. */
   readonly error?: WireError;
-  /** When all of it has to be done; absent: in the run's own time. */
+  /** Deadline of the whole step; absent if only the run's applies. */
   readonly dueMs?: number;
 }
 
-/** One line of a run's timeline: what happened, to what, who did it and why, and which line caused it. */
 export interface TimelineLine {
   readonly seq: number;
   readonly atMs: number;
@@ -140,7 +139,7 @@ export interface TimelineLine {
   readonly jobId?: string;
   readonly who?: string;
   readonly why?: string;
-  /** The `seq` of the line that this one follows from. */
+  /** The `seq` of the causing line. */
   readonly cause?: number;
 }
 
@@ -166,9 +165,9 @@ export type TimelineEvent =
   | "notified"
   | "child_failed";
 
-/** So many lines stand on the run itself; then half of them move to a page. */
+/** At this number of lines, the older half moves to a page. */
 export const LINES_MAX = 64;
-/** A value up to this size stands on the run itself, and is written with each commit of it; a larger one is written once (L45). */
+/** Larger values go to the blob store: inline values are rewritten with each commit of the run (L45). */
 export const RUN_VALUE_BYTES_MAX = 4 * 1024;
 
 export const RUNS: Table<Run> = {
@@ -190,10 +189,10 @@ export const RUNS: Table<Run> = {
 
 export const runsOf = (org: string, state?: RunState): string => (state ? `runs/${org}/${state}` : `runs/${org}`);
 export const runsOfWorkflow = (org: string, workflowId: string): string => `runs_of/${org}/${workflowId}`;
-/** What `limits.max_concurrent_runs` bounds. */
+/** Bounded by `limits.max_concurrent_runs`. */
 export const RUNS_GROUP = "runs";
 export const runsOpenOf = (org: string): CounterName => ({ group: RUNS_GROUP, name: org });
-/** The lists that together show every run that holds a slot: what the slots are recounted from. */
+/** Lists of all runs that hold a slot; used to recount slots. */
 export const openRunLists = (org: string): readonly string[] =>
   (["RUNNING", "PAUSED", "ENDING"] as const).map((state) => runsOf(org, state));
 
@@ -216,7 +215,7 @@ export const TIMELINE: Table<TimelinePage> = {
 export const timelineOf = (runId: string): string => `timeline/${runId}`;
 export const timelineKey = (runId: string, seq: number): string => `${runId}/${seq}`;
 
-/** A client's key, bound to the run that it made: written in the commit that makes the run. */
+/** An idempotency key, bound to its run in the commit that creates the run. */
 export interface RunReservation {
   readonly runId: string;
   readonly fingerprint: string;
@@ -229,11 +228,62 @@ export const RUN_RESERVATIONS: Table<RunReservation> = {
 };
 
 /**
- * Where a run keeps what was decided on under its lock: a name of the holder's own. One that has lost the lock in the
- * meantime writes elsewhere than where the record points; what nobody points at ends with its time.
+ * The key of a blob written under the run lock. It contains the fence: a holder that lost the lock writes to a key that
+ * the record does not reference. Unreferenced blobs expire.
  */
 export const fencedKey = ({ lock }: Pick<Run, "lock">, key: string): string =>
   lock === null ? key : `${key}.${lock.fence}`;
 
 export const stepJobId = (runId: string, stepId: string, index: number | null): string =>
   index === null ? `${runId}:${stepId}@1` : `${runId}:${stepId}.${index}@1`;
+
+/** A mutable copy. Fields are assigned one by one, so that all runs share one hidden class (see `moveJob`). */
+export function copyRun(run: Run): Writable<Run> {
+  const copy: Writable<Run> = {
+    id: run.id,
+    org: run.org,
+    workflowId: run.workflowId,
+    version: run.version,
+    state: run.state,
+    createdMs: run.createdMs,
+    updatedMs: run.updatedMs,
+    deadlineMs: run.deadlineMs,
+    dueMs: run.dueMs,
+    traceId: run.traceId,
+    input: run.input,
+    output: run.output,
+    error: run.error,
+    steps: run.steps,
+    lines: run.lines,
+    lineCount: run.lineCount,
+    inlineBytes: run.inlineBytes,
+    labels: run.labels,
+    lock: run.lock,
+  };
+  if (run.submittedBy !== undefined) copy.submittedBy = run.submittedBy;
+  if (run.actorId !== undefined) copy.actorId = run.actorId;
+  if (run.traceparent !== undefined) copy.traceparent = run.traceparent;
+  if (run.priority !== undefined) copy.priority = run.priority;
+  if (run.endsAs !== undefined) copy.endsAs = run.endsAs;
+  if (run.parent !== undefined) copy.parent = run.parent;
+  if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
+  if (run.reservation !== undefined) copy.reservation = run.reservation;
+  if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  return copy;
+}
+
+/** The same for a step. The first branch covers most steps that are copied: those started with a job. */
+export function copyStep(step: StepRun): Writable<StepRun> {
+  const { state, startedMs, jobId, line } = step;
+  if (startedMs === undefined || jobId === undefined || line === undefined) return { ...step };
+  const copy: Writable<StepRun> = { state, startedMs, jobId, line };
+  if (step.endedMs !== undefined) copy.endedMs = step.endedMs;
+  if (step.output !== undefined) copy.output = step.output;
+  if (step.error !== undefined) copy.error = step.error;
+  if (step.why !== undefined) copy.why = step.why;
+  if (step.arm !== undefined) copy.arm = step.arm;
+  if (step.arms !== undefined) copy.arms = step.arms;
+  if (step.fan !== undefined) copy.fan = step.fan;
+  if (step.dueMs !== undefined) copy.dueMs = step.dueMs;
+  return copy;
+}

@@ -1,4 +1,4 @@
-/** The known name that somebody probably meant: the fewest single-letter edits away, if that is few enough to guess. */
+/** The known name with the smallest edit distance, if it is close enough. */
 export function nearestName(wrong: string, known: Iterable<string>): string | undefined {
   const limit = Math.max(1, Math.floor(wrong.length / 3));
   let best: { readonly name: string; readonly distance: number } | undefined;
@@ -9,21 +9,18 @@ export function nearestName(wrong: string, known: Iterable<string>): string | un
   return best?.name;
 }
 
-/** `; did you mean …?`, or nothing when there is no good guess. */
+/** `; did you mean …?`, or an empty string. */
 export function suggestion(wrong: string, known: Iterable<string>): string {
   const name = nearestName(wrong, known);
   return name === undefined ? "" : `; did you mean \`${name}\`?`;
 }
 
-/** `park_after` for `bus.park_after_ms`: somebody left out the section or the unit. */
+/** A missing section or unit: `park_after` for `bus.park_after_ms`. */
 function isPartOf(wrong: string, name: string): boolean {
   return wrong.length >= 4 && (name.endsWith(`.${wrong}`) || name === `${wrong}_ms` || name.endsWith(`.${wrong}_ms`));
 }
 
-/**
- * Letters to add, leave out or replace, and neighbours to swap; one row at a time. Long names are cut so that a hostile one
- * costs nothing.
- */
+/** Damerau–Levenshtein distance (adjacent swaps count once). Long names are cut to bound the cost. */
 function editDistance(left: string, right: string): number {
   const a = left.slice(0, LENGTH_MAX);
   const b = right.slice(0, LENGTH_MAX);

@@ -1,9 +1,6 @@
 /**
- * A kind of record, and where a record of that kind stands.
- *
- * Everything that can be derived from a record (which lists show it, which queue it waits in, what it counts towards,
- * when somebody must look at it) is derived here, by a pure function. So a slot cannot leak and an index cannot lie:
- * they change with the record, in the same commit, or not at all.
+ * A record type and its indexes. Lists, queues, counters and due times are derived from the record by a pure function
+ * and change in the same commit: slots cannot leak and indexes cannot diverge.
  */
 export interface Table<T> {
   readonly name: string;
@@ -11,12 +8,12 @@ export interface Table<T> {
 }
 
 export interface Placement {
-  /** Lists that show the record. The score is immutable for a given list: usually the time of creation. */
+  /** The score is immutable for a given list: usually the creation time. */
   readonly lists: readonly Entry[];
-  /** The queue it waits in; lowest score first. */
+  /** Lowest score first. */
   readonly queue: Entry | null;
   readonly counters: readonly CounterName[];
-  /** When the sweeper must look at it; null for never. */
+  /** When the sweeper processes the record; null for never. */
   readonly dueMs: number | null;
 }
 
@@ -26,8 +23,11 @@ export interface Entry {
   readonly score: number;
 }
 
-/** Counters come in groups, so that "which topics have a backlog" is one look-up. */
+/** Grouped, so that "which topics have a backlog" is one read. */
 export interface CounterName {
   readonly group: string;
   readonly name: string;
 }
+
+/** For values under construction. */
+export type Writable<T> = { -readonly [K in keyof T]: T[K] };

@@ -1,20 +1,20 @@
 import type { Placement, Table } from "./table.ts";
 
 /**
- * A workflow as it was applied: versions that never change, and a head that names the newest.
+ * Workflow definitions: immutable versions, and a head that names the latest.
  *
- * 1. A version is written once. A run names the version it began with and keeps to it (L44).
- * 2. Deleting a workflow takes its head off the lists: no new runs. Its versions stay while runs name them.
+ * 1. A version is written once. A run keeps the version it started with (L44).
+ * 2. Deleting a workflow unlists its head, which prevents new runs. Versions stay while runs reference them.
  */
 export interface WorkflowVersion {
   readonly id: string;
   readonly org: string;
   readonly version: number;
-  /** Of the document, whatever the order of its keys: the same applied twice is one version. */
+  /** Hash of the document, independent of key order: applying the same document twice creates one version. */
   readonly hash: string;
   readonly createdMs: number;
   readonly createdBy: string | null;
-  /** As it was written, as plain JSON. It was checked before it came here; `workflow/compile.ts` makes a plan of it. */
+  /** The validated source document as JSON; `workflow/definition/compile.ts` compiles it. */
   readonly document: unknown;
 }
 
@@ -36,9 +36,9 @@ export interface WorkflowHead {
   readonly name: string | null;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** When somebody deleted it; absent while it can be started. */
+  /** Absent while it can be started. */
   readonly deletedMs?: number;
-  /** When to see whether the last run that names a deleted one has gone. */
+  /** When to check whether the last run of a deleted workflow is gone. */
   readonly dueMs?: number;
 }
 
@@ -47,8 +47,8 @@ export const WORKFLOW_HEADS: Table<WorkflowHead> = {
   placement: ({ org, createdMs, deletedMs, dueMs }): Placement => ({
     lists:
       deletedMs === undefined
-        ? [{ name: workflowsOf(org), score: createdMs }, everywhere(createdMs)]
-        : [everywhere(createdMs)],
+        ? [{ name: workflowsOf(org), score: createdMs }, inAllWorkflows(createdMs)]
+        : [inAllWorkflows(createdMs)],
     queue: null,
     counters: [],
     dueMs: dueMs ?? null,
@@ -58,7 +58,7 @@ export const WORKFLOW_HEADS: Table<WorkflowHead> = {
 export const headKey = (org: string, id: string): string => `${org}/${id}`;
 export const versionKey = (org: string, id: string, version: number): string => `${org}/${id}@${version}`;
 export const workflowsOf = (org: string): string => `workflows/${org}`;
-/** The heads of all tenants, also of workflows that were deleted while runs name them: who has a run is among them. */
+/** Heads of all tenants, including deleted workflows with runs. */
 export const ALL_WORKFLOWS = "workflows_of_all";
-const everywhere = (score: number) => ({ name: ALL_WORKFLOWS, score });
+const inAllWorkflows = (score: number) => ({ name: ALL_WORKFLOWS, score });
 export const versionsOf = (org: string, id: string): string => `workflow_versions/${org}/${id}`;

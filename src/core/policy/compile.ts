@@ -6,7 +6,7 @@
  *    as in the document.
  */
 import { createHash } from "node:crypto";
-import { canonicalText } from "../model/canonical.ts";
+import { canonicalText } from "../model/json.ts";
 import { type Condition, Conditions } from "./condition.ts";
 import type { ActorType, ApprovalTerms, Decision } from "./decision.ts";
 import type { McpMatch, PolicyDocument, Rule } from "./document.ts";

@@ -4,7 +4,7 @@
  * Only rules that changed places among the others count as moved, and of those the fewest that explain the new order:
  * a rule that is merely one line further down, because another was added above it, has not moved.
  */
-import { canonicalText } from "../model/canonical.ts";
+import { canonicalText } from "../model/json.ts";
 import type { Snapshot } from "./compile.ts";
 import type { DefaultEffect, Rule } from "./document.ts";
 

@@ -1,3 +1,5 @@
+import type { Placement, Table } from "../model/table.ts";
+
 /**
  * When to stop asking somebody who does not answer, and how to find out that he is back.
  *
@@ -132,3 +134,17 @@ function isOver(untilMs: number, nowMs: number, lastsMsMax: number): boolean {
 }
 
 const openMsMax = (rule: BreakerRule): number => openInterval(rule, Number.MAX_SAFE_INTEGER).hiMs;
+
+/**
+ * The circuit breaker of the safety kernel, shared by all processes. The record is written when the state or the probes
+ * change; failures of a closed breaker are counted per process.
+ */
+export const BREAKERS: Table<Breaker> = {
+  name: "breaker",
+  placement: (): Placement => ({ lists: [], queue: null, counters: [], dueMs: null }),
+};
+
+export const SAFETY_BREAKER = "safety";
+
+/** Values of `cordum_safety_breaker_state`. */
+export const BREAKER_LEVEL: Readonly<Record<Breaker["kind"], number>> = { closed: 0, half_open: 1, open: 2 };

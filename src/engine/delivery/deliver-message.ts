@@ -1,5 +1,4 @@
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
-import { claimRefusal } from "../../core/jobs/tenant-claim.ts";
+import { DEFAULT_ORG, tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { JOBS } from "../../core/model/job.ts";
@@ -273,7 +272,7 @@ async function orgOf(engine: Engine, content: Content): Promise<string> {
   if (body.kind === "job_result") return found?.value.org ?? EVERY_ORG;
   // Anybody can write a tenant's name into a packet: that puts no letter before a tenant it may not speak for.
   const claimed = body.tenantId || DEFAULT_ORG;
-  const isBelieved = claimRefusal(content.packet, claimed, engine.settings.current) === null;
+  const isBelieved = tenantClaimProblem(content.packet, claimed, engine.settings.current) === null;
   return isBelieved || found?.value.org === claimed ? claimed : EVERY_ORG;
 }
 

@@ -1,5 +1,4 @@
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
-import { claimRefusal } from "../../core/jobs/tenant-claim.ts";
+import { DEFAULT_ORG, tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { permanent } from "../../core/retry/intent.ts";
 import type { Packet } from "../../protocol/packet.ts";
@@ -18,7 +17,7 @@ export async function handleSubmission(engine: Engine, packet: Packet): Promise<
     return; // A duplicate otherwise: the first delivery did the work, or the sweeper will at the stated time.
   }
   if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced, but is not in the store`);
-  const refusal = claimRefusal(packet, request.tenantId || DEFAULT_ORG, engine.settings.current);
+  const refusal = tenantClaimProblem(packet, request.tenantId || DEFAULT_ORG, engine.settings.current);
   if (refusal !== null) throw permanent(new Error(refusal));
   const admitted = await admitJob(engine, submissionIn(packet, request), SUBMIT);
   if (admitted.kind === "unusable") throw permanent(new Error("this job id cannot be used; choose another one"));

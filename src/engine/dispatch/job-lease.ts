@@ -1,4 +1,4 @@
-import { applyResult, noteProgress } from "../../core/jobs/attempt.ts";
+import { applyResult, recordProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
@@ -41,7 +41,7 @@ export function extendLease(
       { id: job.value.workerId ?? "", transport: "http", org: holder.org },
       engine.world.clock.now(),
     );
-    const next = noteProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, decisionContext(engine));
+    const next = recordProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, decisionContext(engine));
     if (!next) return lost(job.value);
     const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, job, next)] });
     return committed.kind === "committed" ? { kind: "held", job: next } : "stale";

@@ -1,5 +1,5 @@
-import { giveBack, leaseJob } from "../../core/jobs/attempt.ts";
-import { canDo, waitForWorker, worksFor } from "../../core/jobs/select-target.ts";
+import { leaseJob, requeueJob } from "../../core/jobs/attempt.ts";
+import { hasCapabilities, servesTenant, waitForWorker } from "../../core/jobs/select-target.ts";
 import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/model/job.ts";
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
@@ -156,7 +156,7 @@ function holdingFor(
     const unpermitted = failOpenBlock(engine, job);
     if (unpermitted || job.requires.length === 0) return unpermitted;
     abilities ??= new Set([...capabilities, ...engine.registry.abilitiesOf({ id: workerId, transport: "http", org })]);
-    return canDo(abilities, job.requires) ? null : leftToOthers(engine, job);
+    return hasCapabilities(abilities, job.requires) ? null : leftToOthers(engine, job);
   };
 }
 
@@ -181,7 +181,8 @@ async function leaseOne(engine: Engine, request: LeaseRequest, taken: Versioned<
 function leftToOthers(engine: Engine, job: Job): DispatchBlock {
   const { topic, org, requires } = job;
   const workers = engine.registry.serving(topic, engine.world.clock.now());
-  if (workers.some((worker) => worksFor(worker, org) && canDo(worker.capabilities, requires))) return { kind: "stays" };
+  if (workers.some((worker) => servesTenant(worker, org) && hasCapabilities(worker.capabilities, requires)))
+    return { kind: "stays" };
   engine.registry.rememberUnfit(topic, job);
   const why = `no worker of the topic that is known can do ${requires.map((name) => `\`${name}\``).join(", ")}`;
   return { kind: "waits", job: waitForWorker(job, why, decisionContext(engine)) };
@@ -192,7 +193,7 @@ export async function releaseJob(engine: Engine, { id, org, leaseId }: Job): Pro
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
-    await commit(engine, { org, puts: [put(JOBS, id, found, giveBack(found.value, decisionContext(engine)))] });
+    await commit(engine, { org, puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine)))] });
   } catch (error) {
     engine.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
   }

@@ -1,5 +1,5 @@
-import { resume } from "../../core/jobs/attempt.ts";
-import { canDo, worksFor } from "../../core/jobs/select-target.ts";
+import { resumeJob } from "../../core/jobs/attempt.ts";
+import { hasCapabilities, servesTenant } from "../../core/jobs/select-target.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { decisionContext, type Engine } from "../engine.ts";
 import type { RegisteredWorker, WorkerHeartbeat } from "../workers/worker-registry.ts";
@@ -29,7 +29,7 @@ export async function requeueAllEligible(engine: Engine): Promise<void> {
 /** `by`: the only worker of whom there is news; the others were not fit before. */
 async function placeAll(engine: Engine, topic: string, by: RegisteredWorker | null): Promise<void> {
   const ids = engine.registry.recallUnfit(topic, (work) => {
-    if (by && !(worksFor(by, work.org) && canDo(by.capabilities, work.requires))) return false;
+    if (by && !(servesTenant(by, work.org) && hasCapabilities(by.capabilities, work.requires))) return false;
     return targetOf(engine, { ...work, topic }).kind !== "wait";
   });
   for (let at = 0; at < ids.length; at += BATCH_MAX) {
@@ -42,7 +42,7 @@ async function placeAgain(engine: Engine, id: string): Promise<void> {
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.state !== "RETRYING" || found.value.wait?.retryClass !== "no_worker") return;
-    await placeJob(engine, found, resume(found.value, decisionContext(engine)));
+    await placeJob(engine, found, resumeJob(found.value, decisionContext(engine)));
   } catch (error) {
     engine.world.log.write("warn", "wake_left_to_sweeper", { id, error: String(error) });
   }

@@ -1,4 +1,4 @@
-import { giveBack } from "../../core/jobs/attempt.ts";
+import { requeueJob } from "../../core/jobs/attempt.ts";
 import type { DispatchTarget } from "../../core/jobs/select-target.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
@@ -74,7 +74,7 @@ async function takeBack(engine: Engine, sent: Versioned<Job>): Promise<void> {
   const job = sent.value;
   engine.jobCache.recallSent(job.id);
   // Stale: the attempt was answered or has timed out in the meantime.
-  await commit(engine, { org: job.org, puts: [put(JOBS, job.id, sent, giveBack(job, decisionContext(engine)))] });
+  await commit(engine, { org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine)))] });
 }
 
 /** Leaves the topic alone for a while, then tries again: one job of it, whatever the length of its backlog. */

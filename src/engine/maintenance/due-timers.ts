@@ -1,5 +1,5 @@
 import { expireApproval } from "../../core/jobs/approval.ts";
-import { passTime, resume } from "../../core/jobs/attempt.ts";
+import { expireJob, resumeJob } from "../../core/jobs/attempt.ts";
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
@@ -109,7 +109,7 @@ async function onJobDue(engine: Engine, found: Versioned<Job>): Promise<void> {
     await settleJob(engine, found, expireApproval(job, decisionContext(engine)));
     return;
   }
-  const passed = passTime(job, decisionContext(engine));
+  const passed = expireJob(job, decisionContext(engine));
   if (passed) {
     const isSettled = await settleJob(engine, found, passed);
     // Somebody may still be at it, for nothing.
@@ -123,7 +123,7 @@ async function onJobDue(engine: Engine, found: Versioned<Job>): Promise<void> {
   } else if (job.state === "PENDING") {
     await checkSafety(engine, found);
   } else if (job.state === "RETRYING") {
-    await placeJob(engine, found, resume(job, decisionContext(engine)));
+    await placeJob(engine, found, resumeJob(job, decisionContext(engine)));
   }
 }
 

@@ -1,5 +1,5 @@
-import { type Explanation, explainJob, type Surroundings } from "../../core/jobs/explain.ts";
-import { worksFor } from "../../core/jobs/select-target.ts";
+import { type ExplainContext, type Explanation, explainJob } from "../../core/jobs/explain.ts";
+import { servesTenant } from "../../core/jobs/select-target.ts";
 import {
   BACKLOG_GROUP,
   backlogGroupOf,
@@ -23,7 +23,12 @@ import { grantFor } from "../safety/fail-open.ts";
  * `isForAll`: whoever asks may see all tenants. Everybody else is told no number of others, and not what servers said.
  */
 export type Explained =
-  | { readonly kind: "explained"; readonly job: Job; readonly around: Surroundings; readonly explanation: Explanation }
+  | {
+      readonly kind: "explained";
+      readonly job: Job;
+      readonly around: ExplainContext;
+      readonly explanation: Explanation;
+    }
   | { readonly kind: "not_found" };
 
 export interface ExplainRequest {
@@ -39,7 +44,7 @@ export async function explain(engine: Engine, request: ExplainRequest): Promise<
   return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
 }
 
-async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Promise<Surroundings> {
+async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Promise<ExplainContext> {
   const { clock, store } = engine.world;
   const nowMs = clock.now();
   const settings = engine.settings.current;
@@ -54,7 +59,7 @@ async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Prom
   const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);
   const aim = targetOf(engine, job);
-  const serving = engine.registry.serving(job.topic, nowMs).filter((worker) => worksFor(worker, job.org));
+  const serving = engine.registry.serving(job.topic, nowMs).filter((worker) => servesTenant(worker, job.org));
   const window = { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax };
   const breaker = breakerRefusal(engine);
   return {
@@ -73,7 +78,7 @@ async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Prom
   };
 }
 
-async function slotsOf(engine: Engine, org: string): Promise<Surroundings["slots"]> {
+async function slotsOf(engine: Engine, org: string): Promise<ExplainContext["slots"]> {
   const { open, waiting } = await runCountsOf(engine, org);
   return { used: open, max: runLimitOf(engine.settings.current, org), waiting };
 }

@@ -1,7 +1,6 @@
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
-import { copyRun } from "../../core/model/copy-run.ts";
 import { JOBS, openChildrenOf } from "../../core/model/job.ts";
-import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
+import { copyRun, isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { isStoreAway } from "../../core/retry/failure.ts";
 import { retryAfter } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";

@@ -1,4 +1,4 @@
-import { refuseSlot } from "../../core/jobs/slot-wait.ts";
+import { refuseSlot } from "../../core/jobs/attempt.ts";
 import { isFinal, JOBS, slotWaitsIn } from "../../core/model/job.ts";
 import { RUNS, type Run, runsOf } from "../../core/model/run.ts";
 import { subRunsOnly } from "../../core/workflow/run/slot-deadlock.ts";

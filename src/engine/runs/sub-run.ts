@@ -1,10 +1,7 @@
-import { retryOrEnd } from "../../core/jobs/attempt.ts";
-import { waitForSlot, waitToBegin } from "../../core/jobs/slot-wait.ts";
+import { retryOrEnd, waitForSlot, waitToStart } from "../../core/jobs/attempt.ts";
 import { type DecisionContext, endJob, historyLine } from "../../core/jobs/transitions.ts";
-import { appendHistory, isFinal, JOBS, type Job, type Payload } from "../../core/model/job.ts";
-import { moveJob } from "../../core/model/move-job.ts";
+import { appendHistory, isFinal, JOBS, type Job, moveJob, type Payload, type StepRef } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
-import type { StepRef } from "../../core/model/step-ref.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
@@ -36,7 +33,7 @@ export async function startSubRun(engine: Engine, found: Versioned<Job>): Promis
   } catch (error) {
     // Whatever it is that fails, and for however long: others must not wait because of it.
     if (found.value.wait?.forSlot) {
-      const later = waitToBegin(found.value, "something failed when it was to begin", decisionContext(engine));
+      const later = waitToStart(found.value, "something failed when it was to begin", decisionContext(engine));
       await waitMore(engine, found, later).catch(() => undefined);
     }
     throw error;
@@ -50,7 +47,7 @@ async function startOnce(engine: Engine, found: Versioned<Job>): Promise<SubRunS
   const parent = (await engine.world.store.load(RUNS, step.runId))?.value ?? null;
   if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
     const why = `run ${parent.id} is ${parent.state.toLowerCase()}`;
-    await waitMore(engine, found, waitToBegin(job, why, decisionContext(engine)));
+    await waitMore(engine, found, waitToStart(job, why, decisionContext(engine)));
     return "not_started";
   }
   const workflowId = step.workflowId ?? "";

@@ -8,7 +8,7 @@
  * 4. Deleting takes the head off the lists at once. The versions leave when no run names the workflow any more.
  */
 import { createHash } from "node:crypto";
-import { canonicalText } from "../../core/model/canonical.ts";
+import { canonicalText } from "../../core/model/json.ts";
 import { RUNS, type Run, runsOfWorkflow } from "../../core/model/run.ts";
 import {
   headKey,

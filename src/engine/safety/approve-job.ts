@@ -1,11 +1,11 @@
 import {
+  type ApprovalExpectation,
   type Approver,
+  approvalBlock,
+  approvalMismatch,
   approveJob,
   expireApproval,
-  mistakenFor,
-  objectionTo,
   rejectJob,
-  type Seen,
 } from "../../core/jobs/approval.ts";
 import { isFinal, JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
@@ -32,7 +32,7 @@ export interface ApprovalRequest extends Approver {
   readonly org: string;
   readonly jobId: string;
   /** What the approver had before them. */
-  readonly seen?: Seen;
+  readonly seen?: ApprovalExpectation;
 }
 
 export type ApproveOutcome =
@@ -84,9 +84,9 @@ async function tryApprove(engine: Engine, request: ApprovalRequest): Promise<App
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const job = found.value;
-  const objection = objectionTo(job, request.by, decisionContext(engine).nowMs);
+  const objection = approvalBlock(job, request.by, decisionContext(engine).nowMs);
   if (objection !== null) return refuse(engine, found, objection);
-  const mistake = job.approval && request.seen ? mistakenFor(job.approval, request.seen) : null;
+  const mistake = job.approval && request.seen ? approvalMismatch(job.approval, request.seen) : null;
   if (mistake !== null) return { kind: "mistaken", why: mistake };
   const present = await presentOf(engine, job);
   if (present.kind !== "present") return present;

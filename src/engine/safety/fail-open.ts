@@ -1,4 +1,4 @@
-import { askAgain } from "../../core/jobs/bypass.ts";
+import { recheckJob } from "../../core/jobs/bypass.ts";
 import {
   ALL_TENANTS,
   covers,
@@ -127,7 +127,7 @@ export function failOpenBlock(engine: Engine, job: Job): DispatchBlock | null {
   const lease = leases.find(({ id }) => id === leaseId);
   if (lease && isGrantInForce(engine, lease)) return null;
   if (lease || over.has(leaseId) || !leasesRead.isOlderThan(RENEW_MS, engine.world.clock.now())) {
-    return { kind: "waits", job: askAgain(job, decisionContext(engine)) };
+    return { kind: "waits", job: recheckJob(job, decisionContext(engine)) };
   }
   // Another process has opened it a moment ago, or this one has just started.
   renewInBackground(engine);

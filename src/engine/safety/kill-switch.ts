@@ -1,6 +1,5 @@
 import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../../core/model/job.ts";
-import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId } from "../../core/model/kill-switch.ts";
-import { POOLS_LIST } from "../../core/model/pool.ts";
+import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId, POOLS_LIST } from "../../core/model/kill-switch.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/audit-log.ts";
 import { broadcastChange } from "../change-broadcast.ts";

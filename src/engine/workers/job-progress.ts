@@ -1,4 +1,4 @@
-import { noteProgress } from "../../core/jobs/attempt.ts";
+import { recordProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
@@ -49,7 +49,7 @@ export class ProgressBuffer {
     try {
       const found = await store.load(JOBS, jobId);
       if (!found || !isAbout(found.value, news)) return;
-      const next = noteProgress(found.value, told(news, found.value), decisionContext(this.#flow));
+      const next = recordProgress(found.value, told(news, found.value), decisionContext(this.#flow));
       if (!next || isSaid(found.value, next)) return;
       // Stale: another process has written it, or the job has moved on.
       await commit(this.#flow, { org: next.org, puts: [put(JOBS, jobId, found, next)] });

@@ -1,5 +1,4 @@
-import { isKillId, type Kill, killOf } from "../../core/model/kill-switch.ts";
-import { POOLS, POOLS_LIST, type Pool } from "../../core/model/pool.ts";
+import { isKillId, type Kill, killOf, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
 import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
 import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";

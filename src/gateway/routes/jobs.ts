@@ -3,7 +3,7 @@
  * alone; what is shown of an input has passed the redaction.
  */
 import { Type } from "typebox";
-import { remedied } from "../../core/jobs/remedy.ts";
+import { applyRemediation } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
@@ -161,7 +161,7 @@ async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<
     throw new Problem("input_gone", `the input of job \`${job.id}\` has expired; submit a new one`);
   }
   const raw: Fields = {
-    ...remedied(job, remedy, input),
+    ...applyRemediation(job, remedy, input),
     ...whoAsks(request),
     jobId: options.job_id,
     // Without a key of the client's own the same remediation twice is one job, too.

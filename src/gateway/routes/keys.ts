@@ -9,8 +9,8 @@ import { Type } from "typebox";
 import {
   API_KEYS,
   type ApiKey,
+  activeKeysOf,
   EVERY_ORG,
-  goodKeysOf,
   hashOf,
   isRoot,
   KEYS_GROUP,
@@ -126,7 +126,7 @@ async function createKey({ engine, keys }: Gateway, { principal, org, body }: Ga
   const committed = await commit(engine, {
     org: key.org,
     puts: [put(API_KEYS, id, null, key), auditPut(engine, { ...line, org: key.org })],
-    guards: [{ kind: "counter", counter: goodKeysOf(key.org), max: KEYS_MAX }],
+    guards: [{ kind: "counter", counter: activeKeysOf(key.org), max: KEYS_MAX }],
   });
   if (committed.kind === "refused")
     throw new Problem("too_many_keys", `at most ${KEYS_MAX}; revoke one that is not used`);

@@ -7,7 +7,7 @@
  * 2. A key of tenant `*` that names no tenant sees all of them.
  */
 import { Type } from "typebox";
-import { worksFor } from "../../core/jobs/select-target.ts";
+import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_GRANTS_LIST } from "../../core/model/fail-open.ts";
 import {
@@ -165,7 +165,7 @@ async function workOf({ world: { store, clock }, settings }: Engine, org: string
 /** Who they are is told to `*` alone. */
 function workersOf({ registry, world }: Engine, tenant: string): object {
   const nowMs = world.clock.now();
-  const all = registry.list(nowMs).filter((worker) => tenant === EVERY_ORG || worksFor(worker, tenant));
+  const all = registry.list(nowMs).filter((worker) => tenant === EVERY_ORG || servesTenant(worker, tenant));
   const total = { total: all.length, leaving: all.filter((worker) => worker.isLeaving).length };
   if (tenant !== EVERY_ORG) return total;
   const items = all.slice(0, WORKERS_MAX).map((worker) => ({

@@ -1,10 +1,9 @@
 /** Who does the work: workers, the pools they are in, the topics they serve; and the lever that empties a pool. */
 import { Type } from "typebox";
-import { worksFor } from "../../core/jobs/select-target.ts";
+import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
-import { isKillId } from "../../core/model/kill-switch.ts";
-import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/pool.ts";
+import { isKillId, isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { setDraining } from "../../engine/workers/worker-pools.ts";
 import type { WorkerView } from "../../engine/workers/worker-registry.ts";
@@ -99,7 +98,7 @@ const listed = (items: readonly object[]): Answer => ok({ items, next_cursor: nu
 function workersFor({ engine }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
   const workers = engine.registry.list(engine.world.clock.now());
   if (principal.org === EVERY_ORG) return workers;
-  return workers.filter((worker) => worksFor(worker, org));
+  return workers.filter((worker) => servesTenant(worker, org));
 }
 
 async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<Answer> {

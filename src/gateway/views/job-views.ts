@@ -2,7 +2,7 @@
  * Records as clients see them: snake case, times as ISO 8601 in UTC, payloads only where one record is asked for. What
  * others wrote into errors and reasons is shown without secrets.
  */
-import { type Explanation, type Surroundings, waitReasonOf } from "../../core/jobs/explain.ts";
+import { type ExplainContext, type Explanation, waitReasonOf } from "../../core/jobs/explain.ts";
 import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
@@ -86,7 +86,7 @@ export function decisionsView(job: Job): View {
   };
 }
 
-export function explanationView(job: Job, { wait, sentence, unblocks }: Explanation, around: Surroundings): View {
+export function explanationView(job: Job, { wait, sentence, unblocks }: Explanation, around: ExplainContext): View {
   return {
     job_id: job.id,
     state: job.state,

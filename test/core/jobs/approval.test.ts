@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  approvalBlock,
+  approvalMismatch,
   approveJob,
   expireApproval,
   jobHashOf,
-  mistakenFor,
-  objectionTo,
   rejectJob,
   requestApproval,
 } from "../../../src/core/jobs/approval.ts";
@@ -84,18 +84,18 @@ describe("an approval", () => {
   });
 
   test("is not the submitter's to give, unless the rule says so", () => {
-    expect(objectionTo(asked({ submittedBy: "alice" }), "alice", 5)).toBe("own_job");
-    expect(objectionTo(asked({ submittedBy: "alice" }), "bob", 5)).toBeNull();
+    expect(approvalBlock(asked({ submittedBy: "alice" }), "alice", 5)).toBe("own_job");
+    expect(approvalBlock(asked({ submittedBy: "alice" }), "bob", 5)).toBeNull();
     const terms = { approval: { expiresMs: null, bySubmitter: true } };
-    expect(objectionTo(asked({ submittedBy: "alice" }, terms), "alice", 5)).toBeNull();
+    expect(approvalBlock(asked({ submittedBy: "alice" }, terms), "alice", 5)).toBeNull();
   });
 
   test("is good once and until it expires", () => {
     const job = asked({}, { approval: { expiresMs: 1_000, bySubmitter: false } });
-    expect(objectionTo(job, "alice", 1_000)).toBeNull();
+    expect(approvalBlock(job, "alice", 1_000)).toBeNull();
     expect(approveJob(job, approver, present(job), at(1_001))).toEqual({ kind: "expired" });
     const approved = approveJob(job, approver, present(job), at(5));
-    expect(approved.kind === "approved" && objectionTo(approved.job, "bob", 6)).toBe("not_waiting");
+    expect(approved.kind === "approved" && approvalBlock(approved.job, "bob", 6)).toBe("not_waiting");
   });
 
   test("never outlives the job's own deadline", () => {
@@ -122,10 +122,10 @@ describe("an approval", () => {
   test("says what was mistaken for what", () => {
     const { approval } = asked();
     if (!approval) throw new Error("not asked");
-    expect(mistakenFor(approval, {})).toBeNull();
-    expect(mistakenFor(approval, { jobHash: approval.jobHash, snapshot: "s" })).toBeNull();
-    expect(mistakenFor(approval, { jobHash: "other" })).toContain("`other`");
-    expect(mistakenFor(approval, { snapshot: "old" })).toContain("`old`");
+    expect(approvalMismatch(approval, {})).toBeNull();
+    expect(approvalMismatch(approval, { jobHash: approval.jobHash, snapshot: "s" })).toBeNull();
+    expect(approvalMismatch(approval, { jobHash: "other" })).toContain("`other`");
+    expect(approvalMismatch(approval, { snapshot: "old" })).toContain("`old`");
   });
 });
 

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { claimRefusal } from "../../../src/core/jobs/tenant-claim.ts";
+import { tenantClaimProblem } from "../../../src/core/jobs/submission.ts";
 import type { Origin, Packet } from "../../../src/protocol/packet.ts";
 
 const settings = { unsignedTenants: ["default"], senders: { w1: { keyFile: "w1.pem", tenants: ["acme"] } } };
 
 function refusal(org: string, origin?: Origin): string | null {
   const packet: Packet = { traceId: "", senderId: "w1", createdAtMs: 0, body: { kind: "job_cancel", jobId: "j" } };
-  return claimRefusal(origin ? { ...packet, origin } : packet, org, settings);
+  return tenantClaimProblem(origin ? { ...packet, origin } : packet, org, settings);
 }
 
 const signedBy = (id: string | null): Origin => ({ kind: "arrived", bytes: new Uint8Array(), signedBy: id });

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { passTime } from "../../../src/core/jobs/attempt.ts";
-import { explainJob, type Surroundings, waitReasonOf } from "../../../src/core/jobs/explain.ts";
+import { expireJob } from "../../../src/core/jobs/attempt.ts";
+import { type ExplainContext, explainJob, waitReasonOf } from "../../../src/core/jobs/explain.ts";
 import { decideSafety } from "../../../src/core/jobs/lifecycle.ts";
 import { JOB_STATES } from "../../../src/core/model/job.ts";
 import { allow, asked, at, everyStage, fresh, limited, STAGES } from "./stages.ts";
 
 const windowOf = (used: number) => ({ isEmpty: used === 0, isFull: used >= 5, use: { used, max: 5 } });
 
-const around: Surroundings = {
+const around: ExplainContext = {
   nowMs: 10_000,
   window: windowOf(0),
   tenant: null,
@@ -26,7 +26,7 @@ describe("every job that has not ended", () => {
   test("L37: has a time at which somebody looks at it, and ends at its own deadline at the latest", () => {
     for (const job of everyStage()) {
       expect(job.dueMs).toBeLessThanOrEqual(job.deadlineMs);
-      expect(passTime(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
+      expect(expireJob(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
     }
   });
 
@@ -58,7 +58,7 @@ describe("every job that has not ended", () => {
 
 describe("the backlog", () => {
   const job = decideSafety(fresh(), allow, at(1));
-  const reasonIn = (facts: Partial<Surroundings>, one = job) => explainJob(one, { ...around, ...facts }).wait?.reason;
+  const reasonIn = (facts: Partial<ExplainContext>, one = job) => explainJob(one, { ...around, ...facts }).wait?.reason;
 
   test("names what is in the way, and what has to go first", () => {
     const few = decideSafety(fresh(), limited, at(1));

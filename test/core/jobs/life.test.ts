@@ -4,18 +4,17 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import {
   applyResult,
   dispatchJob,
-  giveBack,
-  noteProgress,
-  passTime,
-  resume,
+  expireJob,
+  recordProgress,
+  requeueJob,
+  resumeJob,
   waitForRule,
 } from "../../../src/core/jobs/attempt.ts";
 import { decideSafety, newJob, redriveJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import type { DecisionContext } from "../../../src/core/jobs/transitions.ts";
 import { deadLetterOf } from "../../../src/core/model/dead-letter.ts";
-import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job } from "../../../src/core/model/job.ts";
-import { moveJob } from "../../../src/core/model/move-job.ts";
+import { HISTORY_MAX, isFinal, JOB_MOVES, JOB_STATES, JOBS, type Job, moveJob } from "../../../src/core/model/job.ts";
 import type { JobResult } from "../../../src/protocol/packet.ts";
 
 const settings = defaultSettings();
@@ -55,7 +54,7 @@ describe("the table of legal moves", () => {
     const waiting = waitForSafety(fresh(), "down", at(3));
     for (const job of [fresh(), waiting, scheduled(), dispatched(), retrying as Job]) {
       expect(job.dueMs).toBeLessThanOrEqual(job.deadlineMs);
-      expect(passTime(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
+      expect(expireJob(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
     }
   });
 });
@@ -99,14 +98,14 @@ describe("results", () => {
     const fatal = { ...failed, status: "failed_fatal" as const };
     for (const forged of [succeeded, failed, fatal]) expect(applyResult(job, forged, null, at(4))).toBeNull();
     const news = { workerId: "w", percent: 1, message: null, extendMs: null };
-    expect(noteProgress(job, news, at(4))).toBeNull();
+    expect(recordProgress(job, news, at(4))).toBeNull();
     const work: Job = { ...job, step: { runId: "r", stepId: "s", kind: "worker" } };
     expect(applyResult(work, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
   });
 
   test("a success of an earlier attempt counts, a failure of one does not", () => {
     const retrying = applyResult(dispatched(), { ...failed, attempt: 1 }, null, at(3)) as Job;
-    const again = dispatchJob(resume(retrying, at(5_000)), at(5_000));
+    const again = dispatchJob(resumeJob(retrying, at(5_000)), at(5_000));
     expect(again.attempt).toBe(2);
     expect(applyResult(again, { ...failed, attempt: 1 }, null, at(5_001))).toBeNull();
     expect(applyResult(again, { ...succeeded, attempt: 1 }, null, at(5_001))?.state).toBe("SUCCEEDED");
@@ -133,7 +132,7 @@ describe("results", () => {
     while (!isFinal(job.state)) {
       const next = applyResult(job, failed, null, at(now)) as Job;
       now = next.dueMs;
-      job = next.state === "RETRYING" ? dispatchJob(resume(next, at(now)), at(now)) : next;
+      job = next.state === "RETRYING" ? dispatchJob(resumeJob(next, at(now)), at(now)) : next;
     }
     expect(job.state).toBe("FAILED");
     expect(job.attempt).toBe(8);
@@ -157,7 +156,7 @@ describe("results", () => {
       const answer = (job: Job, news: Partial<JobResult>): Job => {
         const next = applyResult(job, { ...failed, retryAfterMs: 100, ...news }, null, at(now)) as Job;
         now = next.dueMs;
-        return next.state === "RETRYING" ? dispatchJob(resume(next, at(now)), at(now)) : next;
+        return next.state === "RETRYING" ? dispatchJob(resumeJob(next, at(now)), at(now)) : next;
       };
       let job: Job = which === "rule" ? { ...dispatched(), safety: few } : { ...dispatched(), step };
       // Sent back untried, and put off by a store of ours: neither uses any.
@@ -182,7 +181,7 @@ describe("results", () => {
       while (!isFinal(next.state)) {
         now += 60_000;
         const answered = applyResult(next, failed, null, at(now)) as Job;
-        next = answered.state === "RETRYING" ? dispatchJob(resume(answered, at(now)), at(now)) : answered;
+        next = answered.state === "RETRYING" ? dispatchJob(resumeJob(answered, at(now)), at(now)) : answered;
       }
       return next;
     };
@@ -197,8 +196,8 @@ describe("results", () => {
     let job = decideSafety(fresh(), { ...allow, effect: "allow_with_constraints", constraints: { budgets } }, at(1));
     for (let attempts = 0; attempts < 2; attempts++) {
       expect(isFinal(job.state)).toBe(false);
-      if (job.state === "RETRYING") job = resume(job, at(2));
-      for (let waits = 0; waits < HISTORY_MAX + 1; waits++) job = resume(waitForRule(job, 1, at(2)), at(2));
+      if (job.state === "RETRYING") job = resumeJob(job, at(2));
+      for (let waits = 0; waits < HISTORY_MAX + 1; waits++) job = resumeJob(waitForRule(job, 1, at(2)), at(2));
       job = applyResult(dispatchJob(job, at(2)), failed, null, at(3)) as Job;
     }
     expect(job).toMatchObject({ state: "FAILED", attempt: 2 });
@@ -224,12 +223,12 @@ describe("results", () => {
 describe("time", () => {
   test("an attempt without a result is lost at its deadline, not before, and the next one follows", () => {
     const job = dispatched();
-    expect(passTime(job, at(job.dueMs - 1))).toBeNull();
-    expect(passTime(job, at(job.dueMs))).toMatchObject({ state: "RETRYING", error: { name: "AttemptLost" } });
+    expect(expireJob(job, at(job.dueMs - 1))).toBeNull();
+    expect(expireJob(job, at(job.dueMs))).toMatchObject({ state: "RETRYING", error: { name: "AttemptLost" } });
   });
 
   test("L39: a job that runs out of time ends as TIMEOUT with a dead letter", () => {
-    const job = passTime(scheduled(), at(scheduled().deadlineMs)) as Job;
+    const job = expireJob(scheduled(), at(scheduled().deadlineMs)) as Job;
     expect(deadLetterOf(job)).toMatchObject({ reason: "timeout" });
   });
 
@@ -240,7 +239,7 @@ describe("time", () => {
   });
 
   test("a job that nobody could take goes back to its old place", () => {
-    const back = giveBack(dispatched(), at(9));
+    const back = requeueJob(dispatched(), at(9));
     expect(JOBS.placement(back).queue).toEqual(JOBS.placement(scheduled()).queue);
     expect(back).toMatchObject({ patience: {}, attempt: 0 });
   });
@@ -256,13 +255,13 @@ describe("time", () => {
         for (const [index, happens] of events.entries()) {
           const context = at(job.dueMs + index);
           const before = job;
-          if (happens.kind === "time") job = passTime(job, context) ?? job;
+          if (happens.kind === "time") job = expireJob(job, context) ?? job;
           else
             job =
               applyResult(job, { ...(happens.ok ? succeeded : failed), attempt: happens.attempt }, null, context) ??
               job;
           if (isFinal(before.state)) expect(job).toBe(before);
-          if (job.state === "RETRYING") job = dispatchJob(resume(job, context), context);
+          if (job.state === "RETRYING") job = dispatchJob(resumeJob(job, context), context);
         }
       }),
     );

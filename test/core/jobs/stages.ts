@@ -1,7 +1,7 @@
 /** A job in every state that is not final, for tests that must hold in all of them. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { requestApproval } from "../../../src/core/jobs/approval.ts";
-import { applyResult, dispatchJob, noteProgress, waitForRule } from "../../../src/core/jobs/attempt.ts";
+import { applyResult, dispatchJob, recordProgress, waitForRule } from "../../../src/core/jobs/attempt.ts";
 import { decideSafety, newJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import type { DecisionContext } from "../../../src/core/jobs/transitions.ts";
@@ -50,7 +50,7 @@ export const STAGES: Readonly<Record<OpenState, () => readonly Job[]>> = {
   SCHEDULED: () => [scheduled()],
   DISPATCHED: () => [dispatched()],
   RUNNING: () => [
-    noteProgress(dispatched(), { workerId: "w", percent: 40, message: "half", extendMs: null }, at(4)) as Job,
+    recordProgress(dispatched(), { workerId: "w", percent: 40, message: "half", extendMs: null }, at(4)) as Job,
   ],
   RETRYING: () => [
     applyResult(dispatched(), failed, null, at(3)) as Job,

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { copyRun, copyStep } from "../../../src/core/model/copy-run.ts";
-import type { Run, StepRun } from "../../../src/core/model/run.ts";
+import { copyRun, copyStep, type Run, type StepRun } from "../../../src/core/model/run.ts";
 
 /** Has everything that a run can have: a field that is missing here does not compile. */
 const WHOLE: Required<Run> = {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isSurelyWithin, jsonCopy } from "../../../src/core/model/json.ts";
+import { fitsWithin, jsonCopy } from "../../../src/core/model/json.ts";
 
 const viaText = (value: unknown): unknown => JSON.parse(JSON.stringify(value ?? null));
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null) ?? "");
@@ -70,7 +70,7 @@ describe("what is surely within a size", () => {
   test("is, whatever the value", () => {
     fc.assert(
       fc.property(anything, fc.nat(400), (value, max) => {
-        if (isSurelyWithin(value, max)) expect(bytesOf(value)).toBeLessThanOrEqual(max);
+        if (fitsWithin(value, max)) expect(bytesOf(value)).toBeLessThanOrEqual(max);
       }),
       { numRuns: 2_000 },
     );
@@ -78,14 +78,14 @@ describe("what is surely within a size", () => {
 
   test("counts control characters and other scripts as they are written", () => {
     for (const text of ["\u0000".repeat(50), "ж".repeat(50), "𝄞".repeat(50), "\ud800".repeat(50)]) {
-      expect(isSurelyWithin(text, bytesOf(text) - 1)).toBe(false);
+      expect(fitsWithin(text, bytesOf(text) - 1)).toBe(false);
     }
   });
 
   test("is seen for what is small, and not for what cannot be told by looking", () => {
-    expect(isSurelyWithin({ a: ["some", "text", 1, true, null] }, 1_000)).toBe(true);
-    expect(isSurelyWithin(undefined, 4)).toBe(true);
-    expect(isSurelyWithin({ at: new Date(0) }, 1_000)).toBe(false);
-    expect(isSurelyWithin(new Array(1_000).fill(0), 1_000)).toBe(false);
+    expect(fitsWithin({ a: ["some", "text", 1, true, null] }, 1_000)).toBe(true);
+    expect(fitsWithin(undefined, 4)).toBe(true);
+    expect(fitsWithin({ at: new Date(0) }, 1_000)).toBe(false);
+    expect(fitsWithin(new Array(1_000).fill(0), 1_000)).toBe(false);
   });
 });

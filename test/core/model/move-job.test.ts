@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Job } from "../../../src/core/model/job.ts";
-import { moveJob } from "../../../src/core/model/move-job.ts";
+import { type Job, moveJob } from "../../../src/core/model/job.ts";
 
 /** Has everything that a job can have: a field that is missing here does not compile. */
 const WHOLE: Required<Job> = {

@@ -4,7 +4,7 @@
  */
 
 import type { JobPriority } from "../../../protocol/packet.ts";
-import type { StepRetry } from "../../model/step-ref.ts";
+import type { StepRetry } from "../../model/job.ts";
 import type { WireError } from "../../retry/intent.ts";
 
 export interface Plan {

@@ -1,5 +1,5 @@
 /** What a step's job says about itself: what policies, pools and people look at. */
-import { OUR_LABELS } from "../../model/labels.ts";
+import { RESERVED_LABELS } from "../../model/job.ts";
 import { type Fields, isOf } from "./fields.ts";
 import type { StepMeta } from "./plan.ts";
 
@@ -38,7 +38,7 @@ function readLabels(fields: Fields): Readonly<Record<string, string>> {
   for (const [name, value] of entries.slice(0, LABELS_MAX)) {
     const path = [...fields.at("labels"), name];
     const text = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
-    if (OUR_LABELS.includes(name)) {
+    if (RESERVED_LABELS.includes(name)) {
       fields.problems.add(path, "is written by the control plane alone; leave it out", true);
     } else if (name in {} || name.length > TEXT_LENGTH_MAX) {
       fields.problems.add(path, "cannot be the name of a label", true);

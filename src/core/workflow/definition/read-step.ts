@@ -1,5 +1,5 @@
 /** One step of a definition, read and checked as far as that can be done without the others. */
-import type { StepRetry } from "../../model/step-ref.ts";
+import type { StepRetry } from "../../model/job.ts";
 import type { Expressions } from "./expression.ts";
 import { Fields, isObject, isOf } from "./fields.ts";
 import { isInherited, isStepId, WORKFLOW_LIMITS } from "./limits.ts";

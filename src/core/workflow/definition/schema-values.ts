@@ -1,6 +1,6 @@
 /** The keywords of a schema that are about one value: its type, its size, what it equals. */
 import { PATTERN_LENGTH_MAX, readPattern } from "../../expression/patterns.ts";
-import { canonicalText } from "../../model/canonical.ts";
+import { canonicalText } from "../../model/json.ts";
 import { suggestion } from "../../model/suggestion.ts";
 import { isObject, isOf, orOf } from "./fields.ts";
 import type { Check, SchemaRun } from "./schema-check.ts";

@@ -1,4 +1,4 @@
-import type { StepRef, StepRetry } from "../../model/step-ref.ts";
+import type { StepRef, StepRetry } from "../../model/job.ts";
 import type { StepMeta } from "../definition/plan.ts";
 
 /** What has to be done besides, once a decision about a run is made. */

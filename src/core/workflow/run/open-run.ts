@@ -1,7 +1,7 @@
 import type { JobPriority } from "../../../protocol/packet.ts";
 import type { Payload } from "../../model/job.ts";
 import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../../model/run.ts";
-import type { Writable } from "../../model/writable.ts";
+import type { Writable } from "../../model/table.ts";
 import type { Plan } from "../definition/plan.ts";
 import { bytesOf } from "./run-draft.ts";
 

@@ -1,6 +1,6 @@
-import { copyRun } from "../../model/copy-run.ts";
 import type { Payload } from "../../model/job.ts";
 import {
+  copyRun,
   fencedKey,
   isRunFinal,
   LINES_MAX,
@@ -12,7 +12,7 @@ import {
   type TimelineEvent,
   type TimelineLine,
 } from "../../model/run.ts";
-import type { Writable } from "../../model/writable.ts";
+import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep, Refs, Scope, StepView } from "../definition/plan.ts";
 import type { Blob, Notification, Start, Stop } from "./effects.ts";

@@ -1,6 +1,5 @@
-import { copyStep } from "../../model/copy-run.ts";
-import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../../model/run.ts";
-import type { Writable } from "../../model/writable.ts";
+import { copyStep, isStepFailure, isStepSettled, type StepRun, type StepState } from "../../model/run.ts";
+import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { PlanStep } from "../definition/plan.ts";
 import { endRun } from "./end-run.ts";

@@ -1,10 +1,9 @@
 import { requestApproval } from "../../jobs/approval.ts";
 import { newJob } from "../../jobs/lifecycle.ts";
 import type { DecisionContext } from "../../jobs/transitions.ts";
-import type { Job, Payload } from "../../model/job.ts";
+import type { Job, Payload, StepRef } from "../../model/job.ts";
 import { type Run, stepJobId } from "../../model/run.ts";
-import type { StepRef } from "../../model/step-ref.ts";
-import type { Writable } from "../../model/writable.ts";
+import type { Writable } from "../../model/table.ts";
 import type { Start } from "./effects.ts";
 
 /**
