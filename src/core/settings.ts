@@ -1,31 +1,31 @@
 import type { Policy } from "./retry/policies.ts";
 import type { RetrySettings } from "./retry/settings.ts";
 
-/** Every setting that the flow reads, parsed and frozen. `config.ts` has the table: name, unit, default, range, origin. */
+/** All settings of the engine, parsed and frozen. `config/` holds the table with names, units, defaults and ranges. */
 export interface Settings {
   readonly retry: RetrySettings;
   readonly bus: {
     readonly ackWaitMs: number;
     readonly deliverMax: number;
     readonly ackPendingMax: number;
-    /** Longer retries leave the broker's window and wait in the store; null keeps them all in the broker (founding). */
+    /** Longer retries are parked in the store; null keeps them in the broker (baseline). */
     readonly parkAfterMs: number | null;
     readonly poisonDelayMs: number;
   };
   readonly dispatch: {
-    /** Jobs of one topic that may be with workers at the same time. */
+    /** Jobs of one topic that may be with workers at once. */
     readonly windowMax: number;
-    /** How long an attempt may take before it counts as lost and the next one is sent. */
+    /** After this time without a result, an attempt counts as lost. */
     readonly deadlineMs: number;
   };
   readonly job: {
-    /** A job's own patience: after this it ends as TIMEOUT, whatever it waits for. */
+    /** After this time a job ends as TIMEOUT. */
     readonly deadlineMs: number;
     readonly lockTtlMs: number;
   };
   readonly sweep: {
     readonly everyMs: number;
-    /** Due items this far ahead are claimed and get a timer each, so that they fire as spread as they were meant. */
+    /** Items due within this time are claimed and get a timer each, so that they fire at their own time. */
     readonly horizonMs: number;
     readonly leaseMs: number;
     readonly batchMax: number;
@@ -35,27 +35,27 @@ export interface Settings {
   readonly retention: { readonly jobsMs: number; readonly runsMs: number; readonly idempotencyMs: number };
   readonly limits: {
     readonly inlineBytesMax: number;
-    /** Jobs of one org that may be with workers at the same time; null for any number. */
+    /** Jobs of one tenant that may be with workers at once; null for no limit. */
     readonly concurrentJobsMax: number | null;
-    /** Runs of one org that may be open at the same time. */
+    /** Open runs of one tenant. */
     readonly concurrentRunsMax: number;
   };
   readonly admission: AdmissionSettings;
   readonly runLock: {
-    /** How long a result waits in the hand-over queue; 0 for not at all (founding). */
+    /** How long a result waits in the hand-over queue; 0 for no wait (baseline). */
     readonly engineWaitMs: number;
     readonly gatewayWaitMs: number;
-    /** At which pace a request asks again, in place of the hand-over queue; null for that (founding: polled). */
+    /** Poll policy that replaces the hand-over queue; null to use the queue (the baseline polls). */
     readonly gatewayPoll: Policy | null;
     readonly ttlMs: number;
-    /** Results of one run that meet in one process share one turn of its lock. */
+    /** Results of one run in one process share one lock acquisition. */
     readonly coalesce: boolean;
   };
   readonly run: {
-    /** A run's own patience, where its workflow does not say. */
+    /** Default deadline of runs whose workflow has no `timeout_sec`. */
     readonly deadlineMs: number;
   };
-  /** What differs for an org, by its id. */
+  /** Overrides by tenant. */
   readonly orgs: Readonly<Record<string, OrgSettings>>;
   readonly approval: { readonly expiresMs: number };
   readonly safety: {
@@ -63,31 +63,31 @@ export interface Settings {
     readonly breaker: BreakerSettings;
   };
   readonly worker: {
-    /** A worker that was not heard of for so long is taken for gone. */
+    /** A worker without a heartbeat for this long counts as gone. */
     readonly silentMs: number;
   };
-  /** Who serves what. Empty: every topic is taken, and waits until somebody serves it. */
+  /** Worker pools. Without any, every topic is accepted and waits for a worker. */
   readonly pools: Readonly<Record<string, PoolSettings>>;
-  /** The tenants for which a client of the bus may speak without a signature. */
+  /** Tenants for which unsigned bus packets are accepted. */
   readonly unsignedTenants: readonly string[];
-  /** Who may sign packets, by sender id. */
+  /** Packet signers by sender id. */
   readonly senders: Readonly<Record<string, SenderSettings>>;
-  /** Places in payloads that are never shown: see `model/redact.ts`. */
+  /** Payload paths that are never shown: see `model/redact.ts`. */
   readonly redaction: { readonly paths: readonly string[] };
 }
 
-/** Settings that can be replaced while running: the holder is shared, the value is frozen. */
+/** Settings that can be reloaded: the holder is shared, the value is frozen. */
 export interface LiveSettings {
   readonly current: Settings;
 }
 
 export interface OrgSettings {
   readonly limits?: { readonly concurrentJobsMax?: number; readonly concurrentRunsMax?: number };
-  /** Its share of turns beside the others; 1 when not said. */
+  /** Weight in the fair share; 1 by default. */
   readonly weight?: number;
 }
 
-/** How a run gets its slot: in the write that starts it, or behind the founding lock, which is polled. */
+/** How a run gets its slot: atomically in the write that starts it, or behind the polled lock (baseline). */
 export interface AdmissionSettings {
   readonly strategy: "atomic" | "polled";
   readonly polled: { readonly policy: Policy; readonly maxWaitMs: number; readonly ttlMs: number };
@@ -96,23 +96,22 @@ export interface AdmissionSettings {
 export interface PoolSettings {
   /** Topic patterns, as in a policy. */
   readonly topics: readonly string[];
-  /** What its workers can do: a job that requires something else is not for them. */
+  /** Capabilities of its workers: jobs that require others are not sent to them. */
   readonly requires: readonly string[];
 }
 
 export interface SenderSettings {
-  /** Where its public key is (PEM). */
+  /** The public key (PEM). */
   readonly keyFile: string;
-  /** The tenants that it may submit for. */
+  /** Tenants it may submit for. */
   readonly tenants: readonly string[];
 }
 
-/** When to stop asking a safety kernel that does not answer, and how to find out that it is back. */
 export interface BreakerSettings {
-  /** So many failures in a row open it. */
+  /** Consecutive failures that open it. */
   readonly failures: number;
-  /** How long it stays open before probes; spread by a half either way, so that replicas do not probe in step. */
+  /** Open time before probes, jittered by ±50 % so that replicas do not probe in step. */
   readonly openMs: number;
-  /** Calls that may be under way at once while it is half open, over all processes. */
+  /** Concurrent probes while half open, across processes. */
   readonly probes: number;
 }

@@ -1,16 +1,13 @@
-import type { Placement, Table } from "../model/table.ts";
-
 /**
- * When to stop asking somebody who does not answer, and how to find out that he is back.
+ * Circuit breaker.
  *
- * 1. Closed: everybody asks. So many failures in a row open it; a call that ran out of time is one of them (L27). One
- *    success begins the count anew.
- * 2. Open: nobody asks, until its time is over. That time is spread by a half either way, and doubles with each opening
- *    in a row up to `OPEN_GROWTH_MAX` times the setting.
- * 3. Half open: at most `probes` calls are under way (L28). The first that is answered closes it, the first that fails
- *    opens it again. A probe of which nothing is heard for `probeMs` does not count any more: its process has died.
- * 4. Only a probe decides about a breaker that is not closed: news of calls that began before are old.
- * 5. No clock can hold it open: a time that lies further ahead than any opening lasts counts as over.
+ * 1. Closed: calls pass. `failures` consecutive failures open it; timeouts count (L27). A success resets the count.
+ * 2. Open: calls are blocked for a jittered time (±50 %), which doubles with each consecutive opening up to
+ *    `OPEN_GROWTH_MAX`.
+ * 3. Half open: at most `probes` calls are in flight (L28). The first success closes it, the first failure opens it
+ *    again. A probe without a result after `probeMs` no longer counts: its process has crashed.
+ * 4. Only probes change a breaker that is not closed. Results of earlier calls are ignored.
+ * 5. Clock jumps cannot keep it open: an end further ahead than any opening lasts counts as passed.
  */
 export type Breaker =
   | { readonly kind: "closed"; readonly failures: number }
@@ -28,19 +25,19 @@ export interface Probe {
 }
 
 export type BreakerEvent =
-  /** Somebody wants to try whether it is back. */
+  /** A process requests a probe. */
   | { readonly kind: "claimed"; readonly probe: string }
-  /** A call was answered; `probe` null for one that was made while it was closed. */
+  /** `probe` is null for calls made while closed. */
   | { readonly kind: "succeeded"; readonly probe: string | null }
   | { readonly kind: "failed"; readonly probe: string | null; readonly reason: string }
-  /** The call was not made, or says nothing about who was called. */
+  /** The probe was not sent, or its result says nothing about the callee. */
   | { readonly kind: "released"; readonly probe: string };
 
 export interface BreakerRule {
   readonly failures: number;
   readonly openMs: number;
   readonly probes: number;
-  /** How long a probe may be under way. */
+  /** Timeout of a probe. */
   readonly probeMs: number;
 }
 
@@ -53,12 +50,11 @@ export interface BreakerContext {
 export const CLOSED: Breaker = Object.freeze({ kind: "closed", failures: 0 });
 
 /**
- * The longest that it stays open, as a multiple of the setting and before the spread. Not more: a kernel that is back
- * waits for the next probe, and so does every job.
+ * Maximum growth of the open time, before jitter. Kept low because every job waits for the next probe after a recovery.
  */
 export const OPEN_GROWTH_MAX = 2;
 
-/** What somebody who would like to call may do: call, claim a probe first, or let it be. */
+/** Whether a caller may call, must claim a probe first, or has to wait. */
 export function permission(
   breaker: Breaker,
   { nowMs, rule }: Omit<BreakerContext, "random">,
@@ -75,7 +71,7 @@ export function permission(
   }
 }
 
-/** The breaker after the news; the same object when they change nothing. */
+/** Returns the same object if the event changes nothing. */
 export function stepBreaker(breaker: Breaker, event: BreakerEvent, context: BreakerContext): Breaker {
   switch (event.kind) {
     case "claimed":
@@ -93,7 +89,7 @@ export function stepBreaker(breaker: Breaker, event: BreakerEvent, context: Brea
   }
 }
 
-/** The interval from which the duration of an opening is drawn. */
+/** The interval from which the open time is drawn. */
 export function openInterval(rule: BreakerRule, openings: number): { readonly loMs: number; readonly hiMs: number } {
   const growth = Math.min(2 ** Math.min(Math.max(openings, 1) - 1, 30), OPEN_GROWTH_MAX);
   return { loMs: (rule.openMs * growth) / 2, hiMs: (rule.openMs * growth * 3) / 2 };
@@ -128,23 +124,9 @@ function underWay(probes: readonly Probe[], nowMs: number, rule: BreakerRule): r
   return probes.filter(({ untilMs }) => !isOver(untilMs, nowMs, rule.probeMs));
 }
 
-/** Twice what it can be: clocks differ a little, and settings change. */
+/** Twice the maximum, to allow for clock skew and changed settings. */
 function isOver(untilMs: number, nowMs: number, lastsMsMax: number): boolean {
   return nowMs >= untilMs || untilMs - nowMs > 2 * lastsMsMax;
 }
 
 const openMsMax = (rule: BreakerRule): number => openInterval(rule, Number.MAX_SAFE_INTEGER).hiMs;
-
-/**
- * The circuit breaker of the safety kernel, shared by all processes. The record is written when the state or the probes
- * change; failures of a closed breaker are counted per process.
- */
-export const BREAKERS: Table<Breaker> = {
-  name: "breaker",
-  placement: (): Placement => ({ lists: [], queue: null, counters: [], dueMs: null }),
-};
-
-export const SAFETY_BREAKER = "safety";
-
-/** Values of `cordum_safety_breaker_state`. */
-export const BREAKER_LEVEL: Readonly<Record<Breaker["kind"], number>> = { closed: 0, half_open: 1, open: 2 };

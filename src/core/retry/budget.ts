@@ -1,41 +1,40 @@
 /**
- * How much patience there is, and how much of it is used up.
+ * Retry budgets and their usage.
  *
- * 1. Each class has its own account. Spending from one never changes another: a lock that is busy for minutes leaves
- *    the count of undecodable deliveries where it was.
- * 2. Every budget ends: waiting for a deadline, too, where the record has none (see `DEADLINE_MS_DEFAULT`).
- * 3. The accounts stand on the record that the message is about; the broker's delivery count is not one of them.
+ * 1. Each class is counted separately: minutes of `lock_busy` do not change the count of undecodable deliveries.
+ * 2. Every budget ends, also `until_deadline` on records without a deadline (`DEADLINE_MS_DEFAULT`).
+ * 3. Usage is stored on the record that the message is about. The broker's delivery count is not used.
  */
 import type { RetryClass } from "./classes.ts";
 import { formatDuration, parseDuration, quote } from "./duration.ts";
 
 export type Budget =
-  /** So many tries may fail. */
+  /** Maximum number of failed tries. */
   | { readonly kind: "count"; readonly max: number }
-  /** Tries may fail for so long, beginning with the first failure. */
+  /** Maximum time since the first failure. */
   | { readonly kind: "duration"; readonly ms: number }
-  /** Tries may fail until the deadline of the job itself. */
+  /** Until the deadline of the job. */
   | { readonly kind: "until_deadline" };
 
-/** What one class has used. */
+/** Usage of one class. */
 export interface RetryUsage {
-  /** How many tries have failed. */
+  /** Failed tries. */
   readonly count: number;
-  /** When the first of them failed. */
+  /** Time of the first failure. */
   readonly sinceMs: number;
-  /** The delay given after the last of them. */
+  /** The delay after the latest failure. */
   readonly lastDelayMs: number;
 }
 
-/** The accounts of one record. A class that is not there has used nothing. */
+/** Usage by class; an absent class has no failures. */
 export type RetryState = Readonly<Partial<Record<RetryClass, RetryUsage>>>;
 
 export const BUDGET_LIMITS = { countMax: 10_000, durationMsMax: 30 * 24 * 3_600_000 } as const;
 
-/** How long a class waits for a deadline where the record has none of its own: a job's default life. */
+/** Deadline for records without one: the default lifetime of a job. */
 export const DEADLINE_MS_DEFAULT = 24 * 3_600_000;
 
-/** Books one failed try and the delay that it is given. */
+/** Counts a failed try and its delay. */
 export function recordFailure(
   retryState: RetryState,
   retryClass: RetryClass,
@@ -52,12 +51,12 @@ export function recordFailure(
 }
 
 /**
- * Whether one more try is not allowed. To be asked after the failed try was booked with `spend`:
+ * Whether no further try is allowed. Call it after `recordFailure`:
  *
- * - `count` 3: three tries fail, then the budget is spent.
- * - `duration` 10 min: spent once 10 minutes have passed since the first failure. A try that was planned before then
- *   still takes place, so the last one may come late by its own delay.
- * - `until_deadline`: spent once the deadline is reached. `deadlineMs` null means that the record has none.
+ * - `count` 3: exhausted after three failed tries.
+ * - `duration` 10 min: exhausted 10 minutes after the first failure. A try planned before that still runs, so the last
+ *   one may be late by its own delay.
+ * - `until_deadline`: exhausted at the deadline. `deadlineMs` is null for records without one.
  */
 export function isBudgetExhausted(
   budget: Budget,
@@ -78,7 +77,7 @@ export function isBudgetExhausted(
   }
 }
 
-/** Reads the config syntax: `3` tries, `10m` of trying, or `deadline`. */
+/** Parses the config syntax: `3` tries, `10m`, or `deadline`. */
 export function parseBudget(text: string): Budget {
   const trimmed = text.trim();
   if (trimmed === "deadline") return { kind: "until_deadline" };
@@ -91,7 +90,7 @@ export function parseBudget(text: string): Budget {
   }
 }
 
-/** Writes the config syntax; `parseBudget` reads it back to the same budget. */
+/** The inverse of `parseBudget`. */
 export function formatBudget(budget: Budget): string {
   switch (budget.kind) {
     case "count":

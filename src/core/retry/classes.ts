@@ -1,23 +1,18 @@
-/**
- * What a retry is waiting for.
- *
- * Each class has its own policy (how long to wait) and its own budget (how often, or until when), so that waiting for
- * one thing never uses up the patience for another.
- */
+/** What a retry waits for. Each class has its own policy and budget. */
 export const RETRY_CLASSES = [
-  /** The bytes could not be read. */
+  /** The message could not be decoded. */
   "poison",
-  /** It failed, and nobody said why: the class of every error that states nothing. */
+  /** Any error without a stated class. */
   "unclassified",
-  /** Somebody else holds the lock. */
+  /** Another holder has the lock. */
   "lock_busy",
-  /** The store did not answer. */
+  /** The store did not respond. */
   "store_unavailable",
-  /** The safety kernel did not answer. */
+  /** The safety kernel did not respond. */
   "safety_unavailable",
-  /** Nobody serves the topic. */
+  /** No worker serves the topic. */
   "no_worker",
-  /** The policy says: later. */
+  /** The policy decided `throttle`, or a limit is reached. */
   "throttled",
 ] as const;
 

@@ -1,20 +1,19 @@
 /**
- * The chain of an error: itself, its `cause`s and its `errors`, whatever classes they are of.
+ * Walks the chain of an error: the error, its `cause`s and its `errors`, by shape.
  *
- * 1. Outermost first: breadth-first, and on one level the `cause` before the `errors`, these in their order. So the
- *    first finding is the statement of whoever saw the failure last and knew most.
- * 2. It ends: every object is visited once, and no more than `NODES_MAX` places are looked at.
- * 3. It never throws: an error may be a proxy, or have getters that fail; then that part is not there.
+ * 1. Breadth-first, `cause` before `errors`: outer errors come first.
+ * 2. It terminates: every object is visited once, and at most `NODES_MAX` references are followed.
+ * 3. It never throws: properties of proxies or failing getters are treated as absent.
  */
 
-/** Far deeper than code wraps errors; a limit so that a hostile or runaway chain costs milliseconds. */
+/** Bounds the cost of hostile or runaway chains. */
 export const NODES_MAX = 10_000;
 
 export function* chainOf(root: unknown): Generator<object, void, undefined> {
   const seen = new Set<unknown>([root]);
   const queue = isObject(root) ? [root] : [];
   let looksLeft = NODES_MAX;
-  // The queue grows while it is walked: that is the breadth-first order.
+  // The queue grows during iteration.
   for (const node of queue) {
     yield node;
     for (const child of childrenOf(node)) {
@@ -27,7 +26,7 @@ export function* chainOf(root: unknown): Generator<object, void, undefined> {
   }
 }
 
-/** The members of an aggregate, whether or not they are errors. Array-like is enough, so a proxy may pose as one. */
+/** The members of an aggregate, errors or not. Any array-like object is accepted. */
 export function* errorsOf(node: object): Generator<unknown, void, undefined> {
   const errors = read(node, "errors");
   if (!isObject(errors)) return;
@@ -36,7 +35,7 @@ export function* errorsOf(node: object): Generator<unknown, void, undefined> {
   for (let index = 0; index < Math.min(length, NODES_MAX); index += 1) yield read(errors, String(index));
 }
 
-/** A property, or undefined where reading it fails. */
+/** Undefined if reading fails. */
 export function read(node: object, key: string): unknown {
   try {
     return Reflect.get(node, key);

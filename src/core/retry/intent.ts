@@ -1,19 +1,18 @@
 /**
- * Retry intent: how an error says "try again, so much later" or "never again", and how that is read.
+ * Retry intent: how an error states "retry after a delay" or "never retry".
  *
- * Retries fail quietly where an error is wrapped, re-thrown, made by a second copy of this package, or sent to another
- * process, and the intent is lost on the way. So intent is plain to see and read by shape, never by class:
+ * The intent must survive wrapping, re-throwing, duplicate copies of this package, and serialization. So it is read by
+ * shape, never by class:
  *
- *   try again    a method `retryDelay()` or a number `retryDelayMs`, and beside it a `retryClass`
- *   never again  `retryNever: true`
+ * - retry: a method `retryDelay()` or a number `retryDelayMs`, with a `retryClass`
+ * - never: `retryNever: true`
  *
- * 1. The outermost statement wins (see `chainOf` for the order). Code that wraps an error knows what the inner one said
- *    and may overrule it. One error that says both things says "never again".
- * 2. An error that states nothing is `unclassified`: it will be tried again. No reader takes it for success.
- * 3. The readers (`intentOf`, `retryDelay`, `retryClassOf`, `isPermanent`) give the same answers for `error`, for
- *    `fromWire(toWire(error))`, and for the parsed JSON itself, however deep the statement was. (`JSON.stringify` alone
- *    is enough for an error that states something itself; of any other it keeps nothing, so use `toWire`.)
- * 4. Nothing here throws, whatever it is given. What is malformed counts as not stated.
+ * 1. The outermost statement wins (order of `chainOf`): wrapping code may override the inner error. If one error states
+ *    both, `retryNever` wins.
+ * 2. An error without a statement is `unclassified` and is retried.
+ * 3. All readers give the same answer for `error`, for `fromWire(toWire(error))` and for the parsed JSON.
+ *    (`JSON.stringify` alone works only for errors that carry a statement themselves; use `toWire` for others.)
+ * 4. Nothing here throws. Malformed statements are ignored.
  */
 
 import { isRetryClass, type RetryClass } from "./classes.ts";
@@ -37,14 +36,14 @@ export interface PermanentError extends Error {
   toJSON(): WireError;
 }
 
-/** What one error in a chain states about retrying; the same names in memory and in JSON. */
+/** The retry fields of one error; the same names in memory and in JSON. */
 interface Statement {
   readonly retryDelayMs?: number;
   readonly retryClass?: RetryClass;
   readonly retryNever?: true;
 }
 
-/** An error as JSON. Its root states the intent of the whole chain, so that cutting the depth never cuts the intent. */
+/** An error as JSON. The root carries the intent of the whole chain, so truncation never loses it. */
 export interface WireError extends Statement {
   readonly name: string;
   readonly message: string;
@@ -53,22 +52,24 @@ export interface WireError extends Statement {
   readonly errors?: readonly WireError[];
 }
 
-/** At most 32 × 2,048 characters: well below a broker's largest message even when every character is escaped. */
+/** At most 32 × 2,048 characters: below the broker's message limit even if every character is escaped. */
 export const WIRE_LIMITS = { depth: 8, nodes: 32, messageLength: 2_048, nameLength: 128 } as const;
 
-/** Says "try again, so much later". Nothing to wrap makes "retry requested"; a negative or NaN delay becomes 0. */
+/**
+ * Requests a retry after `delayMs`. Without an error the message is "retry requested"; negative or NaN delays become 0.
+ */
 export function retryAfter(error: unknown, delayMs: number, retryClass: RetryClass = "unclassified"): RetryableError {
   const wrapper = wrap(error, "RetryableError", "retry requested");
   return state(wrapper, { retryDelayMs: clampDelay(delayMs), retryClass }) as RetryableError;
 }
 
-/** Says "never again": the message goes to the dead letters with its payload, and is finished. */
+/** Marks an error as never to be retried: the message goes to the dead letters with its payload. */
 export function permanent(error: unknown): PermanentError {
   const wrapper = wrap(error, "PermanentError", "permanent failure");
   return state(wrapper, { retryNever: true }) as PermanentError;
 }
 
-/** What is to be done about an error: the outermost statement in its chain. */
+/** The outermost statement in the chain. */
 export function intentOf(error: unknown): Intent {
   for (const node of chainOf(error)) {
     if (saysNever(node)) return { kind: "permanent" };
@@ -78,22 +79,21 @@ export function intentOf(error: unknown): Intent {
   return { kind: "unclassified" };
 }
 
-/** The outermost delay in the chain, undefined if there is none. It is no verdict: that is `intentOf`. */
+/** The outermost delay in the chain. For the decision use `intentOf`. */
 export function retryDelay(error: unknown): number | undefined {
   return firstRetry(error)?.delayMs;
 }
 
-/** The class stated with that delay, `unclassified` if there is none: the budget that a retry is charged to. */
+/** The class stated with that delay, else `unclassified`. */
 export function retryClassOf(error: unknown): RetryClass {
   return firstRetry(error)?.retryClass ?? "unclassified";
 }
 
-/** Whether the outermost statement is "never again". */
 export function isPermanent(error: unknown): boolean {
   return intentOf(error).kind === "permanent";
 }
 
-/** Anything thrown, as plain bounded JSON. Each object appears once, so a cycle is cut where it closes. */
+/** Any thrown value as bounded JSON. Each object appears once, which cuts cycles. */
 export function toWire(error: unknown): WireError {
   const retry = firstRetry(error);
   return {
@@ -103,7 +103,7 @@ export function toWire(error: unknown): WireError {
   };
 }
 
-/** An error again, from whatever another process sent. Reading by shape is the validation: the rest falls away. */
+/** Restores an error from JSON of another process. Unknown fields are dropped. */
 export function fromWire(json: unknown): Error {
   return redrive(toWire(json));
 }
@@ -113,10 +113,7 @@ function wrap(error: unknown, name: string, messageIfNone: string): Error {
   return named(new Error(messageOf(error), { cause: error }), name);
 }
 
-/**
- * Puts a statement on an error. The data are enumerable, so that spreading, copying and logging keep them;
- * the methods are not, so that they clutter nothing.
- */
+/** Adds a statement to an error. Data is enumerable, so that spreading and logging keep it; methods are not. */
 function state(error: Error, { retryDelayMs, retryClass, retryNever }: Statement): Error {
   if (retryDelayMs !== undefined) {
     Object.assign(error, { retryDelayMs, retryClass });
@@ -143,7 +140,7 @@ function firstRetry(error: unknown): Retry | undefined {
 function retryIn(node: object): Retry | undefined {
   const delayMs = delayCalled(node) ?? read(node, "retryDelayMs");
   if (typeof delayMs !== "number") return undefined;
-  // A class of a later version than ours is still a retry.
+  // Unknown classes, such as those of a later version, are still retries.
   const retryClass = read(node, "retryClass");
   return { delayMs: clampDelay(delayMs), retryClass: isRetryClass(retryClass) ? retryClass : "unclassified" };
 }
@@ -163,13 +160,13 @@ function saysNever(node: object): boolean {
   return read(node, "retryNever") === true;
 }
 
-/** What is still allowed while one wire error is made. */
+/** Limits left while one wire error is built. */
 interface Room {
   readonly seen: Set<unknown>;
   nodesLeft: number;
 }
 
-/** One error and what is below it, each with its own statement. */
+/** An error and its children, each with its own statement. */
 function describe(error: unknown, room: Room, depth: number): WireError {
   room.nodesLeft -= 1;
   const message = clip(messageOf(error), WIRE_LIMITS.messageLength);
@@ -233,7 +230,7 @@ function messageOf(error: unknown): string {
   return typeof message === "string" ? message : "error without a message";
 }
 
-/** Cuts without leaving half a character behind. */
+/** Does not split surrogate pairs. */
 function clip(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

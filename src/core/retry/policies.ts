@@ -1,29 +1,26 @@
 /**
- * How long to wait before the next try.
+ * Retry policies: the delay before the next try.
  *
- * 1. Every policy states its interval for every attempt (they count from 1), and every delay lies inside it, both ends
- *    included. Delays are whole milliseconds (see `duration.ts`).
- * 2. A floor is the lower end of the interval, never `max(floor, …)`, and a cap is its upper end, never a clip: either
- *    would heap the delays up on one value, and the herd that jitter spread would meet again.
- *    So the interval of a jittered policy never collapses. `capped_exponential` is the exception on purpose: it is the
- *    founding helper to the letter, and its jitter vanishes at the cap. It is there to be compared with.
- * 3. No attempt overflows. A nonsensical attempt, previous delay or random number is pulled into range: a retry is the
- *    wrong moment to fail.
+ * 1. Every policy states its interval for every attempt (attempts count from 1). Every delay is inside it, ends
+ *    included. Delays are whole milliseconds.
+ * 2. A floor is the lower end of the interval and a cap its upper end. Neither clips: clipping would collect delays on
+ *    one value and undo the jitter. `capped_exponential` is the exception: it reproduces the baseline helper, whose
+ *    jitter vanishes at the cap, for comparison.
+ * 3. No attempt overflows. Invalid attempts, previous delays and random numbers are clamped into range.
  */
 import { formatDuration, parseDuration, quote } from "./duration.ts";
 
 export type Policy =
-  /** Always the same. */
   | { readonly kind: "fixed"; readonly delayMs: number }
-  /** `base ± pct`: spreads contenders without making them slower. */
+  /** `base ± pct`: spreads contenders without a longer mean delay. */
   | { readonly kind: "bounded"; readonly baseMs: number; readonly pct: number }
   /** `min(base·2^attempt + jitter, max)`. */
   | { readonly kind: "capped_exponential"; readonly baseMs: number; readonly maxMs: number; readonly jitterMs: number }
-  /** Anything from the floor to `min(base·2^attempt, max)`. */
+  /** Uniform from the floor to `min(base·2^attempt, max)`. */
   | { readonly kind: "full"; readonly baseMs: number; readonly maxMs: number; readonly floorMs: number }
-  /** The upper half of the same. */
+  /** The upper half of `full`. */
   | { readonly kind: "equal"; readonly baseMs: number; readonly maxMs: number }
-  /** Anything from the base to `min(3·previous, max)`. */
+  /** Uniform from the base to `min(3·previous, max)`. */
   | { readonly kind: "decorrelated"; readonly baseMs: number; readonly maxMs: number };
 
 export interface Interval {
@@ -36,7 +33,7 @@ export type Random = () => number;
 
 export const POLICY_LIMITS = { delayMsMin: 1, delayMsMax: 24 * 3_600_000, pctMax: 10 } as const;
 
-/** The interval of an attempt. Without the previous delay, `decorrelated` assumes the longest there can have been. */
+/** Without the previous delay, `decorrelated` assumes the longest possible one. */
 export function interval(policy: Policy, attempt: number, previousMs?: number): Interval {
   switch (policy.kind) {
     case "fixed":
@@ -57,7 +54,7 @@ export function interval(policy: Policy, attempt: number, previousMs?: number): 
     }
     case "decorrelated": {
       if (previousMs === undefined) return { loMs: policy.baseMs, hiMs: growth(policy, 3, attempt) };
-      // Written so that NaN, too, counts as the base.
+      // NaN counts as the base.
       const fromMs = previousMs > policy.baseMs ? Math.floor(previousMs) : policy.baseMs;
       return { loMs: policy.baseMs, hiMs: Math.min(3 * fromMs, policy.maxMs) };
     }
@@ -66,18 +63,18 @@ export function interval(policy: Policy, attempt: number, previousMs?: number): 
   }
 }
 
-/** The delay before the next try, after `attempt` tries of this kind have failed. */
+/** The delay after `attempt` failed tries. */
 export function nextDelay(policy: Policy, attempt: number, random: Random, previousMs?: number): number {
   const { loMs, hiMs } = interval(policy, attempt, previousMs);
-  // Clipped, as the founding helper does it; every other policy draws from its whole interval.
+  // Clipped like the baseline helper; other policies draw from the whole interval.
   if (policy.kind === "capped_exponential") return Math.min(loMs + draw(random, 0, policy.jitterMs), hiMs);
   return draw(random, loMs, hiMs);
 }
 
-/** Whether its delays stay apart however often it is asked: the founding ones meet, at once or at the cap. */
+/** Whether delays stay spread on every attempt. The baseline policies do not: at once, or at the cap. */
 export const isSpreading = ({ kind }: Policy): boolean => kind !== "fixed" && kind !== "capped_exponential";
 
-/** Reads the config syntax, such as `bounded:500ms:0.3`. */
+/** Parses the config syntax, such as `bounded:500ms:0.3`. */
 export function parsePolicy(text: string): Policy {
   const [kind = "", ...parts] = text.trim().split(":");
   if (!isKind(kind)) {
@@ -92,7 +89,7 @@ export function parsePolicy(text: string): Policy {
   }
 }
 
-/** Writes the config syntax; `parsePolicy` reads it back to the same policy. */
+/** The inverse of `parsePolicy`. */
 export function formatPolicy(policy: Policy): string {
   const durations = (...ms: number[]) => [policy.kind, ...ms.map(formatDuration)].join(":");
   switch (policy.kind) {
@@ -155,7 +152,7 @@ function refuseNonsense(policy: Policy): Policy {
     throw new Error(`the base \`${base}\` is longer than the maximum \`${max}\``);
   }
   if (policy.kind === "fixed" || policy.kind === "capped_exponential") return policy;
-  // Intervals only widen from here on, so the first decides about all.
+  // Intervals only widen, so the first one decides.
   const { loMs, hiMs } = interval(policy, 1);
   if (hiMs - loMs < 1) {
     const [lo, hi] = [formatDuration(loMs), formatDuration(hiMs)];
@@ -168,7 +165,7 @@ function parseDelay(text: string): number {
   return parseDuration(text, { msMin: POLICY_LIMITS.delayMsMin, msMax: POLICY_LIMITS.delayMsMax });
 }
 
-/** A floor or a jitter: it may be nothing at all. */
+/** A floor or a jitter; may be 0. */
 function parseExtra(text: string): number {
   return parseDuration(text, { msMin: 0, msMax: POLICY_LIMITS.delayMsMax });
 }
@@ -179,18 +176,18 @@ function parseShare(text: string): number {
   throw new Error(`${quote(text)} is not a share above 0 and up to ${POLICY_LIMITS.pctMax}, with at most 4 decimals`);
 }
 
-/** `min(base·factor^attempt, max)`. Past the 64th power every base is over every maximum. */
+/** `min(base·factor^attempt, max)`. The exponent is capped at 64 to avoid overflow. */
 function growth(policy: { baseMs: number; maxMs: number }, factor: number, attempt: number): number {
   const exponent = attempt >= 1 ? Math.min(Math.floor(attempt), 64) : 1;
   return Math.min(policy.baseMs * factor ** exponent, policy.maxMs);
 }
 
-/** Rounded down to stay inside `base ± pct`; the little extra forgives binary fractions (100 · 0.29 is 28.999…). */
+/** Rounded down to stay within `base ± pct`; the epsilon corrects floating point (100 · 0.29 is 28.999…). */
 function spreadOf(baseMs: number, pct: number): number {
   return Math.floor(baseMs * pct + 1e-6);
 }
 
-/** One of the whole numbers from lo to hi, each as likely as the other. Where there is no choice, none is drawn. */
+/** A uniform integer from lo to hi. Draws no random number if they are equal. */
 function draw(random: Random, loMs: number, hiMs: number): number {
   if (hiMs <= loMs) return loMs;
   const share = random();

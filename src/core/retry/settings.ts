@@ -1,9 +1,7 @@
 /**
- * The numbers: one policy and one budget per class, as they are by default and as the founding system had them.
- *
- * Every number is settable (`retry.<class>.policy`, `retry.<class>.budget`); this is the one place where it stands.
- * The founding table differs in its policies only: fixed delays where the founding system had them, its backoff helper
- * everywhere else. Its budgets are the default ones, for work that failed must end in the dead letters in either.
+ * Default and baseline retry settings: one policy and one budget per class (`retry.<class>.policy`,
+ * `retry.<class>.budget`). The baseline differs in its policies only: fixed delays or its backoff helper. Budgets are
+ * the same, because failed work must reach the dead letters in both.
  */
 import { type Budget, parseBudget } from "./budget.ts";
 import type { RetryClass } from "./classes.ts";
@@ -44,7 +42,7 @@ export const FOUNDING_RETRY: RetrySettings = Object.freeze({
   throttled: rule("fixed:5s", "deadline"),
 });
 
-/** How often the polled admission lock is asked. */
+/** The poll interval of the polled admission lock. */
 export const DEFAULT_ADMISSION_POLL: Policy = Object.freeze(parsePolicy("bounded:10ms:0.5"));
 export const FOUNDING_ADMISSION_POLL: Policy = Object.freeze(parsePolicy("fixed:10ms"));
 

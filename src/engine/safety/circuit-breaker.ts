@@ -1,14 +1,12 @@
+import { BREAKER_LEVEL, BREAKERS, SAFETY_BREAKER } from "../../core/model/breaker.ts";
 import { ALL_TENANTS } from "../../core/model/fail-open.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import {
-  BREAKER_LEVEL,
-  BREAKERS,
   type Breaker,
   type BreakerContext,
   type BreakerEvent,
   CLOSED,
   permission,
-  SAFETY_BREAKER,
   stepBreaker,
 } from "../../core/retry/breaker.ts";
 import type { Checked } from "../../ports/safety.ts";

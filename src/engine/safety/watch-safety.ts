@@ -1,5 +1,5 @@
+import { BREAKERS } from "../../core/model/breaker.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
-import { BREAKERS } from "../../core/retry/breaker.ts";
 import type { Stop } from "../../ports/bus.ts";
 import { CHANGED } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";

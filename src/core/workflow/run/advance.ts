@@ -14,20 +14,19 @@ import { settleStep } from "./settle-step.ts";
 import type { Values } from "./values.ts";
 
 /**
- * What becomes of a run when something has happened: a function of the plan, the run, the news and the time.
+ * Advances a run: a pure function of the plan, the run, the events and the time.
  *
- * 1. A step begins when everything before it is settled, and once. In which order jobs end changes nothing but the order
- *    of the timeline.
- * 2. News about what is over changes nothing.
- * 3. A run ends when every step is settled; how, is decided once (see `end-run.ts`).
- * 4. A value that is kept elsewhere and not loaded yet is asked for by throwing `Missing`; then nothing has happened.
+ * 1. A step starts once, after all its dependencies have settled. The order in which jobs end affects only the
+ *    timeline.
+ * 2. Events about settled steps are ignored.
+ * 3. A run ends when every step has settled; its end state is decided once (see `settle.ts`).
+ * 4. A value that is not loaded yet is requested by throwing `Missing`; the call then has no effect.
  */
 export type RunEvent =
-  /** A step's job is over. */
   | { readonly kind: "job_ended"; readonly job: Job }
-  /** So many open children of a step were stopped. */
+  /** Open children of a step were cancelled. */
   | { readonly kind: "children_stopped"; readonly stepId: string; readonly count: number }
-  /** Time has passed, or something was left to be done. */
+  /** A timer fired, or the previous commit left work. */
   | { readonly kind: "time" }
   | { readonly kind: "cancel"; readonly by: string; readonly why: string }
   | { readonly kind: "pause"; readonly by: string; readonly why: string }
@@ -39,9 +38,9 @@ export interface Advance {
   readonly stops: readonly Stop[];
   readonly told: readonly Notification[];
   readonly blobs: readonly Blob[];
-  /** Lines that no longer stand on the run. */
+  /** Lines moved from the run to a timeline page. */
   readonly page: readonly TimelineLine[] | null;
-  /** Something is left to be done at once. */
+  /** More work is left for another commit. */
   readonly hasMore: boolean;
 }
 
@@ -59,13 +58,14 @@ export function advance(
 ): Advance {
   const draft = new Draft(plan, run, values, moment.nowMs, moment.limits);
   for (const [at, event] of events.entries()) {
-    // What came before counts: a run whose last step is done is not cut short in the same breath.
+    // Earlier events are applied first: a run whose last step has settled is not cancelled by a later event of the same
+    // batch.
     if (at > 0 && isEnding(draft, event)) settleRun(draft);
     if (!isRunFinal(draft.run.state)) take(draft, event);
   }
   settleRun(draft);
   const { told, blobs } = draft;
-  // What was begun and is not wanted any more by the end of the same decision is never made.
+  // Steps that started and were cancelled in the same decision get no job.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
   const stops = [
     ...draft.stops.filter((stop) => !draft.starts.some(({ stepId }) => stepId === stop.stepId)),
@@ -85,7 +85,7 @@ function settleRun(draft: Draft): void {
   concludeRun(draft);
 }
 
-/** Children that nobody waits for any more: as many as one commit holds, and again with the next one. */
+/** Children to cancel: as many as fit into one commit, the rest with the next. */
 function childrenToStop(draft: Draft): readonly Stop[] {
   const stops: Stop[] = [];
   for (const stepId of draft.plan.order) {
@@ -133,7 +133,7 @@ function take(draft: Draft, event: RunEvent): void {
   }
 }
 
-/** What has a time of its own, and has not ended in it. */
+/** Expires steps that have a deadline of their own. */
 function expireAll(draft: Draft): void {
   for (const step of draft.plan.steps.values()) {
     if (step.forEach) expireFan(draft, step, step.forEach);
@@ -174,7 +174,7 @@ function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): Wi
   return outputFault(step, output === null ? null : draft.valueOf(output, step.id));
 }
 
-/** Again and again until nothing moves: what a step comes to may settle others, in either direction. */
+/** Iterates to a fixed point: a settled step can settle others before and after it in the order. */
 function settleAll(draft: Draft): void {
   const { plan } = draft;
   for (let moved = true; moved; ) {
@@ -223,7 +223,7 @@ function consider(draft: Draft, step: PlanStep): void {
   else beginStep(draft, step, cause);
 }
 
-/** The last thing that had to happen before this step. */
+/** The latest timeline line among the step's dependencies. */
 function causeIn(draft: Draft, step: PlanStep): number | undefined {
   const before = step.branchOf === null ? step.dependsOn : [step.branchOf];
   const lines = before.map((id) => draft.step(id)?.line ?? 0);

@@ -8,8 +8,8 @@ import { type Draft, fault, tooLarge } from "./run-draft.ts";
 import { settleStep } from "./settle-step.ts";
 
 /**
- * A step begins. What needs no time is done at once; the rest becomes a job (see `model/job.ts`, `StepRef`). Whatever is
- * wrong with its expressions or its input is the step's failure, said in words.
+ * Starts a step. Steps that need no time complete at once; others become a job (`StepRef` in `model/job.ts`). Errors in
+ * expressions or input fail the step.
  */
 export function beginStep(draft: Draft, step: PlanStep, cause: number | undefined): void {
   const input = inputOf(draft, step, null);
@@ -62,7 +62,7 @@ export function fail(draft: Draft, step: PlanStep, name: string, problem: string
   settleStep(draft, step, "FAILED", { error: fault(name, problem), cause });
 }
 
-/** What is wrong with an output, by the step's own schema. */
+/** Validates an output against the step's schema. */
 export function outputFault({ outputSchema }: PlanStep, output: unknown): WireError | null {
   const problems = outputSchema?.problemsOf(output) ?? [];
   if (problems.length === 0) return null;
@@ -80,7 +80,7 @@ type Rendered =
   | { readonly kind: "ok"; readonly value: unknown }
   | { readonly kind: "bad"; readonly name: string; readonly problem: string };
 
-/** The input as the step, or one child of it, gets it: rendered, and as its schema wants it. */
+/** The rendered and validated input of the step or of one child. */
 export function inputOf(draft: Draft, step: PlanStep, child: Child): Rendered {
   const rendered = rawInputOf(draft, step, child);
   if (rendered.kind === "bad")
@@ -101,11 +101,11 @@ type Done =
   | { readonly kind: "done"; readonly value: unknown; readonly arm?: string }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** Steps that need no time. */
+/** Steps that complete without a job. */
 export const isAtOnce = ({ act: { type } }: PlanStep): boolean =>
   type === "transform" || type === "notify" || type === "condition" || type === "switch";
 
-/** What a step that needs no time comes to. It has begun. */
+/** The result of such a step, after it has started. */
 export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done {
   const { act } = step;
   switch (act.type) {
@@ -146,18 +146,18 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
   }
 }
 
-/** Why there is no job for it; `ExpressionFailed` where it has no name of its own. */
+/** Why no job can be created; `name` defaults to `ExpressionFailed`. */
 interface Refused {
   readonly problem: string;
   readonly name?: string;
 }
 
-/** The job for a step that takes time, or for one child of it. */
+/** The job spec of a step, or of one child. */
 export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Child): Start | Refused {
   const { act, meta, retry, timeoutMs } = step;
   const index = child?.index ?? null;
   const stepId = step.id;
-  // Written out where it is made most often.
+  // Hot path: a literal instead of spreads.
   if (act.type === "worker") {
     return { stepId, index, kind: "worker", topic: act.topic, input, meta, retry, timeoutMs };
   }
@@ -194,7 +194,7 @@ export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Chi
   }
 }
 
-/** What stands in the place of a topic on a job that is sent nowhere. */
+/** Topics of step jobs that are never sent to workers. */
 export const TOPICS = {
   approval: "cordum.approval",
   delay: "cordum.delay",
@@ -247,9 +247,9 @@ export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJo
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 
-/** More than that a broker may refuse, and nobody reads in a message; the step's output has all of it. */
+/** Brokers may refuse larger messages; the step's output holds the full text. */
 const TOLD_LENGTH_MAX = 10_000;
-/** Of a list, the timeline has the first ones. */
+/** Notifications of a `for_each` shown in the timeline. */
 const CHILDREN_TOLD = 10;
 const UNTIL_MS_MAX = 366 * 24 * 3_600_000;
 const REASON_LENGTH_MAX = 1_000;

@@ -1,14 +1,14 @@
 import type { StepRef, StepRetry } from "../../model/job.ts";
 import type { StepMeta } from "../definition/plan.ts";
 
-/** What has to be done besides, once a decision about a run is made. */
+/** Side effects of a decision about a run. */
 
-/** A job to be made. */
+/** A job to create. */
 export interface Start {
   readonly stepId: string;
   readonly index: number | null;
   readonly kind: StepRef["kind"];
-  /** Where it is sent; what stands in for that where it is sent nowhere. */
+  /** The worker topic, or a reserved one for steps that are not sent. */
   readonly topic: string;
   readonly input: unknown;
   readonly meta: StepMeta;
@@ -24,19 +24,19 @@ export interface Start {
   readonly version?: number;
 }
 
-/** A job, or all open children of a step, that nobody waits for any more. */
+/** A job, or all open children of a step, to cancel. */
 export type Stop =
   | { readonly kind: "job"; readonly stepId: string; readonly jobId: string; readonly why: string }
   | { readonly kind: "children"; readonly stepId: string; readonly why: string };
 
-/** What a `notify` step says. */
+/** The message of a `notify` step. */
 export interface Notification {
   readonly stepId: string;
   readonly level: "INFO" | "WARN" | "ERROR";
   readonly message: string;
 }
 
-/** To be put into the blob store before the commit. */
+/** To be written to the blob store before the commit. */
 export interface Blob {
   readonly ptr: string;
   readonly text: string;

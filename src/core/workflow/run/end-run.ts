@@ -8,9 +8,9 @@ import { cancelStep } from "./settle-step.ts";
 /**
  * The end of a run.
  *
- * 1. It ends once: what it ends as is decided by whoever comes first.
- * 2. Whatever is open is stopped, whatever has not begun never begins. Where that is more than one commit holds, the run
- *    is ENDING until the last one has been stopped; it keeps its slot until then.
+ * 1. A run ends once: the first end state wins.
+ * 2. Open steps are cancelled and pending steps never start. If that takes more than one commit, the run stays ENDING,
+ *    and keeps its slot, until the last step has stopped.
  */
 export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cause?: number, who?: string): void {
   const { run } = draft;
@@ -23,10 +23,10 @@ export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cau
   }
 }
 
-/** Ends the run for good if nothing is left of it. */
+/** Moves the run to its final state if all steps have settled. */
 export function concludeRun(draft: Draft): void {
   const { run, plan } = draft;
-  // A run that is paused ends when it goes on: whoever paused it may want to look.
+  // A paused run ends after it is resumed, so that it can be inspected.
   if (isRunFinal(run.state) || run.state === "PAUSED" || !plan.order.every((id) => isStepSettled(draft.stateOf(id))))
     return;
   if (run.state === "ENDING") {
@@ -51,12 +51,12 @@ function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
   draft.end(state, error);
 }
 
-/** Of the step that was settled last; where there is none, that the run began. */
+/** The line of the step settled last, or of the start of the run. */
 function lastLine(draft: Draft): number {
   return Math.max(0, ...draft.plan.order.map((id) => draft.step(id)?.line ?? 0));
 }
 
-/** As the definition says; else what the last steps have put out. Children of a `for_each` keep theirs to themselves. */
+/** The definition's `output`, else the outputs of the last steps. Outputs of `for_each` children are not included. */
 function outputOf(draft: Draft) {
   const { plan } = draft;
   if (plan.output) return plan.output.render(draft.scope(null, plan.output.refs));
@@ -69,7 +69,7 @@ function outputOf(draft: Draft) {
   return outputs ? ({ kind: "ok", value: outputs } as const) : ({ kind: "too_large" } as const);
 }
 
-/** Nothing goes on from it: its own branches are part of it, and a handler runs in its place. */
+/** No step follows it. Branches belong to their step, and a handler replaces its step. */
 function isLast(plan: Plan, { id, branchOf, dependents }: PlanStep): boolean {
   const goesOn = (other: PlanStep | undefined) => other && other.branchOf !== id && !other.handles.includes(id);
   return branchOf === null && !dependents.some((other) => goesOn(plan.steps.get(other)));

@@ -5,10 +5,10 @@ import { bytesOf, type Draft, fault, tooLarge } from "./run-draft.ts";
 import { settleStep } from "./settle-step.ts";
 
 /**
- * `for_each` of a step that needs no time: all items in the commit that begins it, without children.
+ * `for_each` over a step that needs no time: all items run in the commit that starts it, without child jobs.
  *
- * 1. `failure` holds as it does for children: an item that failed has null for its output, and chooses no arm.
- * 2. Everybody else waits meanwhile, so what all of them may cost is bounded.
+ * 1. `failure` applies as for children: a failed item has the output null and chooses no arm.
+ * 2. The total cost is bounded, because it blocks the event loop.
  */
 export function doAll(draft: Draft, step: PlanStep, each: ForEach, list: readonly unknown[]): void {
   const outputs: unknown[] = [];
@@ -31,7 +31,7 @@ export function doAll(draft: Draft, step: PlanStep, each: ForEach, list: readonl
     } else if (done.arm !== undefined) arms.add(done.arm);
     const value = "error" in done ? null : done.value;
     outputs.push(value);
-    // Each of them may be large: what cannot be kept is not heaped up first.
+    // Stop early instead of accumulating outputs that exceed the limit.
     bytes += bytesOf(JSON.stringify(value ?? null));
     if (bytes > draft.limits.blobBytesMax) break;
   }
@@ -64,14 +64,14 @@ function tell(draft: Draft, step: PlanStep, index: number, { message }: WireErro
 
 const isChoice = ({ act: { type } }: PlanStep): boolean => type === "condition" || type === "switch";
 
-/** What the expressions of one item took. */
+/** Evaluation cost of the last item. */
 function stepsOfLast({ input, act }: PlanStep): number {
   const asked = act.type === "condition" ? act.question : act.type === "switch" ? act.value : null;
   const own = act.type === "notify" ? act.message : asked;
   return (input?.stepsOfLast?.() ?? 0) + (own?.stepsOfLast?.() ?? 0);
 }
 
-/** Of all expressions of a step, for all its items: some tenths of a second. */
+/** Evaluation steps per step of a workflow, over all its items: a few tenths of a second. */
 const STEPS_MAX = 4_000_000;
-/** The timeline tells of so many failed items; the others are in the counts and on their jobs, if they have any. */
+/** Failed items shown in the timeline; the others appear in the counts and on their jobs. */
 export const FAILURES_TOLD = 10;

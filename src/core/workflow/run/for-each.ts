@@ -10,11 +10,10 @@ import { cancelStep, settleStep } from "./settle-step.ts";
 /**
  * `for_each`.
  *
- * 1. The list is evaluated once, when the step begins; its children are jobs of their own, made in order, no more open at
- *    once than `max_parallel`, no more in one commit than `startsMax`.
- * 2. The run keeps counts, and a pointer to a list that is not small: what a child costs does not depend on how many there
- *    are (L45).
- * 3. What needs no time is done for all of them at once, and makes no children (`fan-at-once.ts`).
+ * 1. The list is evaluated once, when the step starts. Children are separate jobs, created in order: at most
+ *    `max_parallel` open at once and `startsMax` per commit.
+ * 2. The run keeps counts and a pointer to larger lists: the cost per child does not depend on their number (L45).
+ * 3. Steps that need no time run inline, without children (`runInline`).
  */
 export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: number | undefined): void {
   const items = each.items.evaluate(draft.scope(step, each.items.refs));
@@ -49,7 +48,7 @@ export function beginFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
   spawn(draft, step, each);
 }
 
-/** Makes the next children while there is room, and ends the step when the last one has ended. */
+/** Creates children up to the limits, and ends the step after the last one. */
 export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
   for (;;) {
     const fan = draft.step(step.id)?.fan;
@@ -58,7 +57,7 @@ export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
       judge(draft, step, each, fan);
       return;
     }
-    // Its time has come, and somebody comes for it: a child that is made now would have none.
+    // The step's deadline has passed and its timer is due: a new child would have no time left.
     if (fan.open >= each.parallelMax || draft.run.state !== "RUNNING" || isLate(draft, fan)) return;
     if (draft.starts.length + draft.unmade >= draft.limits.startsMax) {
       draft.hasMore = true;
@@ -84,11 +83,11 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
     return;
   }
   setFan(draft, step, { ...spawned, open: spawned.open + 1 });
-  // What is left of the list's time is all that a child has.
+  // Children share the step's deadline.
   draft.starts.push(fan.dueMs === undefined ? start : { ...start, timeoutMs: fan.dueMs - draft.nowMs });
 }
 
-/** Time has passed: a list that is not done by now is given up, whatever its children would come to. */
+/** Ends the step as TIMEOUT at its deadline. */
 export function expireFan(draft: Draft, step: PlanStep, each: ForEach): void {
   const fan = draft.step(step.id)?.fan;
   if (!fan || draft.stateOf(step.id) !== "RUNNING" || fan.endsAs !== undefined || !isLate(draft, fan)) return;
@@ -99,18 +98,17 @@ export function expireFan(draft: Draft, step: PlanStep, each: ForEach): void {
 
 const isLate = ({ nowMs }: Draft, { dueMs }: Fan): boolean => dueMs !== undefined && nowMs >= dueMs;
 
-/** A child has ended; `problem` says what is wrong with an output that its job was content with. */
+/** `problem`: the child succeeded, but its output does not match the step's schema. */
 export function endChild(draft: Draft, step: PlanStep, each: ForEach, job: Job, problem: WireError | null): void {
   const fan = draft.step(step.id)?.fan;
   if (!fan || draft.stateOf(step.id) !== "RUNNING") return;
   const index = job.step?.index ?? 0;
   const error = problem ?? (job.state === "SUCCEEDED" ? null : (job.error ?? fault("StepFailed", job.state)));
-  // Children have no more time than their list: one that ran out of it says so of both.
+  // Children share the step's deadline: a child that timed out at that time means the step did, too.
   const isExpired = job.state === "TIMEOUT" && isLate(draft, fan) && fan.endsAs === undefined;
   countEnd(draft, step, each, isExpired ? { ...fan, endsAs: "TIMEOUT" } : fan, index, error);
 }
 
-/** Children that were stopped because nobody waits for them any more. */
 export function stopChildren(draft: Draft, step: PlanStep, each: ForEach, count: number): void {
   const fan = draft.step(step.id)?.fan;
   if (!fan) return;
@@ -139,7 +137,7 @@ function countEnd(draft: Draft, step: PlanStep, each: ForEach, fan: Fan, index: 
   setFan(draft, step, isOver ? { ...failed, endsAs: "FAILED" } : failed);
 }
 
-/** Ends the step when no child is open and none is to come. */
+/** Ends the step when no child is open and none is left to create. */
 function judge(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   if (fan.open > 0) return;
   const error = fan.error ?? fault("StepFailed", `children of step \`${step.id}\` failed`);

@@ -5,7 +5,6 @@ import type { Writable } from "../../model/table.ts";
 import type { Plan } from "../definition/plan.ts";
 import { bytesOf } from "./run-draft.ts";
 
-/** Who wants a run of what. */
 export interface RunOrder {
   readonly runId: string;
   readonly org: string;
@@ -19,7 +18,7 @@ export interface RunOrder {
   readonly parent: Run["parent"] | null;
 }
 
-/** A run that nothing has happened to yet; `advance` with the news `time` begins it. */
+/** A run before its first step; `advance` with a `time` event starts it. */
 export function openRun(
   plan: Plan,
   order: RunOrder,
@@ -59,13 +58,12 @@ export function openRun(
   return run;
 }
 
-/** What a payload adds to the record that it stands on. */
 export const inlineBytesOf = (payload: Payload): number =>
   payload.kind === "inline" ? bytesOf(JSON.stringify(payload.value ?? null)) : 0;
 
 /**
- * The step from which on everything is done again, and all that comes after it. The branches of a `parallel` step are its
- * own: it cannot be done again with half of them.
+ * The steps to repeat in a rerun: `fromStep` and everything after it. A `parallel` step is repeated with all its
+ * branches.
  */
 export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
   const after = new Set([fromStep]);
@@ -81,8 +79,8 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
 }
 
 /**
- * Whether a step of an earlier run stays as it was: what it came to, the run went on with. A branch that failed is counted by
- * its `parallel` step: it stays with that one, and is done again with it.
+ * Whether a rerun keeps the step's outcome: the earlier run continued with it. A failed branch is counted by its
+ * `parallel` step and is kept or repeated with it.
  */
 function isKept(plan: Plan, id: string, steps: Run["steps"]): boolean {
   const state = steps[id]?.state ?? "PENDING";
@@ -92,7 +90,7 @@ function isKept(plan: Plan, id: string, steps: Run["steps"]): boolean {
   return step.branchOf === null ? step.onError.kind !== "fail" : isKept(plan, step.branchOf, steps);
 }
 
-/** The steps of an earlier run that need not be done again, with the outputs that they had. */
+/** Copies the steps of the earlier run that are not repeated, with their outputs. */
 export function keepSteps(
   plan: Plan,
   run: Run,

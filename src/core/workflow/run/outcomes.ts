@@ -1,7 +1,6 @@
 import type { JobState } from "../../model/job.ts";
 import type { RunState, StepState, TimelineEvent } from "../../model/run.ts";
 
-/** What the end of a job is for its step, and what the timeline calls the ends of steps and runs. */
 export type SettledState = Exclude<StepState, "PENDING" | "RUNNING">;
 
 export const stepStateOf: Readonly<
@@ -9,7 +8,7 @@ export const stepStateOf: Readonly<
 > = {
   SUCCEEDED: "SUCCEEDED",
   FAILED: "FAILED",
-  // Somebody cancelled the job, not the run: the step was not done.
+  // The job was cancelled, not the run: the step was not done.
   CANCELLED: "FAILED",
   TIMEOUT: "TIMEOUT",
   DENIED: "DENIED",

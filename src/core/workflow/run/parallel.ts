@@ -7,11 +7,11 @@ import { cancelStep, settleStep } from "./settle-step.ts";
 type Parallel = Extract<Act, { type: "parallel" }>;
 
 /**
- * A `parallel` step waits for its branches, which begin when it does (see `ready.ts`).
+ * A `parallel` step waits for its branches, which start with it (see `ready.ts`).
  *
- * 1. It ends as soon as enough of them have succeeded, enough no longer can, or its time is up; what is left of them is
- *    stopped then.
- * 2. What branches have come to is looked at before the time is.
+ * 1. It ends when enough branches have succeeded, when too few still can, or at its deadline. Open branches are then
+ *    cancelled.
+ * 2. Branch results are applied before the deadline.
  */
 export function judgeParallel(draft: Draft, step: PlanStep, act: Parallel): void {
   const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
@@ -33,7 +33,7 @@ export function judgeParallel(draft: Draft, step: PlanStep, act: Parallel): void
   stopBranches(draft, step, act, "has ended");
 }
 
-/** Time has passed: branches that are not done by now are given up. */
+/** Ends the step as TIMEOUT at its deadline. */
 export function expireParallel(draft: Draft, step: PlanStep, act: Parallel): void {
   const { state, dueMs = Number.POSITIVE_INFINITY } = draft.step(step.id) ?? {};
   if (state !== "RUNNING" || draft.nowMs < dueMs) return;

@@ -2,8 +2,7 @@ import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../.
 import type { Plan, PlanStep } from "../definition/plan.ts";
 
 /**
- * Whether a step's time has come, by what became of the steps before it: alone from states, so that every order of events
- * gives the same answer.
+ * Whether a step can start, judged by the states of its dependencies only, so that the order of events does not matter.
  */
 export type Readiness =
   | { readonly kind: "waits" }
@@ -30,7 +29,7 @@ export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) =>
   return isLeftOut ? skip("everything before it was skipped") : GO;
 }
 
-/** The arm, or, of one that was asked for each item, all that an item chose. */
+/** The chosen arm; with `for_each`, the arms of all items. */
 function chosenBy(step: StepRun | undefined): readonly string[] {
   if (step?.state !== "SUCCEEDED") return [];
   return step.arms ?? (step.arm === undefined ? [] : [step.arm]);

@@ -3,13 +3,13 @@ import type { Plan, PlanStep } from "../definition/plan.ts";
 import { stepsAfter } from "./open-run.ts";
 
 /**
- * A step's job gets a second life: its run takes it back, so that its result is not ignored (L42).
+ * Rejoin: redriving a step's job returns the step to its run, so that the result counts (L42).
  *
- * 1. The step is RUNNING again, and what was skipped or cancelled because it had failed is as if nothing had happened.
- * 2. A run that has ended because of it is RUNNING again: the caller sees to it that it passes the gate. So is the `parallel`
- *    step that it is a branch of, if it failed because of it.
- * 3. A run that went on without the step (its `on_error` says so), and did what follows, cannot take it back: that would do
- *    things twice.
+ * 1. The step is RUNNING again. Steps that were skipped or cancelled because of its failure are reset.
+ * 2. A run that ended because of the failure is RUNNING again, after admission by the caller. The same holds for its
+ *    `parallel` step.
+ * 3. A run that continued without the step (`on_error`) and started later steps cannot rejoin it: work would be done
+ *    twice.
  */
 export type Rejoined =
   | { readonly kind: "rejoined"; readonly run: Run; readonly isReopened: boolean }
@@ -27,7 +27,7 @@ export function rejoin(
   if (!step || !before) return objection(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
   const isOver = isRunFinal(run.state);
   if (isOver && !REJOINABLE.includes(run.state)) return objection(`run \`${run.id}\` is ${run.state}`);
-  // It would end in the very commit that gives the job another life.
+  // Such a run would end in the same commit.
   const isEnding = run.state === "ENDING" || (!isOver && moment.nowMs >= run.deadlineMs);
   if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
   const restored = restore(step, before, ref.index, moment.nowMs);
@@ -46,8 +46,8 @@ export function rejoin(
     else if (around.has(id)) {
       if (kept) steps[id] = kept;
     }
-    // What the end of the run kept from beginning begins as if it had never been asked for. What it stopped cannot: its
-    // jobs, or those of its children, are there under the ids that they would be made with.
+    // Steps that the end of the run kept from starting are reset. Steps that it cancelled are not: their jobs, or those
+    // of their children, exist under the ids that would be reused.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
     else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan)) {
       return objection(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
@@ -94,12 +94,12 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined, now
   };
 }
 
-/** As much time as the first time, like the job itself. */
+/** The full timeout again, like the job. */
 const dueOf = ({ timeoutMs }: PlanStep, nowMs: number) => (timeoutMs === null ? {} : { dueMs: nowMs + timeoutMs });
 
 /**
- * What a branch takes back with it: its `parallel` step waits again, and the other branches are as they were; those that never
- * began may begin (null). In words, why that cannot be. Nothing for a step that is no branch.
+ * Restores the `parallel` step of a branch: the step waits again, other branches keep their state, and branches that
+ * never started may start (null). A string says why that is impossible; an empty map means the step is no branch.
  */
 function aroundOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): ReadonlyMap<string, StepRun | null> | string {
   const parallel = plan.steps.get(step.branchOf ?? "");
@@ -122,13 +122,13 @@ function aroundOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): Readonly
   return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, and others failed too; rerun from it`;
 }
 
-/** Nobody has said what else should follow from its failure: the run would have to end at once. */
+/** Without `on_error`, the step's failure ends the run. */
 function endedRun(plan: Plan, run: Run, id: string): boolean {
   const { onError, branchOf } = plan.steps.get(id) ?? {};
   return isStepFailure(run.steps[id]?.state ?? "PENDING") && onError?.kind === "fail" && branchOf === null;
 }
 
-/** Something was done that cannot be taken back. */
+/** The step had effects that cannot be undone. */
 function hasHappened(step: StepRun | undefined): boolean {
   if (!step) return false;
   return step.state !== "SKIPPED" && !(step.state === "CANCELLED" && step.jobId === undefined && !step.fan);

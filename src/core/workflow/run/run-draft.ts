@@ -18,29 +18,25 @@ import type { Plan, PlanStep, Refs, Scope, StepView } from "../definition/plan.t
 import type { Blob, Notification, Start, Stop } from "./effects.ts";
 import { putValue, TooMuch, type Values } from "./values.ts";
 
-/**
- * A run while a decision about it is being made: what has changed so far, and what has to be done besides. It lives for
- * one call of `advance`; nothing outside ever sees a half of it.
- */
+/** Working copy of a run during one call of `advance`, with the effects collected so far. */
 export class Draft {
   readonly plan: Plan;
   readonly nowMs: number;
   readonly limits: Limits;
   readonly #values: Values;
-  /** Its own copy. */
   #run: Writable<Run>;
   readonly #steps: Record<string, StepRun>;
   readonly #lines: TimelineLine[];
-  // Counted here, and put on the run once: a run has many fields to be copied.
+  // Kept separately and written once at the end: assigning run fields is slow.
   #lineCount: number;
   #inlineBytes: number;
   readonly starts: Start[] = [];
   readonly stops: Stop[] = [];
   readonly told: Notification[] = [];
   readonly blobs: Blob[] = [];
-  /** Something is left to be done at once, which did not fit into this commit. */
+  /** More work is left that did not fit into this commit. */
   hasMore = false;
-  /** Children that could not be made: they cost as much as those that were. */
+  /** Children that failed before they got a job; they count towards `startsMax`. */
   unmade = 0;
 
   constructor(plan: Plan, run: Run, values: Values, nowMs: number, limits: Limits) {
@@ -64,7 +60,6 @@ export class Draft {
     Object.assign(this.#run, facts);
   }
 
-  /** It is over. */
   end(state: RunEnd, error: WireError | null): void {
     if (this.#run.endsAs !== undefined) {
       const { endsAs: _, ...rest } = this.#run;
@@ -87,11 +82,11 @@ export class Draft {
     this.#steps[id] = step;
   }
 
-  /** Adds a line to the timeline; answers its number. */
+  /** Appends a timeline line and returns its number. */
   note(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: Facts = {}): number {
     const seq = this.#lineCount;
     const { nowMs: atMs } = this;
-    // Most lines are about a step: those are made with room for it.
+    // Most lines name a step; the literal avoids a shape change.
     const line: Writable<TimelineLine> = stepId === undefined ? { seq, atMs, event } : { seq, atMs, event, stepId };
     if (index !== undefined) line.index = index;
     if (jobId !== undefined) line.jobId = jobId;
@@ -103,7 +98,7 @@ export class Draft {
     return seq;
   }
 
-  /** False when enough has been read for one decision: then what is left to be done is left to the next one. */
+  /** False once the read limit of this decision is reached; the rest is left to the next commit. */
   mayRead(): boolean {
     if (this.#values.isFull) this.hasMore = true;
     return !this.#values.isFull;
@@ -114,7 +109,7 @@ export class Draft {
     return this.#values.of(payload, stepId);
   }
 
-  /** What these steps have put out, by their ids; null where that is too much. */
+  /** Outputs by step id; null if they exceed the read limit. */
   outputsOf(ids: readonly string[]): Record<string, unknown> | null {
     this.#values.nextReader();
     try {
@@ -126,8 +121,8 @@ export class Draft {
   }
 
   /**
-   * A value as it is kept: on the run while it is small and there is room, else in the blob store under `key`; null when it
-   * is too large.
+   * Stores a value: inline if it is small and there is room, else in the blob store under `key`. Null if it is too
+   * large.
    */
   keep(value: unknown, key: string): Payload | null {
     const text = JSON.stringify(value ?? null);
@@ -140,19 +135,19 @@ export class Draft {
     if (bytes > this.limits.blobBytesMax) return null;
     const ptr = fencedKey(this.#run, key);
     this.blobs.push({ ptr, text });
-    // It is written after the decision; whoever reads it before finds it here.
+    // The blob is written after the decision; readers within it find the value here.
     this.#values.addPointed(ptr, { value: value ?? null, bytes });
     return { kind: "pointer", ptr, bytes };
   }
 
-  /** What is kept elsewhere stays there. */
+  /** Pointers are kept as they are. */
   keepPayload(payload: Payload | null, key: string): Payload {
     if (payload?.kind === "pointer") return payload;
-    // A job's own output is smaller than that.
+    // A job's inline output is below the limit.
     return this.keep(payload?.value ?? null, key) ?? { kind: "inline", value: null };
   }
 
-  /** What an expression can see: no more than it reads, so that no more has to be loaded. */
+  /** The variables of an expression, limited to what it references, so that nothing else is loaded. */
   scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
     const { id, workflowId, org, input } = this.#run;
     this.#values.nextReader();
@@ -197,7 +192,7 @@ export class Draft {
     return context;
   }
 
-  /** The run as it is to be written, and the lines that no longer stand on it. */
+  /** The run to write, and the lines moved to a page. */
   finish(): { readonly run: Run; readonly page: readonly TimelineLine[] | null } {
     const isTooLong = this.#lines.length > LINES_MAX;
     const page = isTooLong ? this.#lines.slice(0, this.#lines.length - LINES_MAX / 2) : null;
@@ -214,16 +209,16 @@ export class Draft {
 
   #dueMs(): number {
     const { state, deadlineMs, parent } = this.#run;
-    // A parent is told by whoever wrote this; if that process dies, by the sweeper.
+    // The process that ends a run notifies its parent; the sweeper does so if that process crashes.
     if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
     const leftMs = this.nowMs + LEFT_MS;
     if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
-    // A deadline that has passed is not put off by results that come after it: it stays due until it was looked at.
+    // Late results do not postpone a deadline that has passed.
     const dueMs = Math.min(deadlineMs, this.#stepsDueMs());
     return this.hasMore ? Math.min(dueMs, leftMs) : dueMs;
   }
 
-  /** When the first of the steps that are still at work, and whose time no job keeps, has to be done. */
+  /** The earliest deadline of running steps that no job enforces. */
   #stepsDueMs(): number {
     let firstMs = Number.POSITIVE_INFINITY;
     for (const id in this.#steps) {
@@ -234,7 +229,6 @@ export class Draft {
   }
 }
 
-/** What a line of the timeline says beside what happened and when. */
 export type Facts = {
   readonly [K in Exclude<keyof TimelineLine, "seq" | "atMs" | "event">]?: TimelineLine[K] | undefined;
 };
@@ -242,9 +236,9 @@ export type Facts = {
 export interface Limits {
   readonly inlineBytesMax: number;
   readonly blobBytesMax: number;
-  /** Children of a `for_each` that may still be made in this commit. */
+  /** Children of `for_each` steps that this commit may still create. */
   readonly startsMax: number;
-  /** How long a run that has ended is kept. */
+  /** Retention of ended runs. */
   readonly keptMs: number;
 }
 
@@ -256,7 +250,7 @@ export const fault = (name: string, message: string): WireError => ({
   message: message.slice(0, WHY_LENGTH_MAX),
 });
 
-/** In UTF-8. Most texts are plain, and need not be encoded to be measured. */
+/** UTF-8 size. ASCII text is not encoded to be measured. */
 export const bytesOf = (text: string): number => (PLAIN.test(text) ? text.length : ENCODER.encode(text).length);
 const PLAIN = /^[\x20-\x7e]*$/;
 const ENCODER = new TextEncoder();
@@ -286,5 +280,5 @@ function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<s
 }
 
 const WHY_LENGTH_MAX = 1_000;
-/** When the sweeper takes over what the process that wrote it has left undone. */
+/** When the sweeper takes over work that the writing process left. */
 const LEFT_MS = 5_000;

@@ -6,7 +6,7 @@ import { endRun } from "./end-run.ts";
 import { stepEventOf } from "./outcomes.ts";
 import { type Draft, fault } from "./run-draft.ts";
 
-/** The end of a step, whatever kind it is: written down once, and what follows for the run. */
+/** Ends a step of any kind and applies the consequences for the run. */
 export function settleStep(
   draft: Draft,
   step: PlanStep,
@@ -35,7 +35,6 @@ export function settleStep(
   if (isStepFailure(state)) failed(draft, step, error ?? fault("StepFailed", `step \`${step.id}\` failed`));
 }
 
-/** What is known of the end of a step. */
 interface Settled {
   readonly output?: StepRun["output"] | undefined;
   readonly error?: WireError | undefined;
@@ -46,13 +45,13 @@ interface Settled {
   readonly cause?: number | undefined;
 }
 
-/** A failure ends the run, unless somebody said what else should follow from it. */
+/** A failure ends the run unless `on_error` or a `parallel` step handles it. */
 function failed(draft: Draft, step: PlanStep, error: WireError): void {
   if (step.branchOf !== null || step.onError.kind !== "fail") return;
   endRun(draft, "FAILED", error, draft.step(step.id)?.line);
 }
 
-/** What is open is to be stopped, what has not begun never begins. */
+/** Cancels a running step; a pending one never starts. */
 export function cancelStep(draft: Draft, step: PlanStep, why: string, cause?: number): void {
   const before = draft.step(step.id);
   if (before && isStepSettled(before.state)) return;

@@ -7,8 +7,8 @@ import type { Writable } from "../../model/table.ts";
 import type { Start } from "./effects.ts";
 
 /**
- * The job for a step. It is of the run's tenant, submitter and trace; its labels say where it belongs, for policies and
- * people alike. A worker's job still has to pass the safety kernel; the others are where they wait already.
+ * The job of a step. It inherits tenant, submitter and trace of the run; reserved labels name its workflow, run and
+ * step. Worker jobs are still checked by the safety kernel; the others are created in their waiting state.
  */
 export function stepJob(run: Run, start: Start, input: Payload, context: DecisionContext): Job {
   const { meta, timeoutMs } = start;
@@ -77,7 +77,7 @@ function waitingFor(job: Job, start: Start, context: DecisionContext): Job {
   }
 }
 
-/** A second life: it waits for what it waited for, and has as much time for that as the first time. */
+/** Redrive: the job waits for the same thing again, with the full timeout. */
 export function waitAnew(revived: Job, timeoutMs: number | null, context: DecisionContext): Job {
   const { nowMs, settings } = context;
   const { step } = revived;
@@ -102,7 +102,7 @@ export function waitAnew(revived: Job, timeoutMs: number | null, context: Decisi
   }
 }
 
-/** A job that waited for another run ends without it: that one has to be stopped, and the job says so until it was. */
+/** A job that ends before its sub-run is marked until the sub-run has been cancelled. */
 export function leaveSubRun(job: Job, { nowMs }: DecisionContext): Job {
   const { step } = job;
   const isLeft = step?.subRunId !== undefined && (job.state === "CANCELLED" || job.state === "TIMEOUT");
@@ -116,7 +116,7 @@ function untilThen(job: Job, untilMs: number, timeoutMs: number | null): Job {
 }
 
 function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, version }: Start): StepRef {
-  // A whole workflow is not done again unless somebody asked for that.
+  // A sub-workflow is not retried unless the step has a `retry`.
   const often = retry ?? (kind === "subworkflow" ? NEVER_AGAIN : null);
   const ref: Writable<StepRef> = { runId: run.id, stepId, kind };
   if (index !== null) ref.index = index;
@@ -132,12 +132,12 @@ function deadline(job: Job, timeoutMs: number, { nowMs }: DecisionContext): Pick
   return { deadlineMs, dueMs: Math.min(job.dueMs, deadlineMs) };
 }
 
-/** Stands where a policy's snapshot would: an approval step is asked for by the workflow, whatever the policy says. */
+/** The snapshot of approval steps: they are requested by the workflow, not by a policy. */
 export const STEP_SNAPSHOT = "workflow";
 
 const NEVER_AGAIN = { retriesMax: 0, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
 const DELAY_GRACE_MS = 24 * 3_600_000;
-/** When the sweeper starts a sub-run that the process which made the job has not. */
+/** When the sweeper starts a sub-run that the creating process did not start. */
 const START_LEFT_MS = 5_000;
-/** When the sweeper stops one that the process which left it has not. */
+/** When the sweeper cancels a sub-run that was left. */
 const LEFT_MS = 5_000;

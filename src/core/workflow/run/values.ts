@@ -2,11 +2,11 @@ import type { Payload } from "../../model/job.ts";
 import type { StepOutput } from "../../model/run.ts";
 
 /**
- * The values behind payloads. What stands on the run is there at once; what is kept elsewhere has to be loaded before a
- * decision can be made, and a decision that lacks it says so (`Missing`): the caller loads it and begins it again.
+ * Values behind payloads. Inline values are available at once. Others must be loaded first: reading one that is not
+ * loaded throws `Missing`, and the caller loads it and repeats the decision.
  *
- * What one decision reads is bounded (`READ_BYTES_MAX`): when that has been read it `isFull`, and whoever has not begun to
- * read is left to the next one. A single expression that wants more is told so (`TooMuch`), whatever others have read.
+ * The bytes that one decision reads are bounded by `READ_BYTES_MAX`: once `isFull`, the remaining steps are left to the
+ * next commit. A single expression above the limit fails with `TooMuch`, whatever others have read.
  */
 export class Values {
   readonly #pointed = new Map<string, Loaded>();
@@ -19,13 +19,13 @@ export class Values {
     this.#recall = recall;
   }
 
-  /** A decision begins, or begins again. */
+  /** Called when a decision starts or restarts. */
   begin(): void {
     this.#all = new Reading();
     this.#own = new Reading();
   }
 
-  /** What is read from now on is read by another expression. */
+  /** Starts the accounting of another expression. */
   nextReader(): void {
     this.#own = new Reading();
   }
@@ -58,7 +58,7 @@ export class Values {
     this.#pointed.set(ptr, loaded);
   }
 
-  /** null: together they are more than can be loaded. */
+  /** null: the outputs together exceed the limit. */
   addChildren(stepId: string, outputs: Loaded<readonly unknown[] | null>): void {
     this.#children.set(stepId, outputs);
   }
@@ -72,15 +72,12 @@ export class Values {
   }
 }
 
-/**
- * What is known of a pointer already. What it points at never changes: so a decision is the same with it as without, and is
- * begun but once.
- */
+/** Lookup in a cache of blobs. Blobs are immutable, so a hit only saves a repetition of the decision. */
 export type Recall = (ptr: string) => Loaded | null;
 
 export interface Loaded<T = unknown> {
   readonly value: T;
-  /** As it was kept. */
+  /** Stored size. */
   readonly bytes: number;
 }
 
@@ -100,8 +97,8 @@ class Reading {
 }
 
 /**
- * Puts a value where an expression will look for it. One that is too much to be loaded is a fault of the expression that
- * looks for it, in words, and of no other.
+ * Sets a property for an expression. A value above the read limit becomes a getter that throws, so that only
+ * expressions that read it fail.
  */
 export function putValue(target: Record<string, unknown>, key: string, read: () => unknown): void {
   try {
@@ -115,7 +112,7 @@ export function putValue(target: Record<string, unknown>, key: string, read: () 
   }
 }
 
-/** Values, each of which may be large, that together are more than a process should hold at once. */
+/** The values read together exceed what a process should hold at once. */
 export class TooMuch extends Error {
   override readonly name = "TooMuch";
 
@@ -138,5 +135,5 @@ export class Missing extends Error {
   }
 }
 
-/** As JSON: an expression may look through more than it could put out itself. */
+/** JSON bytes; larger than any single output. */
 export const READ_BYTES_MAX = 32 * 1024 * 1024;
