@@ -1,8 +1,9 @@
 import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
-import { BREAKERS, type Breaker } from "../../core/model/breaker.ts";
+import { BREAKERS } from "../../core/model/breaker.ts";
 import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
+import type { Breaker } from "../../core/retry/breaker.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
 import type { Change, Put } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
