@@ -52,7 +52,7 @@ function sendCommitted(engine: Engine, messages: readonly Message[]): void {
   const sending = publishAll(engine, messages)
     .catch((error: unknown) => engine.world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
     .finally(() => engine.jobCache.sending--);
-  engine.jobCache.track(sending);
+  engine.tasks.track(sending);
 }
 
 /** Strikes off what went, whatever became of the others; then says that some did not go. */

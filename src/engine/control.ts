@@ -1,13 +1,11 @@
 import type { RetryState } from "../core/retry/budget.ts";
 import type { Packet } from "../protocol/packet.ts";
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "../protocol/subjects.ts";
-import { deliverTo, type MessageHandler, retryKeyOf } from "./delivery/deliver-message.ts";
-import { handleSubmission } from "./delivery/handle-submission.ts";
-import { handleResult } from "./dispatch/settle-job.ts";
+import { deliverTo, handleResult, handleSubmission, type MessageHandler, retryKeyOf } from "./delivery/index.ts";
 import type { Engine } from "./engine.ts";
-import { Sweeper } from "./maintenance/sweeper.ts";
-import { watchSafety } from "./safety/watch-safety.ts";
-import { watchWorkers } from "./workers/heartbeats.ts";
+import { Sweeper } from "./maintenance/index.ts";
+import { watchSafety } from "./safety/index.ts";
+import { watchWorkers } from "./workers/index.ts";
 
 /** One control-plane process: joins the stations to the bus and starts the sweeper. The same lines in every world. */
 export async function startControl(engine: Engine): Promise<Control> {
@@ -25,7 +23,7 @@ export async function startControl(engine: Engine): Promise<Control> {
     sweptMs: () => sweeper.sweptMs,
     async stop() {
       await Promise.all([...stops.map((stop) => stop()), sweeper.stop()]);
-      await engine.jobCache.close();
+      await engine.tasks.close();
       await engine.events.stop();
     },
   };

@@ -1,68 +1,92 @@
-import type { DecisionContext } from "../core/jobs/transitions.ts";
 import { builtInKernel, type LiveKernel } from "../core/policy/kernel.ts";
 import type { LiveSettings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
-import { AuditBuffer } from "./audit/audit-log.ts";
-import { LongPollWaiters } from "./dispatch/long-poll-waiters.ts";
+import { AuditBuffer } from "./audit/index.ts";
+import { BackgroundTasks } from "./background-tasks.ts";
+import { LongPollWaiters } from "./dispatch/index.ts";
 import { FairnessThrottle } from "./fairness-throttle.ts";
-import { AdmissionLimiter } from "./intake/admission-limiter.ts";
+import { AdmissionLimiter } from "./intake/index.ts";
 import { JobCache } from "./job-cache.ts";
-import { EventFeed } from "./observe/event-feed.ts";
-import { RetryArrivals } from "./observe/retry-arrivals.ts";
-import { PlanCache } from "./runs/plan-cache.ts";
-import { RunInbox } from "./runs/run-inbox.ts";
-import { SafetyState } from "./safety/safety-state.ts";
-import { Pools } from "./workers/worker-pools.ts";
-import { WorkerRegistry } from "./workers/worker-registry.ts";
+import { LockStats } from "./lock-stats.ts";
+import { onDue } from "./maintenance/index.ts";
+import { EventFeed, RetryArrivals } from "./observe/index.ts";
+import {
+  afterRunCommit,
+  grantSlots,
+  PlanCache,
+  processRunQueue,
+  RunCache,
+  type RunEffects,
+  RunInbox,
+} from "./runs/index.ts";
+import { SafetyState } from "./safety/index.ts";
+import { Timers } from "./timers.ts";
+import { Pools, WorkerRegistry } from "./workers/index.ts";
 
-/** What every station of one process works with: the outside, the settings in force, and what the process remembers. */
+/** The collaborators of one control-plane process, composed once. Handlers declare the ones they use with `Needs`. */
 export interface Engine {
   readonly world: World;
   readonly settings: LiveSettings;
-  readonly jobCache: JobCache;
+  readonly tasks: BackgroundTasks;
+  readonly timers: Timers;
   readonly events: EventFeed;
   readonly audit: AuditBuffer;
+  readonly throttle: FairnessThrottle;
+  readonly lockStats: LockStats;
   readonly arrivals: RetryArrivals;
-  readonly safety: SafetyState;
-  /** The policy in force in this process; the World's `safety` may ask another process. */
-  readonly kernel: LiveKernel;
-  /** The workers that were heard of, and the pools that they are in. */
+  readonly jobCache: JobCache;
   readonly registry: WorkerRegistry;
   readonly pools: Pools;
-  /** Who waits for work over HTTP. */
   readonly waiters: LongPollWaiters;
-  /** The workflows that it has compiled. */
+  readonly safety: SafetyState;
+  /** The policy in force in this process; `world.safety` may call another process. */
+  readonly kernel: LiveKernel;
   readonly planCache: PlanCache;
-  /** News that waits for the lock of its run. */
+  readonly runCache: RunCache;
   readonly runInbox: RunInbox;
-  /** Who lets whom pass. */
-  readonly throttle: FairnessThrottle;
-  /** Who wants a run, where many do at once. */
+  readonly runEffects: RunEffects;
   readonly admissionLimiter: AdmissionLimiter;
 }
 
+/** The part of the engine that a handler uses. */
+export type Needs<K extends keyof Engine> = Pick<Engine, K>;
+
 export function openEngine(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
-  const notices = new EventFeed(world);
-  return {
+  const tasks = new BackgroundTasks();
+  const events = new EventFeed(world);
+  return composeEngine({
     world,
     settings,
-    jobCache: new JobCache(),
-    events: notices,
-    audit: new AuditBuffer(world),
-    arrivals: new RetryArrivals(),
-    safety: new SafetyState(),
     kernel,
+    tasks,
+    events,
+    audit: new AuditBuffer(world),
+    throttle: new FairnessThrottle(world.locks.isShared),
+    lockStats: new LockStats(),
+    arrivals: new RetryArrivals(),
+    jobCache: new JobCache(),
     registry: new WorkerRegistry(() => settings.current.worker.silentMs),
     pools: new Pools(),
-    waiters: new LongPollWaiters(world, notices),
+    waiters: new LongPollWaiters(world, events),
+    safety: new SafetyState({ world, settings, tasks }),
     planCache: new PlanCache(),
-    runInbox: new RunInbox(),
-    throttle: new FairnessThrottle(world.locks.isShared),
+    runCache: new RunCache(),
     admissionLimiter: new AdmissionLimiter(),
-  };
+  });
 }
 
-/** The time, the settings and the chance that a decision is given. */
-export function decisionContext({ world, settings }: Engine, nowMs = world.clock.now()): DecisionContext {
-  return { nowMs, settings: settings.current, random: () => world.random.next() };
+type Bound = "timers" | "runInbox" | "runEffects";
+
+/** Adds the collaborators that call handlers back. They are bound to the composed engine, which breaks the cycle. */
+export function composeEngine(parts: Omit<Engine, Bound>): Engine {
+  const engine: Engine = {
+    ...parts,
+    timers: new Timers(parts, (due) => onDue(engine, due)),
+    runInbox: new RunInbox(parts, (key, queue) => processRunQueue(engine, key, queue)),
+    runEffects: {
+      committed: (change, stopped) => afterRunCommit(engine, change, stopped),
+      slotFreed: (org) => grantSlots(engine, org),
+    },
+  };
+  return engine;
 }

@@ -63,7 +63,7 @@ export function storeForRun(
   const stored = storeValue(engine, value, () => place, Math.min(RUN_VALUE_BYTES_MAX, roomBytes));
   if (!(stored instanceof Promise)) return stored;
   return stored.then((kept) => {
-    if (kept.kind === "pointer") engine.runInbox.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
+    if (kept.kind === "pointer") engine.runCache.rememberValue(kept.ptr, { value: value ?? null, bytes: kept.bytes });
     return kept;
   });
 }
@@ -142,13 +142,13 @@ export async function valueIn(engine: Engine, payload: Payload): Promise<unknown
 
 /** A value that has gone is null: whoever needs it says so in its own words. */
 async function loadPointed(engine: Engine, ptr: string): Promise<Loaded> {
-  const known = engine.runInbox.recallValue(ptr);
+  const known = engine.runCache.recallValue(ptr);
   if (known) return known;
   const bytes = await engine.world.blobs.get(ptr);
   if (bytes === null) return GONE;
   try {
     const loaded = { value: JSON.parse(new TextDecoder().decode(bytes)) as unknown, bytes: bytes.length };
-    engine.runInbox.rememberValue(ptr, loaded);
+    engine.runCache.rememberValue(ptr, loaded);
     return loaded;
   } catch {
     return GONE;

@@ -30,7 +30,7 @@ export async function pollLock(engine: Engine, { key, org, ttlMs, maxWaitMs, pol
     // A clock that is set back does not make anybody wait for longer.
     const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
     if (acquired.kind === "held") return { kind: "held", lease: acquired.lease, waitedMs, attempts };
-    engine.jobCache.noteBusy(key, clock.now());
+    engine.lockStats.recordBusy(key, clock.now());
     delayMs = nextDelay(policy, attempts, () => random.next(), delayMs);
     // Not cut short to fit: those who came together would meet again at their last try.
     if (waitedMs + delayMs > maxWaitMs) return { kind: "busy", holder: acquired.holder, waitedMs, attempts };

@@ -2,6 +2,7 @@ import type { RetryUsage } from "../core/retry/budget.ts";
 import { retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
 import type { Acquired, LockLease, LockRequest } from "../ports/locks.ts";
+import type { World } from "../ports/world.ts";
 import type { Engine } from "./engine.ts";
 import { type Polled, pollLock } from "./poll-lock.ts";
 
@@ -48,9 +49,9 @@ export async function withLock<T>(
     : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
     const { policy } = engine.settings.current.retry.lock_busy;
-    const attempt = engine.jobCache.noteBusy(request.key, engine.world.clock.now());
+    const attempt = engine.lockStats.recordBusy(request.key, engine.world.clock.now());
     const delayMs = nextDelay(policy, attempt, () => engine.world.random.next());
-    noteBusyRetry(engine, path, policy, delayMs);
+    recordBusyRetry(engine.world, path, policy, delayMs);
     const what = path === "job" ? "job lock busy" : "run lock busy";
     throw retryAfter(
       new Error(`${what}: \`${request.key}\` is held by ${acquired.holder ?? "somebody"}`),
@@ -67,7 +68,7 @@ export async function withLock<T>(
     const released = lease.release().catch((error: unknown) => {
       engine.world.log.write("warn", "lock_left_to_its_ttl", { key: request.key, error: String(error) });
     });
-    engine.jobCache.track(released);
+    engine.tasks.track(released);
   }
 }
 
@@ -91,19 +92,19 @@ export function recordAcquired(
   { waitedMs, attempts }: LockWait,
 ): void {
   const { metrics } = engine.world;
-  const busyTimes = engine.jobCache.noteTaken(key);
-  if (accounts === null && busyTimes === 1) noteFirstRetry(engine, path);
+  const busyTimes = engine.lockStats.recordAcquired(key);
+  if (accounts === null && busyTimes === 1) recordFirstRetry(engine.world, path);
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
   metrics.observe("cordum_lock_attempts", attempts, { path });
 }
 
 /** Somebody who was turned away once has come through. */
-export function noteFirstRetry({ world: { metrics } }: Engine, path: string): void {
+export function recordFirstRetry({ metrics }: World, path: string): void {
   metrics.add("cordum_lock_first_retry_success_total", { path });
 }
 
 /** Somebody comes back later because of a lock. */
-export function noteBusyRetry({ world: { metrics } }: Engine, path: string, policy: Policy, delayMs: number): void {
+export function recordBusyRetry({ metrics }: World, path: string, policy: Policy, delayMs: number): void {
   const labels = { path, policy: policy.kind };
   metrics.add("cordum_lock_busy_retries_total", labels);
   metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, labels);

@@ -3,7 +3,7 @@ import { DEAD_LETTERS } from "../../src/core/model/dead-letter.ts";
 import { retryAfter } from "../../src/core/retry/intent.ts";
 import { deliverTo, type MessageHandler } from "../../src/engine/delivery/deliver-message.ts";
 import { handleSubmission } from "../../src/engine/delivery/handle-submission.ts";
-import type { Engine } from "../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../src/engine/engine.ts";
 import { redriveDeadLetter } from "../../src/engine/maintenance/redrive.ts";
 import type { Content } from "../../src/ports/bus.ts";
 import { fromBase64 } from "../../src/protocol/base64.ts";
@@ -103,10 +103,10 @@ describe("a packet that others have signed", () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
-    const cut: Engine = {
+    const cut: Engine = composeEngine({
       ...engine,
       world: { ...engine.world, store: new Proxy(engine.world.store, { get: () => away }) },
-    };
+    });
     const seen = await watched(harness, engine, RESULT);
     const handler = deliverTo(cut, messageHandler(away));
     const content = arrived(bytes, "ann");

@@ -4,7 +4,7 @@ import { DEMO_POLICY } from "../../core/policy/built-in.ts";
 import { compile } from "../../core/policy/compile.ts";
 import { type ReadPolicy, readPolicy } from "../../core/policy/document.ts";
 import { builtInKernel, type LiveKernel } from "../../core/policy/kernel.ts";
-import type { Published } from "../../engine/safety/publish-policy.ts";
+import type { Published } from "../../engine/safety/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
 import { stampOf, watchFile } from "./watch-file.ts";

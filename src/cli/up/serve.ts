@@ -13,11 +13,8 @@ import { hostOf } from "../../core/model/loopback.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 import { startControl } from "../../engine/control.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
-import { openAtStart } from "../../engine/safety/fail-open.ts";
-import { publishFile, releases } from "../../engine/safety/publish-policy.ts";
-import { watchPolicy } from "../../engine/safety/watch-policy.ts";
-import { watchSafety } from "../../engine/safety/watch-safety.ts";
-import { watchWorkers } from "../../engine/workers/heartbeats.ts";
+import { openAtStart, publishFile, releases, watchPolicy, watchSafety } from "../../engine/safety/index.ts";
+import { watchWorkers } from "../../engine/workers/index.ts";
 import type { About, Progress, Route } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
@@ -96,7 +93,7 @@ async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stop
   const { engine } = base;
   engine.events.start();
   stops.add(() => engine.events.stop());
-  stops.add(() => engine.jobCache.close());
+  stops.add(() => engine.tasks.close());
   stops.add(await watchWorkers(engine));
   stops.add(await watchSafety(engine));
   // Nothing is swept here, so there is nothing to be late with.

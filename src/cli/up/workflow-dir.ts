@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { applyWorkflow } from "../../engine/runs/workflows.ts";
+import { applyWorkflow } from "../../engine/runs/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
 import { stampOf, watchStamp } from "./watch-file.ts";

@@ -32,7 +32,7 @@ export function auditDecisionPuts(engine: Engine, jobs: readonly Job[]): readonl
 
 export function recordAudit(engine: Engine, line: AuditLine): void {
   if (!engine.audit.gather(line)) return;
-  engine.jobCache.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
+  engine.tasks.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
 }
 
 /** A verdict of the safety kernel. */

@@ -22,7 +22,8 @@ import { toBase64 } from "../../protocol/base64.ts";
 import { encodePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { commit } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { originalId, parkMessage, redeliveryId } from "./park-message.ts";
 
 /**

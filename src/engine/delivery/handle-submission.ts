@@ -4,9 +4,9 @@ import { permanent } from "../../core/retry/intent.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import type { Engine } from "../engine.ts";
-import { admitJob } from "../intake/admit-job.ts";
+import { admitJob } from "../intake/index.ts";
 import { carriesJob, requestIn, submissionIn } from "../packets.ts";
-import { checkSafety } from "../safety/check-job.ts";
+import { checkSafety } from "../safety/index.ts";
 
 /** Station 2: a submit message. It announces a job that waits in the store, or brings one from a client of the bus. */
 export async function handleSubmission(engine: Engine, packet: Packet): Promise<void> {

@@ -1,11 +1,12 @@
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
-import type { Job, JobState } from "../../core/model/job.ts";
+import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { CANCEL } from "../../protocol/subjects.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { packet } from "../packets.ts";
-import { loadTenantJob } from "../safety/approve-job.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -55,4 +56,13 @@ export function notifyWorkers(engine: Engine, job: Job, by: string, why: string)
   } catch (error) {
     log.write("warn", "cancel_not_told", { job: job.id, error: String(error) });
   }
+}
+
+/** Null also for a job of another tenant. */
+export async function loadTenantJob(
+  engine: Engine,
+  { org, jobId }: { readonly org: string; readonly jobId: string },
+): Promise<Versioned<Job> | null> {
+  const found = await engine.world.store.load(JOBS, jobId);
+  return found?.value.org === org ? found : null;
 }

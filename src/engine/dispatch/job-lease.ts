@@ -4,7 +4,8 @@ import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
 import { outputKey } from "../../protocol/pointer.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { keptUntilMs, storeSent } from "../payloads.ts";
 import { settleJob } from "./settle-job.ts";
 

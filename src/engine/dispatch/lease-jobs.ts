@@ -5,11 +5,11 @@ import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { HEARTBEAT, workSubject } from "../../protocol/subjects.ts";
 import { commit } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { failOpenBlock } from "../safety/fail-open.ts";
-import { recordHeartbeat } from "../workers/heartbeats.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import { putBack } from "./backlog.ts";
 import { allowedPerOrg, capacityGuards } from "./capacity-guards.ts";
-import { putBack } from "./drain-backlog.ts";
+import { recordHeartbeat } from "./requeue-eligible.ts";
 import { selectNext } from "./select-next.ts";
 import { type DispatchBlock, followSettings } from "./select-target.ts";
 
@@ -153,7 +153,7 @@ function holdingFor(
   followSettings(engine);
   let abilities: ReadonlySet<string> | null = null;
   return (job) => {
-    const unpermitted = failOpenBlock(engine, job);
+    const unpermitted = engine.safety.grants.block(job);
     if (unpermitted || job.requires.length === 0) return unpermitted;
     abilities ??= new Set([...capabilities, ...engine.registry.abilitiesOf({ id: workerId, transport: "http", org })]);
     return hasCapabilities(abilities, job.requires) ? null : leftToOthers(engine, job);

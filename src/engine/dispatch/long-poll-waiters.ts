@@ -1,6 +1,6 @@
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";
-import type { EventFeed, JobUpdate } from "../observe/event-feed.ts";
+import type { EventFeed, JobUpdate } from "../observe/index.ts";
 
 /**
  * Those who wait in this process for work over HTTP, and whom a job wakes that joins a backlog.

@@ -2,12 +2,11 @@ import { dispatchJob, waitForRule } from "../../core/jobs/attempt.ts";
 import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limitOfRule } from "../../core/model/job.ts";
 import { type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
 import { commit } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { recordGrantEnded } from "../safety/fail-open.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
-import { drainBacklog } from "./drain-backlog.ts";
 import { dispatchBlock } from "./select-target.ts";
-import { sendJob } from "./send-job.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -59,7 +58,7 @@ export async function placeJob(
             engine.jobCache.markFull(job.topic);
             break;
           case "lease":
-            recordGrantEnded(engine, job);
+            engine.safety.grants.recordEnded(job);
         }
         break;
       default:

@@ -1,10 +1,36 @@
 import { resumeJob } from "../../core/jobs/attempt.ts";
 import { hasCapabilities, servesTenant } from "../../core/jobs/select-target.ts";
 import { JOBS } from "../../core/model/job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import type { RegisteredWorker, WorkerHeartbeat } from "../workers/worker-registry.ts";
+import { bareTopic } from "../../core/policy/pattern.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import type { RegisteredWorker, WorkerHeartbeat } from "../workers/index.ts";
+import { drainBacklog } from "./backlog.ts";
 import { placeJob } from "./place-job.ts";
 import { targetOf } from "./select-target.ts";
+
+/** A worker has said something of itself. */
+export function recordHeartbeat(engine: Engine, sign: WorkerHeartbeat | null): void {
+  if (sign === null) return;
+  const isNews = engine.registry.record(sign, engine.world.clock.now());
+  if (sign.isLeaving) return;
+  if (isNews) engine.tasks.track(requeueEligible(engine, sign));
+  // Who comes for its work by itself is not reached by sending.
+  if (sign.transport === "http") return;
+  for (const topic of topicsOf(engine, sign)) {
+    for (const name of [topic, bareTopic(topic), `job.${bareTopic(topic)}`]) {
+      if (engine.jobCache.markServed(name)) drainBacklog(engine, name);
+    }
+  }
+}
+
+/** Those that it named; else those of its pool that are left alone now. */
+function topicsOf(engine: Engine, sign: WorkerHeartbeat): readonly string[] {
+  if (sign.topics && sign.topics.length > 0) return sign.topics;
+  const nowMs = engine.world.clock.now();
+  const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === sign.id);
+  return engine.jobCache.idleTopics(IDLE_TOPICS_MAX).filter(isServed);
+}
 
 /**
  * Jobs for which no worker was fit, when that has changed.
@@ -38,7 +64,7 @@ async function placeAll(engine: Engine, topic: string, by: RegisteredWorker | nu
 }
 
 async function placeAgain(engine: Engine, id: string): Promise<void> {
-  if (engine.jobCache.isClosed) return;
+  if (engine.tasks.isClosed) return;
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.state !== "RETRYING" || found.value.wait?.retryClass !== "no_worker") return;
@@ -52,3 +78,4 @@ const isOf = (known: RegisteredWorker, { id, transport, org }: WorkerHeartbeat):
   known.id === id && known.transport === transport && (transport === "bus" || known.org === (org ?? null));
 
 const BATCH_MAX = 64;
+const IDLE_TOPICS_MAX = 1_000;

@@ -32,7 +32,7 @@ export async function selectNext(
 ): Promise<Selection> {
   const turn = engine.jobCache.turnOf(topic) ?? { org: anyOf(allowed, engine), taken: 0 };
   const first = await take(engine, topic, allowed, room, turn);
-  engine.jobCache.giveTurn(topic, first.turn);
+  engine.jobCache.setTurn(topic, first.turn);
   const sorted = new Sorted(room, allowed, holdingOf);
   sorted.add(first.taken);
   if (sorted.fit.length === first.taken.length) return { fit: sorted.fit, asideCount: 0, failure: first.failure };
@@ -53,7 +53,7 @@ async function lookFurther(engine: Engine, topic: string, first: Take, sorted: S
     ({ turn, ended } = next);
     const last = sorted.add(next.taken);
     // The next turn comes after who got a place, not after who was only looked at: else always the same would get it.
-    if (last !== null) engine.jobCache.giveTurn(topic, { org: last, taken: sorted.usedBy(last) });
+    if (last !== null) engine.jobCache.setTurn(topic, { org: last, taken: sorted.usedBy(last) });
     if (next.failure !== null) return next.failure;
   }
   return null;

@@ -1,7 +1,7 @@
 import { type DispatchTarget, selectTarget, type Work, waitForWorker } from "../../core/jobs/select-target.ts";
 import type { Job } from "../../core/model/job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { failOpenBlock } from "../safety/fail-open.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 
 /** Where a job's work would go now, by what this process has heard of workers and pools. */
 export function targetOf(engine: Engine, work: Work & { readonly topic: string }): DispatchTarget {
@@ -24,7 +24,7 @@ export function isTopicBlocked(engine: Engine, topic: string): boolean {
  */
 export function dispatchBlock(engine: Engine, job: Job): DispatchBlock | null {
   if (engine.pools.killOf(job.org)) return { kind: "stays" };
-  const unpermitted = failOpenBlock(engine, job);
+  const unpermitted = engine.safety.grants.block(job);
   if (unpermitted) return unpermitted;
   if (job.requires.length === 0 && engine.pools.draining.size === 0) return null;
   const aim = targetOf(engine, job);

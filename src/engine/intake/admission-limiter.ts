@@ -1,4 +1,4 @@
-import type { RunLimitReached } from "../runs/create-run.ts";
+import type { RunLimitReached } from "../runs/index.ts";
 import type { StartOutcome } from "./start-run.ts";
 
 /**

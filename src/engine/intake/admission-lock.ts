@@ -40,13 +40,13 @@ async function underLease<T>(engine: Engine, lease: LockLease, work: (lease: Loc
     const released = lease.release().catch((error: unknown) => {
       engine.world.log.write("warn", "lock_left_to_its_ttl", { key: lease.key, error: String(error) });
     });
-    engine.jobCache.track(released);
+    engine.tasks.track(released);
   }
 }
 
 function noteTaken(engine: Engine, key: string, attempt: number, waitedMs: number): void {
   const { metrics } = engine.world;
-  engine.jobCache.noteTaken(key);
+  engine.lockStats.recordAcquired(key);
   if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path: PATH });
   metrics.observe("cordum_lock_attempts", attempt, { path: PATH });

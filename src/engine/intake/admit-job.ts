@@ -5,14 +5,14 @@ import { JOBS, type Job, type JobState, type Payload } from "../../core/model/jo
 import { intentOf } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { decisionLine, recordAudit, repeatedLine } from "../audit/audit-log.ts";
+import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
 import { commit } from "../commit.ts";
-import { placeJob } from "../dispatch/place-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { placeJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
 import { storeSent } from "../payloads.ts";
-import { applyDecision } from "../safety/apply-decision.ts";
-import { policyRequestOf } from "../safety/check-job.ts";
+import { applyDecision, policyRequestOf } from "../safety/index.ts";
 
 /**
  * Station 1: a submission becomes a job.

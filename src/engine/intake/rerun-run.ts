@@ -4,8 +4,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
 import type { Engine } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
-import { ownRun } from "../runs/control-run.ts";
-import { planOf } from "../runs/workflows.ts";
+import { ownRun, planOf } from "../runs/index.ts";
 import { admitRun, admitRunLocked, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**

@@ -8,8 +8,7 @@ import type { JobPriority } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import type { Engine } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
-import { createRun, type RunLimitReached, runLimitOf } from "../runs/create-run.ts";
-import { planOf, versionToRun } from "../runs/workflows.ts";
+import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } from "../runs/index.ts";
 import { withAdmissionLock } from "./admission-lock.ts";
 
 /**

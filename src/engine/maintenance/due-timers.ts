@@ -12,27 +12,24 @@ import { retryDelay } from "../../core/retry/intent.ts";
 import { type Due, put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { commit } from "../commit.ts";
-import { unparkMessage } from "../delivery/park-message.ts";
-import { notifyWorkers } from "../dispatch/cancel-job.ts";
-import { placeJob } from "../dispatch/place-job.ts";
-import { settleJob } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { onRunDue, onStepJobDue } from "../runs/run-timer.ts";
-import { onWorkflowDue } from "../runs/workflows.ts";
-import { checkSafety } from "../safety/check-job.ts";
-import { onFailOpenDue } from "../safety/fail-open.ts";
+import { decisionContext } from "../context.ts";
+import { unparkMessage } from "../delivery/index.ts";
+import { notifyWorkers, placeJob, settleJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
+import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
+import { checkSafety, onFailOpenDue } from "../safety/index.ts";
 
 /** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
 export async function onDue(engine: Engine, due: Due): Promise<void> {
   const timerHandler = TIMER_HANDLERS.get(due.table);
-  if (!timerHandler) throw new Error(`nothing wakes records of \`${due.table}\`: add it to the table in wake.ts`);
+  if (!timerHandler) throw new Error(`no timer handler for table \`${due.table}\`: add it to TIMER_HANDLERS`);
   try {
-    await timerHandler.wake(engine, due);
+    await timerHandler.fire(engine, due);
   } catch (error) {
     // A lock was busy: the time that has come is not forgotten because of that (L18).
     const delayMs = retryDelay(error);
     if (delayMs === undefined) throw error;
-    later(engine, due, delayMs, async () => {
+    engine.timers.run(due, delayMs, async () => {
       const now = await timerHandler.load(engine, due.id);
       // Who had the lock may have done what the time had come for.
       if (now?.dueMs === due.dueMs) await onDue(engine, now);
@@ -40,43 +37,21 @@ export async function onDue(engine: Engine, due: Due): Promise<void> {
   }
 }
 
-/** In this process; if that dies, the sweeper does it. */
-function later(engine: Engine, due: Due, delayMs: number, work: () => Promise<void>): void {
-  const { clock, log } = engine.world;
-  engine.jobCache.later(clock, delayMs, () => {
-    const woken = work().catch((error: unknown) => {
-      log.write("warn", "wake_left_to_sweeper", { id: due.id, error: String(error) });
-    });
-    engine.jobCache.track(woken);
-  });
-}
-
-/**
- * A job whose time comes before the next sweep would be late, and all such jobs late together: this process wakes it by
- * itself. If it dies, the sweeper does.
- */
-export function armTimer(engine: Engine, waiting: Versioned<Job>): void {
-  const delayMs = waiting.value.dueMs - engine.world.clock.now();
-  if (delayMs > engine.settings.current.sweep.everyMs) return;
-  const due: Due = { ...waiting, table: JOBS.name, dueMs: waiting.value.dueMs };
-  later(engine, due, Math.max(0, delayMs), () => onDue(engine, due));
-}
-
 interface TimerHandler {
-  wake(engine: Engine, due: Due): Promise<void>;
+  fire(engine: Engine, due: Due): Promise<void>;
   /** As it is now; null when it is gone, or waits for no time. */
   load(engine: Engine, id: string): Promise<Due | null>;
 }
 
-function waker<T>(
+function handler<T>(
   table: Table<T>,
-  wake: (engine: Engine, found: Versioned<T>) => Promise<void>,
+  fire: (engine: Engine, found: Versioned<T>) => Promise<void>,
 ): [string, TimerHandler] {
   return [
     table.name,
     {
       // The store gives back what was put under this table's name.
-      wake: (engine, { id, version, value }) => wake(engine, { id, version, value: value as T }),
+      fire: (engine, { id, version, value }) => fire(engine, { id, version, value: value as T }),
       async load(engine, id) {
         const found = await engine.world.store.load(table, id);
         const dueMs = found && table.placement(found.value).dueMs;
@@ -86,18 +61,18 @@ function waker<T>(
   ];
 }
 
-const expiring = <T>(table: Table<T>) => waker(table, (engine, found) => forget(engine, table, found));
+const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
-  waker(JOBS, onJobDue),
-  waker(PARKED, unparkMessage),
+  handler(JOBS, onJobDue),
+  handler(PARKED, unparkMessage),
   expiring(RETRY_STATES),
   expiring(RESERVATIONS),
-  waker(RUNS, onRunDue),
+  handler(RUNS, onRunDue),
   expiring(RUN_RESERVATIONS),
   expiring(DEAD_LETTERS),
-  waker(FAIL_OPENS, onFailOpenDue),
-  waker(WORKFLOW_HEADS, onWorkflowDue),
+  handler(FAIL_OPENS, onFailOpenDue),
+  handler(WORKFLOW_HEADS, onWorkflowDue),
 ]);
 
 /** A stale version below means that somebody else moved the job on; then its time is another one. */

@@ -7,18 +7,15 @@ import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket, keptPacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import { auditPut, decisionLine } from "../audit/audit-log.ts";
+import { auditPut, decisionLine } from "../audit/index.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { retryKeyOf } from "../delivery/deliver-message.ts";
-import { originalId, redeliveryId } from "../delivery/park-message.ts";
-import { placeJob } from "../dispatch/place-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { originalId, redeliveryId, retryKeyOf } from "../delivery/index.ts";
+import { placeJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
-import type { RunLimitReached } from "../runs/create-run.ts";
-import { rejoinRun } from "../runs/rejoin-run.ts";
-import { stopSubRun } from "../runs/sub-run.ts";
-import { applyDecision } from "../safety/apply-decision.ts";
-import { policyRequestOf } from "../safety/check-job.ts";
+import { type RunLimitReached, rejoinRun, stopSubRun } from "../runs/index.ts";
+import { applyDecision, policyRequestOf } from "../safety/index.ts";
 
 /**
  * Dead letters that somebody tries again, or drops.

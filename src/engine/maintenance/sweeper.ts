@@ -1,11 +1,11 @@
 import type { Cancel } from "../../ports/clock.ts";
 import type { Due } from "../../ports/store.ts";
-import { chainAll } from "../audit/chain-audit.ts";
+import { chainAll } from "../audit/index.ts";
 import { publishAll } from "../commit.ts";
-import { backlogTopics, drainBacklog } from "../dispatch/drain-backlog.ts";
+import { backlogTopics, drainBacklog } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
-import { Gauges } from "../observe/gauges.ts";
-import { stopKilled } from "../safety/kill-switch.ts";
+import { Gauges } from "../observe/index.ts";
+import { stopKilled } from "../safety/index.ts";
 import { onDue } from "./due-timers.ts";
 import { SlotRecounts } from "./recount-slots.ts";
 

@@ -2,8 +2,7 @@ import { isRunFinal, type RunState } from "../../core/model/run.ts";
 import { keepSteps } from "../../core/workflow/run/open-run.ts";
 import type { Engine } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
-import { ownRun } from "../runs/control-run.ts";
-import { planOf } from "../runs/workflows.ts";
+import { ownRun, planOf } from "../runs/index.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 
 /** What a rerun would do: a dry run of the same version with the same input, without the steps that would be kept. */

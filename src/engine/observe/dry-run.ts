@@ -4,10 +4,10 @@ import type { Decision } from "../../core/policy/decision.ts";
 import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { planOf, versionToRun } from "../runs/workflows.ts";
-import { policyRequestOf } from "../safety/check-job.ts";
-import { askKernel } from "../safety/circuit-breaker.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import { planOf, versionToRun } from "../runs/index.ts";
+import { askKernel, policyRequestOf } from "../safety/index.ts";
 
 /**
  * What a run would be asked and told, without running anything: for each step that would be sent somewhere, what the

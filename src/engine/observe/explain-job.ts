@@ -9,13 +9,10 @@ import {
   RUNNING_GROUP,
   underRule,
 } from "../../core/model/job.ts";
-import { jobLimitOf } from "../dispatch/capacity-guards.ts";
-import { targetOf } from "../dispatch/select-target.ts";
+import { jobLimitOf, loadTenantJob, targetOf } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
-import { runCountsOf, runLimitOf } from "../runs/create-run.ts";
-import { loadTenantJob } from "../safety/approve-job.ts";
-import { breakerRefusal } from "../safety/circuit-breaker.ts";
-import { grantFor } from "../safety/fail-open.ts";
+import { runCountsOf, runLimitOf } from "../runs/index.ts";
+import { breakerRefusal } from "../safety/index.ts";
 
 /**
  * Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`.
@@ -54,7 +51,7 @@ async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Prom
     store.counts(BACKLOG_GROUP, GROUP_MAX),
     store.counts(backlogGroupOf(job.topic), GROUP_MAX),
     store.counts(underRule(job).group, GROUP_MAX),
-    grantFor(engine, job.org),
+    engine.safety.grants.find(job.org),
   ]);
   const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);

@@ -2,8 +2,7 @@ import { JOBS, openChildrenOf } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Engine } from "../engine.ts";
-import { ownRun } from "../runs/control-run.ts";
-import { planOf } from "../runs/workflows.ts";
+import { ownRun, planOf } from "../runs/index.ts";
 import { explain } from "./explain-job.ts";
 
 /** Why a run does not move: for each step that is open or comes next, what it waits for, until when, and what unblocks it. */

@@ -10,12 +10,12 @@ import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { ConflictError, commit } from "../commit.ts";
-import { settleJobAlone } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { settleJobAlone } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
 import { decideRun, type RunDecision, STOPPED_MAX } from "./decide-run.ts";
 import type { PendingRunEvent } from "./run-inbox.ts";
-import { grantSlots } from "./run-slots.ts";
 import { cachedPlan, planOf } from "./workflows.ts";
 
 /**
@@ -32,7 +32,7 @@ export async function advanceRun(
   let waiting = firstOfEach(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked.
-    const found = engine.runInbox.recallRun(runId) ?? (await engine.world.store.load(RUNS, runId));
+    const found = engine.runCache.recallRun(runId) ?? (await engine.world.store.load(RUNS, runId));
     if (!found || isRunFinal(found.value.state)) {
       await endAlone(engine, waiting, found?.value ?? null);
       return false;
@@ -47,8 +47,8 @@ export async function advanceRun(
       for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
       return outcome.hasMore;
     }
-    if (outcome.id === runId) engine.runInbox.noteRecalled(false);
-    engine.runInbox.forgetRun(runId);
+    if (outcome.id === runId) engine.runCache.recordRecall(false);
+    engine.runCache.forgetRun(runId);
     if (lock.isLockFree) return "locked";
     if (outcome.id !== runId) waiting = await stillTrue(engine, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
@@ -183,10 +183,10 @@ async function abandon(engine: Engine, found: Versioned<Run>, lock: HeldLock): P
     dueMs: nowMs + (before.parent ? 0 : engine.settings.current.retention.runsMs),
     ...(before.parent ? { isParentTold: false } : {}),
   };
-  engine.runInbox.forgetRun(id);
+  engine.runCache.forgetRun(id);
   const committed = await commit(engine, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
   if (committed.kind === "refused") throw lostLock(engine, id);
-  grantSlots(engine, run.org);
+  engine.runEffects.slotFreed(run.org);
   return { kind: "abandoned" };
 }
 

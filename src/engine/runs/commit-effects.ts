@@ -3,23 +3,23 @@ import { isRunFinal } from "../../core/model/run.ts";
 import type { Notification } from "../../core/workflow/run/effects.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
-import { notifyWorkers } from "../dispatch/cancel-job.ts";
+import { notifyWorkers } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
-import { armTimer } from "../maintenance/due-timers.ts";
 import { packet } from "../packets.ts";
 import type { Ended, RunChange } from "./commit-run.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
 /**
- * What follows from a commit of a run and could not be part of it. Nobody waits for it; what this process does not live
- * to do, the sweeper does, since each of them has its time on a record. Only what a `notify` step says is told once, as
- * well as that can be done: it stands on the timeline.
+ * Effects of a run commit that cannot be part of it: start or stop sub-runs, notify the parent, wake slot waiters, publish
+ * `notify` events. Each has its due time on a record, so the sweeper repeats what a dead process left undone. Only a
+ * `notify` event is published at most once; it is on the timeline.
  */
-export function runCommitEffects(
-  engine: Engine,
-  { before, ended, decided }: RunChange,
-  stopped: readonly Ended[],
-): void {
+export interface RunEffects {
+  committed(change: RunChange, stopped: readonly Ended[]): void;
+  slotFreed(org: string): void;
+}
+
+export function afterRunCommit(engine: Engine, { before, ended, decided }: RunChange, stopped: readonly Ended[]): void {
   const { run, made, told } = decided;
   for (const { found, next } of stopped) notifyWorkers(engine, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
@@ -38,14 +38,14 @@ function begin(engine: Engine, made: Versioned<Job>): void {
   const { step, state } = made.value;
   if (isFinal(state) || step === undefined) return;
   if (step.kind === "subworkflow") later(engine, "sub_run_not_started", () => startSubRun(engine, made));
-  else if (state === "PENDING" && step.kind === "delay") armTimer(engine, made);
+  else if (state === "PENDING" && step.kind === "delay") engine.timers.arm(made);
 }
 
 function later(engine: Engine, event: string, work: () => Promise<unknown>): void {
   const done = Promise.resolve()
     .then(work)
     .catch((error: unknown) => engine.world.log.write("warn", event, { error: String(error) }));
-  engine.jobCache.track(done);
+  engine.tasks.track(done);
 }
 
 function tell(

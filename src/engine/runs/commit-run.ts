@@ -14,17 +14,13 @@ import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../../core/mo
 import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/audit-log.ts";
+import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
 import { commit } from "../commit.ts";
-import { capacityGuards } from "../dispatch/capacity-guards.ts";
-import { drainBacklog } from "../dispatch/drain-backlog.ts";
-import { dispatchBlock } from "../dispatch/select-target.ts";
-import { sendJob } from "../dispatch/send-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { capacityGuards, dispatchBlock, drainBacklog, sendJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { deadLetterMessage, submitMessage } from "../packets.ts";
-import { runCommitEffects } from "./commit-effects.ts";
 import type { RunDecision } from "./decide-run.ts";
-import { grantSlots } from "./run-slots.ts";
 
 /**
  * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
@@ -93,16 +89,16 @@ export async function commitRun(engine: Engine, change: RunChange): Promise<Comm
     }
     if (committed.kind === "committed") {
       const version = (before?.version ?? 0) + 1;
-      if (isRunFinal(run.state)) engine.runInbox.forgetRun(run.id);
-      else engine.runInbox.rememberRun({ id: run.id, version, value: run });
+      if (isRunFinal(run.state)) engine.runCache.forgetRun(run.id);
+      else engine.runCache.rememberRun({ id: run.id, version, value: run });
       for (const job of sent.values()) sendJob(engine, { id: job.id, version: 1, value: job });
       for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drainBacklog(engine, topic);
       // Its slot has come free: it is for those who wait, if there are any.
-      if ((committed.seen[freed.length] ?? 0) > 0) grantSlots(engine, run.org);
+      if ((committed.seen[freed.length] ?? 0) > 0) engine.runEffects.slotFreed(run.org);
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drainBacklog(engine, topic);
       count(engine, ends, decided, deadLetters);
-      runCommitEffects(engine, { ...change, ended: ends }, stopped);
+      engine.runEffects.committed({ ...change, ended: ends }, stopped);
     }
     return committed;
   }

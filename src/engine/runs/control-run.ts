@@ -1,9 +1,8 @@
 import { isRunFinal, RUNS, type Run, type RunState } from "../../core/model/run.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Versioned } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import type { Engine } from "../engine.ts";
-import { enqueueRunEvent } from "./run-lock.ts";
 
 /**
  * What people do to a run: cancel it, pause it, let it go on. Each is news to the run, under its lock, with its line in the
@@ -49,8 +48,7 @@ async function control(
   const event: RunEvent = { kind, by, why };
   const facts = { run: runId, workflow: workflowId, state, why };
   const line = auditPut(engine, { org, kind: "run", who: by, what: kind, facts });
-  const answered = await enqueueRunEvent(
-    engine,
+  const answered = await engine.runInbox.enqueue(
     { org, runId, path: "gateway" },
     { kind: "event", event, besides: [line] },
   );

@@ -4,12 +4,11 @@ import type { Settings } from "../../core/settings.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Committed, Guard, Put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { notStartedLine, recordAudit } from "../audit/audit-log.ts";
+import { notStartedLine, recordAudit } from "../audit/index.ts";
 import type { Engine } from "../engine.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun, type RunDecision } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
-import { continueRun } from "./run-lock.ts";
 
 /**
  * A run is made, with its slot and its first steps, in one commit: a crash leaves all of them or none, and no race can
@@ -37,7 +36,7 @@ export async function createRun(engine: Engine, plan: Plan, fresh: Run, besides:
   const committed = await commitRun(engine, { before: null, decided, ended: [], besides, guards });
   switch (committed.kind) {
     case "committed":
-      if (decided.hasMore) continueRun(engine, decided.run);
+      if (decided.hasMore) engine.runInbox.continueRun(decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
       discard(engine, decided, "another start was faster");
@@ -60,7 +59,7 @@ function discard(engine: Engine, { run, made }: RunDecision, why: string): void 
   const gone = Promise.all([...keys].map((key) => engine.world.blobs.delete(key))).catch((error: unknown) =>
     engine.world.log.write("warn", "blobs_left_to_their_ttl", { run: run.id, error: String(error) }),
   );
-  engine.jobCache.track(gone);
+  engine.tasks.track(gone);
 }
 
 export function slotGuard(settings: Settings, org: string): Extract<Guard, { kind: "counter" }> {

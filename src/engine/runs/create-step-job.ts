@@ -4,10 +4,10 @@ import { fencedKey, type Run, stepJobId } from "../../core/model/run.ts";
 import type { Start } from "../../core/workflow/run/effects.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
-import { applyDecision, secretKey, sha256Of } from "../safety/apply-decision.ts";
-import { policyRequestOf } from "../safety/check-job.ts";
+import { applyDecision, policyRequestOf, secretKey, sha256Of } from "../safety/index.ts";
 
 /**
  * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a

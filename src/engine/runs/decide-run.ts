@@ -7,7 +7,8 @@ import type { Notification, Start, Stop } from "../../core/workflow/run/effects.
 import { Values } from "../../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { Versioned } from "../../ports/store.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { withValues } from "../payloads.ts";
 import { createStepJob } from "./create-step-job.ts";
 
@@ -88,7 +89,7 @@ class Round {
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
-    const known = new Values((ptr) => this.#flow.runInbox.recallValue(ptr));
+    const known = new Values((ptr) => this.#flow.runCache.recallValue(ptr));
     const step = await withValues(this.#flow, source, known, (values) =>
       advance(this.#plan, run, events, values, context),
     );

@@ -3,15 +3,16 @@ import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { rejoin } from "../../core/workflow/run/rejoin.ts";
 import { waitAnew } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import type { RetryOutcome } from "../maintenance/redrive.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import type { RetryOutcome } from "../maintenance/index.ts";
 import { submitMessage } from "../packets.ts";
 import { withLock } from "../with-lock.ts";
 import { commitRun } from "./commit-run.ts";
 import { limitReachedBy, noSlotWaitersGuard, slotGuard } from "./create-run.ts";
 import { decideRun } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
-import { continueRun, runLockKey } from "./run-lock.ts";
+import { runLockKey } from "./run-lock.ts";
 import { startSubRun } from "./sub-run.ts";
 import { planOf } from "./workflows.ts";
 
@@ -49,7 +50,7 @@ export function rejoinRun(
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
     const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
-    engine.runInbox.forgetRun(runId);
+    engine.runCache.forgetRun(runId);
     const committed = await commitRun(engine, {
       before,
       decided,
@@ -60,9 +61,9 @@ export function rejoinRun(
     });
     switch (committed.kind) {
       case "committed":
-        if (decided.hasMore) continueRun(engine, decided.run);
+        if (decided.hasMore) engine.runInbox.continueRun(decided.run);
         if (ref.kind === "subworkflow") {
-          engine.jobCache.track(
+          engine.tasks.track(
             startSubRun(engine, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>
               engine.world.log.write("warn", "sub_run_not_started", { error: String(error) }),
             ),

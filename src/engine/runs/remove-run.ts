@@ -1,6 +1,6 @@
 import { isRunFinal, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, timelineOf } from "../../core/model/run.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { commit, retryOnConflict } from "../commit.ts";
 import type { Engine } from "../engine.ts";
 

@@ -1,121 +1,126 @@
+import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
-import type { Loaded } from "../../core/workflow/run/values.ts";
-import type { Versioned } from "../../ports/store.ts";
-import type { QueuedRunEvent } from "./run-lock.ts";
+import type { RetryUsage } from "../../core/retry/budget.ts";
+import type { RunEvent } from "../../core/workflow/run/advance.ts";
+import type { Guard, Put, Versioned } from "../../ports/store.ts";
+import type { Needs } from "../engine.ts";
+import { recordFirstRetry } from "../with-lock.ts";
 
 /**
- * What one process remembers of runs between two messages: news that waits for a run's lock, and the record as this
- * process wrote it last. Hints only: whoever uses them confirms them by version.
+ * Events that wait for the lock of their run. Events of one run that meet in one process form one queue, processed as
+ * batches by one lock holder (`run_lock.coalesce`; off: one queue per event, as in the baseline).
  */
 export class RunInbox {
-  readonly #waiting = new Map<string, PendingRunEvent[]>();
-  readonly #written = new Map<string, Versioned<Run>>();
-  readonly #values = new Map<string, Loaded>();
-  #valueBytes = 0;
+  readonly #engine: InboxContext;
+  readonly #process: (key: RunKey, queue: string) => Promise<void>;
+  readonly #queues = new Map<string, PendingRunEvent[]>();
   #count = 0;
-  #trust = 1;
 
-  /** Adds news to what waits under the key; true if somebody has to begin to work on it. */
-  add(key: string, waiting: PendingRunEvent): boolean {
-    const queue = this.#waiting.get(key);
-    if (queue) {
-      queue.push(waiting);
+  /** `process` handles one queue until `close` of that queue succeeds. */
+  constructor(engine: InboxContext, process: (key: RunKey, queue: string) => Promise<void>) {
+    this.#engine = engine;
+    this.#process = process;
+  }
+
+  enqueue(key: RunKey, queued: QueuedRunEvent): Promise<RunEventOutcome> {
+    const { settings, tasks, throttle, world } = this.#engine;
+    const shared = `${key.path} ${key.runId}`;
+    const queue = settings.current.runLock.coalesce ? shared : this.#uniqueKey(shared);
+    throttle.begin(key.runId, world.clock.now());
+    const outcome = new Promise<RunEventOutcome>((resolve, reject) => {
+      if (this.#add(queue, { queued, resolve, reject })) tasks.track(this.#process(key, queue));
+    });
+    const end = (): void => throttle.end(key.runId, world.clock.now());
+    void outcome.then(({ kind }) => {
+      end();
+      if (kind === "done" && queued.kind === "job" && queued.busy?.count === 1) recordFirstRetry(world, key.path);
+    }, end);
+    return outcome;
+  }
+
+  /** Advances a run that has more to do, without an event. If this process dies first, the run's due time repeats it. */
+  continueRun({ org, id: runId }: Run): void {
+    const { tasks, world } = this.#engine;
+    const time = { kind: "event", event: { kind: "time" }, besides: [] } as const;
+    const done = this.enqueue({ org, runId, path: "engine" }, time);
+    tasks.track(
+      done.catch((error: unknown) => world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
+    );
+  }
+
+  pending(queue: string): readonly PendingRunEvent[] {
+    return this.#queues.get(queue) ?? [];
+  }
+
+  take(queue: string, limit: number): readonly PendingRunEvent[] {
+    return this.#queues.get(queue)?.splice(0, limit) ?? [];
+  }
+
+  /** Puts events back in front of those that arrived since. */
+  putBack(queue: string, events: readonly PendingRunEvent[]): void {
+    this.#queues.get(queue)?.unshift(...events);
+  }
+
+  isEmpty(queue: string): boolean {
+    return (this.#queues.get(queue)?.length ?? 0) === 0;
+  }
+
+  /** Ends the processing of a queue; false if events arrived in between. */
+  close(queue: string): boolean {
+    if (!this.isEmpty(queue)) return false;
+    this.#queues.delete(queue);
+    return true;
+  }
+
+  /** True if the queue is new and needs a processor. */
+  #add(queue: string, event: PendingRunEvent): boolean {
+    const events = this.#queues.get(queue);
+    if (events) {
+      events.push(event);
       return false;
     }
-    this.#waiting.set(key, [waiting]);
+    this.#queues.set(queue, [event]);
     return true;
   }
 
-  waiting(key: string): readonly PendingRunEvent[] {
-    return this.#waiting.get(key) ?? [];
-  }
-
-  take(key: string, limit: number): readonly PendingRunEvent[] {
-    return this.#waiting.get(key)?.splice(0, limit) ?? [];
-  }
-
-  /** In front of what has come since. */
-  giveBack(key: string, waiting: readonly PendingRunEvent[]): void {
-    this.#waiting.get(key)?.unshift(...waiting);
-  }
-
-  isEmpty(key: string): boolean {
-    return (this.#waiting.get(key)?.length ?? 0) === 0;
-  }
-
-  /** Nobody works on it any more; true if nothing had come in between. */
-  leave(key: string): boolean {
-    if (!this.isEmpty(key)) return false;
-    this.#waiting.delete(key);
-    return true;
-  }
-
-  /** A key that nobody else has: news that is not coalesced. */
-  ownKey(key: string): string {
+  #uniqueKey(key: string): string {
     this.#count += 1;
     return `${key} ${this.#count}`;
   }
-
-  rememberRun(run: Versioned<Run>): void {
-    this.#written.delete(run.id);
-    if (this.#written.size >= WRITTEN_MAX) {
-      for (const oldest of this.#written.keys()) {
-        this.#written.delete(oldest);
-        break;
-      }
-    }
-    this.#written.set(run.id, run);
-  }
-
-  recallRun(runId: string): Versioned<Run> | null {
-    return this.#written.get(runId) ?? null;
-  }
-
-  /** A value in the blob store never changes under its name: what was loaded once need not be loaded for each child. */
-  rememberValue(ptr: string, loaded: Loaded): void {
-    if (this.#values.has(ptr)) return;
-    for (const [oldest, known] of this.#values) {
-      if (this.#valueBytes + loaded.bytes <= VALUE_BYTES_MAX) break;
-      this.#values.delete(oldest);
-      this.#valueBytes -= known.bytes;
-    }
-    this.#values.set(ptr, loaded);
-    this.#valueBytes += loaded.bytes;
-  }
-
-  recallValue(ptr: string): Loaded | null {
-    return this.#values.get(ptr) ?? null;
-  }
-
-  /**
-   * Whether what this process wrote last is worth a try: where it is alone with its runs it is right every time, where
-   * others work on them hardly ever. Once wrong, it has to be right several times before it is trusted again.
-   */
-  get isTrusted(): boolean {
-    return this.#trust > 0;
-  }
-
-  noteRecalled(isRight: boolean): void {
-    this.#trust = isRight ? Math.min(1, this.#trust + 1) : -MISTRUST;
-  }
-
-  forgetRun(runId: string): void {
-    this.#written.delete(runId);
-  }
 }
+
+type InboxContext = Needs<"world" | "settings" | "tasks" | "throttle">;
+
+export type QueuedRunEvent =
+  /** A step's job ended; `found` is the record that the decision was based on. */
+  | {
+      readonly kind: "job";
+      readonly found: Versioned<Job>;
+      readonly next: Job;
+      readonly besides: readonly Put[];
+      readonly guards: readonly Guard[];
+      /** Earlier `lock_busy` failures of this result; null if none were counted. */
+      readonly busy: RetryUsage | null;
+    }
+  | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
+
+export interface RunKey {
+  readonly org: string;
+  readonly runId: string;
+  readonly path: RunPath;
+}
+
+/** Results use the engine path, HTTP requests the gateway path. */
+export type RunPath = "engine" | "gateway";
 
 export interface PendingRunEvent {
   readonly queued: QueuedRunEvent;
-  readonly resolve: (answer: RunEventOutcome) => void;
+  readonly resolve: (outcome: RunEventOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
 export type RunEventOutcome =
-  /** Written. `run` is null where the run is gone, and the job ended by itself. */
+  /** Committed. `run` is null if the run no longer exists and the job ended on its own. */
   | { readonly kind: "done"; readonly run: Run | null }
-  /** The job is another one by now: decide again. */
+  /** The job changed since it was read: decide again. */
   | { readonly kind: "stale" };
-
-const WRITTEN_MAX = 2_048;
-const MISTRUST = 16;
-const VALUE_BYTES_MAX = 16 * 1024 * 1024;

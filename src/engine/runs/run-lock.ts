@@ -1,85 +1,31 @@
-import type { Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
 import { intentOf, retryAfter } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
-import type { RunEvent } from "../../core/workflow/run/advance.ts";
-import type { Guard, Put, Versioned } from "../../ports/store.ts";
-import type { Engine } from "../engine.ts";
+import type { Versioned } from "../../ports/store.ts";
+import type { Engine, Needs } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
-import { noteBusyRetry, noteFirstRetry, recordAcquired, totalLockWait, withLock } from "../with-lock.ts";
+import { recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
-import type { PendingRunEvent, RunEventOutcome } from "./run-inbox.ts";
+import type { PendingRunEvent, QueuedRunEvent, RunKey, RunPath } from "./run-inbox.ts";
 
 /**
- * The run lock: whatever changes a run comes through here.
+ * The run lock: every change of a run goes through `processRunQueue`.
  *
- * 1. News of one run that meet in one process form a batch: one waiter, one lock, one load, one commit for all of them
- *    (`run_lock.coalesce`; off, each comes for itself, as at the founding). So the waiters for a run are as many as the
- *    processes, not as many as the results.
- * 2. Who does not get the lock in time fails with `lock_busy`, and everybody in its batch with it: each comes back by its
- *    own policy. People who wait at the gateway have a queue and a patience of their own.
- * 3. What comes while the lock is held is taken in before it is given back, up to a limit: then others have their turn.
- * 4. A wide run rests between its turns while others have work in this process (see `pace.ts`); it keeps the lock
- *    meanwhile, so that it is not taken for a few results each time, and no longer than in any case.
- * 5. Where this process has had the run for itself, it needs the lock for no longer than a commit takes: then the commit
- *    itself sees to it that nobody else has the lock, and two round trips are spared (`inAMoment`).
- * 6. The lock saves work; the version of the run and the fence make it correct.
+ * 1. The events of one queue form batches: one waiter, one lock, one load, one commit for up to `BATCH_MAX` of them. The
+ *    number of waiters for a run is the number of processes, not of results.
+ * 2. A batch that does not get the lock in time fails with `lock_busy`; each of its events retries by its own policy.
+ *    Requests at the gateway wait longer (`run_lock.gateway_wait_ms`).
+ * 3. Events that arrive while the lock is held are processed before its release, up to a limit.
+ * 4. A wide run pauses between its batches while other runs have work in this process (`fairness-throttle.ts`). It keeps
+ *    the lock meanwhile, for a bounded time.
+ * 5. A run that only this process writes needs no lock acquisition: the commit is guarded by "lock free"
+ *    (`commitLockFree`), which saves two round trips.
+ * 6. The lock saves work; the run's version and the fence make it correct.
  */
-export type QueuedRunEvent =
-  /** A step's job has ended: `found` is what the decision was based on. */
-  | {
-      readonly kind: "job";
-      readonly found: Versioned<Job>;
-      readonly next: Job;
-      readonly besides: readonly Put[];
-      readonly guards: readonly Guard[];
-      /** How often it found the run's lock busy before, and since when; null: not yet, or nobody counted. */
-      readonly busy: RetryUsage | null;
-    }
-  | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
-
-export interface RunKey {
-  readonly org: string;
-  readonly runId: string;
-  readonly path: RunPath;
-}
-
-/** Results come by the engine's path; what somebody waits for over HTTP by the gateway's. */
-export type RunPath = "engine" | "gateway";
-
 export const runLockKey = (runId: string): string => `cordum:wf:run:lock:${runId}`;
 
-export function enqueueRunEvent(engine: Engine, key: RunKey, news: QueuedRunEvent): Promise<RunEventOutcome> {
-  const shared = `${key.path} ${key.runId}`;
-  const queue = engine.settings.current.runLock.coalesce ? shared : engine.runInbox.ownKey(shared);
-  const { throttle, world } = engine;
-  throttle.begin(key.runId, world.clock.now());
-  const told = new Promise<RunEventOutcome>((resolve, reject) => {
-    if (engine.runInbox.add(queue, { queued: news, resolve, reject })) engine.jobCache.track(work(engine, key, queue));
-  });
-  // Once, though an answer may be given twice: first to one of a batch, then to the batch as a whole.
-  const end = (): void => throttle.end(key.runId, world.clock.now());
-  void told.then(({ kind }) => {
-    end();
-    if (kind === "done" && news.kind === "job" && news.busy?.count === 1) noteFirstRetry(engine, key.path);
-  }, end);
-  return told;
-}
-
-/** Something is left to be done at once, and nobody holds the run's lock. If this process dies, the sweeper does it. */
-export function continueRun(engine: Engine, { org, id: runId }: Run): void {
-  const told = enqueueRunEvent(
-    engine,
-    { org, runId, path: "engine" },
-    { kind: "event", event: { kind: "time" }, besides: [] },
-  );
-  engine.jobCache.track(
-    told.catch((error: unknown) => engine.world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
-  );
-}
-
-async function work(engine: Engine, key: RunKey, queue: string): Promise<void> {
+export async function processRunQueue(engine: Engine, key: RunKey, queue: string): Promise<void> {
   let hasMore = false;
   do {
     if (key.path === "engine") await awaitTurn(engine, key.runId);
@@ -92,7 +38,7 @@ async function work(engine: Engine, key: RunKey, queue: string): Promise<void> {
       for (const [at, { queued: news, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
         reject(ownDelay(engine, key.path, error, news, at));
     }
-  } while (hasMore || !engine.runInbox.leave(queue));
+  } while (hasMore || !engine.runInbox.close(queue));
 }
 
 /**
@@ -105,7 +51,7 @@ function ownDelay(engine: Engine, path: RunPath, error: unknown, news: QueuedRun
   const { policy } = engine.settings.current.retry.lock_busy;
   const tries = 1 + (news.kind === "job" ? (news.busy?.count ?? 0) : 0);
   const delayMs = news.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
-  if (at > 0) noteBusyRetry(engine, path, policy, delayMs);
+  if (at > 0) recordBusyRetry(engine.world, path, policy, delayMs);
   return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
@@ -118,14 +64,14 @@ async function commitLockFree(
   { org, runId, path }: RunKey,
   queue: string,
 ): Promise<boolean | "locked"> {
-  const { throttle, runInbox: runs, world } = engine;
-  const known = runs.recallRun(runId);
-  if (!known || !runs.isTrusted || !engine.settings.current.runLock.coalesce || widthOf(known) > 0) return "locked";
+  const { throttle, runInbox, runCache, world } = engine;
+  const known = runCache.recallRun(runId);
+  if (!known || !runCache.isTrusted || !engine.settings.current.runLock.coalesce || widthOf(known) > 0) return "locked";
   const key = runLockKey(runId);
   const fence = world.locks.reserveFence(key, org, known.value.lock?.fence ?? 0);
   if (fence === null) return "locked";
   const fromMs = world.clock.now();
-  const batch = runs.take(queue, BATCH_MAX);
+  const batch = runInbox.take(queue, BATCH_MAX);
   const taken = totalLockWait({ waitedMs: 0, attempts: 1 }, accountsOf(batch), fromMs);
   let hasMore: boolean | "locked" = false;
   try {
@@ -133,10 +79,10 @@ async function commitLockFree(
   } catch (error) {
     for (const { reject } of batch) reject(error);
   }
-  if (hasMore === "locked") runs.giveBack(queue, batch);
+  if (hasMore === "locked") runInbox.putBack(queue, batch);
   else recordAcquired(engine, { key, path, accounts: accountsFor(engine, path, queue) }, taken);
   throttle.spend(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
-  return hasMore === true ? !engine.jobCache.isClosed : hasMore;
+  return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
 
 function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
@@ -168,12 +114,12 @@ function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoi
       }
       throttle.spend(
         runId,
-        batch.length + widthOf(engine.runInbox.recallRun(runId)),
+        batch.length + widthOf(engine.runCache.recallRun(runId)),
         clock.now() - fromMs,
         clock.now(),
       );
     }
-    return hasMore && !lease.isLost && !engine.jobCache.isClosed;
+    return hasMore && !lease.isLost && !engine.tasks.isClosed;
   });
 }
 
@@ -184,20 +130,24 @@ function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoi
  */
 function lookAt(engine: Engine, runId: string): ((isOld: boolean) => Promise<void>) | null {
   const { locks, store } = engine.world;
-  const recalled = engine.runInbox.recallRun(runId);
-  if (!locks.isShared || (recalled && engine.runInbox.isTrusted)) return null;
-  engine.runInbox.forgetRun(runId);
+  const recalled = engine.runCache.recallRun(runId);
+  if (!locks.isShared || (recalled && engine.runCache.isTrusted)) return null;
+  engine.runCache.forgetRun(runId);
   const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
   return async (isOld) => {
     const found = isOld ? null : await early;
-    if (found && recalled) engine.runInbox.noteRecalled(found.version === recalled.version);
-    if (found && !isRunFinal(found.value.state)) engine.runInbox.rememberRun(found);
+    if (found && recalled) engine.runCache.recordRecall(found.version === recalled.version);
+    if (found && !isRunFinal(found.value.state)) engine.runCache.rememberRun(found);
   };
 }
 
 /** Results that come by the bus have an account each; whoever asks over HTTP has none. */
-function accountsFor({ runInbox: runs }: Engine, path: RunPath, queue: string): (() => readonly RetryUsage[]) | null {
-  return path === "engine" ? () => accountsOf(runs.waiting(queue)) : null;
+function accountsFor(
+  { runInbox }: Needs<"runInbox">,
+  path: RunPath,
+  queue: string,
+): (() => readonly RetryUsage[]) | null {
+  return path === "engine" ? () => accountsOf(runInbox.pending(queue)) : null;
 }
 
 function accountsOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {

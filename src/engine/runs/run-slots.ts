@@ -1,14 +1,6 @@
-import { refuseSlot } from "../../core/jobs/attempt.ts";
-import { isFinal, JOBS, slotWaitsIn } from "../../core/model/job.ts";
-import { RUNS, type Run, runsOf } from "../../core/model/run.ts";
-import { subRunsOnly } from "../../core/workflow/run/slot-deadlock.ts";
-import type { Versioned } from "../../ports/store.ts";
-import { settleJob } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { armTimer } from "../maintenance/due-timers.ts";
-import { runCountsOf, runLimitOf } from "./create-run.ts";
+import { JOBS, slotWaitsIn } from "../../core/model/job.ts";
+import type { Engine } from "../engine.ts";
 import { startSubRun } from "./sub-run.ts";
-import { planOf } from "./workflows.ts";
 
 /**
  * The line of steps that wait for a slot for their run.
@@ -23,7 +15,7 @@ export function grantSlots(engine: Engine, org: string): void {
   inTurn(engine, `slots of ${org}`, async () => {
     const { store, clock } = engine.world;
     const queue = slotWaitsIn(org);
-    for (let round = 0; round < ROUNDS_MAX && !engine.jobCache.isClosed; round++) {
+    for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
       const [oldest] = await store.take(JOBS, { queue, limit: 1, nowMs: clock.now(), leaseMs: LEASE_MS });
       if (!oldest) return;
       if ((await startSubRun(engine, oldest)) !== "full") continue;
@@ -33,83 +25,17 @@ export function grantSlots(engine: Engine, org: string): void {
   });
 }
 
-/** Somebody has begun to wait: if nobody is left who could give a slot back, one of them has to. */
-export function resolveSlotDeadlock(engine: Engine, org: string): void {
-  inTurn(engine, `standstill of ${org}`, async () => {
-    for (let round = 0; round < ROUNDS_MAX && !engine.jobCache.isClosed; round++) {
-      const openRuns = await standing(engine, org);
-      if (openRuns === null) return;
-      const [newest] = (await engine.world.store.list(JOBS, { index: slotWaitsIn(org), limit: 1 })).items;
-      if (!newest) return;
-      const next = refuseSlot(newest.value, openRuns, decisionContext(engine));
-      if (!(await settleJob(engine, newest, next))) return;
-      if (!isFinal(next.state)) armTimer(engine, { id: newest.id, version: newest.version + 1, value: next });
-    }
-  });
-}
-
-/** How many runs are open, if all of them stand still because of each other; null if one can go on. */
-async function standing(engine: Engine, org: string): Promise<number | null> {
-  const before = await heldUp(engine, org);
-  if (before === null) return null;
-  const { open, waiting } = await runCountsOf(engine, org);
-  if (open < runLimitOf(engine.settings.current, org) || open !== before.runs) return null;
-  // Whatever they wait for waits for a slot, or is one of them: nothing is about to begin, or has just ended.
-  if (before.waitsFor !== waiting + before.subRuns) return null;
-  // As they were before the counters were read and after it, so they were in that moment: it is one picture. It cannot
-  // change by itself; if somebody changes it from outside, the version of the one that is to fail is another one.
-  const after = await heldUp(engine, org);
-  return after?.picture === before.picture ? open : null;
-}
-
-interface HeldUp {
-  readonly runs: number;
-  /** How many jobs of theirs are out, all of which are runs. */
-  readonly waitsFor: number;
-  /** How many of them are such runs. */
-  readonly subRuns: number;
-  readonly picture: string;
-}
-
-/** All open runs of an org; null as soon as one is found that can go on. Mostly that is the first: the youngest is below. */
-async function heldUp(engine: Engine, org: string): Promise<HeldUp | null> {
-  const seen: string[] = [];
-  let [waitsFor, subRuns] = [0, 0];
-  let cursor: string | undefined;
-  do {
-    const limit = cursor === undefined ? FIRST_LOOK : PAGE;
-    const page = await engine.world.store.list(RUNS, { index: runsOf(org, "RUNNING"), limit, cursor });
-    for (const run of page.items) {
-      const count = await subRunsOf(engine, run);
-      if (count === null) return null;
-      waitsFor += count;
-      if (run.value.parent) subRuns += 1;
-      seen.push(`${run.id}@${run.version}`);
-    }
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined && seen.length < RUNS_MAX);
-  return { runs: seen.length, waitsFor, subRuns, picture: seen.join(" ") };
-}
-
-async function subRunsOf(engine: Engine, { value: run }: Versioned<Run>): Promise<number | null> {
-  const plan = await planOf(engine, run.org, run.workflowId, run.version);
-  return plan && subRunsOnly(plan, run);
-}
-
 /** One at a time in a process; who asks meanwhile has one more look made. What fails is left to the time of those who wait. */
 function inTurn(engine: Engine, what: string, work: () => Promise<void>): void {
-  if (engine.jobCache.isClosed) return;
-  engine.jobCache.drainOnce(what, () =>
+  if (engine.tasks.isClosed) return;
+  engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>
       engine.world.log.write("warn", "slots_left_to_time", { what, error: String(error) }),
     ),
   );
 }
 
-/** Steps that one call starts or refuses. */
+/** Steps that one call starts. */
 const ROUNDS_MAX = 256;
 /** Longer than a start takes: then another process may try the same. */
 const LEASE_MS = 5_000;
-const FIRST_LOOK = 4;
-const PAGE = 64;
-const RUNS_MAX = 10_000;

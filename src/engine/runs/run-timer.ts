@@ -3,10 +3,10 @@ import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { commit } from "../commit.ts";
-import { settleJob } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { settleJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { removeRunRecords } from "./remove-run.ts";
-import { enqueueRunEvent } from "./run-lock.ts";
 import { grantSlots } from "./run-slots.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
@@ -14,8 +14,7 @@ import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 export async function onRunDue(engine: Engine, found: Versioned<Run>): Promise<void> {
   const { id, org, state, parent, isParentTold } = found.value;
   if (!isRunFinal(state)) {
-    await enqueueRunEvent(
-      engine,
+    await engine.runInbox.enqueue(
       { org, runId: id, path: "engine" },
       { kind: "event", event: { kind: "time" }, besides: [] },
     );

@@ -7,13 +7,12 @@ import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { commit } from "../commit.ts";
-import { settleJob } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { armTimer } from "../maintenance/due-timers.ts";
+import { decisionContext } from "../context.ts";
+import { settleJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { keptUntilMs, storeForRun, valueIn } from "../payloads.ts";
 import { createRun } from "./create-run.ts";
-import { enqueueRunEvent } from "./run-lock.ts";
-import { resolveSlotDeadlock } from "./run-slots.ts";
+import { resolveSlotDeadlock } from "./slot-deadlock.ts";
 import { planOf, versionToRun } from "./workflows.ts";
 
 /**
@@ -114,7 +113,7 @@ const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
 
 async function waitMore(engine: Engine, found: Versioned<Job>, next: Job): Promise<void> {
   const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, found, next)] });
-  if (committed.kind === "committed") armTimer(engine, { id: next.id, version: found.version + 1, value: next });
+  if (committed.kind === "committed") engine.timers.arm({ id: next.id, version: found.version + 1, value: next });
 }
 
 async function giveUp(engine: Engine, found: Versioned<Job>, message: string): Promise<void> {
@@ -179,7 +178,7 @@ export async function stopSubRun(engine: Engine, found: Versioned<Job>): Promise
   const event = { kind: "cancel", by: `job ${id}`, why } as const;
   const sub = await engine.world.store.load(RUNS, runId);
   if (sub && !isRunFinal(sub.value.state))
-    await enqueueRunEvent(engine, { org, runId, path: "engine" }, { kind: "event", event, besides: [] });
+    await engine.runInbox.enqueue({ org, runId, path: "engine" }, { kind: "event", event, besides: [] });
   const { isSubRunLeft: _, ...kept } = step;
   const dueMs = engine.world.clock.now() + engine.settings.current.retention.runsMs;
   await commit(engine, { org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });

@@ -23,7 +23,7 @@ import { compileWorkflow } from "../../core/workflow/definition/compile.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { commit, retryOnConflict } from "../commit.ts";
 import type { Engine } from "../engine.ts";
 

@@ -3,7 +3,8 @@ import { decideSafety } from "../../core/jobs/lifecycle.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * A verdict becomes what happens to the job.

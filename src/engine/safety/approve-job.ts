@@ -7,14 +7,14 @@ import {
   expireApproval,
   rejectJob,
 } from "../../core/jobs/approval.ts";
-import { isFinal, JOBS, type Job, type JobState } from "../../core/model/job.ts";
+import { isFinal, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { Put, Versioned } from "../../ports/store.ts";
-import { auditPut, decisionLine } from "../audit/audit-log.ts";
+import { auditPut, decisionLine } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
-import { placeJob } from "../dispatch/place-job.ts";
-import { settleJob } from "../dispatch/settle-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import { loadTenantJob, placeJob, settleJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { applyDecision, sha256Of } from "./apply-decision.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
@@ -69,15 +69,6 @@ export function reject(
       ? { kind: "rejected", state: next.state }
       : "stale";
   });
-}
-
-/** Somebody else's job is not there. */
-export async function loadTenantJob(
-  engine: Engine,
-  { org, jobId }: { readonly org: string; readonly jobId: string },
-): Promise<Versioned<Job> | null> {
-  const found = await engine.world.store.load(JOBS, jobId);
-  return found?.value.org === org ? found : null;
 }
 
 async function tryApprove(engine: Engine, request: ApprovalRequest): Promise<ApproveOutcome | "stale"> {

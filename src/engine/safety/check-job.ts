@@ -6,16 +6,14 @@ import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { isSpreading } from "../../core/retry/policies.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../../ports/store.ts";
-import { auditPut, decisionLine, recordAudit } from "../audit/audit-log.ts";
+import { auditPut, decisionLine, recordAudit } from "../audit/index.ts";
 import { commit } from "../commit.ts";
-import { failOpenGuard } from "../dispatch/capacity-guards.ts";
-import { placeJob } from "../dispatch/place-job.ts";
-import { decisionContext, type Engine } from "../engine.ts";
-import { armTimer } from "../maintenance/due-timers.ts";
+import { decisionContext } from "../context.ts";
+import { failOpenGuard, placeJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
 import { withLock } from "../with-lock.ts";
 import { applyDecision } from "./apply-decision.ts";
 import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
-import { grantFor } from "./fail-open.ts";
 
 /**
  * Station 3: nothing is dispatched before the safety kernel has said so.
@@ -117,12 +115,12 @@ async function wait(engine: Engine, found: Versioned<Job>, reason: string, guard
   const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine));
   const committed = await commit(engine, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
   // Stale or refused: somebody else moved the job on, which is all that was wanted.
-  if (committed.kind === "committed") armTimer(engine, { id: found.id, version: found.version + 1, value: waiting });
+  if (committed.kind === "committed") engine.timers.arm({ id: found.id, version: found.version + 1, value: waiting });
 }
 
 /** A job that was told to come back later has a verdict: it waits for the next one. */
 async function leaseOf(engine: Engine, job: Job): Promise<FailOpenGrant | null> {
-  return job.safety === null ? grantFor(engine, job.org) : null;
+  return job.safety === null ? engine.safety.grants.find(job.org) : null;
 }
 
 /** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */

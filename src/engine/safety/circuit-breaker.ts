@@ -11,10 +11,11 @@ import {
 } from "../../core/retry/breaker.ts";
 import type { Checked } from "../../ports/safety.ts";
 import { put } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * The circuit breaker before a safety kernel elsewhere, shared by all processes (`retry/breaker.ts` has the rules).
@@ -178,7 +179,7 @@ function inBackground(engine: Engine, work: Promise<unknown>): void {
   const logged = work.catch((error: unknown) => {
     engine.world.log.write("warn", "safety_breaker_not_shared", { error: String(error) });
   });
-  engine.jobCache.track(logged);
+  engine.tasks.track(logged);
 }
 
 function givenFor(engine: Engine): BreakerContext {

@@ -1,26 +1,20 @@
-import { recheckJob } from "../../core/jobs/bypass.ts";
 import {
   ALL_TENANTS,
-  covers,
   endGrant,
   FAIL_OPEN_MAX,
   FAIL_OPEN_MS,
   FAIL_OPENS,
   type FailOpenGrant,
   grantsOf,
-  isFailOpenOnly,
-  isInForce,
-  OPEN_GRANTS_LIST,
   observeGrant,
   openCountersOf,
   openGrant,
 } from "../../core/model/fail-open.ts";
-import type { Job } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * Fail-open leases: opened by a human for a while, ended by themselves (see `model/fail-open.ts`).
@@ -94,59 +88,6 @@ export async function listFailOpen(
   return leases.sort((a, b) => b.openedMs - a.openedMs);
 }
 
-/** The lease under which a job of the org may go without a verdict now; the one that lasts longest. */
-export async function grantFor(engine: Engine, org: string): Promise<FailOpenGrant | null> {
-  const { leasesRead } = engine.safety;
-  if (!leasesRead.wasRead) await renewLeases(engine);
-  else if (leasesRead.isOlderThan(RENEW_MS, engine.world.clock.now())) renewInBackground(engine);
-  const inForce = engine.safety.leases.filter((lease) => covers(lease, org) && isGrantInForce(engine, lease));
-  return inForce.reduce<FailOpenGrant | null>(
-    (last, lease) => (last && last.endsMs >= lease.endsMs ? last : lease),
-    null,
-  );
-}
-
-/** Whether a lease is in force here and now. */
-export function isGrantInForce(engine: Engine, lease: FailOpenGrant): boolean {
-  const nowMs = engine.world.clock.now();
-  if (engine.safety.over.has(lease.id)) return false;
-  if (isInForce(lease, nowMs)) return true;
-  // Past its end once is past its end for good; one from the future may still come into force.
-  if (nowMs >= lease.endsMs) engine.safety.over.add(lease.id);
-  return false;
-}
-
-/**
- * What keeps a job from being sent whose only permission is a lease; null for nothing, as with every job that has a
- * verdict. One whose lease has ended asks again. From memory: the store's guard has the last word.
- */
-export function failOpenBlock(engine: Engine, job: Job): DispatchBlock | null {
-  if (!isFailOpenOnly(job)) return null;
-  const leaseId = job.bypass?.leaseId ?? "";
-  const { leases, leasesRead, over } = engine.safety;
-  const lease = leases.find(({ id }) => id === leaseId);
-  if (lease && isGrantInForce(engine, lease)) return null;
-  if (lease || over.has(leaseId) || !leasesRead.isOlderThan(RENEW_MS, engine.world.clock.now())) {
-    return { kind: "waits", job: recheckJob(job, decisionContext(engine)) };
-  }
-  // Another process has opened it a moment ago, or this one has just started.
-  renewInBackground(engine);
-  return { kind: "stays" };
-}
-
-type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
-
-/** The store has refused what stood on the lease of this job. */
-export function recordGrantEnded(engine: Engine, job: Job): void {
-  if (job.bypass) engine.safety.over.add(job.bypass.leaseId);
-}
-
-/** Another process has opened or closed one. */
-export function refreshGrants(engine: Engine): void {
-  engine.safety.leasesRead.forget();
-  renewInBackground(engine);
-}
-
 /** The time of a lease has come: it was seen, it ends, or, after its retention, it leaves. */
 export async function onFailOpenDue(engine: Engine, found: Versioned<FailOpenGrant>): Promise<void> {
   if (found.value.ended) {
@@ -165,8 +106,10 @@ export async function onFailOpenDue(engine: Engine, found: Versioned<FailOpenGra
 /** `POLICY_CHECK_FAIL_MODE=open`: for half an hour, and loudly. One at a time, however many processes start. */
 export async function openAtStart(engine: Engine): Promise<FailOpenGrant | null> {
   const reason = "POLICY_CHECK_FAIL_MODE=open at start";
-  await renewLeases(engine);
-  const known = engine.safety.leases.find((lease) => lease.reason === reason && isGrantInForce(engine, lease));
+  await engine.safety.grants.load();
+  const known = engine.safety.grants.open.find(
+    (lease) => lease.reason === reason && engine.safety.grants.isInForce(lease),
+  );
   if (known) {
     engine.world.log.write("warn", "fail_open_in_force", {
       lease: known.id,
@@ -191,42 +134,14 @@ async function end(
   const committed = await commit(engine, { org: lease.scope, puts });
   if (committed.kind !== "committed") return "stale";
   log.write("warn", `fail_open_${what}`, { lease: lease.id, scope: lease.scope, by });
-  engine.safety.over.add(lease.id);
+  engine.safety.grants.end(lease);
   changed(engine);
   return lease;
 }
 
 function changed(engine: Engine): void {
-  refreshGrants(engine);
+  engine.safety.grants.refresh();
   broadcastChange(engine, FAIL_OPENS.name);
-}
-
-function renewLeases(engine: Engine): Promise<void> {
-  const { clock, store } = engine.world;
-  return engine.safety.leasesRead.run(clock.now(), async () => {
-    const page = await store.list(FAIL_OPENS, { index: OPEN_GRANTS_LIST, limit: FAIL_OPEN_MAX.listed });
-    engine.safety.leases = page.items.map(({ value }) => value);
-    for (const lease of engine.safety.leases) countDown(engine, lease);
-  });
-}
-
-/** From the first sight of a lease on, its time passes here by itself. */
-function countDown(engine: Engine, lease: FailOpenGrant): void {
-  const { clock } = engine.world;
-  const { counted, over } = engine.safety;
-  if (counted.has(lease.id)) return;
-  counted.add(lease.id);
-  const leftMs = Math.min(lease.endsMs - clock.now(), lease.endsMs - lease.openedMs, FAIL_OPEN_MS.max);
-  engine.jobCache.later(clock, Math.max(0, leftMs), () => over.add(lease.id), true);
-}
-
-function renewInBackground(engine: Engine): void {
-  const { leasesRead } = engine.safety;
-  if (leasesRead.isUnderWay) return;
-  const renewed = renewLeases(engine).catch((error: unknown) => {
-    engine.world.log.write("warn", "leases_not_read", { error: String(error) });
-  });
-  engine.jobCache.track(renewed);
 }
 
 function objectionTo({ scope, reason, by, forMs }: FailOpenRequest): string | null {
@@ -246,4 +161,3 @@ function noteOf(engine: Engine, lease: FailOpenGrant, who: string, what: string)
 }
 
 const REASON_LENGTH_MAX = 500;
-const RENEW_MS = 1_000;

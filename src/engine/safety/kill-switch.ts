@@ -1,12 +1,12 @@
 import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../../core/model/job.ts";
 import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId, POOLS_LIST } from "../../core/model/kill-switch.ts";
 import { put } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { cancelOwnJob } from "../dispatch/cancel-job.ts";
+import { cancelOwnJob } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
-import { POOLS_CHANGED, refreshPools } from "../workers/worker-pools.ts";
+import { POOLS_CHANGED, refreshPools } from "../workers/index.ts";
 
 /**
  * The kill switch: stops the work of a tenant, or of everybody, now.
@@ -109,7 +109,7 @@ async function stopIn(engine: Engine, index: string, kill: Kill): Promise<number
     const stopped = await Promise.all(page.items.map(({ value }) => stopJob(engine, value, kill)));
     cancelled += stopped.filter(Boolean).length;
     cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined && !engine.jobCache.isClosed);
+  } while (cursor !== undefined && !engine.tasks.isClosed);
   return cancelled;
 }
 

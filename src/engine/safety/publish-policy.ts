@@ -26,7 +26,7 @@ import {
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { commit, retryOnConflict } from "../commit.ts";
 import type { Engine } from "../engine.ts";

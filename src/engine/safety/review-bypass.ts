@@ -2,9 +2,10 @@ import { reviewJob } from "../../core/jobs/bypass.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { put } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 

@@ -1,7 +1,9 @@
-import type { FailOpenGrant } from "../../core/model/fail-open.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { type Breaker, CLOSED } from "../../core/retry/breaker.ts";
+import type { Needs } from "../engine.ts";
+import { CachedRead } from "./cached-read.ts";
 import { CheckPacer } from "./check-pacer.ts";
+import { FailOpenGrants } from "./fail-open-grants.ts";
 
 /**
  * What one process remembers about the safety kernel: its copies of the breaker and of the open leases, and the verdicts
@@ -14,7 +16,7 @@ export class SafetyState {
   breakerVersion = 0;
   /** How often the copy was made anew: whether it was while somebody read the record. */
   breakerCopies = 0;
-  readonly breakerRead = new Reading();
+  readonly breakerRead = new CachedRead();
   /** Claims of probes under way: one that is being asked for need not be asked for again. */
   claiming = 0;
   /** The others that fail meanwhile need not open it as well. */
@@ -23,14 +25,13 @@ export class SafetyState {
   /** What has waited for the kernel goes to it one by one. */
   readonly checkPacer = new CheckPacer();
 
-  /** Leases that are open in the store, as far as this process knows. */
-  leases: readonly FailOpenGrant[] = [];
-  readonly leasesRead = new Reading();
-  /** Leases that this process has counted down; no clock brings them back. */
-  readonly over = new Set<string>();
-  readonly counted = new Set<string>();
+  readonly grants: FailOpenGrants;
 
   readonly #verdicts = new Map<string, { readonly lifeMs: number; readonly decision: Decision }>();
+
+  constructor(engine: Needs<"world" | "settings" | "tasks">) {
+    this.grants = new FailOpenGrants(engine);
+  }
 
   /** A verdict that was given stands: until it is stored, this process does not ask again (L29). */
   keepVerdict(jobId: string, lifeMs: number, decision: Decision): void {
@@ -51,40 +52,6 @@ export class SafetyState {
 
   dropVerdict(jobId: string): void {
     this.#verdicts.delete(jobId);
-  }
-}
-
-/** Reads one thing at a time: whoever wants it while it is being read waits for the same answer. */
-export class Reading {
-  #now: Promise<void> | null = null;
-  #readMs = Number.NEGATIVE_INFINITY;
-
-  run(nowMs: number, read: () => Promise<void>): Promise<void> {
-    this.#now ??= read()
-      .then(() => {
-        this.#readMs = nowMs;
-      })
-      .finally(() => {
-        this.#now = null;
-      });
-    return this.#now;
-  }
-
-  get isUnderWay(): boolean {
-    return this.#now !== null;
-  }
-
-  /** A clock that was set back makes it old as well. */
-  isOlderThan(ms: number, nowMs: number): boolean {
-    return Math.abs(nowMs - this.#readMs) >= ms;
-  }
-
-  forget(): void {
-    this.#readMs = Number.NEGATIVE_INFINITY;
-  }
-
-  get wasRead(): boolean {
-    return this.#readMs !== Number.NEGATIVE_INFINITY;
   }
 }
 

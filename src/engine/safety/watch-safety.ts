@@ -5,7 +5,6 @@ import { CHANGED } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
 import type { Engine } from "../engine.ts";
 import { breakerChanged } from "./circuit-breaker.ts";
-import { refreshGrants } from "./fail-open.ts";
 
 /** Hears of it when another process has found out that the kernel does not answer, or has opened or closed a lease. */
 export function watchSafety(engine: Engine): Promise<Stop> {
@@ -17,7 +16,7 @@ export function watchSafety(engine: Engine): Promise<Stop> {
         breakerChanged(engine);
         return;
       case FAIL_OPENS.name:
-        refreshGrants(engine);
+        engine.safety.grants.refresh();
     }
   });
 }

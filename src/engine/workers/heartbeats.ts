@@ -1,11 +1,9 @@
-import { bareTopic } from "../../core/policy/pattern.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import type { Heartbeat, Packet } from "../../protocol/packet.ts";
 import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
-import { drainBacklog } from "../dispatch/drain-backlog.ts";
-import { requeueEligible } from "../dispatch/requeue-eligible.ts";
+import { recordHeartbeat } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
 import { ProgressBuffer } from "./job-progress.ts";
 import { POOLS_CHANGED, refreshPools } from "./worker-pools.ts";
@@ -26,7 +24,7 @@ export async function watchWorkers(engine: Engine): Promise<Stop> {
     bus.subscribe(HANDSHAKE, (packet) => recordHeartbeat(engine, signIn(packet))),
     bus.subscribe(PROGRESS, (packet) => progress.hear(packet)),
     bus.subscribe(CHANGED, (packet) => {
-      if (changeIn(engine, packet) === POOLS_CHANGED) engine.jobCache.track(followPools(engine));
+      if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(followPools(engine));
     }),
   ]);
   const stopRefreshing = refreshOften(engine);
@@ -35,21 +33,6 @@ export async function watchWorkers(engine: Engine): Promise<Stop> {
     progress.stop();
     await Promise.all(stops.map((stop) => stop()));
   };
-}
-
-/** A worker has said something of itself. */
-export function recordHeartbeat(engine: Engine, sign: WorkerHeartbeat | null): void {
-  if (sign === null) return;
-  const isNews = engine.registry.record(sign, engine.world.clock.now());
-  if (sign.isLeaving) return;
-  if (isNews) engine.jobCache.track(requeueEligible(engine, sign));
-  // Who comes for its work by itself is not reached by sending.
-  if (sign.transport === "http") return;
-  for (const topic of topicsOf(engine, sign)) {
-    for (const name of [topic, bareTopic(topic), `job.${bareTopic(topic)}`]) {
-      if (engine.jobCache.markServed(name)) drainBacklog(engine, name);
-    }
-  }
 }
 
 function signIn({ body }: Packet): WorkerHeartbeat | null {
@@ -90,14 +73,6 @@ function signOf(body: Heartbeat): WorkerHeartbeat {
 const trueIn = (flags: Readonly<Record<string, boolean>>): readonly string[] =>
   Object.entries(flags).flatMap(([name, isSo]) => (isSo ? [name] : []));
 
-/** Those that it named; else those of its pool that are left alone now. */
-function topicsOf(engine: Engine, sign: WorkerHeartbeat): readonly string[] {
-  if (sign.topics && sign.topics.length > 0) return sign.topics;
-  const nowMs = engine.world.clock.now();
-  const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === sign.id);
-  return engine.jobCache.idleTopics(IDLE_LOOKED_AT_MAX).filter(isServed);
-}
-
 async function followPools(engine: Engine): Promise<void> {
   try {
     await refreshPools(engine);
@@ -115,7 +90,7 @@ function refreshOften(engine: Engine): Cancel {
     const done = followPools(engine).then(() => {
       if (!isStopped) cancel = clock.after(POOLS_EVERY_MS * (0.5 + random.next()), refresh);
     });
-    engine.jobCache.track(done);
+    engine.tasks.track(done);
   };
   refresh();
   return () => {
@@ -124,5 +99,4 @@ function refreshOften(engine: Engine): Cancel {
   };
 }
 
-const IDLE_LOOKED_AT_MAX = 1_000;
 const POOLS_EVERY_MS = 15_000;

@@ -3,7 +3,8 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
 import { commit } from "../commit.ts";
-import { decisionContext, type Engine } from "../engine.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
 
 /**
  * What workers on the bus say of their work: still at it, how far, how much longer.
@@ -31,7 +32,7 @@ export class ProgressBuffer {
     if (isAwaited) return;
     const restMs = (this.#wroteMs.get(body.jobId) ?? Number.NEGATIVE_INFINITY) + EVERY_MS - clock.now();
     const delayMs = Math.max(0, restMs) + random.next() * SPREAD_MS;
-    this.#flow.jobCache.later(clock, delayMs, () => this.#flow.jobCache.track(this.#write(body.jobId)));
+    this.#flow.tasks.after(clock, delayMs, () => this.#flow.tasks.track(this.#write(body.jobId)));
   }
 
   stop(): void {

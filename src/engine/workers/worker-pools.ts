@@ -2,11 +2,10 @@ import { isKillId, type Kill, killOf, POOLS, POOLS_LIST, type Pool } from "../..
 import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
 import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";
-import { auditPut } from "../audit/audit-log.ts";
+import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { commit, retryOnConflict } from "../commit.ts";
-import { drainAllBacklogs } from "../dispatch/drain-backlog.ts";
-import { requeueAllEligible } from "../dispatch/requeue-eligible.ts";
+import { drainAllBacklogs, requeueAllEligible } from "../dispatch/index.ts";
 import type { Engine } from "../engine.ts";
 import type { PoolFacts } from "./worker-registry.ts";
 
@@ -110,7 +109,7 @@ export async function refreshPools(engine: Engine): Promise<void> {
   if (!engine.pools.take(order, draining, kills)) return;
   const isResumed = [...drainedBefore].some((name) => !draining.has(name));
   const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
-  if (isResumed || isReleased) engine.jobCache.track(goOn(engine));
+  if (isResumed || isReleased) engine.tasks.track(goOn(engine));
 }
 
 /** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */

@@ -23,7 +23,7 @@ import {
   readKeyText,
 } from "../../core/model/api-key.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
-import { recordAudit } from "../../engine/audit/audit-log.ts";
+import { recordAudit } from "../../engine/audit/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";

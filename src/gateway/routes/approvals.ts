@@ -6,7 +6,7 @@
 import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
-import { approve, reject } from "../../engine/safety/approve-job.ts";
+import { approve, reject } from "../../engine/safety/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { APPROVE_BODY, MOVED, REJECT_BODY, WAITING } from "../views/job-schemas.ts";

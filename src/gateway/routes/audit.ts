@@ -7,7 +7,7 @@
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { type AuditEntry, auditPagesOf } from "../../core/model/audit.ts";
-import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/read-audit.ts";
+import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { PAGE_QUERY, pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";

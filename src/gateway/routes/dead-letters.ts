@@ -6,7 +6,7 @@
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../core/model/dead-letter.ts";
 import { redact } from "../../core/model/redact.ts";
-import { discardDeadLetter, redriveDeadLetter } from "../../engine/maintenance/redrive.ts";
+import { discardDeadLetter, redriveDeadLetter } from "../../engine/maintenance/index.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { shownTo } from "../auth/access.ts";
 import { Problem } from "../problem.ts";

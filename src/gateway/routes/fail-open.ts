@@ -7,8 +7,7 @@
 import { Type } from "typebox";
 import { ALL_TENANTS, FAIL_OPEN_MS, FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../core/model/job.ts";
-import { closeFailOpen, isGrantInForce, listFailOpen, openFailOpen } from "../../engine/safety/fail-open.ts";
-import { reviewBypass } from "../../engine/safety/review-bypass.ts";
+import { closeFailOpen, listFailOpen, openFailOpen, reviewBypass } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Principal, type Route } from "../route.ts";
@@ -112,7 +111,10 @@ export const FAIL_OPEN_ROUTES: readonly Route[] = [
 async function listLeases({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
   const scopes = principal.org === ALL_TENANTS ? null : [org, ALL_TENANTS];
   const leases = await listFailOpen(engine, scopes);
-  return ok({ items: leases.map((lease) => leaseView(lease, isGrantInForce(engine, lease))), next_cursor: null });
+  return ok({
+    items: leases.map((lease) => leaseView(lease, engine.safety.grants.isInForce(lease))),
+    next_cursor: null,
+  });
 }
 
 async function openLease({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {

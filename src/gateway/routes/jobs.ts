@@ -9,8 +9,8 @@ import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../../core/mo
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Remediation } from "../../core/policy/decision.ts";
-import { cancelOwnJob } from "../../engine/dispatch/cancel-job.ts";
-import { explain } from "../../engine/observe/explain-job.ts";
+import { cancelOwnJob } from "../../engine/dispatch/index.ts";
+import { explain } from "../../engine/observe/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import {

@@ -25,7 +25,7 @@ import {
   ROOT_REVOCATIONS,
   type RootRevocation,
 } from "../../core/model/api-key.ts";
-import { auditPut } from "../../engine/audit/audit-log.ts";
+import { auditPut } from "../../engine/audit/index.ts";
 import { commit, retryOnConflict } from "../../engine/commit.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { isTenant } from "../auth/access.ts";

@@ -7,7 +7,7 @@
  */
 import { Type } from "typebox";
 import { EVERY_SCOPE, type Kill } from "../../core/model/kill-switch.ts";
-import { engageKill, listKills, releaseKill } from "../../engine/safety/kill-switch.ts";
+import { engageKill, listKills, releaseKill } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";

@@ -39,7 +39,7 @@ async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promis
     fence,
     expires_at: new Date(expiresAtMs).toISOString(),
     waiters,
-    busy_last_minute: engine.jobCache.busyLastMinute(key, nowMs),
+    busy_last_minute: engine.lockStats.busyLastMinute(key, nowMs),
   }));
   // Stable: those that are as hot as each other stay in the order of the list.
   items.sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute);

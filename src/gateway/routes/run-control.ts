@@ -1,8 +1,6 @@
-/** What people do to runs, over HTTP: cancelled, paused, resumed, run again from a step. */
-
-import { rerun } from "../../engine/intake/rerun-run.ts";
-import { dryRerun } from "../../engine/observe/dry-rerun.ts";
-import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/control-run.ts";
+import { rerun } from "../../engine/intake/index.ts";
+import { dryRerun } from "../../engine/observe/index.ts";
+import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { CONTROL_BODY, RERUN_ANSWER, RERUN_BODY, RUN_MOVED } from "../views/run-schemas.ts";

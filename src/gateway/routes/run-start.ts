@@ -1,8 +1,8 @@
 /** A wish for a run, and what became of it as an answer; of reruns too. */
 
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
-import { type StartOutcome, startRun } from "../../engine/intake/start-run.ts";
-import { type RunLimitReached, runCountsOf, runLimitOf } from "../../engine/runs/create-run.ts";
+import { type StartOutcome, startRun } from "../../engine/intake/index.ts";
+import { type RunLimitReached, runCountsOf, runLimitOf } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok } from "../route.ts";
 import { keyOf, whoAsks } from "./submit.ts";

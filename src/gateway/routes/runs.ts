@@ -9,10 +9,8 @@ import { redact } from "../../core/model/redact.ts";
 import { RUN_STATES, RUNS, type Run, type RunState, runsOf, runsOfWorkflow, timelineOf } from "../../core/model/run.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { explainRun } from "../../engine/observe/explain-run.ts";
-import { children, loadRun, timeline } from "../../engine/runs/read-run.ts";
-import { removeRun } from "../../engine/runs/remove-run.ts";
-import { planOf } from "../../engine/runs/workflows.ts";
+import { explainRun } from "../../engine/observe/index.ts";
+import { children, loadRun, planOf, removeRun, timeline } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import {

@@ -13,7 +13,7 @@ import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { JobUpdate, RunUpdate } from "../../engine/observe/event-feed.ts";
+import type { JobUpdate, RunUpdate } from "../../engine/observe/index.ts";
 import { shownTo } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import type { Answer, Gateway, GatewayRequest, Reader, Route } from "../route.ts";

@@ -2,9 +2,9 @@
 
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
-import { followSettings } from "../../engine/dispatch/select-target.ts";
+import { followSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { type Admitted, admitJob } from "../../engine/intake/admit-job.ts";
+import { type Admitted, admitJob } from "../../engine/intake/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";

@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
-import { loadRun } from "../../engine/runs/read-run.ts";
+import { loadRun } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { JOB } from "../views/job-schemas.ts";

@@ -8,7 +8,7 @@
 
 import { JOBS, type JobState } from "../../core/model/job.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { breakerRefusal } from "../../engine/safety/circuit-breaker.ts";
+import { breakerRefusal } from "../../engine/safety/index.ts";
 
 export class Verdicts {
   readonly #flow: Engine;

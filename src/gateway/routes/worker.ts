@@ -2,8 +2,15 @@
 import { type Static, Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Job } from "../../core/model/job.ts";
-import { completeLeased, extendLease, failLeased, type JobLeaseOutcome } from "../../engine/dispatch/job-lease.ts";
-import { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "../../engine/dispatch/lease-jobs.ts";
+import {
+  completeLeased,
+  extendLease,
+  failLeased,
+  type JobLeaseOutcome,
+  LEASE_WAIT_MS_MAX,
+  leaseJobs,
+  releaseJob,
+} from "../../engine/dispatch/index.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";

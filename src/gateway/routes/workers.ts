@@ -5,8 +5,7 @@ import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
 import { isKillId, isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
 import { bareTopic } from "../../core/policy/pattern.ts";
-import { setDraining } from "../../engine/workers/worker-pools.ts";
-import type { WorkerView } from "../../engine/workers/worker-registry.ts";
+import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 

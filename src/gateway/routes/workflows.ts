@@ -11,8 +11,8 @@ import {
   type WorkflowHead,
   workflowsOf,
 } from "../../core/model/workflow.ts";
-import { type DryRun, dryRun } from "../../engine/observe/dry-run.ts";
-import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../../engine/runs/workflows.ts";
+import { type DryRun, dryRun } from "../../engine/observe/index.ts";
+import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf, queryText } from "../views/page.ts";

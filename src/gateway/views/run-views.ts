@@ -8,8 +8,7 @@ import type { Job } from "../../core/model/job.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/run.ts";
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
-import type { DryStep } from "../../engine/observe/dry-run.ts";
-import type { RunWait } from "../../engine/observe/explain-run.ts";
+import type { DryStep, RunWait } from "../../engine/observe/index.ts";
 import { iso } from "./job-views.ts";
 import type { Shown } from "./run-values.ts";
 

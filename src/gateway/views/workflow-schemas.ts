@@ -1,7 +1,7 @@
 /** The JSON Schemas that inputs and outputs have to fit: of the workflows of a tenant, as they were applied last. */
 import { Type } from "typebox";
 import { WORKFLOW_HEADS, type WorkflowVersion, workflowsOf } from "../../core/model/workflow.ts";
-import { loadWorkflow } from "../../engine/runs/workflows.ts";
+import { loadWorkflow } from "../../engine/runs/index.ts";
 import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
 import { PAGE_QUERY, pageOf, queryText, readCursor, readLimit, writeCursor } from "./page.ts";
 

@@ -5,7 +5,7 @@
 
 import { nextDelay, type Policy } from "../../core/retry/policies.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { defaultRunRequest, type RunRequest, startRun } from "../../engine/intake/start-run.ts";
+import { defaultRunRequest, type RunRequest, startRun } from "../../engine/intake/index.ts";
 import { answerFor, problemFrom } from "../../gateway/problem.ts";
 import { startedAnswer } from "../../gateway/routes/run-start.ts";
 import type { SeededRandom } from "../../sim/random.ts";

@@ -2,8 +2,8 @@
 
 import { RUNS_GROUP } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { admissionLockOf } from "../../engine/intake/admission-lock.ts";
-import { applyWorkflow } from "../../engine/runs/workflows.ts";
+import { admissionLockOf } from "../../engine/intake/index.ts";
+import { applyWorkflow } from "../../engine/runs/index.ts";
 import type { Change } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import { withLocks, withStore } from "../../sim/mutants/decorators.ts";

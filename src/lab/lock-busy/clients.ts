@@ -1,9 +1,4 @@
-/**
- * Workers over HTTP who all say at the same instant that they are done. One that is told to come back does so when it is
- * told to, at the next replica. What they are told is what the gateway would answer.
- */
-
-import { completeLeased } from "../../engine/dispatch/job-lease.ts";
+import { completeLeased } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { answerFor, problemFrom } from "../../gateway/problem.ts";
 import { latency } from "../../sim/adapters/net.ts";

@@ -8,10 +8,10 @@
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
-import { leaseJobs } from "../../engine/dispatch/lease-jobs.ts";
+import { leaseJobs } from "../../engine/dispatch/index.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
-import { defaultRunRequest, startRun } from "../../engine/intake/start-run.ts";
-import { applyWorkflow } from "../../engine/runs/workflows.ts";
+import { defaultRunRequest, startRun } from "../../engine/intake/index.ts";
+import { applyWorkflow } from "../../engine/runs/index.ts";
 import type { Stop } from "../../ports/bus.ts";
 import { workSubject } from "../../protocol/subjects.ts";
 import type { BlobMap } from "../../sim/adapters/blobs.ts";

@@ -1,7 +1,7 @@
 /** A world in which a turn of a run's lock takes its time, and somebody looks on. */
 
 import { RUNS } from "../../core/model/run.ts";
-import { runLockKey } from "../../engine/runs/run-lock.ts";
+import { runLockKey } from "../../engine/runs/index.ts";
 import type { Locks } from "../../ports/locks.ts";
 import type { Change, Store } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";

@@ -10,7 +10,7 @@
 import type { Settings } from "../../core/settings.ts";
 import { startControl } from "../../engine/control.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
-import { BATCH_MAX, runLockKey } from "../../engine/runs/run-lock.ts";
+import { BATCH_MAX, runLockKey } from "../../engine/runs/index.ts";
 import type { Message } from "../../ports/bus.ts";
 import { RESULT } from "../../protocol/subjects.ts";
 import { openNet, type SimNet, simWorld } from "../../sim/adapters/world.ts";

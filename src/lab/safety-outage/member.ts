@@ -10,7 +10,7 @@ import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { builtInKernel, LiveKernel } from "../../core/policy/kernel.ts";
 import { type Control, startControl } from "../../engine/control.ts";
 import { openEngine } from "../../engine/engine.ts";
-import { admitJob } from "../../engine/intake/admit-job.ts";
+import { admitJob } from "../../engine/intake/index.ts";
 import type { Safety } from "../../ports/safety.ts";
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";

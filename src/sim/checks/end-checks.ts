@@ -7,7 +7,7 @@ import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../../core/model/workflow.ts";
-import { originalId } from "../../engine/delivery/park-message.ts";
+import { originalId } from "../../engine/delivery/index.ts";
 import { deadLetterIdOf } from "../../engine/packets.ts";
 import { toBase64 } from "../../protocol/base64.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";

@@ -1,6 +1,6 @@
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REDRIVABLE } from "../../core/model/job.ts";
-import { jobLimitOf } from "../../engine/dispatch/capacity-guards.ts";
+import { jobLimitOf } from "../../engine/dispatch/index.ts";
 import type { Change, Put, Versioned } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";

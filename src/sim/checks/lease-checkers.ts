@@ -1,5 +1,5 @@
 import { RUNS, type Run } from "../../core/model/run.ts";
-import { runLockKey } from "../../engine/runs/run-lock.ts";
+import { runLockKey } from "../../engine/runs/index.ts";
 import type { LockLease, Locks } from "../../ports/locks.ts";
 import type { Change } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";

@@ -3,7 +3,7 @@ import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { PARKED, type Parked, RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
 import type { RetryClass } from "../../core/retry/classes.ts";
-import { originalId } from "../../engine/delivery/park-message.ts";
+import { originalId } from "../../engine/delivery/index.ts";
 import type { Delivery } from "../../ports/bus.ts";
 import type { Change, Put, Versioned } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";

@@ -8,7 +8,7 @@ import {
   type Run,
   type RunState,
 } from "../../core/model/run.ts";
-import { runLimitOf } from "../../engine/runs/create-run.ts";
+import { runLimitOf } from "../../engine/runs/index.ts";
 import type { Change } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";

@@ -4,7 +4,7 @@ import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import type { Breaker } from "../../core/retry/breaker.ts";
-import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
+import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import type { Change, Put } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";

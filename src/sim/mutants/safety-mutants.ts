@@ -10,7 +10,7 @@ import {
 } from "../../core/model/fail-open.ts";
 import { JOBS, type Job, RUNNING_GROUP } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
-import { FAIL_OPEN_TOTAL } from "../../engine/safety/check-job.ts";
+import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import type { Change, Guard } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { SimNet } from "../adapters/world.ts";

@@ -1,6 +1,6 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
-import { MADE_MAX } from "../../engine/runs/decide-run.ts";
+import { MADE_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";

@@ -1,4 +1,4 @@
-import { admitJob } from "../../engine/intake/admit-job.ts";
+import { admitJob } from "../../engine/intake/index.ts";
 import type { Message } from "../../ports/bus.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import { SimBus } from "../adapters/bus.ts";

@@ -1,9 +1,8 @@
 import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { APPROVALS_GROUP, JOBS, type Job } from "../../core/model/job.ts";
-import { cancelOwnJob } from "../../engine/dispatch/cancel-job.ts";
+import { cancelOwnJob } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { approve, reject } from "../../engine/safety/approve-job.ts";
-import { closeFailOpen, openFailOpen } from "../../engine/safety/fail-open.ts";
+import { approve, closeFailOpen, openFailOpen, reject } from "../../engine/safety/index.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";

@@ -1,6 +1,6 @@
 import type { Placement, Table } from "../../core/model/table.ts";
 import { permanent, retryAfter } from "../../core/retry/intent.ts";
-import { deliverTo, type MessageHandler } from "../../engine/delivery/deliver-message.ts";
+import { deliverTo, type MessageHandler } from "../../engine/delivery/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { withLock } from "../../engine/with-lock.ts";
 import type { Message, Stop } from "../../ports/bus.ts";

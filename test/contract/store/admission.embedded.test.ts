@@ -36,7 +36,7 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     await applyWorkflow(engine, { org: "default", by: "test", document: ASK });
   });
   afterEach(async () => {
-    await engine.jobCache.close();
+    await engine.tasks.close();
     await bench.close();
   });
 
@@ -55,7 +55,7 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     const ids = new Set(outcomes.map((outcome) => ("runId" in outcome ? outcome.runId : outcome.kind)));
     expect(ids.size).toBe(1);
     await race([null]);
-    await engine.jobCache.close();
+    await engine.tasks.close();
     engine = open(await bench.reopen());
     expect(await race(["k"])).toEqual([{ kind: "replayed", runId: [...ids][0], state: "RUNNING" }]);
     expect(await race([null])).toEqual([{ kind: "full", current: 2, limit: 2 }]);

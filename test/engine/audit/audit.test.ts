@@ -12,7 +12,7 @@ import { auditPut, recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { chainAll, chainAudit } from "../../../src/engine/audit/chain-audit.ts";
 import { checkAudit } from "../../../src/engine/audit/read-audit.ts";
 import { commit } from "../../../src/engine/commit.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { type Change, put, type Store } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
@@ -125,7 +125,9 @@ test("a thousand records are looked at a few times, and moved in portions that n
       return store.commit(change);
     },
   });
-  expect(await harness.run(chainAudit({ ...engine, world: { ...engine.world, store: counted } }, "acme"))).toBe(1_000);
+  expect(
+    await harness.run(chainAudit(composeEngine({ ...engine, world: { ...engine.world, store: counted } }), "acme")),
+  ).toBe(1_000);
   expect(counts.list).toBeLessThan(10);
   expect(counts.load).toBe(2);
   expect(Math.max(...counts.puts)).toBeLessThan(30);
@@ -168,7 +170,7 @@ test("a store that does not answer for a while loses no line", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   const commit = () => Promise.reject(new Error("away"));
-  const away = { ...engine, world: { ...engine.world, store: around(engine.world.store, { commit }) } };
+  const away = composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { commit }) } });
   for (const what of ["one", "two"]) recordAudit(away, line("acme", what));
   await harness.pass(100);
   expect(pendingOf(harness).size).toBe(0);

@@ -6,7 +6,7 @@ import type { RetryState } from "../../../src/core/retry/budget.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { deliverTo } from "../../../src/engine/delivery/deliver-message.ts";
 import { redeliveryId } from "../../../src/engine/delivery/park-message.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { withLock } from "../../../src/engine/with-lock.ts";
 import type { Content, Settlement } from "../../../src/ports/bus.ts";
 import { fromBase64 } from "../../../src/protocol/base64.ts";
@@ -209,7 +209,7 @@ describe("what becomes of a delivery", () => {
           ? () => Promise.reject(Object.assign(new Error("disk full"), { code: "STORE_UNAVAILABLE" }))
           : Reflect.get(target, name).bind(target),
     });
-    const broken: Engine = { ...engine, world: { ...engine.world, store: failing } };
+    const broken: Engine = composeEngine({ ...engine, world: { ...engine.world, store: failing } });
     expect((await once(harness, broken, () => Promise.reject(permanent("never")))).kind).toBe("nakDelay");
     const content: Content = { kind: "undecodable", bytes: new Uint8Array(1), error: "x" };
     expect((await once(harness, broken, async () => {}, 9, content)).kind).toBe("nakDelay");
@@ -221,7 +221,7 @@ describe("what becomes of a delivery", () => {
     const engine = harness.engine("c");
     const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
     const store = new Proxy(engine.world.store, { get: () => away });
-    const cut: Engine = { ...engine, world: { ...engine.world, store } };
+    const cut: Engine = composeEngine({ ...engine, world: { ...engine.world, store } });
     const back: string[] = [];
     await harness.run(
       engine.world.bus.consume(RESULT, "watch", async (delivery) => {

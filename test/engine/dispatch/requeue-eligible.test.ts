@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
+import { recordHeartbeat } from "../../../src/engine/dispatch/requeue-eligible.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
-import { recordHeartbeat } from "../../../src/engine/workers/heartbeats.ts";
 import { setDraining } from "../../../src/engine/workers/worker-pools.ts";
 import { Harness, idOf } from "../harness.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf, withAdmissionLock } from "../../../src/engine/intake/admission-lock.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
@@ -61,7 +61,7 @@ describe("the gate", () => {
         return clock.after(delayMs, fn);
       };
       const world = { ...engine.world, clock: around(clock, { after }) };
-      await harness.run(withAdmissionLock({ ...engine, world }, "acme", async () => 1));
+      await harness.run(withAdmissionLock(composeEngine({ ...engine, world }), "acme", async () => 1));
       expect(asked).toHaveLength(delays.length + 1);
       expect(delays.length).toBeGreaterThan(50);
       return delays;
@@ -83,7 +83,11 @@ describe("the gate", () => {
       return clock.now() - 1_000 * times;
     };
     const backwards = around(clock, { now });
-    const gated = withAdmissionLock({ ...engine, world: { ...engine.world, clock: backwards } }, "acme", async () => 1);
+    const gated = withAdmissionLock(
+      composeEngine({ ...engine, world: { ...engine.world, clock: backwards } }),
+      "acme",
+      async () => 1,
+    );
     expect(await harness.run(gated)).toEqual({ kind: "unavailable", waitedMs: 100 });
     expect(asked).toHaveLength(11);
     release();
@@ -95,7 +99,7 @@ describe("the gate is left open behind", () => {
     const { harness, engine } = openGate({ maxWaitMs: 0 });
     const failing = withAdmissionLock(engine, "acme", () => Promise.reject(new Error("no room on the disk")));
     await expect(harness.run(failing)).rejects.toThrow("no room on the disk");
-    await harness.run(engine.jobCache.close());
+    await harness.run(engine.tasks.close());
     expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toMatchObject({ kind: "passed" });
   });
 
@@ -107,7 +111,7 @@ describe("the gate is left open behind", () => {
       if (acquired.kind === "busy") return acquired;
       return { kind: "held", lease: around(acquired.lease, { release: () => Promise.reject(new Error("away")) }) };
     };
-    const broken: Engine = { ...engine, world: { ...engine.world, locks: around(locks, { acquire }) } };
+    const broken: Engine = composeEngine({ ...engine, world: { ...engine.world, locks: around(locks, { acquire }) } });
     expect(await harness.run(withAdmissionLock(broken, "acme", async () => "in"))).toEqual({
       kind: "passed",
       value: "in",
@@ -132,7 +136,10 @@ describe("the gate is left open behind", () => {
 test("a store that fails is an error: there is no way on without the lock", async () => {
   const { harness, engine } = openGate();
   const acquire = () => Promise.reject(new Error("connection lost"));
-  const away: Engine = { ...engine, world: { ...engine.world, locks: around(engine.world.locks, { acquire }) } };
+  const away: Engine = composeEngine({
+    ...engine,
+    world: { ...engine.world, locks: around(engine.world.locks, { acquire }) },
+  });
   let wasIn = false;
   const gated = withAdmissionLock(away, "acme", async () => (wasIn = true));
   await expect(harness.run(gated)).rejects.toThrow("connection lost");

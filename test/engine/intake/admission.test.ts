@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS } from "../../../src/core/model/run.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import type { Settings } from "../../../src/core/settings.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
@@ -82,7 +82,7 @@ describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => 
   test("that is changed while runs are open holds from then on", async () => {
     const { harness, engines } = await openGates(strategy, 1);
     const live = { current: harness.settings };
-    const changed = engines.map((engine) => ({ ...engine, settings: live }));
+    const changed = engines.map((engine) => composeEngine({ ...engine, settings: live }));
     const limit = (concurrentRunsMax: number) => {
       live.current = { ...harness.settings, limits: { ...harness.settings.limits, concurrentRunsMax } };
     };
@@ -177,7 +177,11 @@ test("the wait is measured by tenant and endpoint; who is not let in is counted 
   await harness.run(begin({}, "cli"));
   await harness.run(begin({ workflowId: "gone" }));
   const store = around(engine.world.store, { commit: () => Promise.reject(new Error("away")) });
-  const away = startRun({ ...engine, world: { ...engine.world, store } }, { ...WISH, workflowId: "ask" }, "cli");
+  const away = startRun(
+    composeEngine({ ...engine, world: { ...engine.world, store } }),
+    { ...WISH, workflowId: "ask" },
+    "cli",
+  );
   await expect(harness.run(away)).rejects.toThrow("away");
   const waits = "cordum_admission_wait_seconds default";
   expect(seen.get(`${waits} /api/v1/workflows/:id/runs`)).toHaveLength(4);

@@ -3,6 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { PARKED, PARKED_GROUP } from "../../../src/core/model/parked-message.ts";
 import { deliverTo } from "../../../src/engine/delivery/deliver-message.ts";
+import { composeEngine } from "../../../src/engine/engine.ts";
 import { onDue } from "../../../src/engine/maintenance/due-timers.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { type Due, put } from "../../../src/ports/store.ts";
@@ -63,7 +64,9 @@ test("what is due soon is claimed a few at a time, what is late in whole batches
     claimed.push({ late, ahead: items.length - late });
     return items;
   };
-  const sweeper = new Sweeper({ ...engine, world: { ...engine.world, store: around(engine.world.store, { due }) } });
+  const sweeper = new Sweeper(
+    composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { due }) } }),
+  );
   await harness.run(sweeper.sweep());
   expect(claimed.reduce((sum, { ahead }) => sum + ahead, 0)).toBe(1_000);
   expect(claimed.filter(({ late }) => late > 0).length).toBeLessThan(5);
@@ -79,10 +82,10 @@ test("L20: health is progress: a sweep that fails does not count as one", async 
   const sweeper = new Sweeper(engine);
   const before = sweeper.sweptMs;
   await harness.pass(5_000);
-  const broken = {
+  const broken = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(engine.world.store, { counts: () => Promise.reject("away") }) },
-  };
+  });
   const failing = new Sweeper(broken as never);
   await harness.run(failing.sweep());
   expect(failing.sweptMs).toBe(before + 5_000);
@@ -109,10 +112,10 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   await harness.run(deliverTo(engine, messageHandler)({ ...delivery, content }));
   await harness.pass(5_000);
   const { store } = engine.world;
-  const away = {
+  const away = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(store, { commit: () => Promise.reject("away") }) },
-  };
+  });
   const failing = new Sweeper(away as never);
   await harness.run(failing.sweep().then(() => failing.settled()));
   expect((await harness.run(store.counts(PARKED_GROUP, 9))).size).toBe(1);
@@ -135,7 +138,9 @@ test("a job whose removal does not count keeps its payloads; one that is removed
   const found = harness.bench.net.store.load(JOBS, id);
   const due = { ...found, table: JOBS.name, dueMs: found?.value.dueMs } as Due;
   const stale = async () => ({ kind: "stale", table: JOBS.name, id });
-  await harness.run(onDue({ ...engine, world: { ...engine.world, store: around(store, { commit: stale }) } }, due));
+  await harness.run(
+    onDue(composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit: stale }) } }), due),
+  );
   expect(await harness.run(blobs.get(ptr))).not.toBeNull();
   await harness.run(onDue(engine, due));
   expect(harness.bench.net.store.load(JOBS, id)).toBeNull();
@@ -146,11 +151,11 @@ test("L20: a sweep ends while a topic drains without pause", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const { store } = engine.world;
-  engine.jobCache.drainOnce("t", () => new Promise(() => {}));
-  const busy = {
+  engine.tasks.runExclusive("t", () => new Promise(() => {}));
+  const busy = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(store, { counts: async () => new Map([["t", 1]]) }) },
-  };
+  });
   const sweeper = new Sweeper(busy as never);
   await harness.pass(100);
   const before = sweeper.sweptMs;
@@ -174,7 +179,7 @@ test("L40: one message that cannot be sent does not keep the others in the outbo
   const { bus } = engine.world;
   const publish = (message: { id: string }) =>
     message.id === "bad" ? Promise.reject(new Error("unreadable")) : bus.publish(message as never);
-  const picky = { ...engine, world: { ...engine.world, bus: around(bus, { publish }) } };
+  const picky = composeEngine({ ...engine, world: { ...engine.world, bus: around(bus, { publish }) } });
   await harness.run(new Sweeper(picky as never).sweep());
   const left = await harness.run(engine.world.store.unsent(nowMs, 10));
   expect(left.map(({ id }) => id)).toEqual(["bad"]);
@@ -190,7 +195,9 @@ test("sweepers that were held up together do not sweep at the same instants ever
       times.push(harness.bench.net.timeline.nowMs);
       return engine.world.store.due(query);
     };
-    new Sweeper({ ...engine, world: { ...engine.world, store: around(engine.world.store, { due }) } }).start();
+    new Sweeper(
+      composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { due }) } }),
+    ).start();
     return times;
   });
   await harness.pass(5_000);

@@ -5,7 +5,7 @@ import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { retryDelay } from "../../../src/core/retry/intent.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import { startControl } from "../../../src/engine/control.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
@@ -27,15 +27,15 @@ function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map
     set: (name, value, labels) => void seen.set(key(name, labels), value),
     observe: (name, _, labels) => void add(key(name, labels), 1),
   };
-  return { engine: { ...engine, world: { ...engine.world, metrics } }, seen };
+  return { engine: composeEngine({ ...engine, world: { ...engine.world, metrics } }), seen };
 }
 
-test("the founding figures are of the run lock: polls at the gate and waits for a job's lock are none of it", async () => {
+test("counts only the run lock in the baseline figures, not admission polls or job locks", async () => {
   const { admission } = defaultSettings();
   const harness = new RunPlant({ admission: { ...admission, strategy: "polled" } });
   const metrics = promMetrics();
   const plain = harness.engine("c1");
-  const engine: Engine = { ...plain, world: { ...plain.world, metrics } };
+  const engine = composeEngine({ ...plain, world: { ...plain.world, metrics } });
   await harness.run(startControl(engine));
   await harness.worker("w1", ["demo.x"], async () => 1);
   await harness.apply(engine, { id: "one", steps: { a: { topic: "demo.x" } } });
@@ -130,7 +130,7 @@ test("admission is measured by tenant and endpoint; what is not taken is counted
     ...engine.world,
     store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }),
   };
-  await expect(harness.run(admitJob({ ...engine, world: broken }, first))).rejects.toThrow("away");
+  await expect(harness.run(admitJob(composeEngine({ ...engine, world: broken }), first))).rejects.toThrow("away");
   expect(seen.get("cordum_admission_wait_seconds acme /api/v1/jobs")).toBe(3);
   expect(seen.get("cordum_admission_wait_seconds acme sys.job.submit")).toBe(1);
   expect(seen.get("cordum_admission_rejected_total conflict")).toBe(1);
@@ -141,7 +141,10 @@ test("L20: a backlog that nobody works on shows its length and the age of its ol
   const harness = new Harness();
   const { engine, seen } = measured(harness.engine("a"));
   const { dispatch, ...rest } = harness.settings;
-  const full = { ...engine, settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } } };
+  const full = composeEngine({
+    ...engine,
+    settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } },
+  });
   for (const priority of ["batch", "critical", "batch"]) {
     const checked = checkSubmission({ topic: "t", priority });
     if (checked.kind === "ok") await harness.run(admitJob(full, checked.submission));

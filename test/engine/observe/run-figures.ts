@@ -1,4 +1,4 @@
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 
 /** The same process with figures that can be read: everything that was measured, by name and labels. */
@@ -13,5 +13,5 @@ export function measured(engine: Engine): { readonly engine: Engine; readonly se
     set: (name, value, labels) => note(name, value, labels),
     observe: (name, value, labels) => note(name, value, labels),
   };
-  return { engine: { ...engine, world: { ...engine.world, metrics } }, seen };
+  return { engine: composeEngine({ ...engine, world: { ...engine.world, metrics } }), seen };
 }

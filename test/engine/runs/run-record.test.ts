@@ -96,7 +96,7 @@ describe("a value of some KiB", () => {
     const fan = value.steps.each?.fan;
     const each = { ...value.steps.each!, fan: { ...fan!, items: inline(fan!.items) } };
     const old = { ...value, input: inline(value.input), steps: { each } };
-    engine.runInbox.forgetRun(id);
+    engine.runCache.forgetRun(id);
     const written = await harness.run(commit(engine, { org: "default", puts: [put(RUNS, id, found, old)] }));
     expect(written.kind).toBe("committed");
     await harness.pass(20_000);

@@ -6,7 +6,7 @@ import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { openRun } from "../../../src/core/workflow/run/open-run.ts";
 import { completeLeased } from "../../../src/engine/dispatch/job-lease.ts";
 import { leaseJobs } from "../../../src/engine/dispatch/lease-jobs.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { dryRerun } from "../../../src/engine/observe/dry-rerun.ts";
@@ -82,7 +82,7 @@ describe("what is refused leaves nothing behind", () => {
       return engine.world.store.commit(change);
     };
     const { store } = engine.world;
-    const late = { ...engine, world: { ...engine.world, store: around(store, { commit }) } } as Engine;
+    const late = composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit }) } }) as Engine;
     expect(await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
     expect(harness.bench.net.store.load(RUNS, id)).toBeNull();
   });
@@ -107,7 +107,7 @@ describe("what is refused leaves nothing behind", () => {
       return store.commit(change);
     };
     const { store } = engine.world;
-    const late = { ...engine, world: { ...engine.world, store: around(store, { commit }) } } as Engine;
+    const late = composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit }) } }) as Engine;
     const outcome = await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }));
     expect(outcome).toMatchObject({ kind: "still_open" });
     const { lines } = await harness.run(timeline(engine, harness.runOf(id), { limit: 1_000 }));

@@ -5,7 +5,7 @@ import { SLOT_WAITS_GROUP } from "../../../src/core/model/job.ts";
 import { isRunFinal, RUNS } from "../../../src/core/model/run.ts";
 import { parsePolicy } from "../../../src/core/retry/policies.ts";
 import { cancelOwnJob } from "../../../src/engine/dispatch/cancel-job.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { startRun } from "../../../src/engine/intake/start-run.ts";
 import { recountSlots } from "../../../src/engine/maintenance/recount-slots.ts";
@@ -47,7 +47,7 @@ describe("who waits for a slot comes before who asks anew", () => {
     await harness.pass(1_000);
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 2, limit: 2 });
     // Nobody lives to give the slot to the step that waits for it.
-    const mute = { ...engine, jobCache: around(engine.jobCache, { drainOnce: () => undefined }) };
+    const mute = composeEngine({ ...engine, tasks: around(engine.tasks, { runExclusive: () => undefined }) });
     await harness.run(cancelRun(mute, by(first)));
     const refused = { kind: "full", current: 1, limit: 2, waiting: 1 };
     expect(await harness.start(engine, "ask")).toEqual(refused);
@@ -76,7 +76,10 @@ describe("who waits for a slot comes before who asks anew", () => {
     await harness.started(engine, "outer");
     await harness.pass(1_000);
     await harness.run(
-      cancelRun({ ...engine, jobCache: around(engine.jobCache, { drainOnce: () => undefined }) }, by(first)),
+      cancelRun(
+        composeEngine({ ...engine, tasks: around(engine.tasks, { runExclusive: () => undefined }) }),
+        by(first),
+      ),
     );
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 1, limit: 2, waiting: 1 });
   });

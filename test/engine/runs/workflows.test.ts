@@ -11,7 +11,7 @@ import {
   workflowsOf,
 } from "../../../src/core/model/workflow.ts";
 import type { Plan } from "../../../src/core/workflow/definition/plan.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { onDue } from "../../../src/engine/maintenance/due-timers.ts";
 import { PlanCache } from "../../../src/engine/runs/plan-cache.ts";
 import { applyWorkflow, deleteWorkflow, loadWorkflow, planOf } from "../../../src/engine/runs/workflows.ts";
@@ -184,7 +184,7 @@ describe("plans", () => {
         return engine.world.store.load(...args);
       },
     });
-    const other: Engine = { ...engine, planCache: new PlanCache(), world: { ...engine.world, store } };
+    const other: Engine = composeEngine({ ...engine, planCache: new PlanCache(), world: { ...engine.world, store } });
     const plan = await harness.run(planOf(other, ORG, "w", 1));
     expect(plan?.steps.get("a")?.act).toEqual({ type: "worker", topic: "x" });
     expect(await harness.run(planOf(other, ORG, "w", 1))).toBe(plan);

@@ -3,15 +3,9 @@ import { AUDIT_PAGES, auditPagesOf } from "../../../src/core/model/audit.ts";
 import { FAIL_OPEN_MAX, FAIL_OPEN_MS, type FailOpenGrant } from "../../../src/core/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../../src/core/model/job.ts";
 import { chainAll } from "../../../src/engine/audit/chain-audit.ts";
-import { type Engine, openEngine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { checkSafety, FAIL_OPEN_TOTAL } from "../../../src/engine/safety/check-job.ts";
-import {
-  closeFailOpen,
-  grantFor,
-  listFailOpen,
-  openAtStart,
-  openFailOpen,
-} from "../../../src/engine/safety/fail-open.ts";
+import { closeFailOpen, listFailOpen, openAtStart, openFailOpen } from "../../../src/engine/safety/fail-open.ts";
 import { reviewBypass } from "../../../src/engine/safety/review-bypass.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
@@ -118,11 +112,11 @@ describe("under a fail-open lease", () => {
     harness.kernel.health = "refuses";
     const [deaf, closer] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
     const lease = await open(harness, deaf);
-    expect(await harness.run(grantFor(deaf, "default"))).toMatchObject({ id: lease.id });
+    expect(await harness.run(deaf.safety.grants.find("default"))).toMatchObject({ id: lease.id });
     const id = idOf(await harness.admit(deaf, { topic: "demo.echo" }));
     expect(await harness.run(closeFailOpen(closer, lease.id, "bob"))).toMatchObject({ kind: "closed" });
     // It has heard of nothing: what it remembers says that the lease is in force.
-    expect(deaf.safety.leases).toMatchObject([{ id: lease.id }]);
+    expect(deaf.safety.grants.open).toMatchObject([{ id: lease.id }]);
     const found = harness.bench.net.store.load(JOBS, id);
     await harness.run(checkSafety(deaf, found as never));
     expect(await harness.job(id)).toMatchObject({ state: "PENDING" });
@@ -189,10 +183,10 @@ describe("there is no forever", () => {
     for (let at = 0; at < ofScope; at++) expect(await kindOf("*")).toBe("opened");
     expect(await kindOf("*")).toBe("too_many");
     await harness.pass(1_000);
-    await harness.run(grantFor(engine, "default"));
+    await harness.run(engine.safety.grants.find("default"));
     await harness.pass(100);
-    expect(engine.safety.leases.length).toBe(listed);
-    expect(await harness.run(grantFor(engine, "somebody"))).toMatchObject({ scope: "*" });
+    expect(engine.safety.grants.open.length).toBe(listed);
+    expect(await harness.run(engine.safety.grants.find("somebody"))).toMatchObject({ scope: "*" });
   });
 
   test("it ends by itself across a restart", async () => {
@@ -201,9 +195,9 @@ describe("there is no forever", () => {
     harness.crash("c1");
     await harness.pass(30_000);
     const { engine } = await harness.control("c2", "remote");
-    expect(await harness.run(grantFor(engine, "default"))).toMatchObject({ id: lease.id });
+    expect(await harness.run(engine.safety.grants.find("default"))).toMatchObject({ id: lease.id });
     await harness.pass(30_001);
-    expect(await harness.run(grantFor(engine, "default"))).toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
   });
 });
 
@@ -212,12 +206,12 @@ describe("clocks", () => {
     const harness = new Harness();
     const { engine, turn } = withClock(harness, "c1");
     await open(harness, engine);
-    expect(await harness.run(grantFor(engine, "default"))).not.toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
     await harness.pass(30_000);
     turn(-4_000);
-    expect(await harness.run(grantFor(engine, "default"))).not.toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
     await harness.pass(30_001);
-    expect(await harness.run(grantFor(engine, "default"))).toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
   });
 
   test("set back far: one that was opened or seen in the future is not in force", async () => {
@@ -225,7 +219,7 @@ describe("clocks", () => {
     const { engine, turn } = withClock(harness, "c1");
     await open(harness, engine, { forMs: 3_600_000 });
     turn(-60_000);
-    expect(await harness.run(grantFor(engine, "default"))).toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
     // A process that has just started knows only what was written: that somebody saw the lease ten minutes later.
     turn(0);
     const { control } = await harness.control("c2", "remote");
@@ -233,18 +227,18 @@ describe("clocks", () => {
     await harness.run(control.stop());
     const restarted = withClock(harness, "c3");
     restarted.turn(-5 * MINUTE_MS);
-    expect(await harness.run(grantFor(restarted.engine, "default"))).toBeNull();
+    expect(await harness.run(restarted.engine.safety.grants.find("default"))).toBeNull();
   });
 
   test("set forward past its end and back again: it was over, and stays so", async () => {
     const harness = new Harness();
     const { engine, turn } = withClock(harness, "c1");
     await open(harness, engine);
-    expect(await harness.run(grantFor(engine, "default"))).not.toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
     turn(60_000);
-    expect(await harness.run(grantFor(engine, "default"))).toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
     turn(0);
-    expect(await harness.run(grantFor(engine, "default"))).toBeNull();
+    expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
   });
 });
 
@@ -253,10 +247,10 @@ test("L29: a denial that could not be stored is not bypassed afterwards, though 
   const engine = harness.engine("c1", "remote");
   await open(harness, engine);
   const id = idOf(await harness.admit(engine, { topic: "danger.rm" }));
-  const away = {
+  const away = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }) },
-  };
+  });
   const found = harness.bench.net.store.load(JOBS, id) as never;
   await expect(harness.run(checkSafety(away, found))).rejects.toThrow("away");
   harness.kernel.health = "refuses";

@@ -6,7 +6,7 @@ import { AUDIT_PAGES, auditPagesOf } from "../../../src/core/model/audit.ts";
 import { BREAKERS, SAFETY_BREAKER } from "../../../src/core/model/breaker.ts";
 import type { Job } from "../../../src/core/model/job.ts";
 import { chainAll } from "../../../src/engine/audit/chain-audit.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
 import { askKernel, breakerRefusal } from "../../../src/engine/safety/circuit-breaker.ts";
@@ -112,7 +112,7 @@ describe("the breaker is shared", () => {
       },
     });
     for (let index = 0; index < 20; index++) {
-      await harness.run(askKernel({ ...engine, world: { ...engine.world, store } }, REQUEST));
+      await harness.run(askKernel(composeEngine({ ...engine, world: { ...engine.world, store } }), REQUEST));
     }
     expect(calls).toBe(0);
   });
@@ -122,7 +122,7 @@ describe("the breaker is shared", () => {
     harness.kernel.health = "refuses";
     const engine = harness.engine("c1", "remote");
     const check = () => Promise.reject(new Error("malformed"));
-    const throwing = { ...engine, world: { ...engine.world, safety: { local: null, check } } };
+    const throwing = composeEngine({ ...engine, world: { ...engine.world, safety: { local: null, check } } });
     for (let index = 0; index < 20; index++) {
       await expect(harness.run(askKernel(throwing, REQUEST))).rejects.toThrow("malformed");
     }

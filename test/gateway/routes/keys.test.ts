@@ -249,7 +249,7 @@ test("who made and revoked a key, who used one and who was refused stands in the
   for (let at = 0; at < 5; at++) await jobs({ key: viewer.key });
   for (let at = 0; at < 100; at++) await jobs();
   await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
-  await gateway.engine.jobCache.close();
+  await gateway.engine.tasks.close();
   // A sweep may be at it as well: then the one leaves the rest to the other.
   while ((await gateway.world.store.counts(AUDIT_PENDING_GROUP, 10)).size > 0) await chainAll(gateway.engine);
   const entries = async (org: string) =>

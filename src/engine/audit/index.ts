@@ -1,0 +1,11 @@
+export {
+  AuditBuffer,
+  auditDecisionPuts,
+  auditPut,
+  decisionLine,
+  notStartedLine,
+  recordAudit,
+  repeatedLine,
+} from "./audit-log.ts";
+export { chainAll } from "./chain-audit.ts";
+export { checkAudit, readAudit, readAuditOf } from "./read-audit.ts";

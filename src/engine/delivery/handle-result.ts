@@ -1,0 +1,44 @@
+import { applyResult } from "../../core/jobs/attempt.ts";
+import { JOBS, type Job } from "../../core/model/job.ts";
+import type { RetryState, RetryUsage } from "../../core/retry/budget.ts";
+import type { Versioned } from "../../ports/store.ts";
+import type { JobResult, Packet } from "../../protocol/packet.ts";
+import { retryOnConflict } from "../commit.ts";
+import { decisionContext } from "../context.ts";
+import { settleJob } from "../dispatch/index.ts";
+import type { Engine } from "../engine.ts";
+import { outputOf, resultIn } from "../packets.ts";
+
+/** Handler of `sys.job.result`: the job ends or waits for its next attempt; the end of a step's job advances its run. */
+export function handleResult(engine: Engine, packet: Packet, retryState: RetryState = {}): Promise<void> {
+  const result = resultIn(packet);
+  const busy = retryState.lock_busy ?? null;
+  return retryOnConflict(`job \`${result.jobId}\``, () => {
+    const recalled = engine.jobCache.recallSent(result.jobId);
+    if (recalled) return settleResult(engine, recalled, result, busy, "stale");
+    return engine.world.store.load(JOBS, result.jobId).then((found) => {
+      // Unknown: removed after its retention, or never a job of this control plane.
+      return found ? settleResult(engine, found, result, busy, undefined) : undefined;
+    });
+  });
+}
+
+/**
+ * `unchanged` is the outcome for a result that changes nothing. For a cached record it is "stale": the cache may be old, so
+ * the record is loaded before the result is ignored.
+ */
+function settleResult(
+  engine: Engine,
+  found: Versioned<Job>,
+  result: JobResult,
+  busy: RetryUsage | null,
+  unchanged: "stale" | undefined,
+): Promise<"stale" | undefined> | "stale" | undefined {
+  const next = applyResult(found.value, result, outputOf(result), decisionContext(engine));
+  if (!next) return unchanged;
+  if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
+    const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
+    engine.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
+  }
+  return settleJob(engine, found, next, [], { busy }).then((isWritten) => (isWritten ? undefined : "stale"));
+}

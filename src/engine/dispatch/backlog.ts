@@ -1,0 +1,190 @@
+import { dispatchJob, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
+import type { DispatchTarget } from "../../core/jobs/select-target.ts";
+import {
+  BACKLOG_GROUP,
+  backlogGroupOf,
+  IN_FLIGHT_GROUP,
+  JOBS,
+  type Job,
+  limitOfRule,
+  queueOf,
+} from "../../core/model/job.ts";
+import { nextDelay } from "../../core/retry/policies.ts";
+import type { Dispatched } from "../../ports/bus.ts";
+import { type Guard, put, type Versioned } from "../../ports/store.ts";
+import type { Packet } from "../../protocol/packet.ts";
+import { directSubject, workSubject } from "../../protocol/subjects.ts";
+import { commit } from "../commit.ts";
+import { decisionContext } from "../context.ts";
+import type { Engine } from "../engine.ts";
+import { inputKeyOf, openWorkPacket, workPacket } from "../packets.ts";
+import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
+import { selectNext } from "./select-next.ts";
+import { dispatchBlock, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
+
+/**
+ * The backlog of a topic and the way out of it.
+ *
+ * 1. `drainBacklog` dispatches jobs while the topic's window has capacity, in fair-share order (`select-next.ts`). It runs
+ *    after every commit that freed capacity; the sweeper repeats it for processes that died.
+ * 2. Capacity is a guard of each commit. The counts read before the commit only bound the batch.
+ * 3. `sendJob` publishes the work after its commit. It needs no outbox: if the message is lost, the attempt's deadline
+ *    dispatches the next attempt.
+ * 4. Without a responder the job returns to the backlog, and the topic is idle until a worker is seen or the `no_worker`
+ *    delay ends. Then one job is tried, whatever the length of the backlog.
+ */
+export function drainBacklog(engine: Engine, topic: string): void {
+  if (engine.tasks.isClosed) return;
+  engine.tasks.runExclusive(topic, async () => {
+    try {
+      await drainRounds(engine, topic);
+    } catch (error) {
+      engine.world.log.write("warn", "drain_left_to_sweeper", { topic, error: String(error) });
+    }
+  });
+}
+
+async function drainRounds(engine: Engine, topic: string): Promise<void> {
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    if (
+      engine.tasks.isClosed ||
+      engine.jobCache.isIdle(topic, engine.world.clock.now()) ||
+      isTopicBlocked(engine, topic)
+    )
+      return;
+    const { store } = engine.world;
+    const [inFlight, waiting] = await Promise.all([
+      store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
+      store.counts(backlogGroupOf(topic), GROUP_MAX),
+    ]);
+    const room = engine.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
+    if (waiting.size === 0) engine.jobCache.markNotFull(topic);
+    if (room <= 0 || waiting.size === 0) return;
+    const allowed = await allowedPerOrg(engine, waiting);
+    const batchMax = engine.jobCache.idleCount(topic) > 0 ? 1 : BATCH_MAX;
+    if ((await sendShares(engine, topic, allowed, Math.min(room, batchMax))) === 0) return;
+    if (batchMax === 1) return;
+  }
+}
+
+async function sendShares(
+  engine: Engine,
+  topic: string,
+  waiting: ReadonlyMap<string, number>,
+  room: number,
+): Promise<number> {
+  const { fit, asideCount, failure } = await selectNext(engine, topic, waiting, room, (job) =>
+    dispatchBlock(engine, job),
+  );
+  const sent = await Promise.all(fit.map((job) => sendOne(engine, job)));
+  if (failure !== null) throw failure;
+  // Jobs set aside have left the backlog, so there may be more behind them.
+  return sent.filter(Boolean).length + asideCount;
+}
+
+async function sendOne(engine: Engine, taken: Versioned<Job>): Promise<boolean> {
+  const job = dispatchJob(taken.value, decisionContext(engine));
+  const committed = await commit(engine, {
+    org: job.org,
+    puts: [put(JOBS, taken.id, taken, job)],
+    guards: capacityGuards(job, engine.settings.current),
+  });
+  if (committed.kind === "committed") {
+    sendJob(engine, { id: taken.id, version: taken.version + 1, value: job });
+    return true;
+  }
+  if (committed.kind === "refused") await putBack(engine, taken, committed.guard);
+  return false;
+}
+
+/** Returns a claimed job that a capacity guard refused. */
+export async function putBack(engine: Engine, taken: Versioned<Job>, guard: Guard): Promise<void> {
+  const job = taken.value;
+  if (limitOfGuard(guard, job) === "rule") {
+    const waiting = waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine));
+    await commit(engine, { org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
+    return;
+  }
+  if (limitOfGuard(guard, job) === "lease") engine.safety.grants.recordEnded(job);
+  await engine.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
+}
+
+export async function drainAllBacklogs(engine: Engine): Promise<void> {
+  for (const topic of (await backlogTopics(engine)).keys()) drainBacklog(engine, topic);
+}
+
+/** Backlog length by topic. */
+export async function backlogTopics(engine: Engine): Promise<ReadonlyMap<string, number>> {
+  return engine.world.store.counts(BACKLOG_GROUP, GROUP_MAX);
+}
+
+export function sendJob(engine: Engine, sent: Versioned<Job>): void {
+  engine.tasks.track(send(engine, sent));
+}
+
+async function send(engine: Engine, sent: Versioned<Job>): Promise<void> {
+  const job = sent.value;
+  engine.jobCache.rememberSent(sent);
+  try {
+    const target = targetOf(engine, job);
+    // Since the commit a pool began to drain, the last eligible worker left, or a kill switch was engaged.
+    const isBlocked = target.kind === "wait" || target.kind === "lease" || engine.pools.killOf(job.org) !== null;
+    if (isBlocked) return await returnToBacklog(engine, sent);
+    const answer = await sendTo(engine, job, target);
+    if (answer === "no_responders") {
+      pauseTopic(engine, job.topic);
+      await returnToBacklog(engine, sent);
+    }
+    // A worker without heartbeats serves the topic again.
+    else if (engine.jobCache.markServed(job.topic)) drainBacklog(engine, job.topic);
+  } catch (error) {
+    engine.registry.recordAnswer(job.id);
+    engine.world.log.write("warn", "dispatch_left_to_deadline", { job: job.id, error: String(error) });
+  }
+}
+
+async function sendTo(engine: Engine, job: Job, target: DispatchTarget): Promise<Dispatched> {
+  const { bus, clock } = engine.world;
+  if (target.kind === "direct") {
+    engine.registry.recordSent(target.workerId, job.id, clock.now());
+    const usesPointer = !target.takesInline && bus.workers.mayBeOthers;
+    const work = usesPointer ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
+    const answer = await bus.dispatch(directSubject(target.workerId), work);
+    if (answer === "sent") return answer;
+    engine.registry.remove(target.workerId);
+  }
+  const work = needsPointer(engine, job.topic) ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
+  return bus.dispatch(workSubject(job.topic), work);
+}
+
+/** Stores the input under its wire pointer before the packet is sent. */
+async function pointedPacket(engine: Engine, job: Job): Promise<Packet> {
+  const { blobs, clock, name } = engine.world;
+  if (job.input.kind === "inline") {
+    const bytes = new TextEncoder().encode(JSON.stringify(job.input.value));
+    await blobs.put(inputKeyOf(job), bytes, Math.max(job.deadlineMs, clock.now() + INPUT_KEPT_MS));
+  }
+  return openWorkPacket(name, job);
+}
+
+async function returnToBacklog(engine: Engine, sent: Versioned<Job>): Promise<void> {
+  const job = sent.value;
+  engine.jobCache.recallSent(job.id);
+  // Stale: the attempt was answered or timed out in the meantime.
+  await commit(engine, { org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine)))] });
+}
+
+function pauseTopic(engine: Engine, topic: string): void {
+  const { clock, random } = engine.world;
+  if (engine.jobCache.isIdle(topic, clock.now())) return;
+  const policy = engine.settings.current.retry.no_worker.policy;
+  const delayMs = nextDelay(policy, engine.jobCache.idleCount(topic) + 1, () => random.next());
+  engine.jobCache.markIdle(topic, clock.now() + delayMs);
+  engine.tasks.after(clock, delayMs, () => drainBacklog(engine, topic));
+}
+
+const ROUNDS_MAX = 1_000;
+const BATCH_MAX = 256;
+const GROUP_MAX = 10_000;
+/** The retention that the wire protocol promises for inputs. */
+const INPUT_KEPT_MS = 24 * 3_600_000;

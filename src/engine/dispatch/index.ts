@@ -1,0 +1,10 @@
+export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlog.ts";
+export { cancelOwnJob, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
+export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";
+export { completeLeased, extendLease, failLeased, type JobLeaseOutcome } from "./job-lease.ts";
+export { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "./lease-jobs.ts";
+export { LongPollWaiters } from "./long-poll-waiters.ts";
+export { placeJob } from "./place-job.ts";
+export { recordHeartbeat, requeueAllEligible } from "./requeue-eligible.ts";
+export { type DispatchBlock, dispatchBlock, followSettings, targetOf } from "./select-target.ts";
+export { settleJob, settleJobAlone } from "./settle-job.ts";

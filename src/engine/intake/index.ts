@@ -1,0 +1,5 @@
+export { AdmissionLimiter } from "./admission-limiter.ts";
+export { admissionLockOf } from "./admission-lock.ts";
+export { type Admitted, admitJob } from "./admit-job.ts";
+export { rerun } from "./rerun-run.ts";
+export { defaultRunRequest, type RunRequest, type StartOutcome, startRun } from "./start-run.ts";

@@ -1,0 +1,23 @@
+export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
+export { cancelRun, ownRun, pauseRun, resumeRun } from "./control-run.ts";
+export { createRun, type RunLimitReached, runCountsOf, runLimitOf } from "./create-run.ts";
+export { MADE_MAX } from "./decide-run.ts";
+export { PlanCache } from "./plan-cache.ts";
+export { children, loadRun, timeline } from "./read-run.ts";
+export { rejoinRun } from "./rejoin-run.ts";
+export { removeRun } from "./remove-run.ts";
+export { RunCache } from "./run-cache.ts";
+export { RunInbox, type RunPath } from "./run-inbox.ts";
+export { BATCH_MAX, processRunQueue, runLockKey } from "./run-lock.ts";
+export { grantSlots } from "./run-slots.ts";
+export { onRunDue, onStepJobDue } from "./run-timer.ts";
+export { stopSubRun } from "./sub-run.ts";
+export {
+  type Applied,
+  applyWorkflow,
+  deleteWorkflow,
+  loadWorkflow,
+  onWorkflowDue,
+  planOf,
+  versionToRun,
+} from "./workflows.ts";

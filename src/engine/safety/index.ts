@@ -1,0 +1,11 @@
+export { applyDecision, secretKey, sha256Of } from "./apply-decision.ts";
+export { approve, reject } from "./approve-job.ts";
+export { checkSafety, FAIL_OPEN_TOTAL, policyRequestOf } from "./check-job.ts";
+export { askKernel, breakerRefusal } from "./circuit-breaker.ts";
+export { closeFailOpen, listFailOpen, onFailOpenDue, openAtStart, openFailOpen } from "./fail-open.ts";
+export { engageKill, listKills, releaseKill, stopKilled } from "./kill-switch.ts";
+export { type Published, publishFile, publishPolicy, releases, rollbackPolicy } from "./publish-policy.ts";
+export { reviewBypass } from "./review-bypass.ts";
+export { SafetyState } from "./safety-state.ts";
+export { watchPolicy } from "./watch-policy.ts";
+export { watchSafety } from "./watch-safety.ts";

@@ -1,0 +1,3 @@
+export { watchWorkers } from "./heartbeats.ts";
+export { POOLS_CHANGED, Pools, refreshPools, setDraining } from "./worker-pools.ts";
+export { type RegisteredWorker, type WorkerHeartbeat, WorkerRegistry, type WorkerView } from "./worker-registry.ts";
