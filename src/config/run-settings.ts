@@ -1,6 +1,6 @@
 /** Settings of workflow runs: how many, how they are admitted, how their lock is waited for, how long they are kept. */
 import { formatPolicy } from "../core/retry/policies.ts";
-import { DEFAULT_ADMISSION_POLL, FOUNDING_ADMISSION_POLL } from "../core/retry/settings.ts";
+import { BASELINE_ADMISSION_POLL, DEFAULT_ADMISSION_POLL } from "../core/retry/settings.ts";
 import { count, DAY_MS, MINUTE_MS, ms, type Setting } from "./setting.ts";
 
 export const RUN_SETTINGS = [
@@ -23,7 +23,7 @@ export const RUN_SETTINGS = [
     name: "admission.polled.policy",
     type: { kind: "retry_policy" },
     default: formatPolicy(DEFAULT_ADMISSION_POLL),
-    founding: formatPolicy(FOUNDING_ADMISSION_POLL),
+    founding: formatPolicy(BASELINE_ADMISSION_POLL),
     live: true,
     help: "With `polled`: how long to wait before the admission lock is asked again.",
   },

@@ -9,7 +9,7 @@
 import { formatBudget } from "../core/retry/budget.ts";
 import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
 import { formatPolicy } from "../core/retry/policies.ts";
-import { DEFAULT_RETRY, FOUNDING_RETRY } from "../core/retry/settings.ts";
+import { BASELINE_RETRY, DEFAULT_RETRY } from "../core/retry/settings.ts";
 import { FLOW_SETTINGS } from "./engine-settings.ts";
 import { PROCESS_SETTINGS } from "./process-settings.ts";
 import { RUN_SETTINGS } from "./run-settings.ts";
@@ -58,7 +58,7 @@ export function environmentName(name: string): string {
 function retrySettings(): readonly NamedSetting[] {
   return RETRY_CLASSES.flatMap((retryClass): NamedSetting[] => {
     const normal = DEFAULT_RETRY[retryClass];
-    const founding = FOUNDING_RETRY[retryClass];
+    const founding = BASELINE_RETRY[retryClass];
     return [
       {
         name: `retry.${retryClass}.policy`,

@@ -4,7 +4,13 @@ import { fitsWithin } from "../core/model/json.ts";
 import { RUN_VALUE_BYTES_MAX, RUNS } from "../core/model/run.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Plan } from "../core/workflow/definition/plan.ts";
-import { type Loaded, type Missing, READ_BYTES_MAX, type Values, type Wanted } from "../core/workflow/run/values.ts";
+import {
+  type Loaded,
+  type Missing,
+  type MissingValue,
+  READ_BYTES_MAX,
+  type Values,
+} from "../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Engine } from "./engine.ts";
 
@@ -123,10 +129,10 @@ function asMissing(error: unknown): Missing {
   throw error;
 }
 
-async function load(engine: Engine, source: ValueSource, values: Values, what: Wanted): Promise<void> {
+async function load(engine: Engine, source: ValueSource, values: Values, what: MissingValue): Promise<void> {
   switch (what.kind) {
     case "pointer":
-      values.addPointed(what.payload.ptr, await loadPointed(engine, what.payload.ptr));
+      values.addBlob(what.payload.ptr, await loadPointed(engine, what.payload.ptr));
       return;
     case "children":
       values.addChildren(what.stepId, await childOutputs(engine, source, what));

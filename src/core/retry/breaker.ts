@@ -65,7 +65,7 @@ export function permission(
     case "open":
       return isOver(breaker.untilMs, nowMs, openMsMax(rule)) ? "probe" : "wait";
     case "half_open":
-      return underWay(breaker.probes, nowMs, rule).length < rule.probes ? "probe" : "wait";
+      return inFlight(breaker.probes, nowMs, rule).length < rule.probes ? "probe" : "wait";
     default:
       return breaker satisfies never;
   }
@@ -97,7 +97,7 @@ export function openInterval(rule: BreakerRule, openings: number): { readonly lo
 
 function claim(breaker: Breaker, probe: string, context: BreakerContext): Breaker {
   if (breaker.kind === "closed" || permission(breaker, context) !== "probe") return breaker;
-  const before = breaker.kind === "half_open" ? underWay(breaker.probes, context.nowMs, context.rule) : [];
+  const before = breaker.kind === "half_open" ? inFlight(breaker.probes, context.nowMs, context.rule) : [];
   const { openings, reason } = breaker;
   const own = { id: probe, untilMs: context.nowMs + context.rule.probeMs };
   return { kind: "half_open", openings, reason, probes: [...before, own] };
@@ -120,7 +120,7 @@ function isProbeOf(breaker: Breaker, probe: string | null): boolean {
   return breaker.kind === "half_open" && breaker.probes.some(({ id }) => id === probe);
 }
 
-function underWay(probes: readonly Probe[], nowMs: number, rule: BreakerRule): readonly Probe[] {
+function inFlight(probes: readonly Probe[], nowMs: number, rule: BreakerRule): readonly Probe[] {
   return probes.filter(({ untilMs }) => !isOver(untilMs, nowMs, rule.probeMs));
 }
 

@@ -12,13 +12,13 @@ export const NODES_MAX = 10_000;
 export function* chainOf(root: unknown): Generator<object, void, undefined> {
   const seen = new Set<unknown>([root]);
   const queue = isObject(root) ? [root] : [];
-  let looksLeft = NODES_MAX;
+  let referencesLeft = NODES_MAX;
   // The queue grows during iteration.
   for (const node of queue) {
     yield node;
     for (const child of childrenOf(node)) {
-      looksLeft -= 1;
-      if (looksLeft <= 0) break;
+      referencesLeft -= 1;
+      if (referencesLeft <= 0) break;
       if (!isObject(child) || seen.has(child)) continue;
       seen.add(child);
       queue.push(child);

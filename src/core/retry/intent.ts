@@ -60,19 +60,19 @@ export const WIRE_LIMITS = { depth: 8, nodes: 32, messageLength: 2_048, nameLeng
  */
 export function retryAfter(error: unknown, delayMs: number, retryClass: RetryClass = "unclassified"): RetryableError {
   const wrapper = wrap(error, "RetryableError", "retry requested");
-  return state(wrapper, { retryDelayMs: clampDelay(delayMs), retryClass }) as RetryableError;
+  return addStatement(wrapper, { retryDelayMs: clampDelay(delayMs), retryClass }) as RetryableError;
 }
 
 /** Marks an error as never to be retried: the message goes to the dead letters with its payload. */
 export function permanent(error: unknown): PermanentError {
   const wrapper = wrap(error, "PermanentError", "permanent failure");
-  return state(wrapper, { retryNever: true }) as PermanentError;
+  return addStatement(wrapper, { retryNever: true }) as PermanentError;
 }
 
 /** The outermost statement in the chain. */
 export function intentOf(error: unknown): Intent {
   for (const node of chainOf(error)) {
-    if (saysNever(node)) return { kind: "permanent" };
+    if (isNeverStated(node)) return { kind: "permanent" };
     const retry = retryIn(node);
     if (retry !== undefined) return { kind: "retry", ...retry };
   }
@@ -105,7 +105,7 @@ export function toWire(error: unknown): WireError {
 
 /** Restores an error from JSON of another process. Unknown fields are dropped. */
 export function fromWire(json: unknown): Error {
-  return redrive(toWire(json));
+  return restoreError(toWire(json));
 }
 
 function wrap(error: unknown, name: string, messageIfNone: string): Error {
@@ -114,7 +114,7 @@ function wrap(error: unknown, name: string, messageIfNone: string): Error {
 }
 
 /** Adds a statement to an error. Data is enumerable, so that spreading and logging keep it; methods are not. */
-function state(error: Error, { retryDelayMs, retryClass, retryNever }: Statement): Error {
+function addStatement(error: Error, { retryDelayMs, retryClass, retryNever }: Statement): Error {
   if (retryDelayMs !== undefined) {
     Object.assign(error, { retryDelayMs, retryClass });
     hide(error, "retryDelay", () => retryDelayMs);
@@ -156,18 +156,18 @@ function delayCalled(node: object): number | undefined {
   }
 }
 
-function saysNever(node: object): boolean {
+function isNeverStated(node: object): boolean {
   return read(node, "retryNever") === true;
 }
 
 /** Limits left while one wire error is built. */
-interface Room {
+interface WireBudget {
   readonly seen: Set<unknown>;
   nodesLeft: number;
 }
 
 /** An error and its children, each with its own statement. */
-function describe(error: unknown, room: Room, depth: number): WireError {
+function describe(error: unknown, room: WireBudget, depth: number): WireError {
   room.nodesLeft -= 1;
   const message = clip(messageOf(error), WIRE_LIMITS.messageLength);
   if (!isObject(error)) return { name: "Error", message };
@@ -183,13 +183,13 @@ function describe(error: unknown, room: Room, depth: number): WireError {
     ...(typeof code === "string" && { code: clip(code, WIRE_LIMITS.nameLength) }),
     ...(Number.isFinite(code) && { code: code as number }),
     ...(retry && { retryDelayMs: retry.delayMs, retryClass: retry.retryClass }),
-    ...(saysNever(error) && { retryNever: true }),
+    ...(isNeverStated(error) && { retryNever: true }),
     ...(cause && { cause }),
     ...(errors.length > 0 && { errors }),
   };
 }
 
-function describeAll(children: Iterable<unknown>, room: Room, depth: number): WireError[] {
+function describeAll(children: Iterable<unknown>, room: WireBudget, depth: number): WireError[] {
   const described: WireError[] = [];
   if (depth > WIRE_LIMITS.depth) return described;
   for (const child of children) {
@@ -200,14 +200,14 @@ function describeAll(children: Iterable<unknown>, room: Room, depth: number): Wi
   return described;
 }
 
-function redrive(wire: WireError): Error {
-  const options = wire.cause === undefined ? {} : { cause: redrive(wire.cause) };
+function restoreError(wire: WireError): Error {
+  const options = wire.cause === undefined ? {} : { cause: restoreError(wire.cause) };
   const error =
     wire.errors === undefined
       ? new Error(wire.message, options)
-      : new AggregateError(wire.errors.map(redrive), wire.message, options);
+      : new AggregateError(wire.errors.map(restoreError), wire.message, options);
   if (wire.code !== undefined) Object.assign(error, { code: wire.code });
-  return state(named(error, wire.name), wire);
+  return addStatement(named(error, wire.name), wire);
 }
 
 function named(error: Error, name: string): Error {

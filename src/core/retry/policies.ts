@@ -82,7 +82,7 @@ export function parsePolicy(text: string): Policy {
     throw new Error(`unknown retry policy ${quote(text)}; write one like ${examples.join(", ")}`);
   }
   try {
-    return refuseNonsense(build(kind, parts));
+    return checkConsistency(build(kind, parts));
   } catch (error) {
     const why = (error as Error).message;
     throw new Error(`retry policy ${quote(text)}: ${why}; an example is ${quote(SYNTAX[kind].example)}`);
@@ -146,7 +146,7 @@ function build(kind: Policy["kind"], parts: readonly string[]): Policy {
   }
 }
 
-function refuseNonsense(policy: Policy): Policy {
+function checkConsistency(policy: Policy): Policy {
   if ("maxMs" in policy && policy.baseMs > policy.maxMs) {
     const [base, max] = [formatDuration(policy.baseMs), formatDuration(policy.maxMs)];
     throw new Error(`the base \`${base}\` is longer than the maximum \`${max}\``);

@@ -32,7 +32,7 @@ export const DEFAULT_RETRY: RetrySettings = Object.freeze({
   throttled: rule("full:1s:30s", "deadline"),
 });
 
-export const FOUNDING_RETRY: RetrySettings = Object.freeze({
+export const BASELINE_RETRY: RetrySettings = Object.freeze({
   poison: POISON,
   unclassified: rule("capped_exponential:1s:30s:500ms", "8"),
   lock_busy: rule("fixed:500ms", "10m"),
@@ -44,14 +44,14 @@ export const FOUNDING_RETRY: RetrySettings = Object.freeze({
 
 /** The poll interval of the polled admission lock. */
 export const DEFAULT_ADMISSION_POLL: Policy = Object.freeze(parsePolicy("bounded:10ms:0.5"));
-export const FOUNDING_ADMISSION_POLL: Policy = Object.freeze(parsePolicy("fixed:10ms"));
+export const BASELINE_ADMISSION_POLL: Policy = Object.freeze(parsePolicy("fixed:10ms"));
 
 export const DEFAULT_BUS_LIMITS: BusLimits = Object.freeze({
   parkAfterMs: 2_000,
   poisonMax: POISON_TRIES_MAX,
   poisonDelayMs: POISON_DELAY_MS,
 });
-export const FOUNDING_BUS_LIMITS: BusLimits = Object.freeze({ ...DEFAULT_BUS_LIMITS, parkAfterMs: null });
+export const BASELINE_BUS_LIMITS: BusLimits = Object.freeze({ ...DEFAULT_BUS_LIMITS, parkAfterMs: null });
 
 function rule(policy: string, budget: string): RetryRule {
   return Object.freeze({ policy: Object.freeze(parsePolicy(policy)), budget: Object.freeze(parseBudget(budget)) });

@@ -1,7 +1,7 @@
 import { DEAD_LETTERS, deadLetterOf } from "../../core/model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
-import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
+import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
@@ -44,7 +44,7 @@ export async function settleJobAlone(
   guards: readonly Guard[],
 ): Promise<boolean> {
   const deadLetter = deadLetterOf(next);
-  const puts = [...besides, put(JOBS, found.id, found, leaveSubRun(next, decisionContext(engine)))];
+  const puts = [...besides, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
   const committed = await commit(engine, {
     org: next.org,
     puts: deadLetter ? [...puts, put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] : puts,

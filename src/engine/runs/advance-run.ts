@@ -6,7 +6,7 @@ import { retryAfter } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
-import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
+import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { ConflictError, commit } from "../commit.ts";
@@ -205,7 +205,7 @@ async function stopSubSteps(engine: Engine, run: Run, guards: readonly Guard[]):
           job.value.step?.kind === "subworkflow"
             ? cancelJob(job.value, `run ${run.id}`, why, decisionContext(engine))
             : null;
-        return next ? [put(JOBS, job.id, job, leaveSubRun(next, decisionContext(engine)))] : [];
+        return next ? [put(JOBS, job.id, job, markSubRunLeft(next, decisionContext(engine)))] : [];
       });
       if (puts.length === 0) break;
       const committed = await commit(engine, { org: run.org, puts, guards });

@@ -1,6 +1,6 @@
 import { isFinal, type Job } from "../../core/model/job.ts";
 import { isRunFinal } from "../../core/model/run.ts";
-import type { Notification } from "../../core/workflow/run/effects.ts";
+import type { Notification } from "../../core/workflow/run/run-draft.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
 import { notifyWorkers } from "../dispatch/index.ts";

@@ -11,7 +11,7 @@ import {
   slotWaitsOf,
 } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../../core/model/run.ts";
-import { leaveSubRun } from "../../core/workflow/run/step-job.ts";
+import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
@@ -51,7 +51,7 @@ export async function commitRun(engine: Engine, change: RunChange): Promise<Comm
   const { before, decided, ended, guards } = change;
   const { run } = decided;
   const context = decisionContext(engine);
-  const leave = ({ found, next }: Ended): Ended => ({ found, next: leaveSubRun(next, context) });
+  const leave = ({ found, next }: Ended): Ended => ({ found, next: markSubRunLeft(next, context) });
   const stopped = decided.stopped.map(leave);
   const ends = ended.map(leave);
   const deadLetters: DeadLetter[] = [];

@@ -1,7 +1,7 @@
 import { endJob } from "../../core/jobs/transitions.ts";
 import type { Job, Payload } from "../../core/model/job.ts";
 import { fencedKey, type Run, stepJobId } from "../../core/model/run.ts";
-import type { Start } from "../../core/workflow/run/effects.ts";
+import type { Start } from "../../core/workflow/run/run-draft.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";

@@ -3,7 +3,7 @@ import { isFinal, JOBS, type Job, openChildrenOf } from "../../core/model/job.ts
 import { isRunFinal, type Run, type TimelineLine } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { type Advance, advance, type RunEvent } from "../../core/workflow/run/advance.ts";
-import type { Notification, Start, Stop } from "../../core/workflow/run/effects.ts";
+import type { Notification, Start, Stop } from "../../core/workflow/run/run-draft.ts";
 import { Values } from "../../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { Versioned } from "../../ports/store.ts";
@@ -97,7 +97,7 @@ class Round {
     this.#hasMore = step.hasMore;
     const page = step.page ?? [];
     for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
-    this.#told.push(...step.told);
+    this.#told.push(...step.notifications);
     if (step.blobs.length > 0) await this.#keep(step.blobs);
     const news: RunEvent[] = [];
     for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);

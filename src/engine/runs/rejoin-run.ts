@@ -1,7 +1,7 @@
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { rejoin } from "../../core/workflow/run/rejoin.ts";
-import { waitAnew } from "../../core/workflow/run/step-job.ts";
+import { redriveStepJob } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import type { Engine } from "../engine.ts";
@@ -41,7 +41,7 @@ export function rejoinRun(
     if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run is gone" };
     const { nowMs, settings } = decisionContext(engine);
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
-    if (rejoined.kind === "objection") return { kind: "run_went_on", jobId, why: rejoined.why };
+    if (rejoined.kind === "refused") return { kind: "run_went_on", jobId, why: rejoined.why };
     const lock = { holder: engine.world.name, fence: lease.fence, ...taken };
     const decided = await decideRun(engine, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const end = endOf(decided.run);
@@ -49,7 +49,7 @@ export function rejoinRun(
     if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = waitAnew(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
+    const job = redriveStepJob(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
     engine.runCache.forgetRun(runId);
     const committed = await commitRun(engine, {
       before,

@@ -1,7 +1,7 @@
 import { refuseSlot } from "../../core/jobs/attempt.ts";
 import { isFinal, JOBS, slotWaitsIn } from "../../core/model/job.ts";
 import { RUNS, type Run, runsOf } from "../../core/model/run.ts";
-import { subRunsOnly } from "../../core/workflow/run/slot-deadlock.ts";
+import { subRunsOnly } from "../../core/workflow/run/ready.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";

@@ -7,16 +7,16 @@ import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { actionFor, type BusAction, isDeliveryCapNear } from "../../../src/core/retry/outcome.ts";
 import { interval, parsePolicy } from "../../../src/core/retry/policies.ts";
 import {
+  BASELINE_BUS_LIMITS,
+  BASELINE_RETRY,
   DEFAULT_BUS_LIMITS,
   DEFAULT_RETRY,
-  FOUNDING_BUS_LIMITS,
-  FOUNDING_RETRY,
 } from "../../../src/core/retry/settings.ts";
 import { anyClass, anyStatement, anyWrappings, seeded, wrapAll } from "./arbitraries.ts";
 
 const PROFILES = [
   { settings: DEFAULT_RETRY, limits: DEFAULT_BUS_LIMITS },
-  { settings: FOUNDING_RETRY, limits: FOUNDING_BUS_LIMITS },
+  { settings: BASELINE_RETRY, limits: BASELINE_BUS_LIMITS },
 ];
 
 const at = (more: Partial<Circumstances> = {}): Circumstances => ({

@@ -9,7 +9,7 @@ import {
   isDeliveryCapNear,
   type Outcome,
 } from "../../../src/core/retry/outcome.ts";
-import { DEFAULT_BUS_LIMITS, FOUNDING_BUS_LIMITS } from "../../../src/core/retry/settings.ts";
+import { BASELINE_BUS_LIMITS, DEFAULT_BUS_LIMITS } from "../../../src/core/retry/settings.ts";
 import { anyClass } from "./arbitraries.ts";
 
 const retryable = (delayMs: number, more: { spent?: boolean; deliveryCapNear?: boolean } = {}): Outcome => ({
@@ -48,13 +48,13 @@ const ROWS: [string, Outcome, BusAction, BusAction?][] = [
 describe("actionFor", () => {
   test.each(ROWS)("%s", (_, outcome, action, founding = action) => {
     expect(actionFor(outcome, DEFAULT_BUS_LIMITS)).toEqual(action);
-    expect(actionFor(outcome, FOUNDING_BUS_LIMITS)).toEqual(founding);
+    expect(actionFor(outcome, BASELINE_BUS_LIMITS)).toEqual(founding);
   });
 
   test("an endless delay is as long as a timer can hold", () => {
     const outcome = retryable(Number.POSITIVE_INFINITY);
     expect(actionFor(outcome, DEFAULT_BUS_LIMITS)).toEqual({ kind: "park", delayMs: DELAY_MS_MAX });
-    expect(actionFor(outcome, FOUNDING_BUS_LIMITS)).toEqual({ kind: "nakDelay", delayMs: DELAY_MS_MAX });
+    expect(actionFor(outcome, BASELINE_BUS_LIMITS)).toEqual({ kind: "nakDelay", delayMs: DELAY_MS_MAX });
   });
 
   test("limits are settings", () => {

@@ -3,12 +3,12 @@ import { formatBudget } from "../../../src/core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { formatPolicy, interval } from "../../../src/core/retry/policies.ts";
 import {
+  BASELINE_ADMISSION_POLL,
+  BASELINE_BUS_LIMITS,
+  BASELINE_RETRY,
   DEFAULT_ADMISSION_POLL,
   DEFAULT_BUS_LIMITS,
   DEFAULT_RETRY,
-  FOUNDING_ADMISSION_POLL,
-  FOUNDING_BUS_LIMITS,
-  FOUNDING_RETRY,
   type RetrySettings,
 } from "../../../src/core/retry/settings.ts";
 
@@ -27,7 +27,7 @@ test("the default numbers", () => {
 });
 
 test("the founding numbers", () => {
-  expect(written(FOUNDING_RETRY)).toEqual({
+  expect(written(BASELINE_RETRY)).toEqual({
     poison: "fixed:5s, 3",
     unclassified: "capped_exponential:1s:30s:500ms, 8",
     lock_busy: "fixed:500ms, 10m",
@@ -36,8 +36,8 @@ test("the founding numbers", () => {
     no_worker: "capped_exponential:1s:30s:500ms, deadline",
     throttled: "fixed:5s, deadline",
   });
-  expect(formatPolicy(FOUNDING_ADMISSION_POLL)).toBe("fixed:10ms");
-  expect(FOUNDING_BUS_LIMITS).toEqual({ parkAfterMs: null, poisonMax: 3, poisonDelayMs: 5_000 });
+  expect(formatPolicy(BASELINE_ADMISSION_POLL)).toBe("fixed:10ms");
+  expect(BASELINE_BUS_LIMITS).toEqual({ parkAfterMs: null, poisonMax: 3, poisonDelayMs: 5_000 });
 });
 
 describe("one policy per class", () => {
@@ -58,12 +58,12 @@ describe("one policy per class", () => {
 });
 
 test("nobody can change the tables for everybody", () => {
-  for (const table of [DEFAULT_RETRY, FOUNDING_RETRY]) {
+  for (const table of [DEFAULT_RETRY, BASELINE_RETRY]) {
     for (const rule of Object.values(table)) {
       for (const part of [table, rule, rule.policy, rule.budget]) expect(Object.isFrozen(part)).toBe(true);
     }
   }
-  for (const part of [DEFAULT_ADMISSION_POLL, FOUNDING_ADMISSION_POLL, DEFAULT_BUS_LIMITS, FOUNDING_BUS_LIMITS]) {
+  for (const part of [DEFAULT_ADMISSION_POLL, BASELINE_ADMISSION_POLL, DEFAULT_BUS_LIMITS, BASELINE_BUS_LIMITS]) {
     expect(Object.isFrozen(part)).toBe(true);
   }
 });

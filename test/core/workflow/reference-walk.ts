@@ -2,7 +2,7 @@ import type { Job, JobState } from "../../../src/core/model/job.ts";
 import { isRunFinal, type Run, stepJobId } from "../../../src/core/model/run.ts";
 import type { Plan } from "../../../src/core/workflow/definition/plan.ts";
 import type { Advance, advance, RunEvent } from "../../../src/core/workflow/run/advance.ts";
-import { openRun, type RunOrder } from "../../../src/core/workflow/run/open-run.ts";
+import { openRun, type RunRequest } from "../../../src/core/workflow/run/open-run.ts";
 import { Values } from "../../../src/core/workflow/run/values.ts";
 import {
   applyEnds,
@@ -272,7 +272,7 @@ const TURNS_MAX = 20;
 /** Of one case: children of two steps can end in thousands of orders. */
 const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 15;
 
-const ORDER: RunOrder = {
+const ORDER: RunRequest = {
   ...{ runId: "run", org: "acme", version: 1, traceId: "trace", labels: {}, priority: null },
   ...{ submittedBy: null, actorId: null, traceparent: null, parent: null },
 };

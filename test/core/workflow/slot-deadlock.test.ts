@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Run, StepRun } from "../../../src/core/model/run.ts";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
-import { subRunsOnly } from "../../../src/core/workflow/run/slot-deadlock.ts";
+import { subRunsOnly } from "../../../src/core/workflow/run/ready.ts";
 
 const sub = { type: "subworkflow", workflow: "w" };
 const compiled = compileWorkflow({

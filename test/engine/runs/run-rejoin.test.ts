@@ -244,7 +244,7 @@ describe("the dead letter of a branch, tried again", () => {
     const fresh = openRun(compiled.plan, order, { kind: "inline", value: null }, { nowMs: 0, deadlineMs: 1_000 });
     const run: Run = { ...fresh, state: "FAILED", steps: { p: { state: "FAILED" }, a: failed, b: failed } };
     const rejoined = rejoin(compiled.plan, run, { stepId: "a" }, "bob", { nowMs: 5, deadlineMs: 1_000 });
-    expect(rejoined).toMatchObject({ kind: "objection", why: expect.stringContaining("needs 2 of its branches") });
+    expect(rejoined).toMatchObject({ kind: "refused", why: expect.stringContaining("needs 2 of its branches") });
   });
 });
 

@@ -2,15 +2,12 @@ import type { Job, Payload } from "../../model/job.ts";
 import { isRunFinal, isStepSettled, type Run, type TimelineLine } from "../../model/run.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
-import { beginStep, fail, outputFault } from "./begin-step.ts";
-import type { Blob, Notification, Start, Stop } from "./effects.ts";
-import { concludeRun, endRun } from "./end-run.ts";
-import { beginFan, endChild, expireFan, spawn, stopChildren } from "./for-each.ts";
-import { stepStateOf } from "./outcomes.ts";
-import { expireParallel, judgeParallel } from "./parallel.ts";
+import { endChild, expireFan, spawn, startFan, stopChildren } from "./for-each.ts";
+import { expireParallel, settleParallel } from "./parallel.ts";
 import { readinessOf } from "./ready.ts";
-import { Draft, fault, type Limits } from "./run-draft.ts";
-import { settleStep } from "./settle-step.ts";
+import { type Blob, Draft, fault, type Limits, type Notification, type Start, type Stop } from "./run-draft.ts";
+import { concludeRun, endRun, settleStep, stepStateOf } from "./settle.ts";
+import { failStep, outputFault, startStep } from "./start-step.ts";
 import type { Values } from "./values.ts";
 
 /**
@@ -36,7 +33,7 @@ export interface Advance {
   readonly run: Run;
   readonly starts: readonly Start[];
   readonly stops: readonly Stop[];
-  readonly told: readonly Notification[];
+  readonly notifications: readonly Notification[];
   readonly blobs: readonly Blob[];
   /** Lines moved from the run to a timeline page. */
   readonly page: readonly TimelineLine[] | null;
@@ -54,17 +51,17 @@ export function advance(
   run: Run,
   events: readonly RunEvent[],
   values: Values,
-  moment: AdvanceContext,
+  context: AdvanceContext,
 ): Advance {
-  const draft = new Draft(plan, run, values, moment.nowMs, moment.limits);
+  const draft = new Draft(plan, run, values, context.nowMs, context.limits);
   for (const [at, event] of events.entries()) {
     // Earlier events are applied first: a run whose last step has settled is not cancelled by a later event of the same
     // batch.
     if (at > 0 && isEnding(draft, event)) settleRun(draft);
-    if (!isRunFinal(draft.run.state)) take(draft, event);
+    if (!isRunFinal(draft.run.state)) applyEvent(draft, event);
   }
   settleRun(draft);
-  const { told, blobs } = draft;
+  const { notifications: told, blobs } = draft;
   // Steps that started and were cancelled in the same decision get no job.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
   const stops = [
@@ -72,7 +69,7 @@ export function advance(
     ...childrenToStop(draft),
   ];
   const { run: next, page } = draft.finish();
-  return { run: next, page, starts, stops, told, blobs, hasMore: draft.hasMore };
+  return { run: next, page, starts, stops, notifications: told, blobs, hasMore: draft.hasMore };
 }
 
 function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
@@ -98,10 +95,10 @@ function childrenToStop(draft: Draft): readonly Stop[] {
   return stops;
 }
 
-function take(draft: Draft, event: RunEvent): void {
+function applyEvent(draft: Draft, event: RunEvent): void {
   switch (event.kind) {
     case "job_ended":
-      takeEnd(draft, event.job);
+      applyJobEnd(draft, event.job);
       return;
     case "children_stopped": {
       const step = draft.plan.steps.get(event.stepId);
@@ -120,12 +117,12 @@ function take(draft: Draft, event: RunEvent): void {
       return;
     case "pause":
       if (draft.run.state !== "RUNNING") return;
-      draft.note("run_paused", { who: event.by, why: event.why });
+      draft.addLine("run_paused", { who: event.by, why: event.why });
       draft.set({ state: "PAUSED" });
       return;
     case "resume":
       if (draft.run.state !== "PAUSED") return;
-      draft.note("run_resumed", { who: event.by, why: event.why });
+      draft.addLine("run_resumed", { who: event.by, why: event.why });
       draft.set({ state: "RUNNING" });
       return;
     default:
@@ -141,7 +138,7 @@ function expireAll(draft: Draft): void {
   }
 }
 
-function takeEnd(draft: Draft, job: Job): void {
+function applyJobEnd(draft: Draft, job: Job): void {
   const step = draft.plan.steps.get(job.step?.stepId ?? "");
   const before = step && draft.step(step.id);
   if (!step || !before || before.state !== "RUNNING") return;
@@ -156,16 +153,16 @@ function takeEnd(draft: Draft, job: Job): void {
     return;
   }
   if (job.state === "SUCCEEDED") {
-    const output = draft.keepPayload(job.output, `res:${job.id}`);
-    settleStep(draft, step, "SUCCEEDED", { output, who: whoOf(job) });
+    const output = draft.storePayload(job.output, `res:${job.id}`);
+    settleStep(draft, step, "SUCCEEDED", { output, who: actorOf(job) });
     return;
   }
   const state = stepStateOf[job.state as keyof typeof stepStateOf];
   const error = job.error ?? fault("StepFailed", `its job ended as ${job.state}`);
-  settleStep(draft, step, state, { error, who: whoOf(job) });
+  settleStep(draft, step, state, { error, who: actorOf(job) });
 }
 
-function whoOf({ approval, workerId }: Job): string | undefined {
+function actorOf({ approval, workerId }: Job): string | undefined {
   return approval?.decidedBy ?? workerId ?? undefined;
 }
 
@@ -183,20 +180,20 @@ function settleAll(draft: Draft): void {
       const step = plan.steps.get(id);
       const before = draft.step(id);
       if (!step || (before && isStepSettled(before.state))) continue;
-      if (!draft.mayRead()) return;
-      if (before) goOn(draft, step);
-      else if (draft.run.state === "RUNNING") consider(draft, step);
+      if (!draft.canRead()) return;
+      if (before) continueStep(draft, step);
+      else if (draft.run.state === "RUNNING") startIfReady(draft, step);
       if (draft.step(id) !== before) moved = true;
     }
   }
 }
 
-function goOn(draft: Draft, step: PlanStep): void {
+function continueStep(draft: Draft, step: PlanStep): void {
   if (step.forEach && draft.step(step.id)?.fan) spawn(draft, step, step.forEach);
-  else if (step.act.type === "parallel") judgeParallel(draft, step, step.act);
+  else if (step.act.type === "parallel") settleParallel(draft, step, step.act);
 }
 
-function consider(draft: Draft, step: PlanStep): void {
+function startIfReady(draft: Draft, step: PlanStep): void {
   const readiness = readinessOf(draft.plan, step, (id) => draft.step(id));
   if (readiness.kind === "waits") return;
   const cause = causeIn(draft, step);
@@ -207,7 +204,7 @@ function consider(draft: Draft, step: PlanStep): void {
   if (step.condition) {
     const answer = step.condition.evaluate(draft.scope(step, step.condition.refs));
     if (answer.kind === "bad") {
-      fail(draft, step, "ExpressionFailed", `\`condition\`: ${answer.problem}`, cause);
+      failStep(draft, step, "ExpressionFailed", `\`condition\`: ${answer.problem}`, cause);
       return;
     }
     if (answer.value === false) {
@@ -215,12 +212,12 @@ function consider(draft: Draft, step: PlanStep): void {
       return;
     }
     if (answer.value !== true) {
-      fail(draft, step, "ExpressionFailed", "`condition` is neither true nor false", cause);
+      failStep(draft, step, "ExpressionFailed", "`condition` is neither true nor false", cause);
       return;
     }
   }
-  if (step.forEach) beginFan(draft, step, step.forEach, cause);
-  else beginStep(draft, step, cause);
+  if (step.forEach) startFan(draft, step, step.forEach, cause);
+  else startStep(draft, step, cause);
 }
 
 /** The latest timeline line among the step's dependencies. */

@@ -5,7 +5,7 @@ import type { Writable } from "../../model/table.ts";
 import type { Plan } from "../definition/plan.ts";
 import { bytesOf } from "./run-draft.ts";
 
-export interface RunOrder {
+export interface RunRequest {
   readonly runId: string;
   readonly org: string;
   readonly version: number;
@@ -21,13 +21,13 @@ export interface RunOrder {
 /** A run before its first step; `advance` with a `time` event starts it. */
 export function openRun(
   plan: Plan,
-  order: RunOrder,
+  order: RunRequest,
   input: Payload,
-  moment: { readonly nowMs: number; readonly deadlineMs: number },
+  context: { readonly nowMs: number; readonly deadlineMs: number },
 ): Run {
-  const { nowMs } = moment;
+  const { nowMs } = context;
   const { submittedBy, actorId, traceparent, parent, priority } = order;
-  const deadlineMs = nowMs + (plan.timeoutMs ?? moment.deadlineMs);
+  const deadlineMs = nowMs + (plan.timeoutMs ?? context.deadlineMs);
   const begun = { seq: 0, atMs: nowMs, event: "run_started" } as const;
   const run: Writable<Run> = {
     id: order.runId,

@@ -1,8 +1,8 @@
 import { isStepFailure, isStepSettled } from "../../model/run.ts";
 import type { Act, PlanStep } from "../definition/plan.ts";
-import { outputFault, outputKey } from "./begin-step.ts";
 import { type Draft, fault, tooLarge } from "./run-draft.ts";
-import { cancelStep, settleStep } from "./settle-step.ts";
+import { cancelStep, settleStep } from "./settle.ts";
+import { outputFault, outputKey } from "./start-step.ts";
 
 type Parallel = Extract<Act, { type: "parallel" }>;
 
@@ -13,14 +13,14 @@ type Parallel = Extract<Act, { type: "parallel" }>;
  *    cancelled.
  * 2. Branch results are applied before the deadline.
  */
-export function judgeParallel(draft: Draft, step: PlanStep, act: Parallel): void {
+export function settleParallel(draft: Draft, step: PlanStep, act: Parallel): void {
   const ended = act.branches.filter((id) => isStepSettled(draft.stateOf(id)));
   const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
   const left = act.branches.length - ended.length;
   if (succeeded.length >= act.need) {
     const outputs = draft.outputsOf(succeeded);
     const problem = outputs && outputFault(step, outputs);
-    const output = problem ? null : outputs && draft.keep(outputs, outputKey(draft, step));
+    const output = problem ? null : outputs && draft.store(outputs, outputKey(draft, step));
     if (problem) settleStep(draft, step, "FAILED", { error: problem });
     else if (output) settleStep(draft, step, "SUCCEEDED", { output });
     else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
@@ -30,22 +30,22 @@ export function judgeParallel(draft: Draft, step: PlanStep, act: Parallel): void
     const error = (first === undefined ? undefined : draft.step(first)?.error) ?? fault("NotEnoughBranches", message);
     settleStep(draft, step, "FAILED", { error });
   } else return;
-  stopBranches(draft, step, act, "has ended");
+  cancelBranches(draft, step, act, "has ended");
 }
 
 /** Ends the step as TIMEOUT at its deadline. */
 export function expireParallel(draft: Draft, step: PlanStep, act: Parallel): void {
   const { state, dueMs = Number.POSITIVE_INFINITY } = draft.step(step.id) ?? {};
   if (state !== "RUNNING" || draft.nowMs < dueMs) return;
-  judgeParallel(draft, step, act);
+  settleParallel(draft, step, act);
   if (draft.stateOf(step.id) !== "RUNNING") return;
   const done = act.branches.filter((id) => draft.stateOf(id) === "SUCCEEDED").length;
   const message = `${done} of ${act.branches.length} branches were done in time, ${act.need} are needed`;
   settleStep(draft, step, "TIMEOUT", { error: fault("DeadlineExceeded", message) });
-  stopBranches(draft, step, act, "has run out of time");
+  cancelBranches(draft, step, act, "has run out of time");
 }
 
-function stopBranches(draft: Draft, step: PlanStep, act: Parallel, why: string): void {
+function cancelBranches(draft: Draft, step: PlanStep, act: Parallel, why: string): void {
   for (const id of act.branches) {
     const branch = draft.plan.steps.get(id);
     if (branch) cancelStep(draft, branch, `step \`${step.id}\` ${why}`, draft.step(step.id)?.line);

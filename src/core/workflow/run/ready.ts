@@ -1,4 +1,4 @@
-import { isStepFailure, isStepSettled, type StepRun, type StepState } from "../../model/run.ts";
+import { isStepFailure, isStepSettled, type Run, type StepRun, type StepState } from "../../model/run.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
 
 /**
@@ -25,7 +25,7 @@ export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) =>
     if (chosen.some((arm) => arms.includes(arm))) continue;
     return skip(`step \`${stepId}\` chose ${chosen.map((arm) => `\`${arm}\``).join(", ") || "nothing"}`);
   }
-  const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => wasLeftOut(state(id)));
+  const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => isUnused(state(id)));
   return isLeftOut ? skip("everything before it was skipped") : GO;
 }
 
@@ -40,7 +40,26 @@ function isBlocking(plan: Plan, step: PlanStep, id: string, state: StepState): b
   return plan.steps.get(id)?.onError.kind !== "continue";
 }
 
-const wasLeftOut = (state: StepState): boolean => state === "SKIPPED" || state === "CANCELLED";
+const isUnused = (state: StepState): boolean => state === "SKIPPED" || state === "CANCELLED";
 const skip = (why: string): Readiness => ({ kind: "skip", why });
 const WAITS: Readiness = { kind: "waits" };
 const GO: Readiness = { kind: "go" };
+
+/**
+ * The number of sub-runs a run waits for, if it waits for nothing else. Null if a worker, an approval, a timer or the
+ * run's own remaining work can advance it.
+ */
+export function subRunsOnly(plan: Plan, run: Run): number | null {
+  // A paused run waits for an operator; a run with remaining work is due before its deadline.
+  if (run.state !== "RUNNING" || run.dueMs < run.deadlineMs) return null;
+  let count = 0;
+  for (const [id, { state, fan }] of Object.entries(run.steps)) {
+    if (state !== "RUNNING") continue;
+    const type = plan.steps.get(id)?.act.type;
+    // Its branches are checked themselves.
+    if (type === "parallel") continue;
+    if (type !== "subworkflow") return null;
+    count += fan?.open ?? 1;
+  }
+  return count === 0 ? null : count;
+}

@@ -13,49 +13,49 @@ import { stepsAfter } from "./open-run.ts";
  */
 export type Rejoined =
   | { readonly kind: "rejoined"; readonly run: Run; readonly isReopened: boolean }
-  | { readonly kind: "objection"; readonly why: string };
+  | { readonly kind: "refused"; readonly why: string };
 
 export function rejoin(
   plan: Plan,
   run: Run,
   ref: { readonly stepId: string; readonly index?: number },
   who: string,
-  moment: { readonly nowMs: number; readonly deadlineMs: number },
+  context: { readonly nowMs: number; readonly deadlineMs: number },
 ): Rejoined {
   const step = plan.steps.get(ref.stepId);
   const before = run.steps[ref.stepId];
-  if (!step || !before) return objection(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
+  if (!step || !before) return refused(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
   const isOver = isRunFinal(run.state);
-  if (isOver && !REJOINABLE.includes(run.state)) return objection(`run \`${run.id}\` is ${run.state}`);
+  if (isOver && !REJOINABLE.includes(run.state)) return refused(`run \`${run.id}\` is ${run.state}`);
   // Such a run would end in the same commit.
-  const isEnding = run.state === "ENDING" || (!isOver && moment.nowMs >= run.deadlineMs);
-  if (isEnding) return objection(`run \`${run.id}\` is about to end; try again when it has`);
-  const restored = restore(step, before, ref.index, moment.nowMs);
-  if (typeof restored === "string") return objection(restored);
-  const around = aroundOf(plan, run, step, moment.nowMs);
-  if (typeof around === "string") return objection(around);
-  const after = new Set([...stepsAfter(plan, ref.stepId)].filter((id) => !around.has(id)));
-  const cause = plan.order.find((id) => !after.has(id) && !around.has(id) && endedRun(plan, run, id));
-  if (cause !== undefined) return objection(`run \`${run.id}\` ended because step \`${cause}\` failed; try that again`);
-  const done = [...after].find((id) => id !== ref.stepId && hasHappened(run.steps[id]));
-  if (done !== undefined) return objection(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
+  const isEnding = run.state === "ENDING" || (!isOver && context.nowMs >= run.deadlineMs);
+  if (isEnding) return refused(`run \`${run.id}\` is about to end; try again when it has`);
+  const restored = restore(step, before, ref.index, context.nowMs);
+  if (typeof restored === "string") return refused(restored);
+  const siblings = siblingsOf(plan, run, step, context.nowMs);
+  if (typeof siblings === "string") return refused(siblings);
+  const after = new Set([...stepsAfter(plan, ref.stepId)].filter((id) => !siblings.has(id)));
+  const cause = plan.order.find((id) => !after.has(id) && !siblings.has(id) && failsRun(plan, run, id));
+  if (cause !== undefined) return refused(`run \`${run.id}\` ended because step \`${cause}\` failed; try that again`);
+  const done = [...after].find((id) => id !== ref.stepId && hadEffects(run.steps[id]));
+  if (done !== undefined) return refused(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
   const steps: Record<string, StepRun> = {};
   for (const [id, known] of Object.entries(run.steps)) {
-    const kept = around.get(id);
+    const kept = siblings.get(id);
     if (id === ref.stepId) steps[id] = { ...restored, line: run.lineCount };
-    else if (around.has(id)) {
+    else if (siblings.has(id)) {
       if (kept) steps[id] = kept;
     }
     // Steps that the end of the run kept from starting are reset. Steps that it cancelled are not: their jobs, or those
     // of their children, exist under the ids that would be reused.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
     else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan)) {
-      return objection(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
+      return refused(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
     }
   }
-  const line = { seq: run.lineCount, atMs: moment.nowMs, event: "run_rejoined", stepId: ref.stepId, who } as const;
+  const line = { seq: run.lineCount, atMs: context.nowMs, event: "run_rejoined", stepId: ref.stepId, who } as const;
   const { endsAs: _, isParentTold: __, ...rest } = run;
-  const deadlineMs = isOver ? moment.nowMs + (plan.timeoutMs ?? moment.deadlineMs) : run.deadlineMs;
+  const deadlineMs = isOver ? context.nowMs + (plan.timeoutMs ?? context.deadlineMs) : run.deadlineMs;
   return {
     kind: "rejoined",
     isReopened: isOver,
@@ -68,7 +68,7 @@ export function rejoin(
       lineCount: run.lineCount + 1,
       deadlineMs,
       dueMs: deadlineMs,
-      updatedMs: moment.nowMs,
+      updatedMs: context.nowMs,
     },
   };
 }
@@ -101,37 +101,37 @@ const dueOf = ({ timeoutMs }: PlanStep, nowMs: number) => (timeoutMs === null ? 
  * Restores the `parallel` step of a branch: the step waits again, other branches keep their state, and branches that
  * never started may start (null). A string says why that is impossible; an empty map means the step is no branch.
  */
-function aroundOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): ReadonlyMap<string, StepRun | null> | string {
+function siblingsOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): ReadonlyMap<string, StepRun | null> | string {
   const parallel = plan.steps.get(step.branchOf ?? "");
   const before = run.steps[parallel?.id ?? ""];
   if (parallel?.act.type !== "parallel" || !before) return new Map();
   const { error: _, endedMs: __, ...kept } = before;
   if (before.state !== "RUNNING" && !isStepFailure(before.state)) return `step \`${parallel.id}\` is ${before.state}`;
-  const around = new Map<string, StepRun | null>([
+  const siblings = new Map<string, StepRun | null>([
     [parallel.id, { ...kept, state: "RUNNING", ...dueOf(parallel, nowMs) }],
   ]);
   for (const id of parallel.act.branches.filter((other) => other !== step.id)) {
     const branch = run.steps[id] ?? null;
-    if (branch?.state === "CANCELLED" && hasHappened(branch))
+    if (branch?.state === "CANCELLED" && hadEffects(branch))
       return `step \`${id}\` was stopped when \`${parallel.id}\` ended; rerun from it`;
-    around.set(id, branch?.state === "CANCELLED" ? null : branch);
+    siblings.set(id, branch?.state === "CANCELLED" ? null : branch);
   }
-  const states = parallel.act.branches.map((id) => (id === step.id ? "RUNNING" : around.get(id)?.state));
+  const states = parallel.act.branches.map((id) => (id === step.id ? "RUNNING" : siblings.get(id)?.state));
   const possible = states.filter((state) => state === undefined || state === "RUNNING" || state === "SUCCEEDED").length;
-  if (possible >= parallel.act.need) return around;
+  if (possible >= parallel.act.need) return siblings;
   return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, and others failed too; rerun from it`;
 }
 
 /** Without `on_error`, the step's failure ends the run. */
-function endedRun(plan: Plan, run: Run, id: string): boolean {
+function failsRun(plan: Plan, run: Run, id: string): boolean {
   const { onError, branchOf } = plan.steps.get(id) ?? {};
   return isStepFailure(run.steps[id]?.state ?? "PENDING") && onError?.kind === "fail" && branchOf === null;
 }
 
 /** The step had effects that cannot be undone. */
-function hasHappened(step: StepRun | undefined): boolean {
+function hadEffects(step: StepRun | undefined): boolean {
   if (!step) return false;
   return step.state !== "SKIPPED" && !(step.state === "CANCELLED" && step.jobId === undefined && !step.fan);
 }
 
-const objection = (why: string): Rejoined => ({ kind: "objection", why });
+const refused = (why: string): Rejoined => ({ kind: "refused", why });

@@ -1,4 +1,4 @@
-import type { Payload } from "../../model/job.ts";
+import type { Payload, StepRef, StepRetry } from "../../model/job.ts";
 import {
   copyRun,
   fencedKey,
@@ -14,9 +14,8 @@ import {
 } from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
-import type { Plan, PlanStep, Refs, Scope, StepView } from "../definition/plan.ts";
-import type { Blob, Notification, Start, Stop } from "./effects.ts";
-import { putValue, TooMuch, type Values } from "./values.ts";
+import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "../definition/plan.ts";
+import { setLazily, TooMuch, type Values } from "./values.ts";
 
 /** Working copy of a run during one call of `advance`, with the effects collected so far. */
 export class Draft {
@@ -32,12 +31,12 @@ export class Draft {
   #inlineBytes: number;
   readonly starts: Start[] = [];
   readonly stops: Stop[] = [];
-  readonly told: Notification[] = [];
+  readonly notifications: Notification[] = [];
   readonly blobs: Blob[] = [];
   /** More work is left that did not fit into this commit. */
   hasMore = false;
   /** Children that failed before they got a job; they count towards `startsMax`. */
-  unmade = 0;
+  failedStarts = 0;
 
   constructor(plan: Plan, run: Run, values: Values, nowMs: number, limits: Limits) {
     this.plan = plan;
@@ -83,7 +82,7 @@ export class Draft {
   }
 
   /** Appends a timeline line and returns its number. */
-  note(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: Facts = {}): number {
+  addLine(event: TimelineEvent, { stepId, index, jobId, who, why, cause }: LineFacts = {}): number {
     const seq = this.#lineCount;
     const { nowMs: atMs } = this;
     // Most lines name a step; the literal avoids a shape change.
@@ -99,19 +98,19 @@ export class Draft {
   }
 
   /** False once the read limit of this decision is reached; the rest is left to the next commit. */
-  mayRead(): boolean {
+  canRead(): boolean {
     if (this.#values.isFull) this.hasMore = true;
     return !this.#values.isFull;
   }
 
   valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): unknown {
-    this.#values.nextReader();
+    this.#values.nextExpression();
     return this.#values.of(payload, stepId);
   }
 
   /** Outputs by step id; null if they exceed the read limit. */
   outputsOf(ids: readonly string[]): Record<string, unknown> | null {
-    this.#values.nextReader();
+    this.#values.nextExpression();
     try {
       return Object.fromEntries(ids.map((id) => [id, this.#outputOf(id)] as const));
     } catch (error) {
@@ -124,7 +123,7 @@ export class Draft {
    * Stores a value: inline if it is small and there is room, else in the blob store under `key`. Null if it is too
    * large.
    */
-  keep(value: unknown, key: string): Payload | null {
+  store(value: unknown, key: string): Payload | null {
     const text = JSON.stringify(value ?? null);
     const bytes = bytesOf(text);
     const inlineBytes = this.#inlineBytes + bytes;
@@ -136,21 +135,21 @@ export class Draft {
     const ptr = fencedKey(this.#run, key);
     this.blobs.push({ ptr, text });
     // The blob is written after the decision; readers within it find the value here.
-    this.#values.addPointed(ptr, { value: value ?? null, bytes });
+    this.#values.addBlob(ptr, { value: value ?? null, bytes });
     return { kind: "pointer", ptr, bytes };
   }
 
   /** Pointers are kept as they are. */
-  keepPayload(payload: Payload | null, key: string): Payload {
+  storePayload(payload: Payload | null, key: string): Payload {
     if (payload?.kind === "pointer") return payload;
     // A job's inline output is below the limit.
-    return this.keep(payload?.value ?? null, key) ?? { kind: "inline", value: null };
+    return this.store(payload?.value ?? null, key) ?? { kind: "inline", value: null };
   }
 
   /** The variables of an expression, limited to what it references, so that nothing else is loaded. */
   scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
     const { id, workflowId, org, input } = this.#run;
-    this.#values.nextReader();
+    this.#values.nextExpression();
     const context = refs.input ? this.#values.of(input, "") : undefined;
     const steps: Record<string, StepView> = {};
     for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
@@ -173,7 +172,7 @@ export class Draft {
       output: null,
       error: step?.error ? { name, message } : null,
     };
-    putValue(view, "output", () => this.#outputOf(stepId));
+    setLazily(view, "output", () => this.#outputOf(stepId));
     return view;
   }
 
@@ -210,8 +209,8 @@ export class Draft {
   #dueMs(): number {
     const { state, deadlineMs, parent } = this.#run;
     // The process that ends a run notifies its parent; the sweeper does so if that process crashes.
-    if (isRunFinal(state)) return parent ? this.nowMs + LEFT_MS : this.nowMs + this.limits.keptMs;
-    const leftMs = this.nowMs + LEFT_MS;
+    if (isRunFinal(state)) return parent ? this.nowMs + TAKEOVER_MS : this.nowMs + this.limits.keptMs;
+    const leftMs = this.nowMs + TAKEOVER_MS;
     if (state === "ENDING") return this.hasMore ? leftMs : Math.max(deadlineMs, leftMs);
     // Late results do not postpone a deadline that has passed.
     const dueMs = Math.min(deadlineMs, this.#stepsDueMs());
@@ -229,7 +228,7 @@ export class Draft {
   }
 }
 
-export type Facts = {
+export type LineFacts = {
   readonly [K in Exclude<keyof TimelineLine, "seq" | "atMs" | "event">]?: TimelineLine[K] | undefined;
 };
 
@@ -267,7 +266,7 @@ function putAt(target: Record<string, unknown>, path: readonly string[], read: (
     }
   }
   const last = path.at(-1);
-  if (last !== undefined) putValue(at, last, read);
+  if (last !== undefined) setLazily(at, last, read);
 }
 
 function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<string, StepRun> {
@@ -281,4 +280,45 @@ function inOrder(plan: Plan, steps: Readonly<Record<string, StepRun>>): Record<s
 
 const WHY_LENGTH_MAX = 1_000;
 /** When the sweeper takes over work that the writing process left. */
-const LEFT_MS = 5_000;
+const TAKEOVER_MS = 5_000;
+
+/** Side effects of a decision about a run. */
+
+/** A job to create. */
+export interface Start {
+  readonly stepId: string;
+  readonly index: number | null;
+  readonly kind: StepRef["kind"];
+  /** The worker topic, or a reserved one for steps that are not sent. */
+  readonly topic: string;
+  readonly input: unknown;
+  readonly meta: StepMeta;
+  readonly retry: StepRetry | null;
+  readonly timeoutMs: number | null;
+  /** `delay`. */
+  readonly untilMs?: number;
+  /** `approval`. */
+  readonly reason?: string;
+  readonly bySubmitter?: boolean;
+  /** `subworkflow`. */
+  readonly workflowId?: string;
+  readonly version?: number;
+}
+
+/** A job, or all open children of a step, to cancel. */
+export type Stop =
+  | { readonly kind: "job"; readonly stepId: string; readonly jobId: string; readonly why: string }
+  | { readonly kind: "children"; readonly stepId: string; readonly why: string };
+
+/** The message of a `notify` step. */
+export interface Notification {
+  readonly stepId: string;
+  readonly level: "INFO" | "WARN" | "ERROR";
+  readonly message: string;
+}
+
+/** To be written to the blob store before the commit. */
+export interface Blob {
+  readonly ptr: string;
+  readonly text: string;
+}

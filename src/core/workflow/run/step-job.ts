@@ -4,7 +4,7 @@ import type { DecisionContext } from "../../jobs/transitions.ts";
 import type { Job, Payload, StepRef } from "../../model/job.ts";
 import { type Run, stepJobId } from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
-import type { Start } from "./effects.ts";
+import type { Start } from "./run-draft.ts";
 
 /**
  * The job of a step. It inherits tenant, submitter and trace of the run; reserved labels name its workflow, run and
@@ -45,10 +45,10 @@ export function stepJob(run: Run, start: Start, input: Payload, context: Decisio
   );
   job.step = refOf(run, start);
   if (timeoutMs !== null) Object.assign(job, deadline(job, timeoutMs, context));
-  return waitingFor(job, start, context);
+  return inWaitingState(job, start, context);
 }
 
-function waitingFor(job: Job, start: Start, context: DecisionContext): Job {
+function inWaitingState(job: Job, start: Start, context: DecisionContext): Job {
   const { nowMs, settings } = context;
   switch (start.kind) {
     case "worker":
@@ -65,11 +65,11 @@ function waitingFor(job: Job, start: Start, context: DecisionContext): Job {
       );
     }
     case "delay":
-      return untilThen(job, start.untilMs ?? nowMs, start.timeoutMs);
+      return delayUntil(job, start.untilMs ?? nowMs, start.timeoutMs);
     case "subworkflow":
       return {
         ...job,
-        dueMs: Math.min(job.deadlineMs, nowMs + START_LEFT_MS),
+        dueMs: Math.min(job.deadlineMs, nowMs + START_TAKEOVER_MS),
         deadlineMs: start.timeoutMs === null ? nowMs + settings.run.deadlineMs : job.deadlineMs,
       };
     default:
@@ -78,10 +78,10 @@ function waitingFor(job: Job, start: Start, context: DecisionContext): Job {
 }
 
 /** Redrive: the job waits for the same thing again, with the full timeout. */
-export function waitAnew(revived: Job, timeoutMs: number | null, context: DecisionContext): Job {
+export function redriveStepJob(redriven: Job, timeoutMs: number | null, context: DecisionContext): Job {
   const { nowMs, settings } = context;
-  const { step } = revived;
-  const job = timeoutMs === null ? revived : { ...revived, ...deadline(revived, timeoutMs, context) };
+  const { step } = redriven;
+  const job = timeoutMs === null ? redriven : { ...redriven, ...deadline(redriven, timeoutMs, context) };
   switch (step?.kind) {
     case "approval": {
       const expiresMs = timeoutMs ?? settings.approval.expiresMs;
@@ -91,11 +91,11 @@ export function waitAnew(revived: Job, timeoutMs: number | null, context: Decisi
       return requestApproval(asked, { ...safety, reason: job.safety?.reason ?? "" }, context);
     }
     case "delay":
-      return untilThen(job, step.untilMs ?? nowMs, timeoutMs);
+      return delayUntil(job, step.untilMs ?? nowMs, timeoutMs);
     case "subworkflow": {
       const { subRunId: _, isSubRunLeft: __, ...kept } = step;
       const deadlineMs = timeoutMs === null ? nowMs + settings.run.deadlineMs : job.deadlineMs;
-      return { ...job, step: kept, deadlineMs, dueMs: Math.min(deadlineMs, nowMs + START_LEFT_MS) };
+      return { ...job, step: kept, deadlineMs, dueMs: Math.min(deadlineMs, nowMs + START_TAKEOVER_MS) };
     }
     default:
       return job;
@@ -103,21 +103,21 @@ export function waitAnew(revived: Job, timeoutMs: number | null, context: Decisi
 }
 
 /** A job that ends before its sub-run is marked until the sub-run has been cancelled. */
-export function leaveSubRun(job: Job, { nowMs }: DecisionContext): Job {
+export function markSubRunLeft(job: Job, { nowMs }: DecisionContext): Job {
   const { step } = job;
   const isLeft = step?.subRunId !== undefined && (job.state === "CANCELLED" || job.state === "TIMEOUT");
   if (!isLeft || step === undefined) return job;
-  return { ...job, step: { ...step, isSubRunLeft: true }, dueMs: nowMs + LEFT_MS };
+  return { ...job, step: { ...step, isSubRunLeft: true }, dueMs: nowMs + CANCEL_TAKEOVER_MS };
 }
 
-function untilThen(job: Job, untilMs: number, timeoutMs: number | null): Job {
+function delayUntil(job: Job, untilMs: number, timeoutMs: number | null): Job {
   const deadlineMs = timeoutMs === null ? untilMs + DELAY_GRACE_MS : job.deadlineMs;
   return { ...job, deadlineMs, dueMs: Math.min(untilMs, deadlineMs) };
 }
 
 function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, version }: Start): StepRef {
   // A sub-workflow is not retried unless the step has a `retry`.
-  const often = retry ?? (kind === "subworkflow" ? NEVER_AGAIN : null);
+  const often = retry ?? (kind === "subworkflow" ? NO_RETRY : null);
   const ref: Writable<StepRef> = { runId: run.id, stepId, kind };
   if (index !== null) ref.index = index;
   if (often !== null) ref.retry = often;
@@ -135,9 +135,9 @@ function deadline(job: Job, timeoutMs: number, { nowMs }: DecisionContext): Pick
 /** The snapshot of approval steps: they are requested by the workflow, not by a policy. */
 export const STEP_SNAPSHOT = "workflow";
 
-const NEVER_AGAIN = { retriesMax: 0, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
+const NO_RETRY = { retriesMax: 0, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
 const DELAY_GRACE_MS = 24 * 3_600_000;
 /** When the sweeper starts a sub-run that the creating process did not start. */
-const START_LEFT_MS = 5_000;
+const START_TAKEOVER_MS = 5_000;
 /** When the sweeper cancels a sub-run that was left. */
-const LEFT_MS = 5_000;
+const CANCEL_TAKEOVER_MS = 5_000;

@@ -11,23 +11,23 @@ import type { StepOutput } from "../../model/run.ts";
 export class Values {
   readonly #pointed = new Map<string, Loaded>();
   readonly #children = new Map<string, Loaded>();
-  readonly #recall: Recall;
-  #all = new Reading();
-  #own = new Reading();
+  readonly #recall: BlobLookup;
+  #all = new ReadUsage();
+  #own = new ReadUsage();
 
-  constructor(recall: Recall = () => null) {
+  constructor(recall: BlobLookup = () => null) {
     this.#recall = recall;
   }
 
   /** Called when a decision starts or restarts. */
   begin(): void {
-    this.#all = new Reading();
-    this.#own = new Reading();
+    this.#all = new ReadUsage();
+    this.#own = new ReadUsage();
   }
 
   /** Starts the accounting of another expression. */
-  nextReader(): void {
-    this.#own = new Reading();
+  nextExpression(): void {
+    this.#own = new ReadUsage();
   }
 
   get isFull(): boolean {
@@ -54,7 +54,7 @@ export class Values {
     }
   }
 
-  addPointed(ptr: string, loaded: Loaded): void {
+  addBlob(ptr: string, loaded: Loaded): void {
     this.#pointed.set(ptr, loaded);
   }
 
@@ -63,7 +63,7 @@ export class Values {
     this.#children.set(stepId, outputs);
   }
 
-  #get(loaded: Loaded | null, key: string, what: Wanted): unknown {
+  #get(loaded: Loaded | null, key: string, what: MissingValue): unknown {
     if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("what is read here");
     if (!loaded) throw new Missing(what);
     this.#own.add(key, loaded.bytes);
@@ -73,7 +73,7 @@ export class Values {
 }
 
 /** Lookup in a cache of blobs. Blobs are immutable, so a hit only saves a repetition of the decision. */
-export type Recall = (ptr: string) => Loaded | null;
+export type BlobLookup = (ptr: string) => Loaded | null;
 
 export interface Loaded<T = unknown> {
   readonly value: T;
@@ -81,7 +81,7 @@ export interface Loaded<T = unknown> {
   readonly bytes: number;
 }
 
-class Reading {
+class ReadUsage {
   readonly #keys = new Set<string>();
   bytes = 0;
 
@@ -100,7 +100,7 @@ class Reading {
  * Sets a property for an expression. A value above the read limit becomes a getter that throws, so that only
  * expressions that read it fail.
  */
-export function putValue(target: Record<string, unknown>, key: string, read: () => unknown): void {
+export function setLazily(target: Record<string, unknown>, key: string, read: () => unknown): void {
   try {
     target[key] = read();
   } catch (error) {
@@ -121,15 +121,15 @@ export class TooMuch extends Error {
   }
 }
 
-export type Wanted =
+export type MissingValue =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }
   | { readonly kind: "children"; readonly stepId: string; readonly count: number };
 
 export class Missing extends Error {
   override readonly name = "Missing";
-  readonly what: Wanted;
+  readonly what: MissingValue;
 
-  constructor(what: Wanted) {
+  constructor(what: MissingValue) {
     super(what.kind === "pointer" ? `\`${what.payload.ptr}\` is not loaded` : `the children of \`${what.stepId}\``);
     this.what = what;
   }

@@ -3,47 +3,46 @@ import type { WireError } from "../../retry/intent.ts";
 import { WORKFLOW_LIMITS } from "../definition/limits.ts";
 import type { Act, Evaluated, PlanStep, Template } from "../definition/plan.ts";
 import { timeOf } from "../definition/time-text.ts";
-import type { Start } from "./effects.ts";
-import { type Draft, fault, tooLarge } from "./run-draft.ts";
-import { settleStep } from "./settle-step.ts";
+import { type Draft, fault, type Start, tooLarge } from "./run-draft.ts";
+import { settleStep } from "./settle.ts";
 
 /**
  * Starts a step. Steps that need no time complete at once; others become a job (`StepRef` in `model/job.ts`). Errors in
  * expressions or input fail the step.
  */
-export function beginStep(draft: Draft, step: PlanStep, cause: number | undefined): void {
+export function startStep(draft: Draft, step: PlanStep, cause: number | undefined): void {
   const input = inputOf(draft, step, null);
   if (input.kind === "bad") {
-    fail(draft, step, input.name, input.problem, cause);
+    failStep(draft, step, input.name, input.problem, cause);
     return;
   }
-  if (isAtOnce(step)) {
-    doAtOnce(draft, step, input.value, cause);
+  if (isInline(step)) {
+    completeInline(draft, step, input.value, cause);
     return;
   }
   if (step.act.type === "parallel") {
-    const line = draft.note("step_started", { stepId: step.id, cause });
+    const line = draft.addLine("step_started", { stepId: step.id, cause });
     const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
     draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, ...due });
     return;
   }
   const start = startOf(draft, step, input.value, null);
   if ("problem" in start) {
-    fail(draft, step, start.name ?? "ExpressionFailed", start.problem, cause);
+    failStep(draft, step, start.name ?? "ExpressionFailed", start.problem, cause);
     return;
   }
   const jobId = stepJobId(draft.run.id, step.id, null);
-  const line = draft.note("step_started", { stepId: step.id, jobId, cause });
+  const line = draft.addLine("step_started", { stepId: step.id, jobId, cause });
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   draft.starts.push(start);
 }
 
-function doAtOnce(draft: Draft, step: PlanStep, input: unknown, cause: number | undefined): void {
-  const line = draft.note("step_started", { stepId: step.id, cause });
+function completeInline(draft: Draft, step: PlanStep, input: unknown, cause: number | undefined): void {
+  const line = draft.addLine("step_started", { stepId: step.id, cause });
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line });
-  const done = doneAtOnce(draft, step, input, null);
+  const done = inlineResult(draft, step, input, null);
   if (done.kind === "bad") {
-    fail(draft, step, "ExpressionFailed", done.problem, line);
+    failStep(draft, step, "ExpressionFailed", done.problem, line);
     return;
   }
   const { arm, value } = done;
@@ -52,13 +51,13 @@ function doAtOnce(draft: Draft, step: PlanStep, input: unknown, cause: number | 
     settleStep(draft, step, "FAILED", { error: problem });
     return;
   }
-  if (arm !== undefined) draft.note("arm_chosen", { stepId: step.id, why: arm, cause: line });
-  const output = draft.keep(value, outputKey(draft, step));
+  if (arm !== undefined) draft.addLine("arm_chosen", { stepId: step.id, why: arm, cause: line });
+  const output = draft.store(value, outputKey(draft, step));
   if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
   else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
 }
 
-export function fail(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
+export function failStep(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
   settleStep(draft, step, "FAILED", { error: fault(name, problem), cause });
 }
 
@@ -102,11 +101,11 @@ type Done =
   | { readonly kind: "bad"; readonly problem: string };
 
 /** Steps that complete without a job. */
-export const isAtOnce = ({ act: { type } }: PlanStep): boolean =>
+export const isInline = ({ act: { type } }: PlanStep): boolean =>
   type === "transform" || type === "notify" || type === "condition" || type === "switch";
 
 /** The result of such a step, after it has started. */
-export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: Child): Done {
+export function inlineResult(draft: Draft, step: PlanStep, input: unknown, child: Child): Done {
   const { act } = step;
   switch (act.type) {
     case "transform":
@@ -115,10 +114,10 @@ export function doneAtOnce(draft: Draft, step: PlanStep, input: unknown, child: 
       const message = act.message.render(draft.scope(step, act.message.refs, child));
       if (message.kind === "bad") return { kind: "bad", problem: `\`message\`: ${message.problem}` };
       const text = asText(message.value);
-      draft.told.push({ stepId: step.id, level: act.level, message: text.slice(0, TOLD_LENGTH_MAX) });
-      if (!child || child.index < CHILDREN_TOLD) {
+      draft.notifications.push({ stepId: step.id, level: act.level, message: text.slice(0, NOTIFICATION_LENGTH_MAX) });
+      if (!child || child.index < CHILD_LINES_MAX) {
         const cause = draft.step(step.id)?.line;
-        draft.note("notified", { stepId: step.id, why: text, index: child?.index, cause });
+        draft.addLine("notified", { stepId: step.id, why: text, index: child?.index, cause });
       }
       return { kind: "done", value: { message: text } };
     }
@@ -248,8 +247,8 @@ export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJo
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 
 /** Brokers may refuse larger messages; the step's output holds the full text. */
-const TOLD_LENGTH_MAX = 10_000;
+const NOTIFICATION_LENGTH_MAX = 10_000;
 /** Notifications of a `for_each` shown in the timeline. */
-const CHILDREN_TOLD = 10;
+const CHILD_LINES_MAX = 10;
 const UNTIL_MS_MAX = 366 * 24 * 3_600_000;
 const REASON_LENGTH_MAX = 1_000;
