@@ -20,7 +20,7 @@ import { LIST_LOCKS } from "./scripts/locks.ts";
  *    process listens to with a connection of its own. A message that got lost is made up for by the waiter's next sign
  *    of life.
  * 3. When the one after it is of the same process, the lock is promised to it: within a process it is handed on without
- *    waiting for the server, in the same order as ever (docs/decisions/0012-handing-on.md).
+ *    waiting for the server, in the same order as ever (docs/decisions/0012-local-hand-over.md).
  * 4. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
  */
 export class RedisLocks implements Locks {

@@ -12,7 +12,7 @@ import { leaseOf, Waiting } from "./locks.subject.ts";
 
 /**
  * Two processes and one lock on Redis, for what becomes of it within one of them before the server has heard of that
- * (docs/decisions/0012-handing-on.md). Time is the test's own; on the server it stands still, but for what a case sets
+ * (docs/decisions/0012-local-hand-over.md). Time is the test's own; on the server it stands still, but for what a case sets
  * going.
  */
 export class HandingBench {
