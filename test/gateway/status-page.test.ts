@@ -102,7 +102,7 @@ test("shows a tenant what is its own, and says what is not kept tenant by tenant
   expect(at("cards").text).not.toMatch(/null|undefined/);
 });
 
-test("asks for a key where one is needed, and sends it along; a wrong one is told and forgotten", async () => {
+test("L57: asks for a key where one is needed, and sends it along; a wrong one is told and forgotten", async () => {
   const seen: (string | undefined)[] = [];
   const refusal = (title: string) => Response.json({ title, detail: "send one" }, { status: 401 });
   const { at, timers } = openPage(async (_, headers) => {
@@ -122,7 +122,7 @@ test("asks for a key where one is needed, and sends it along; a wrong one is tol
   expect(seen).toEqual([undefined, "cordum_a_b", undefined]);
 });
 
-test("says when nobody answers", async () => {
+test("L52: says when nobody answers", async () => {
   const { at } = openPage(() => Promise.reject(new Error("refused")));
   await until(() => at("ready").textContent === "does not answer");
   expect(at("ready").className).toContain("bad");

@@ -200,7 +200,7 @@ describe("any run", () => {
   });
 });
 
-test("256 steps side by side: what each comes after is said, since the lines would not fit", () => {
+test("L53: 256 steps side by side: what each comes after is said, since the lines would not fit", () => {
   const many = Array.from({ length: 254 }, (_, index) => step(`s${index}`, ["first"]));
   const last = step(
     "last",

@@ -140,7 +140,7 @@ describe("no condition and no input makes a check run long", () => {
     expect(ask("re2(input, '^(a+)+$')", { input: `${"a".repeat(5_000)}!` })).toBe(false);
   });
 
-  test("the conditions of one check count together, and the next check begins anew", () => {
+  test("L60: the conditions of one check count together, and the next check begins anew", () => {
     const when = "input.all(x, x >= 0.0)";
     const rules = Array.from({ length: 40 }, () => ({ match: { when: `!(${when})` }, decision: "deny" }) as const);
     const input = Array.from({ length: 1_000 }, (_, n) => n);

@@ -37,7 +37,7 @@ describe("evaluate", () => {
     expect(decide(ending, { topic: "job.table.delete" }).effect).toBe("deny");
   });
 
-  test("two topics are one to a policy exactly when their work is served on one subject", () => {
+  test("L61: two topics are one to a policy exactly when their work is served on one subject", () => {
     const someTopic = fc
       .array(fc.constantFrom("a", "job"), { minLength: 1, maxLength: 4 })
       .map((parts) => parts.join("."));

@@ -104,20 +104,23 @@ describe("large values", () => {
 });
 
 describe("a timeline", () => {
-  test.each([1, 7, 50, 1_000])("of hundreds of lines is read in pages of %i, complete and in order", async (limit) => {
-    const { harness, engine, id } = await talkative();
-    const run = harness.runOf(id);
-    expect(run.lineCount).toBeGreaterThan(3 * LINES_MAX);
-    expect(run.lines.length).toBeLessThanOrEqual(LINES_MAX);
-    const lines = await readAll(harness, engine, run, limit);
-    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
-    expect(lines[0]).toMatchObject({ event: "run_started", who: "alice" });
-    expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
-    // Nothing follows from what comes later.
-    for (const { seq, cause } of lines) expect(cause ?? -1).toBeLessThan(seq);
-    const times = lines.map(({ atMs }) => atMs);
-    expect(times).toEqual([...times].sort((a, b) => a - b));
-  });
+  test.each([1, 7, 50, 1_000])(
+    "L51: of hundreds of lines is read in pages of %i, complete and in order",
+    async (limit) => {
+      const { harness, engine, id } = await talkative();
+      const run = harness.runOf(id);
+      expect(run.lineCount).toBeGreaterThan(3 * LINES_MAX);
+      expect(run.lines.length).toBeLessThanOrEqual(LINES_MAX);
+      const lines = await readAll(harness, engine, run, limit);
+      expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
+      expect(lines[0]).toMatchObject({ event: "run_started", who: "alice" });
+      expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
+      // Nothing follows from what comes later.
+      for (const { seq, cause } of lines) expect(cause ?? -1).toBeLessThan(seq);
+      const times = lines.map(({ atMs }) => atMs);
+      expect(times).toEqual([...times].sort((a, b) => a - b));
+    },
+  );
 
   test("of many steps at once is kept in pages of bounded size; of a list that is told, the first ones stand on it", async () => {
     const harness = new RunPlant();

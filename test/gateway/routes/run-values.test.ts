@@ -21,7 +21,7 @@ const runWith = (outputs: Readonly<Record<string, unknown>>) =>
     steps: Object.fromEntries(Object.entries(outputs).map(([id, output]) => [id, { state: "SUCCEEDED", output }])),
   }) as unknown as Run;
 
-test("outputs are read up to a bound in the order of the steps, and the rest says where it stands", async () => {
+test("L54: outputs are read up to a bound in the order of the steps, and the rest says where it stands", async () => {
   read.length = 0;
   const outputs = await outputsOf(
     engine,

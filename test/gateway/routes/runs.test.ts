@@ -64,7 +64,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
   expect(await get(`/api/v1/workflow-runs/${runId}/steps/pac/children`)).toMatchObject({ code: "step_not_found" });
 });
 
-test("lists are shorter, by state and by workflow; the timeline and the children come in pages", async () => {
+test("L54: lists are shorter, by state and by workflow; the timeline and the children come in pages", async () => {
   gateway = await openTestGateway();
   await echoes(gateway, ["demo.price", "demo.pack"]);
   await applied(gateway, ORDER);
