@@ -1,9 +1,8 @@
 /** The policy of a start: a file that is published, or a built-in one until something is. */
 import { readFileSync } from "node:fs";
-import { DEMO_POLICY } from "../../core/policy/built-in.ts";
 import { compile } from "../../core/policy/compile.ts";
 import { type ReadPolicy, readPolicy } from "../../core/policy/document.ts";
-import { builtInKernel, type LiveKernel } from "../../core/policy/kernel.ts";
+import { builtInKernel, DEMO_POLICY, type LiveKernel } from "../../core/policy/kernel.ts";
 import type { Published } from "../../engine/safety/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
@@ -74,6 +73,6 @@ export async function putFileInForce(kernel: LiveKernel, name: string, text: str
   const read: ReadPolicy = readPolicy({ name, text });
   if (read.kind === "bad") return read;
   const snapshot = compile(read.document);
-  kernel.put({ snapshot, source: name, releaseId: null, revision: kernel.inForce.revision + 1 });
+  kernel.update({ snapshot, source: name, releaseId: null, revision: kernel.inForce.revision + 1 });
   return { kind: "unchanged", snapshot: snapshot.hash };
 }

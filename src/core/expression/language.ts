@@ -1,32 +1,32 @@
 /**
- * CEL with a meter: what conditions of policies and expressions of workflows are written in.
+ * CEL with a cost meter, for policy conditions and workflow expressions.
  *
- * 1. No expression and no input makes an evaluation run long. What is written is bounded when it is compiled; what is done
- *    is counted in steps. Going over is a fault, also where the language would forgive it (`over || true`).
- * 2. There is no `matches`: the library's is a JavaScript regular expression, and one of those hangs on 33 characters.
- * 3. An evaluation depends on its input alone: no time zones, no clock, no chance.
+ * 1. Evaluation is bounded. Size is limited at compile time, work is counted at run time. Exceeding the limit is an
+ *    error even where CEL would absorb it (`over || true`).
+ * 2. `matches` is not available: the library uses JavaScript regular expressions, which can backtrack exponentially.
+ * 3. The result depends only on the input: no time zones, no clock, no randomness.
  */
 import { type ASTNode, Environment, type ParseResult } from "@marcbachmann/cel-js";
 import { suggestion } from "../model/suggestion.ts";
 import { Meter } from "./meter.ts";
 import { meteredSource, nodesOf } from "./metered-source.ts";
-import { Patterns, refusalOf } from "./patterns.ts";
+import { callProblem, Patterns } from "./patterns.ts";
 
 export const EXPRESSION_LIMITS = { length: 2_048, nodes: 256, depth: 24, elements: 256 } as const;
 
 export interface LanguageOptions {
-  /** What can be spoken of, with its type. */
+  /** Variables and their types. */
   readonly variables: Readonly<Record<string, string>>;
-  /** What a fault speaks of (`the conditions`), and how many steps there are between two resets of the meter. */
+  /** `what` is the subject of errors (`the conditions`); `stepsMax` is the budget between two resets of the meter. */
   readonly what: string;
   readonly stepsMax: number;
-  /** What to do about an expression that is too long. */
+  /** Advice for expressions that are too long. */
   readonly whenTooLong: string;
-  /** Further types and operations. */
+  /** Additional types and operators. */
   readonly extend?: (environment: Environment) => void;
-  /** The values of a list or map may be of different types. */
+  /** Allows lists and maps with mixed types. */
   readonly isMixed?: boolean;
-  /** Why an expression cannot be allowed here, if it cannot. */
+  /** Rejects an expression; null if it is allowed. */
   readonly refuse?: (ast: ASTNode) => string | null;
 }
 
@@ -34,16 +34,19 @@ export type Compiled =
   | { readonly kind: "ok"; readonly run: ParseResult; readonly type: string; readonly ast: ASTNode }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** Its expressions share one meter: it is reset, they are evaluated, and their steps count together. */
+/** The expressions of a language share one meter. */
 export class Language {
   readonly meter: Meter;
   readonly #options: LanguageOptions;
   readonly #patterns = new Patterns();
-  /** What people write is checked against the first; what runs is parsed by the second, which knows the meter too. */
+  /**
+   * Source text is checked in the first environment; the instrumented form is parsed in the second, which knows the
+   * meter functions.
+   */
   readonly #written: Environment;
   readonly #metered: Environment;
 
-  /** Languages that are given the same meter count together. */
+  /** Languages with the same meter share a budget. */
   constructor(options: LanguageOptions, meter: Meter = new Meter(options.what, options.stepsMax)) {
     this.#options = options;
     this.meter = meter;
@@ -58,7 +61,7 @@ export class Language {
     try {
       const written = this.#written.parse(text);
       const nodes = nodesOf(written.ast);
-      const refused = nodes.map(refusalOf).find((problem) => problem !== null) ?? this.#options.refuse?.(written.ast);
+      const refused = nodes.map(callProblem).find((problem) => problem !== null) ?? this.#options.refuse?.(written.ast);
       if (refused !== undefined && refused !== null) return bad(refused);
       const { valid, type, error } = written.check();
       if (!valid) return bad(this.#problemOf(error, text));
@@ -100,7 +103,7 @@ export class Language {
   }
 }
 
-/** The library's messages in our voice: one line, lower case, of a sensible length. */
+/** The library's message as one short, lower-case line. */
 export function faultOf(error: unknown): string {
   const { summary, message } = error as { readonly summary?: string; readonly message?: string };
   const text = (summary ?? message ?? String(error)).split("\n")[0] ?? "";

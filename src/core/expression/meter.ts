@@ -1,16 +1,16 @@
-/** Counts what expressions do: a step is about what one node of an expression costs, a twentieth of a microsecond. */
+/** Counts evaluation cost. One step is about one AST node, some 50 ns. */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
 
-/** An error carries a trace. */
+/** Errors capture a stack trace. */
 const ERROR_STEPS = 100;
 
 export class Meter {
-  /** Made once and thrown as it is: a trace for each would cost more than the step that was refused. */
+  /** Created once: a stack trace per error would cost more than the refused step. */
   readonly #over: Error;
   readonly #stepsMax: number;
   #left: number;
 
-  /** `what` is spoken of when there were too many: `the conditions`. */
+  /** `what` is the subject of the error: `the conditions`. */
   constructor(what: string, stepsMax: number) {
     this.#over = new Error(`${what} took more than ${stepsMax} steps`);
     this.#stepsMax = stepsMax;
@@ -26,7 +26,7 @@ export class Meter {
     return this.#stepsMax - this.#left;
   }
 
-  /** Stays so until the next reset: `all`, `exists`, `||` and `&&` swallow errors. */
+  /** Stays true until the next reset, because `all`, `exists`, `||` and `&&` absorb errors. */
   get isOver(): boolean {
     return this.#left < 0;
   }
@@ -40,19 +40,19 @@ export class Meter {
     if (this.#left < 0) throw this.#over;
   }
 
-  /** Gives an environment the functions that `meteredSource` writes. */
+  /** Registers the functions that `meteredSource` emits. */
   register(environment: Environment): Environment {
     const each = ({ args: [value, steps] }: Call) =>
       metered(value, (list) => this.charge(lengthOf(list) * Number(steps?.args)));
     const whole = ({ args: [value, factor] }: Call) =>
       metered(value, (all) => this.charge(this.#weightOf(all) * Number(factor?.args)));
-    // Whether a map has a key is seen at once; a list is compared with element by element.
+    // Map lookups are constant time; lists are compared element by element.
     const sought = ({ args: [value] }: Call) =>
       metered(value, (among) => this.charge(Array.isArray(among) ? this.#weightOf(among) : 1));
     const tried = ({ args: [value] }: Call): Macro => ({
       ...metered(value, () => {}),
       evaluate: (evaluator, _macro, context) => {
-        // The loop goes on after an error, so it must become cheap to go on.
+        // Loops continue after an error, so further iterations must be cheap.
         if (this.isOver) throw this.#over;
         let isAnswer = false;
         try {
@@ -60,7 +60,7 @@ export class Meter {
           isAnswer = typeof answer === "boolean";
           return answer;
         } finally {
-          // What is neither true nor false becomes an error as well, outside.
+          // A non-boolean result also becomes an error in the caller.
           if (!isAnswer) this.charge(ERROR_STEPS);
         }
       },
@@ -72,7 +72,7 @@ export class Meter {
       .registerFunction("sought(ast): dyn", sought, { async: false });
   }
 
-  /** Stops counting once the answer is clear: the value may be large, and counting is work as well. */
+  /** Stops once the budget is exceeded: the value may be large. */
   #weightOf(value: unknown): number {
     let total = 0;
     const open = [value];
@@ -103,7 +103,7 @@ interface Macro {
   evaluate(evaluator: Evaluator, macro: unknown, context: unknown): unknown;
 }
 
-/** Its argument as it is, after its value has been charged for. */
+/** Evaluates the argument unchanged and charges for its value. */
 function metered(argument: ASTNode, charge: (value: unknown) => void): Macro {
   return {
     async: false,
@@ -116,7 +116,7 @@ function metered(argument: ASTNode, charge: (value: unknown) => void): Macro {
   };
 }
 
-/** Elements of a list, entries of a map, 32 letters of a text. */
+/** List elements, map entries, or 32 characters of text. */
 function lengthOf(value: unknown): number {
   if (typeof value === "string") return value.length / 32;
   if (Array.isArray(value)) return value.length;

@@ -1,11 +1,10 @@
 /**
- * Writes a parsed expression down again with the meter in it, so that no input makes it run long.
+ * Rewrites a parsed expression with meter calls, so that no input makes it slow.
  *
- * 1. Whatever costs more than one step is inside `each(value, stepsPerElement)` (a list is gone through),
- *    `whole(value, factor)` (it is read or compared with all that is in it) or `sought(value)` (something is looked for).
- *    An error is dearer than most steps, and `all`, `exists`, `||` and `&&` go on after one: what they ask over and over is
- *    inside `tried(value)`. All these exist only in what is written here: what people write is checked without them.
- * 2. Otherwise it means the same: every operation stands in brackets, and literals are copied as they were written.
+ * 1. Operations that cost more than one step are wrapped: `each(value, stepsPerElement)` for iteration, `whole(value,
+ *    factor)` for deep reads and comparisons, `sought(value)` for lookups. Operands that `all`, `exists`, `||` and `&&`
+ *    evaluate repeatedly after errors are wrapped in `tried(value)`. User expressions cannot call these functions.
+ * 2. Otherwise the meaning is unchanged: every operation is parenthesized and literals are copied verbatim.
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 
@@ -13,17 +12,17 @@ export function meteredSource(node: ASTNode): string {
   return new Writer(true).write(node);
 }
 
-/** The same without the meter; for tests of (2). */
+/** Without the meter; for tests of (2). */
 export function plainSource(node: ASTNode): string {
   return new Writer(false).write(node);
 }
 
-/** A node and all below it. */
+/** A node and its descendants. */
 export function nodesOf(node: ASTNode): readonly ASTNode[] {
   return [node, ...childrenOf(node).flatMap(nodesOf)];
 }
 
-/** Functions that only read; any other makes a new value, which takes longer. */
+/** Functions that only read; others create values, which costs more. */
 const READERS: ReadonlySet<string> = new Set([
   "contains",
   "startsWith",
@@ -33,14 +32,14 @@ const READERS: ReadonlySet<string> = new Set([
   "dyn",
   "type",
 ]);
-const MAKING = 8;
-/** What a turn of a loop costs beside its body. */
-const TURN = 5;
+const CREATE_FACTOR = 8;
+/** Cost of an iteration besides its body. */
+const ITERATION_COST = 5;
 
-/** Calls of these go through their receiver, with their last arguments as the loop's body. */
+/** Macros that iterate over their receiver; the last arguments are the body. */
 const LOOPS: ReadonlySet<string> = new Set(["all", "exists", "exists_one", "map", "filter"]);
 
-/** Those that go on after an error. */
+/** Macros that continue after an error. */
 const FORGIVING: ReadonlySet<string> = new Set(["all", "exists"]);
 
 type Call = Extract<ASTNode, { readonly op: "call" | "rcall" }>;
@@ -85,14 +84,14 @@ class Writer {
   #call(call: Call): string {
     if (call.op === "call") {
       const [name, args] = call.args;
-      // `has` does not go through anything, and `re2` counts for itself.
+      // `has` reads nothing, and `re2` charges itself.
       if (name === "has" || name === "re2") return `${name}(${this.#list(args)})`;
       if (name === "size") return `size(${args.map((arg) => this.#each(this.write(arg), 1)).join(", ")})`;
       return `${name}(${args.map((arg) => this.#whole(arg, factorOf(name))).join(", ")})`;
     }
     const [name, receiver, args] = call.args;
     if (LOOPS.has(name)) {
-      const steps = args.slice(1).reduce((total, arg) => total + nodesOf(arg).length, TURN);
+      const steps = args.slice(1).reduce((total, arg) => total + nodesOf(arg).length, ITERATION_COST);
       return `(${this.#each(this.write(receiver), steps)}).${name}(${this.#body(args, FORGIVING.has(name))})`;
     }
     if (name === "size") return `(${this.#each(this.write(receiver), 1)}).size()`;
@@ -111,7 +110,7 @@ class Writer {
       case "<=":
       case ">":
       case ">=":
-        // What is compared with a literal is as quickly done as that is short.
+        // Comparing with a literal costs at most the literal's length.
         return `(${isLiteral(right) ? this.write(left) : this.#whole(left, 1)} ${operator} ${this.write(right)})`;
       case "||":
       case "&&":
@@ -153,7 +152,7 @@ class Writer {
 }
 
 function factorOf(name: string): number {
-  return READERS.has(name) ? 1 : MAKING;
+  return READERS.has(name) ? 1 : CREATE_FACTOR;
 }
 
 function isLiteral(node: ASTNode): boolean {

@@ -1,7 +1,4 @@
-/**
- * `re2(text, pattern)`: the only way to ask for a pattern, since its time is in proportion to the text. Patterns are
- * literals: part of what somebody wrote down, never of an input.
- */
+/** `re2(text, pattern)`: regular expressions in linear time. Patterns must be literals, never input. */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
 import { RE2JS } from "re2js";
 import type { Meter } from "./meter.ts";
@@ -11,7 +8,7 @@ export const PATTERN_LENGTH_MAX = 256;
 export class Patterns {
   readonly #patterns = new Map<string, RE2JS>();
 
-  /** Knows the patterns of an expression from now on. */
+  /** Compiles the patterns of an expression. */
   add(nodes: readonly ASTNode[]): void {
     for (const node of nodes) {
       const pattern = patternOf(node);
@@ -23,15 +20,15 @@ export class Patterns {
     return environment.registerFunction("re2(string, string): bool", (text: string, pattern: string) => {
       const compiled = this.#patterns.get(pattern);
       if (compiled === undefined) throw new Error(`\`${pattern}\` was never written down as a pattern`);
-      // A step is what a node of the expression costs; an automaton takes about that for every state and 32 letters.
+      // Calibrated: about one step per automaton state and 32 characters.
       meter.charge((1 + text.length / 32) * (1 + compiled.programSize()));
       return compiled.test(text);
     });
   }
 }
 
-/** Why a call cannot be allowed; null for any other node. */
-export function refusalOf(node: ASTNode): string | null {
+/** Why a call is not allowed; null for other nodes. */
+export function callProblem(node: ASTNode): string | null {
   const name = node.op === "call" || node.op === "rcall" ? node.args[0] : null;
   if (name === "matches") {
     return "uses `matches`, whose time has no bound; write `re2(text, pattern)`, which finds the pattern anywhere in the text";

@@ -1,9 +1,8 @@
 /**
- * From a policy to a snapshot that is quick to ask.
+ * Compiles a policy into a snapshot.
  *
- * 1. A snapshot never changes, and its hash is that of the whole document: equal hashes, equal decisions.
- * 2. The index only leaves out rules that cannot match. Which of the rest matches, and in which order they are asked, is
- *    as in the document.
+ * 1. A snapshot is immutable; its hash covers the whole document: equal hashes mean equal decisions.
+ * 2. The index only excludes rules that cannot match. The remaining rules are evaluated in document order.
  */
 import { createHash } from "node:crypto";
 import { canonicalText } from "../model/json.ts";
@@ -20,10 +19,10 @@ export interface Snapshot {
   readonly rules: readonly CompiledRule[];
   readonly index: RuleIndex;
   readonly conditions: Conditions;
-  readonly otherwise: Decision;
+  readonly defaultDecision: Decision;
 }
 
-/** A rule as it is asked; null where there is nothing of that kind to ask. */
+/** Null fields match anything. */
 export interface CompiledRule {
   readonly rule: Rule;
   readonly decision: Decision;
@@ -36,18 +35,18 @@ export interface CompiledRule {
   readonly actorTypes: ReadonlySet<ActorType> | null;
   readonly packIds: ReadonlySet<string> | null;
   readonly labels: readonly (readonly [string, string])[];
-  /** The part of `match.mcp`, its label, and the names. */
+  /** The key of `match.mcp`, its label, and the name patterns. */
   readonly mcp: readonly (readonly [keyof McpMatch, string, NamePatterns])[];
   readonly when: Condition | null;
 }
 
-/** One topic is enough. */
+/** One match suffices. */
 export interface TopicPatterns {
   readonly exact: ReadonlySet<string>;
   readonly open: readonly TopicPattern[];
 }
 
-/** Throws when a condition cannot be read: `readPolicy` has checked those of a file. */
+/** Throws on an invalid condition; `readPolicy` has already checked those of a file. */
 export function compile(document: PolicyDocument): Snapshot {
   const hash = hashOf(document);
   const conditions = new Conditions();
@@ -58,7 +57,7 @@ export function compile(document: PolicyDocument): Snapshot {
     rules,
     index: new RuleIndex(rules),
     conditions,
-    otherwise: Object.freeze({
+    defaultDecision: Object.freeze({
       effect: document.defaultDecision,
       ruleId: null,
       reason: `no rule matches, and the policy's default is ${document.defaultDecision}`,

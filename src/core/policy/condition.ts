@@ -1,11 +1,10 @@
 /**
- * `when`: a condition in CEL over the request.
+ * `when`: a CEL condition over the request.
  *
- * 1. No condition and no input makes a check run long (see `expression/language.ts`): the steps of all conditions of one
- *    check together are bounded.
- * 2. A condition answers true, false, or in words why it cannot be answered. What a fault means is decided by the rule.
- * 3. A condition that speaks of an input that is elsewhere cannot be answered, whatever it says: `has(input.amount)` is not
- *    false because somebody made the input too large to be looked at.
+ * 1. Evaluation is bounded (see `expression/language.ts`): all conditions of one check share a budget.
+ * 2. A condition yields true, false, or an error text. The rule decides what an error means.
+ * 3. A condition that reads an omitted input always yields an error: `has(input.amount)` must not become false because
+ *    the input is too large.
  */
 import type { ParseResult } from "@marcbachmann/cel-js";
 import { faultOf, Language } from "../expression/language.ts";
@@ -13,10 +12,10 @@ import { nodesOf } from "../expression/metered-source.ts";
 import type { PolicyRequest } from "./decision.ts";
 import { McpCall, RequestView } from "./request-view.ts";
 
-/** For all conditions of one check together: some milliseconds, and a few tens at the worst. */
+/** For all conditions of one check: some milliseconds, a few tens at worst. */
 const STEPS_MAX = 100_000;
 
-/** True, false, or what went wrong. */
+/** True, false, or an error text. */
 export type Outcome = boolean | string;
 
 export interface Condition {
@@ -28,7 +27,7 @@ export type CompiledCondition =
   | { readonly kind: "ok"; readonly condition: Condition }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** The conditions of one policy. One check at a time: it is opened, conditions are asked, it is closed. */
+/** The conditions of one policy. One check at a time: `open`, `ask`, `close`. */
 export class Conditions {
   readonly #view = new RequestView();
   readonly #language = new Language({
@@ -64,7 +63,7 @@ export class Conditions {
     this.#view.request = null;
   }
 
-  ask({ run, readsInput }: Condition): Outcome {
+  evaluate({ run, readsInput }: Condition): Outcome {
     if (readsInput && this.#view.request?.inputOmitted !== undefined) return INPUT_OMITTED;
     try {
       const answer: unknown = run(this.#view);
@@ -76,7 +75,7 @@ export class Conditions {
   }
 }
 
-/** What conditions can ask about. What a request lacks is the empty text, as on the wire. */
+/** Variables of conditions. Missing fields are empty strings, as on the wire. */
 const VARIABLES = {
   job_id: "string",
   tenant: "string",

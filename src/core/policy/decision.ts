@@ -1,4 +1,4 @@
-/** What the safety kernel is asked, and what it answers. Plain data: it crosses processes and stands on the job. */
+/** Request and response of the safety kernel. Plain data: it crosses processes and is stored on the job. */
 export interface PolicyRequest {
   readonly jobId: string;
   readonly org: string;
@@ -7,14 +7,14 @@ export interface PolicyRequest {
   readonly capability: string | null;
   readonly riskTags: readonly string[];
   readonly requires: readonly string[];
-  /** With those of an MCP call: `mcp.server`, `mcp.tool`, `mcp.resource`, `mcp.action`. */
+  /** Includes the labels of an MCP call: `mcp.server`, `mcp.tool`, `mcp.resource`, `mcp.action`. */
   readonly labels: Readonly<Record<string, string>>;
   readonly actorId: string | null;
   readonly actorType: ActorType | null;
   readonly packId: string | null;
-  /** The input itself where it is small enough to travel with the record; null where it is elsewhere. */
+  /** The inline input; null if it is stored elsewhere. */
   readonly input: unknown;
-  /** There is an input, but not here: nothing can be said about it. Its size, 0 where that is not known. */
+  /** Set if the input is not included; size in bytes, 0 if unknown. */
   readonly inputOmitted?: { readonly bytes: number };
 }
 
@@ -25,27 +25,27 @@ export type Effect = (typeof EFFECTS)[number];
 
 export interface Decision {
   readonly effect: Effect;
-  /** The rule that decided; null when the policy's default did. */
+  /** Null if the policy's default decided. */
   readonly ruleId: string | null;
   readonly reason: string;
-  /** Hash of the policy that decided. */
+  /** Hash of the policy. */
   readonly snapshot: string;
-  /** With `allow_with_constraints`: what the work must keep to. */
+  /** With `allow_with_constraints`. */
   readonly constraints?: Constraints;
-  /** What the submitter could do instead. */
+  /** Alternatives for the submitter. */
   readonly remediations?: readonly Remediation[];
-  /** With `require_approval`: how it may be given. */
+  /** With `require_approval`. */
   readonly approval?: ApprovalTerms;
 }
 
 export interface ApprovalTerms {
-  /** How long the approval is waited for; null for the setting `approval.expires_ms`. */
+  /** null: the setting `approval.expires_ms`. */
   readonly expiresMs: number | null;
-  /** Whether whoever submitted the job may approve it as well. */
+  /** Whether the submitter may approve the job. */
   readonly bySubmitter: boolean;
 }
 
-/** The control plane keeps to the budgets itself; the rest goes to the worker. Names are those of the wire protocol. */
+/** Budgets are enforced by the control plane, the rest by the worker. Names follow the wire protocol. */
 export interface Constraints {
   readonly budgets?: {
     readonly maxRuntimeMs?: number;

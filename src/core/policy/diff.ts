@@ -1,8 +1,6 @@
 /**
- * What is different between two policies. Rules are the same rule when they have the same id.
- *
- * Only rules that changed places among the others count as moved, and of those the fewest that explain the new order:
- * a rule that is merely one line further down, because another was added above it, has not moved.
+ * The difference between two policies. Rules are identified by id. `moved` contains the fewest rules that explain the
+ * new order: a rule that shifts because another was added above has not moved.
  */
 import { canonicalText } from "../model/json.ts";
 import type { Snapshot } from "./compile.ts";
@@ -14,15 +12,15 @@ export interface PolicyDiff {
   readonly after: string;
   readonly version: { readonly before: string | null; readonly after: string | null } | null;
   readonly defaultDecision: { readonly before: DefaultEffect; readonly after: DefaultEffect } | null;
-  /** Those removed in the old order, then the rest in the new one; a rule may be changed and moved. */
+  /** Removed rules in the old order, then the rest in the new order. A rule may be changed and moved. */
   readonly rules: readonly RuleChange[];
 }
 
-/** Positions count from 1, as people do. */
+/** Positions count from 1. */
 export type RuleChange =
   | { readonly kind: "removed"; readonly ruleId: string; readonly position: number }
   | { readonly kind: "added"; readonly ruleId: string; readonly position: number }
-  /** Parts by the names in the file: `decision`, `match.risk_tags`. */
+  /** Names as in the file: `decision`, `match.risk_tags`. */
   | { readonly kind: "changed"; readonly ruleId: string; readonly parts: readonly string[] }
   | { readonly kind: "moved"; readonly ruleId: string; readonly from: number; readonly to: number };
 
@@ -67,12 +65,11 @@ function changedParts(before: object, after: object, prefix: string): readonly s
   const now = new Map(Object.entries(after));
   return [...new Set([...old.keys(), ...now.keys()])]
     .filter((key) => canonicalText(old.get(key)) !== canonicalText(now.get(key)))
-    .map((key) => `${prefix}${key.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`)}`);
+    .map((key) => `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`);
 }
 
-/** The members of a longest ascending subsequence of distinct numbers. */
 function longestAscending(numbers: readonly number[]): ReadonlySet<number> {
-  // `tails[n]` is the smallest number that ends a subsequence of n + 1; `previous` leads back from each number.
+  // `tails[n]` is the smallest end of a subsequence of length n + 1; `previous` links each number to its predecessor.
   const tails: number[] = [];
   const previous = new Map<number, number | undefined>();
   for (const number of numbers) {

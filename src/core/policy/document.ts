@@ -1,11 +1,10 @@
 /**
- * A safety policy as people write it, read and checked.
+ * Reads and validates a safety policy file.
  *
- * 1. Every problem is reported with its line, and an unknown key with the name that was probably meant: a rule that
- *    silently does not apply is worse than none.
- * 2. What is missing is the careful choice: no default decision means deny, no approval terms mean somebody else's.
- * 3. Nothing is guessed. A list that can match nothing, a pattern that would not do what it looks like, two rules of
- *    one name, terms that the decision has no use for, an alias: each is an error.
+ * 1. Every problem is reported with its line, and unknown keys with a suggestion: a rule that silently does not apply
+ *    is dangerous.
+ * 2. Defaults are strict: no default decision means deny, and submitters cannot approve their own jobs.
+ * 3. Empty lists, invalid patterns, duplicate rule ids, terms that do not fit the decision and aliases are errors.
  */
 import { isMap, isScalar, type Node } from "yaml";
 import { Conditions } from "./condition.ts";
@@ -22,14 +21,14 @@ import { readApproval, readConstraints, readRemediations } from "./read-terms.ts
 import { optionalField, present, readYaml, type YamlFields, type YamlNode } from "./yaml-fields.ts";
 
 export interface PolicyDocument {
-  /** The author's own, shown to operators. */
+  /** The author's version, shown to operators. */
   readonly version: string | null;
   readonly defaultDecision: DefaultEffect;
-  /** The first that matches decides. */
+  /** The first match decides. */
   readonly rules: readonly Rule[];
 }
 
-/** A default has no terms of its own. */
+/** Effects without terms. */
 export type DefaultEffect = Extract<Effect, "allow" | "deny" | "require_approval">;
 
 export interface Rule {
@@ -37,17 +36,17 @@ export interface Rule {
   readonly match: Match;
   readonly decision: Effect;
   readonly reason: string;
-  /** With `allow_with_constraints`, and then always. */
+  /** Exactly with `allow_with_constraints`. */
   readonly constraints?: Constraints;
   readonly remediations?: readonly Remediation[];
   /** With `require_approval`. */
   readonly approval?: ApprovalTerms;
 }
 
-/** Every part that is given must match; of the names in one part, one is enough. */
+/** All given parts must match; within a part, one name suffices. */
 export interface Match {
   readonly tenants?: readonly string[];
-  /** `*` is one token, `>` or `**` at the end is one or more, `**` at the beginning is one or more. */
+  /** `*` matches one token; a trailing `>` or `**`, or a leading `**`, matches one or more. */
   readonly topics?: readonly string[];
   readonly capabilities?: readonly string[];
   readonly riskTags?: readonly string[];
@@ -55,14 +54,14 @@ export interface Match {
   readonly actorIds?: readonly string[];
   readonly actorTypes?: readonly ActorType[];
   readonly packIds?: readonly string[];
-  /** All of them; the value `*` asks only that the label is there. */
+  /** All must match; the value `*` only requires the label. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly mcp?: McpMatch;
-  /** A condition in CEL; asked only when everything else matches. */
+  /** A CEL condition; evaluated last. */
   readonly when?: string;
 }
 
-/** Names, `*`, or the beginning of names with `*`, for the labels `mcp.server`, `mcp.tool`, `mcp.resource`, `mcp.action`. */
+/** Names, `*`, or prefixes such as `read_*`, for the labels `mcp.server`, `mcp.tool`, `mcp.resource`, `mcp.action`. */
 export interface McpMatch {
   readonly servers?: readonly string[];
   readonly tools?: readonly string[];
@@ -141,7 +140,7 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
   return { ...rule, ...present(terms) };
 }
 
-/** Terms that a decision has no use for were meant for another decision. */
+/** Rejects terms that do not fit the decision. */
 function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: Effect): void {
   const only = (key: "constraints" | "approval", effect: Effect) => {
     const node = fields.get(key);

@@ -1,18 +1,19 @@
-/**
- * The safety kernel: the first rule that matches decides; if none does, the policy's default.
- *
- * 1. Same snapshot and request, same decision.
- * 2. A condition that cannot be answered never makes the outcome milder. A rule that denies, throttles or asks for
- *    approval counts as matching; one that allows counts as not matching; one that allows with constraints denies, because
- *    a later rule might allow the same without them. The reason says so.
- * 3. Conditions are asked only where everything else matches and no earlier rule decides.
- */
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
-import type { Decision, PolicyRequest } from "./decision.ts";
-import { matches } from "./matching.ts";
+import { type Decision, EFFECTS, type Effect, type PolicyRequest } from "./decision.ts";
+import { matchesTopic, type NamePatterns, Topic } from "./pattern.ts";
+import { labelOf } from "./request-view.ts";
 import type { Bucket } from "./rule-index.ts";
-import { Topic } from "./topic.ts";
+
+/**
+ * The safety kernel: the first matching rule decides, else the policy's default.
+ *
+ * 1. The same snapshot and request give the same decision.
+ * 2. A failed condition never weakens the outcome. Rules that deny, throttle or require approval count as matching;
+ *    `allow` counts as not matching; `allow_with_constraints` denies, because a later rule might allow without
+ *    constraints. The reason says so.
+ * 3. Conditions are evaluated only if everything else matches and no earlier rule decides.
+ */
 
 export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
   const topic = new Topic(request.topic);
@@ -20,11 +21,11 @@ export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
   snapshot.index.find(request, topic, found);
   const first = firstPlain(snapshot.rules, found, request, topic);
   const asked = conditionalBefore(first, snapshot.rules, found, request, topic);
-  const decision = asked === null ? null : askInOrder(snapshot, asked, request);
-  return decision ?? snapshot.rules[first]?.decision ?? snapshot.otherwise;
+  const decision = asked === null ? null : evaluateConditions(snapshot, asked, request);
+  return decision ?? snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
 }
 
-/** What a rule decides whose other parts match, given the answer to its condition; null when it does not decide. */
+/** The decision of a rule whose other parts match, given the outcome of its condition; null if it does not decide. */
 export function decisionAfter({ decision }: CompiledRule, outcome: Outcome): Decision | null {
   if (outcome === true) return decision;
   if (outcome === false) return null;
@@ -45,7 +46,7 @@ export function decisionAfter({ decision }: CompiledRule, outcome: Outcome): Dec
   }
 }
 
-/** The position of the first rule without a condition that matches; the number of rules when there is none. */
+/** The position of the first matching rule without a condition; the number of rules if there is none. */
 function firstPlain(
   rules: readonly CompiledRule[],
   found: readonly Bucket[],
@@ -63,7 +64,7 @@ function firstPlain(
   return first;
 }
 
-/** The positions of the rules before `first` that wait for their condition only; null when there are none. */
+/** Positions of earlier rules that match except for their condition; null if none. */
 function conditionalBefore(
   first: number,
   rules: readonly CompiledRule[],
@@ -84,21 +85,103 @@ function conditionalBefore(
   return positions;
 }
 
-function askInOrder({ rules, conditions }: Snapshot, positions: number[], request: PolicyRequest): Decision | null {
+function evaluateConditions(
+  { rules, conditions }: Snapshot,
+  positions: number[],
+  request: PolicyRequest,
+): Decision | null {
   if (positions.length > 1) positions.sort((a, b) => a - b);
   conditions.open(request);
   try {
     let previous = -1;
     for (const position of positions) {
       const rule = rules[position];
-      // A rule may stand under several keys that the request has.
+      // A rule can be found under several keys.
       if (position === previous || rule === undefined || rule.when === null) continue;
       previous = position;
-      const decision = decisionAfter(rule, conditions.ask(rule.when));
+      const decision = decisionAfter(rule, conditions.evaluate(rule.when));
       if (decision !== null) return decision;
     }
     return null;
   } finally {
     conditions.close();
   }
+}
+
+/** Predicates for the parts of `match`. `evaluate` stops at the first mismatch, `explain` checks all. */
+
+/** Everything but the condition. */
+export function matches(rule: CompiledRule, request: PolicyRequest, topic: Topic): boolean {
+  return (
+    hasName(rule.tenants, request.org) &&
+    hasTopic(rule.topics, topic) &&
+    hasName(rule.capabilities, request.capability) &&
+    hasName(rule.actorIds, request.actorId) &&
+    hasName(rule.actorTypes, request.actorType) &&
+    hasName(rule.packIds, request.packId) &&
+    hasAny(rule.riskTags, request.riskTags) &&
+    hasAny(rule.requires, request.requires) &&
+    hasLabels(rule.labels, request.labels) &&
+    hasMcp(rule.mcp, request.labels)
+  );
+}
+
+export function hasTopic(wanted: CompiledRule["topics"], topic: Topic): boolean {
+  if (wanted === null || wanted.exact.has(topic.bare)) return true;
+  for (const pattern of wanted.open) if (matchesTopic(pattern, topic.tokens)) return true;
+  return false;
+}
+
+export function hasName<T extends string>(wanted: ReadonlySet<T> | null, name: T | null): boolean {
+  return wanted === null || (name !== null && wanted.has(name));
+}
+
+export function hasAny(wanted: ReadonlySet<string> | null, names: readonly string[]): boolean {
+  if (wanted === null) return true;
+  for (const name of names) if (wanted.has(name)) return true;
+  return false;
+}
+
+export function hasLabel(labels: PolicyRequest["labels"], key: string, value: string): boolean {
+  const label = labelOf(labels, key);
+  return label !== undefined && (value === "*" || label === value);
+}
+
+export function hasPattern(labels: PolicyRequest["labels"], key: string, patterns: NamePatterns): boolean {
+  const label = labelOf(labels, key);
+  return label !== undefined && patterns.has(label);
+}
+
+function hasLabels(wanted: CompiledRule["labels"], labels: PolicyRequest["labels"]): boolean {
+  for (const [key, value] of wanted) if (!hasLabel(labels, key, value)) return false;
+  return true;
+}
+
+function hasMcp(wanted: CompiledRule["mcp"], labels: PolicyRequest["labels"]): boolean {
+  for (const [, key, patterns] of wanted) if (!hasPattern(labels, key, patterns)) return false;
+  return true;
+}
+
+/** The decisions a policy would have made; nothing is applied. */
+export interface Simulation {
+  readonly snapshot: string;
+  /** In request order. */
+  readonly decisions: readonly Decision[];
+  readonly byEffect: Readonly<Record<Effect, number>>;
+  /** All rules in document order, including unused ones; null for the default. */
+  readonly byRule: readonly { readonly ruleId: string | null; readonly count: number }[];
+}
+
+export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[]): Simulation {
+  const decisions = requests.map((request) => evaluate(snapshot, request));
+  const byRule = new Map<string | null, number>(snapshot.document.rules.map(({ id }) => [id, 0]));
+  byRule.set(null, 0);
+  for (const { ruleId } of decisions) byRule.set(ruleId, (byRule.get(ruleId) ?? 0) + 1);
+  const countOf = (effect: Effect) => decisions.filter((decision) => decision.effect === effect).length;
+  return {
+    snapshot: snapshot.hash,
+    decisions,
+    byEffect: Object.fromEntries(EFFECTS.map((effect) => [effect, countOf(effect)])) as Record<Effect, number>,
+    byRule: [...byRule].map(([ruleId, count]) => ({ ruleId, count })),
+  };
 }

@@ -1,23 +1,22 @@
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
-import { decisionAfter } from "./evaluate.ts";
-import { hasAny, hasLabel, hasName, hasPattern, hasTopic } from "./matching.ts";
+import { decisionAfter, hasAny, hasLabel, hasName, hasPattern, hasTopic } from "./evaluate.ts";
+import { Topic } from "./pattern.ts";
 import { labelOf } from "./request-view.ts";
-import { Topic } from "./topic.ts";
 
-/** A decision, and why no earlier rule made it. */
+/** A decision, and why no earlier rule applied. */
 export interface Explanation {
   readonly decision: Decision;
-  /** The rules before the one that decided, in the order of the document; the first `TRIED_MAX` of them. */
+  /** The rules before the deciding one, in document order, at most `TRIED_MAX`. */
   readonly tried: readonly TriedRule[];
-  /** How many more there were. */
+  /** The number of rules beyond that. */
   readonly omitted: number;
 }
 
 export interface TriedRule {
   readonly ruleId: string;
-  /** The parts of `match` that do not match, in words. */
+  /** The parts of `match` that did not match. */
   readonly mismatches: readonly Mismatch[];
 }
 
@@ -28,7 +27,7 @@ export interface Mismatch {
 
 export const TRIED_MAX = 100;
 
-/** Reads the rules from the first to the one that decides, without the index; decides as `evaluate` does. */
+/** Walks all rules without the index; decides like `evaluate`. */
 export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation {
   const topic = new Topic(request.topic);
   const tried: TriedRule[] = [];
@@ -37,7 +36,7 @@ export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation
   try {
     for (const rule of snapshot.rules) {
       const mismatches = mismatchesOf(rule, request, topic);
-      const outcome = mismatches.length > 0 ? false : rule.when === null || snapshot.conditions.ask(rule.when);
+      const outcome = mismatches.length > 0 ? false : rule.when === null || snapshot.conditions.evaluate(rule.when);
       const decision = decisionAfter(rule, outcome);
       if (decision !== null) return { decision, tried, omitted: count - tried.length };
       count += 1;
@@ -47,7 +46,7 @@ export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation
   } finally {
     snapshot.conditions.close();
   }
-  return { decision: snapshot.otherwise, tried, omitted: count - tried.length };
+  return { decision: snapshot.defaultDecision, tried, omitted: count - tried.length };
 }
 
 function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic): Mismatch[] {
@@ -102,7 +101,7 @@ function unanswered({ rule }: CompiledRule, outcome: Outcome): Mismatch {
   return { part: "when", text };
 }
 
-/** A few of them; a rule may name a thousand. */
+/** Shortened: a rule may list a thousand names. */
 function listed(names: readonly string[], joint: "and" | "or"): string {
   const shown = names.slice(0, LISTED_MAX).map(quoted);
   const more = names.length - shown.length;

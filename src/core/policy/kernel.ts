@@ -1,26 +1,24 @@
-import { DEFAULT_POLICY } from "./built-in.ts";
 import { compile, type Snapshot } from "./compile.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
 import type { PolicyDocument } from "./document.ts";
 import { evaluate } from "./evaluate.ts";
 
-/** A policy that decides, and where it comes from. */
 export interface PolicyInForce {
   readonly snapshot: Snapshot;
-  /** For operators: a file, a name, or which built-in one. */
+  /** A file, a name, or a built-in policy; shown to operators. */
   readonly source: string;
-  /** Its release; null when it was never published: built in, or straight from a file. */
+  /** Null if it was never published: built in, or read directly from a file. */
   readonly releaseId: string | null;
-  /** Counts the changes; 0 for what is in force until something is published. */
+  /** Counts the changes; 0 until something is published. */
   readonly revision: number;
 }
 
 /**
- * The safety kernel of one process: holds the policy in force.
+ * Holds the policy in force of one process.
  *
- * 1. A policy is replaced whole, between two decisions: every decision is made by one snapshot and carries its hash.
- * 2. There is always one: until another is put in force, the one that it was opened with decides.
- * 3. What is older than the policy in force never replaces it, however late it comes.
+ * 1. A policy is replaced as a whole: every decision comes from one snapshot and carries its hash.
+ * 2. There is always a policy: initially the one given to the constructor.
+ * 3. An older policy never replaces a newer one.
  */
 export class LiveKernel {
   #inForce: PolicyInForce;
@@ -33,13 +31,13 @@ export class LiveKernel {
     return this.#inForce;
   }
 
-  /** False when it is older than what is in force. */
-  put(next: PolicyInForce): boolean {
-    return next.revision < this.#inForce.revision ? false : this.putAnyway(next);
+  /** False if it is older than the policy in force. */
+  update(next: PolicyInForce): boolean {
+    return next.revision < this.#inForce.revision ? false : this.replace(next);
   }
 
-  /** For when the count itself has begun anew. */
-  putAnyway(next: PolicyInForce): true {
+  /** For when the revision counter was reset. */
+  replace(next: PolicyInForce): true {
     this.#inForce = next;
     return true;
   }
@@ -49,10 +47,56 @@ export class LiveKernel {
   }
 }
 
-/** Until something is published. */
+/** The policy until one is published. */
 export function builtInKernel(
   document: PolicyDocument = DEFAULT_POLICY,
   source = "built-in: everything for tenant `default`",
 ): LiveKernel {
   return new LiveKernel({ snapshot: compile(document), source, releaseId: null, revision: 0 });
 }
+
+/** Policies in force when no file is given. Ordinary documents, so that operators can read them. */
+
+/** Allows everything for the tenant `default`, denies all others. */
+export const DEFAULT_POLICY: PolicyDocument = {
+  version: "built-in",
+  defaultDecision: "deny",
+  rules: [
+    {
+      id: "allow-tenant-default",
+      match: { tenants: ["default"] },
+      decision: "allow",
+      reason: "the built-in policy allows everything for the tenant `default`",
+    },
+  ],
+};
+
+/** For `--demo`: one topic per decision. */
+export const DEMO_POLICY: PolicyDocument = {
+  version: "built-in-demo",
+  defaultDecision: "deny",
+  rules: [
+    {
+      id: "deny-demo-forbidden",
+      match: { topics: ["demo.forbidden"] },
+      decision: "deny",
+      reason: "the demo policy forbids this topic, to show what a denial looks like",
+    },
+    {
+      id: "approve-demo-approve",
+      match: { topics: ["demo.approve"] },
+      decision: "require_approval",
+      reason: "the demo policy asks for approval of this topic, to show how one is given",
+      // On one machine without keys, submitter and approver are the same.
+      approval: { expiresMs: null, bySubmitter: true },
+    },
+    {
+      id: "limit-demo-limited",
+      match: { topics: ["demo.limited"] },
+      decision: "allow_with_constraints",
+      reason: "the demo policy limits this topic, to show what constraints look like",
+      constraints: { budgets: { maxRuntimeMs: 10_000, maxRetries: 1 } },
+    },
+    { id: "allow-the-rest", match: {}, decision: "allow", reason: "the demo policy allows everything else" },
+  ],
+};

@@ -1,16 +1,16 @@
 /**
  * Topic patterns and name patterns.
  *
- * 1. A topic pattern is tokens joined by dots. `*` stands for one token, `>` or `**` at the end for one or more, `**` at
- *    the beginning for one or more. Not both at once: every pattern is found from its first or from its last tokens.
- * 2. Topics are compared as the subjects their work is served on: `job.demo.pay` and `demo.pay` reach the same workers,
- *    so a rule about one of them is a rule about both.
- * 3. A name pattern is a name, `*` for any, or the beginning of names with `*` at the end.
+ * 1. A topic pattern is dot-separated tokens. `*` matches one token; a trailing `>` or `**`, or a leading `**`, matches
+ *    one or more. Not both: every pattern is indexed by its first or its last tokens.
+ * 2. Topics are compared by their dispatch subject: `job.demo.pay` and `demo.pay` reach the same workers, so a rule
+ *    about one applies to both.
+ * 3. A name pattern is a name, `*`, or a prefix followed by `*`.
  */
 
-/** Reads left to right where it is open at the end, and right to left where it is open at the beginning. */
+/** Compared from the left if open at the end, from the right if open at the start. */
 export interface TopicPattern {
-  /** Null stands for any one token. */
+  /** Null matches any token. */
   readonly tokens: readonly (string | null)[];
   readonly open: "no" | "begin" | "end";
 }
@@ -35,7 +35,7 @@ export function matchesTopic(pattern: TopicPattern, topic: readonly string[]): b
   return true;
 }
 
-/** What is wrong with a pattern, or null. */
+/** Null if the pattern is valid. */
 export function patternProblem(pattern: string): string | null {
   const problem = (text: string) => `\`${pattern}\` is not a topic pattern: ${text}`;
   const tokens = pattern.split(".");
@@ -52,12 +52,12 @@ export function patternProblem(pattern: string): string | null {
   return at === 0 ? null : problem("`**` may only stand at the beginning or at the end");
 }
 
-/** Without the prefix that `workSubject` gives to topics that lack it: equal exactly when the subjects are equal. */
+/** Strips the prefix that `workSubject` adds: equal exactly if the subjects are equal. */
 export function bareTopic(topic: string): string {
   return topic.startsWith("job.") ? topic.slice(4) : topic;
 }
 
-/** Names, some of them patterns. */
+/** Names and prefixes. */
 export class NamePatterns {
   readonly names: ReadonlySet<string>;
   readonly #beginnings: readonly string[];
@@ -67,7 +67,7 @@ export class NamePatterns {
     this.#beginnings = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
   }
 
-  /** Whether no pattern is among them: then the names alone say what can match. */
+  /** True without prefixes: then `names` is complete. */
   get isExact(): boolean {
     return this.#beginnings.length === 0;
   }
@@ -83,4 +83,19 @@ export function namePatternProblem(pattern: string): string | null {
   return pattern.slice(0, -1).includes("*")
     ? `\`${pattern}\` is not a name pattern: \`*\` may only stand at the end, as in \`read_*\``
     : null;
+}
+
+/** A request's topic; split into tokens on first use. */
+export class Topic {
+  readonly bare: string;
+  #tokens: readonly string[] | null = null;
+
+  constructor(topic: string) {
+    this.bare = bareTopic(topic);
+  }
+
+  get tokens(): readonly string[] {
+    this.#tokens ??= this.bare.split(".");
+    return this.#tokens;
+  }
 }

@@ -6,7 +6,6 @@ import type { Match, McpMatch } from "./document.ts";
 import { namePatternProblem, patternProblem } from "./pattern.ts";
 import { optionalField, present, type YamlFields } from "./yaml-fields.ts";
 
-/** Which requests a rule is about. */
 export function readMatch(yaml: YamlFields, node: Node, conditions: Conditions): Match {
   const fields = yaml.map(node, MATCH_KEYS, "`match` is a map, such as `{topics: [demo.*]}`");
   const names = (key: (typeof MATCH_KEYS)[number]) => optionalField(fields, key, (value) => yaml.names(value, key));

@@ -1,4 +1,4 @@
-/** What comes with a decision: constraints, remediations, and how an approval may be given. Names are the wire's. */
+/** Reads what accompanies a decision: constraints, remediations, approval terms. Names follow the wire protocol. */
 import { isMap, isScalar, type Node } from "yaml";
 import { parseDuration } from "../retry/duration.ts";
 import type { ApprovalTerms, Constraints, Remediation } from "./decision.ts";
@@ -21,7 +21,7 @@ const REMEDIATION_KEYS = [
 ] as const;
 const APPROVAL_KEYS = ["expires", "by_submitter"] as const;
 const LIMITS = { remediations: 16, summaryLength: 1_024 } as const;
-/** Nobody waits for an approval longer than a month; whoever does has forgotten it. */
+/** One second to 30 days. */
 const EXPIRES = { msMin: 1_000, msMax: 30 * 24 * 3_600_000 } as const;
 
 export function readConstraints(yaml: YamlFields, node: Node): Constraints {
@@ -106,7 +106,7 @@ function readRemediation(yaml: YamlFields, node: Node): Remediation {
   return { id: id ?? "", title: title ?? "", ...present(rest) };
 }
 
-/** A topic to submit to, so no pattern. */
+/** A concrete topic, not a pattern. */
 function readTopic(yaml: YamlFields, node: Node): string {
   const topic = yaml.text(node, "replacement_topic");
   if (topic !== "" && (patternProblem(topic) !== null || /[*>]/.test(topic))) {

@@ -1,4 +1,4 @@
-/** The request under the names that conditions use. Made once for a policy; nothing is copied for a check. */
+/** A request under the variable names of conditions. Reused for every check, so nothing is copied. */
 import type { PolicyRequest } from "./decision.ts";
 
 export class RequestView {
@@ -45,7 +45,7 @@ export class RequestView {
   }
 }
 
-/** The labels of an MCP call by the names that policies use. */
+/** Labels of an MCP call, by policy key. */
 export const MCP_LABELS = {
   servers: "mcp.server",
   tools: "mcp.tool",
@@ -67,7 +67,7 @@ export class McpCall {
   }
 }
 
-/** Labels are plain objects, and `constructor` is not a label unless somebody put it there. */
+/** Own properties only: `constructor` is not a label. */
 export function labelOf(labels: PolicyRequest["labels"], key: string): string | undefined {
   return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

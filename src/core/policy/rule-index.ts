@@ -1,19 +1,18 @@
 /**
- * Which rules can match a request at all.
+ * Finds the rules that can match a request.
  *
- * 1. Every rule is filed under the one part of its `match` that it shares with the fewest other rules: its topics, its
- *    tenants, its capabilities and so on. A request is looked up under what it has, so it meets few rules that are not
- *    about it, however many there are. Rules that ask for nothing that can be looked up are met by every request.
- * 2. Topics with `*` or `**` are filed in trees of tokens: open at the end by their first tokens, open at the beginning
- *    by their last.
- * 3. Rules with a condition are kept apart from those without, because they are asked later. In each list positions ascend.
+ * 1. Every rule is indexed under the part of its `match` that it shares with the fewest other rules. A request is
+ *    looked up under its own fields, so it meets few unrelated rules. Rules without an indexable part are candidates
+ *    for every request.
+ * 2. Topics with wildcards are stored in token tries: by first tokens if open at the end, by last tokens if open at the
+ *    start.
+ * 3. Rules with a condition are stored separately, because they are evaluated later. Positions in each list ascend.
  */
 import type { CompiledRule } from "./compile.ts";
 import type { PolicyRequest } from "./decision.ts";
-import type { TopicPattern } from "./pattern.ts";
-import type { Topic } from "./topic.ts";
+import type { Topic, TopicPattern } from "./pattern.ts";
 
-/** Positions of rules in the document. */
+/** Rule positions in the document. */
 export interface Bucket {
   readonly plain: number[];
   readonly conditional: number[];
@@ -32,19 +31,19 @@ export class RuleIndex {
     riskTag: new Map(),
     requirement: new Map(),
   };
-  /** By key, then by value; under null the rules that ask only for the key. */
+  /** By key and value; null for rules that require only the key. */
   readonly #labels = new Map<string, Map<string | null, Bucket>>();
 
   constructor(rules: readonly CompiledRule[]) {
     const shared = new Map<string, number>();
-    const ways = rules.map(waysToFile);
+    const ways = rules.map(indexOptions);
     for (const key of ways.flat(2)) shared.set(nameOf(key), (shared.get(nameOf(key)) ?? 0) + 1);
     for (const [position, rule] of rules.entries()) {
       for (const key of rarest(ways[position] ?? [], shared)) put(this.#bucketOf(key), position, rule.when !== null);
     }
   }
 
-  /** Puts the buckets of all rules that can match into `found`. */
+  /** Appends the buckets of all candidate rules to `found`. */
   find(request: PolicyRequest, topic: Topic, found: Bucket[]): void {
     add(found, this.#always);
     add(found, this.#topics.get(topic.bare));
@@ -69,7 +68,7 @@ export class RuleIndex {
     }
   }
 
-  #bucketOf(key: FilingKey): Bucket {
+  #bucketOf(key: IndexKey): Bucket {
     switch (key.kind) {
       case "always":
         return this.#always;
@@ -102,60 +101,58 @@ export class RuleIndex {
 
 type NameKind = "tenant" | "capability" | "actor" | "pack" | "riskTag" | "requirement";
 
-type FilingKey =
+type IndexKey =
   | { readonly kind: "always" }
   | { readonly kind: "topic"; readonly topic: string }
   | { readonly kind: "pattern"; readonly pattern: TopicPattern }
   | { readonly kind: "name"; readonly of: NameKind; readonly name: string }
   | { readonly kind: "label"; readonly label: string; readonly value: string | null };
 
-/** A place in a tree of tokens. */
+/** A trie node. */
 interface TokenNode {
   readonly exact: Map<string, TokenNode>;
   one: TokenNode | null;
-  /** Of rules whose pattern ends here. */
+  /** Patterns that end here. */
   readonly here: Bucket;
-  /** Of rules whose pattern goes on with one or more tokens of any kind. */
+  /** Patterns that continue with one or more arbitrary tokens. */
   readonly more: Bucket;
 }
 
-/** Each way is a list of keys: filed this way, the rule stands under all of them. */
-function waysToFile(rule: CompiledRule): readonly (readonly FilingKey[])[] {
+/** Alternative key lists; the rule is stored under all keys of the chosen one. */
+function indexOptions(rule: CompiledRule): readonly (readonly IndexKey[])[] {
   const { topics } = rule;
-  const names = (of: NameKind, set: ReadonlySet<string> | null): FilingKey[][] =>
+  const names = (of: NameKind, set: ReadonlySet<string> | null): IndexKey[][] =>
     set === null ? [] : [[...set].map((name) => ({ kind: "name", of, name }))];
   return [
-    ...(topics === null || topics.open.some(isForAll) ? [] : [topicKeys(topics)]),
+    ...(topics === null || topics.open.some(matchesEverything) ? [] : [topicKeys(topics)]),
     ...names("tenant", rule.tenants),
     ...names("capability", rule.capabilities),
     ...names("actor", rule.actorIds),
     ...names("pack", rule.packIds),
     ...names("riskTag", rule.riskTags),
     ...names("requirement", rule.requires),
-    ...rule.labels.map(([label, value]): FilingKey[] => [
-      { kind: "label", label, value: value === "*" ? null : value },
-    ]),
+    ...rule.labels.map(([label, value]): IndexKey[] => [{ kind: "label", label, value: value === "*" ? null : value }]),
     ...rule.mcp
       .filter(([, , patterns]) => patterns.isExact)
-      .map(([, label, { names }]) => [...names].map((value): FilingKey => ({ kind: "label", label, value }))),
+      .map(([, label, { names }]) => [...names].map((value): IndexKey => ({ kind: "label", label, value }))),
   ];
 }
 
-function topicKeys({ exact, open }: NonNullable<CompiledRule["topics"]>): FilingKey[] {
+function topicKeys({ exact, open }: NonNullable<CompiledRule["topics"]>): IndexKey[] {
   return [
-    ...[...exact].map((topic): FilingKey => ({ kind: "topic", topic })),
-    ...open.map((pattern): FilingKey => ({ kind: "pattern", pattern })),
+    ...[...exact].map((topic): IndexKey => ({ kind: "topic", topic })),
+    ...open.map((pattern): IndexKey => ({ kind: "pattern", pattern })),
   ];
 }
 
-/** `**`, `*.*`: no token to look for. */
-function isForAll({ tokens }: TopicPattern): boolean {
+/** `**`, `*.*`: no literal token. */
+function matchesEverything({ tokens }: TopicPattern): boolean {
   return tokens.every((token) => token === null);
 }
 
-/** The way whose most crowded key is the least crowded; of equals the first. */
-function rarest(ways: readonly (readonly FilingKey[])[], shared: ReadonlyMap<string, number>): readonly FilingKey[] {
-  let best: { readonly way: readonly FilingKey[]; readonly crowd: number } | null = null;
+/** The alternative whose most used key is the least used; ties go to the first. */
+function rarest(ways: readonly (readonly IndexKey[])[], shared: ReadonlyMap<string, number>): readonly IndexKey[] {
+  let best: { readonly way: readonly IndexKey[]; readonly crowd: number } | null = null;
   for (const way of ways) {
     const crowd = way.reduce((most, key) => Math.max(most, shared.get(nameOf(key)) ?? 0), 0);
     if (best === null || crowd < best.crowd) best = { way, crowd };
@@ -163,11 +160,11 @@ function rarest(ways: readonly (readonly FilingKey[])[], shared: ReadonlyMap<str
   return best?.way ?? [{ kind: "always" }];
 }
 
-function nameOf(key: FilingKey): string {
+function nameOf(key: IndexKey): string {
   return JSON.stringify(key);
 }
 
-/** One rule may name a topic twice. Rules come in ascending order, so an equal position can only be the last. */
+/** Skips duplicates: positions are added in ascending order, so an equal one is the last. */
 function put(bucket: Bucket, position: number, isConditional: boolean): void {
   const positions = isConditional ? bucket.conditional : bucket.plain;
   if (positions.at(-1) !== position) positions.push(position);
@@ -189,7 +186,7 @@ function walkFromFirst(node: TokenNode, tokens: readonly string[], at: number, f
   if (node.one !== null) walkFromFirst(node.one, tokens, at + 1, found);
 }
 
-/** Only patterns that are open at the beginning are here, so nothing ends with the topic. */
+/** Only patterns open at the start are here, so none ends with the topic. */
 function walkFromLast(node: TokenNode, tokens: readonly string[], at: number, found: Bucket[]): void {
   const token = tokens[at];
   if (token === undefined) return;

@@ -1,8 +1,7 @@
-/** Reading a checked value out of YAML. Every problem is reported with its line, and reading goes on: all are seen at once. */
+/** Validated access to YAML. Problems are collected with their line, so that all are reported at once. */
 import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
 import { suggestion } from "../model/suggestion.ts";
-import { nestingProblem } from "../yaml/nesting.ts";
-import { parseYaml, startOf } from "../yaml/parse.ts";
+import { nestingProblem, parseYaml, startOf } from "../yaml.ts";
 
 export type YamlNode = Node | null | undefined;
 
@@ -36,7 +35,7 @@ export class YamlFields {
     this.problem = problem;
   }
 
-  /** The values of a map that may have these keys and no others. */
+  /** The values of a map with only these keys. */
   map<K extends string>(node: YamlNode, keys: readonly K[], shape: string): ReadonlyMap<K, Node> {
     const fields = new Map<K, Node>();
     if (!isMap(node)) {
@@ -56,7 +55,7 @@ export class YamlFields {
     return fields;
   }
 
-  /** A text of a sensible length. Numbers and booleans are taken as they were written: `version: 1`, `env: true`. */
+  /** Numbers and booleans are taken as written: `version: 1`, `env: true`. */
   text(node: YamlNode, key: string, lengthMax: number = TEXT_LIMITS.nameLength): string {
     const value = isScalar(node) ? node.value : undefined;
     const text =
@@ -67,7 +66,7 @@ export class YamlFields {
     return text;
   }
 
-  /** A list of names; one name alone may stand without brackets. */
+  /** A list of names; a single name may be written without brackets. */
   names(node: YamlNode, key: string): readonly string[] {
     if (isScalar(node)) return [this.text(node, key)];
     if (!isSeq(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
@@ -77,7 +76,6 @@ export class YamlFields {
     return node.items.map((item) => this.text(item as Node, key));
   }
 
-  /** Names to texts. */
   texts(node: YamlNode, key: string): Readonly<Record<string, string>> {
     if (!isMap(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
       this.problem(node, `\`${key}\` is a map, such as \`{env: prod}\`; leave it out to ask for nothing`);
@@ -102,7 +100,6 @@ export class YamlFields {
     return value === true;
   }
 
-  /** A whole number from 0. */
   count(node: YamlNode, key: string): number {
     const value = isScalar(node) ? node.value : undefined;
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
@@ -117,7 +114,6 @@ export class YamlFields {
   }
 }
 
-/** What was read from the keys that are there: nothing stands for a key that is not. */
 export function optionalField<K extends string, T>(
   fields: ReadonlyMap<K, Node>,
   key: K,
@@ -127,7 +123,7 @@ export function optionalField<K extends string, T>(
   return node === undefined ? undefined : read(node);
 }
 
-/** Without the keys whose value is undefined. */
+/** Drops undefined values. */
 export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(value).filter(([, entry]) => entry !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };

@@ -39,7 +39,7 @@ export async function adoptPolicy(engine: Engine): Promise<boolean> {
   // It was asked after the newer one was in force here: not an old answer that comes late, but a store that went back.
   const hasGoneBack = choice.version <= held.revision;
   if (hasGoneBack) log.write("warn", "policy_store_went_back", { from: held.revision, to: choice.version });
-  if (!(hasGoneBack ? engine.kernel.putAnyway(next) : engine.kernel.put(next))) return false;
+  if (!(hasGoneBack ? engine.kernel.replace(next) : engine.kernel.update(next))) return false;
   log.write("info", "policy_in_force", { snapshot: next.snapshot.hash, source: name, by, how });
   return true;
 }

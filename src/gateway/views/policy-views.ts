@@ -3,9 +3,9 @@ import type { PolicyRelease } from "../../core/model/policy-release.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { PolicyDiff } from "../../core/policy/diff.ts";
 import type { Rule } from "../../core/policy/document.ts";
+import type { Simulation } from "../../core/policy/evaluate.ts";
 import type { Explanation } from "../../core/policy/explain.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
-import type { Simulation } from "../../core/policy/simulate.ts";
 
 /** The policy in force in this process, for `/status`. */
 export function inForceView({ inForce }: LiveKernel): object {

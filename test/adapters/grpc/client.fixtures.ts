@@ -5,8 +5,7 @@ import { readCallerTrust, readKernelTrust } from "../../../src/adapters/grpc/pem
 import { openGrpcSafety } from "../../../src/adapters/grpc/safety.ts";
 import { startSafetyServer } from "../../../src/adapters/grpc/safety-server.ts";
 import type { SafetyTrustSettings } from "../../../src/config/build.ts";
-import { DEMO_POLICY } from "../../../src/core/policy/built-in.ts";
-import { builtInKernel } from "../../../src/core/policy/kernel.ts";
+import { builtInKernel, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
 import type { Log, LogFields, LogLevel } from "../../../src/ports/log.ts";
 import type { Safety } from "../../../src/ports/safety.ts";
 

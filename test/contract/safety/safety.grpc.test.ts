@@ -4,10 +4,9 @@ import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterEach, describe, expect, test } from "vitest";
 import { type GrpcSafety, openGrpcSafety } from "../../../src/adapters/grpc/safety.ts";
 import { type SafetyServer, startSafetyServer } from "../../../src/adapters/grpc/safety-server.ts";
-import { DEFAULT_POLICY, DEMO_POLICY } from "../../../src/core/policy/built-in.ts";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
-import { builtInKernel } from "../../../src/core/policy/kernel.ts";
+import { builtInKernel, DEFAULT_POLICY, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
 import { quietLog } from "../quiet-log.ts";
 import { callKernel, openStrangers, request, type Strangers } from "./safety.peer.ts";
 
@@ -76,7 +75,7 @@ describe("our own kernel", () => {
       const one = request("demo.forbidden");
       const checks = Array.from({ length: 10 }, () => safety.check(one));
       const snapshot = policies[round % 2] as (typeof policies)[number];
-      live.put({ snapshot, source: "", releaseId: null, revision: round });
+      live.update({ snapshot, source: "", releaseId: null, revision: round });
       for (const checked of await Promise.all(checks)) {
         const decision = checked.kind === "decided" ? checked.decision : null;
         const by = policies.find(({ hash }) => hash === decision?.snapshot);

@@ -12,7 +12,7 @@ function ask(text: string, request: Partial<PolicyRequest> = {}): Outcome {
   const compiled = conditions.compile(text);
   if (compiled.kind === "bad") throw new Error(compiled.problem);
   conditions.open({ ...REQUEST, ...request });
-  return conditions.ask(compiled.condition);
+  return conditions.evaluate(compiled.condition);
 }
 
 function problemOf(text: string): string | null {

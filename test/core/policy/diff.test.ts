@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { diff } from "../../../src/core/policy/diff.ts";
 import type { PolicyDocument, Rule } from "../../../src/core/policy/document.ts";
-import { simulate } from "../../../src/core/policy/simulate.ts";
+import { simulate } from "../../../src/core/policy/evaluate.ts";
 import { policy, REQUEST } from "./samples.ts";
 
 const between = (before: PolicyDocument, after: PolicyDocument) => diff(compile(before), compile(after));

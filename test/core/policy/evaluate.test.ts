@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { localSafety } from "../../../src/adapters/node/local-safety.ts";
-import { DEFAULT_POLICY, DEMO_POLICY } from "../../../src/core/policy/built-in.ts";
 import { compile } from "../../../src/core/policy/compile.ts";
 import type { Effect } from "../../../src/core/policy/decision.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
+import { DEFAULT_POLICY, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
 import { workSubject } from "../../../src/protocol/subjects.ts";
 import { decide, policy, REQUEST } from "./samples.ts";
 

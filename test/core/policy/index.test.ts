@@ -5,9 +5,8 @@ import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import type { Match, Rule } from "../../../src/core/policy/document.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
 import { explain } from "../../../src/core/policy/explain.ts";
-import { patternProblem } from "../../../src/core/policy/pattern.ts";
+import { patternProblem, Topic } from "../../../src/core/policy/pattern.ts";
 import type { Bucket } from "../../../src/core/policy/rule-index.ts";
-import { Topic } from "../../../src/core/policy/topic.ts";
 import { CONDITIONS, readPlainly } from "./plain-reading.ts";
 import { policy, REQUEST } from "./samples.ts";
 

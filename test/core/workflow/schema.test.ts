@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Problems, problemText } from "../../../src/core/workflow/definition/problems.ts";
+import { Problems, problemText } from "../../../src/core/workflow/definition/fields.ts";
 import { compileSchema } from "../../../src/core/workflow/definition/schema.ts";
 
 function problemsOf(schema: unknown, value: unknown): readonly string[] {

@@ -3,11 +3,10 @@ import { localSafety } from "../../../src/adapters/node/local-safety.ts";
 import { AUDIT_PENDING, pendingAuditOf } from "../../../src/core/model/audit.ts";
 import { JOBS, jobsOf } from "../../../src/core/model/job.ts";
 import { IN_FORCE, POLICY_CHOICE, POLICY_TEXTS, RELEASES_MAX } from "../../../src/core/model/policy-release.ts";
-import { DEFAULT_POLICY } from "../../../src/core/policy/built-in.ts";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { readPolicy } from "../../../src/core/policy/document.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
-import { builtInKernel } from "../../../src/core/policy/kernel.ts";
+import { builtInKernel, DEFAULT_POLICY } from "../../../src/core/policy/kernel.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
 import { publishFile, publishPolicy, releases, rollbackPolicy } from "../../../src/engine/safety/publish-policy.ts";
@@ -227,7 +226,7 @@ describe("following", () => {
   test("a store that has lost everything is believed again once something is published there", async () => {
     const harness = new Harness();
     const engine = enter(harness, "one");
-    engine.kernel.put({ snapshot: snapshotOf(ALLOW), source: "before the loss", releaseId: "lost", revision: 9 });
+    engine.kernel.update({ snapshot: snapshotOf(ALLOW), source: "before the loss", releaseId: "lost", revision: 9 });
     expect(await harness.run(adoptPolicy(engine))).toBe(false);
     await publish(harness, engine, DENY);
     expect(inForce(engine)).toBe(hashOf(DENY));
@@ -241,7 +240,7 @@ describe("following", () => {
     await publish(harness, engine, ALLOW);
     const old = engine.kernel.inForce;
     await publish(harness, engine, DENY);
-    expect(engine.kernel.put(old)).toBe(false);
+    expect(engine.kernel.update(old)).toBe(false);
     expect(await harness.run(adoptPolicy(engine))).toBe(false);
     expect(inForce(engine)).toBe(hashOf(DENY));
   });

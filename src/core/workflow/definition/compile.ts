@@ -1,23 +1,20 @@
-/**
- * From a definition to a plan.
- *
- * 1. Everything that is wrong is said at once, each with its place and, where one can guess, the name that was meant.
- * 2. Nothing is guessed: an unknown key, a step that can never run, an expression that reads what cannot be there, are
- *    errors when the definition is applied, not surprises when a run gets there.
- * 3. The same document gives the same plan.
- */
-
 import { Expressions } from "./expression.ts";
-import { Fields, isObject, isOf } from "./fields.ts";
-import { type Graph, graphOf } from "./graph.ts";
+import { Fields, got, isObject, type Json, type Path, type Problem, Problems, problemText } from "./fields.ts";
+import { type Graph, graphOf, type StepDraft } from "./graph.ts";
 import { isInherited, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Plan, PlanStep } from "./plan.ts";
-import { type Path, type Problem, Problems, problemText } from "./problems.ts";
 import { readStep } from "./read-step.ts";
-import { handOnLists, repeatedBy } from "./repeat-parallel.ts";
 import { checkRules } from "./rules.ts";
-import type { StepDraft } from "./step-draft.ts";
 import { StepValues } from "./step-values.ts";
+
+/**
+ * Compiles a workflow definition into a plan.
+ *
+ * 1. All problems are reported at once, each with its path and, where possible, a suggested name.
+ * 2. Unknown keys, unreachable steps and expressions that read unavailable values are errors when the definition is
+ *    applied.
+ * 3. The same document gives the same plan.
+ */
 
 export type CompiledWorkflow =
   | { readonly kind: "ok"; readonly plan: Plan }
@@ -28,12 +25,12 @@ export function compileWorkflow(document: unknown): CompiledWorkflow {
   return found.kind === "ok" ? found : { kind: "bad", problems: found.problems.map(problemText) };
 }
 
-/** The same, with the problems as they are: for whoever knows where in a file each place is. */
+/** The same with structured problems, for callers that map paths to file positions. */
 export function planWorkflow(
   document: unknown,
 ): { readonly kind: "ok"; readonly plan: Plan } | { readonly kind: "bad"; readonly problems: readonly Problem[] } {
   const problems = new Problems();
-  const plan = isPlainAndSmall(document, problems) ? readDocument(document, problems) : null;
+  const plan = isWithinLimits(document, problems) ? readDocument(document, problems) : null;
   if (plan !== null && problems.all.length === 0) return { kind: "ok", plan };
   return { kind: "bad", problems: problems.all };
 }
@@ -42,7 +39,7 @@ const KEYS = ["id", "name", "description", "timeout_sec", "input_schema", "outpu
 
 function readDocument(document: unknown, problems: Problems): Plan | null {
   if (!isObject(document)) {
-    problems.add([], `a workflow is a mapping with \`id\` and \`steps\`${isOf(document)}`);
+    problems.add([], `a workflow is a mapping with \`id\` and \`steps\`${got(document)}`);
     return null;
   }
   const fields = new Fields(document, [], problems);
@@ -60,13 +57,13 @@ function readDocument(document: unknown, problems: Problems): Plan | null {
   };
   const source = readSteps(fields);
   const known = Object.keys(source);
-  const around = repeatedBy(source);
+  const around = repeatedBranches(source);
   const drafts = known.flatMap((stepId) => {
     const path = ["steps", stepId];
     const draft = readStep(stepId, source[stepId], path, problems, expressions, around.get(stepId) ?? null);
     return draft === null ? [] : [draft];
   });
-  const graph = graphOf(handOnLists(drafts, around), known, problems);
+  const graph = graphOf(inheritForEach(drafts, around), known, problems);
   checkRules(graph, known, values.reads, problems);
   return { ...head, order: graph.order, steps: stepsOf(graph) };
 }
@@ -76,11 +73,11 @@ function readId(fields: Fields): string {
   if (isWorkflowId(id)) return id;
   const shape = `1 to ${WORKFLOW_LIMITS.idLength} letters, digits or any of \`_ - .\``;
   if (id === undefined) fields.problems.add([], `has no \`id\`: its name, ${shape}`);
-  else fields.problem("id", `must be ${shape}${isOf(id)}`);
+  else fields.problem("id", `must be ${shape}${got(id)}`);
   return "";
 }
 
-/** By their ids; those that cannot be ids are left out, after that was said. */
+/** Steps by id; invalid ids are reported and left out. */
 function readSteps(fields: Fields): Readonly<Record<string, unknown>> {
   if (!fields.has("steps")) fields.problems.add([], "has no `steps`: a mapping from ids to what is done");
   const source =
@@ -120,17 +117,17 @@ function stepsOf({ nodes, order, ancestors }: Graph): ReadonlyMap<string, PlanSt
     const { draft, dependsOn, branchOf, handles, arms } = node;
     const dependents = order.filter((other) => nodes.get(other)?.dependsOn.includes(id));
     const place = { dependsOn, dependents, ancestors: ancestors.get(id) ?? new Set<string>(), branchOf, handles, arms };
-    steps.set(id, { id, ...placedRest(draft), ...place });
+    steps.set(id, { id, ...withoutLinks(draft), ...place });
   }
   return steps;
 }
 
-function placedRest({ act, onError, rest }: StepDraft): Pick<PlanStep, "act" | "onError" | keyof typeof rest> {
+function withoutLinks({ act, onError, rest }: StepDraft): Pick<PlanStep, "act" | "onError" | keyof typeof rest> {
   return { act, onError, ...rest };
 }
 
-/** Whatever comes from outside is measured before anything goes through it. */
-function isPlainAndSmall(document: unknown, problems: Problems): boolean {
+/** Bounds size and depth before anything else walks the document. */
+function isWithinLimits(document: unknown, problems: Problems): boolean {
   const open: (readonly [unknown, Path])[] = [[document, []]];
   let length = 0;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -155,7 +152,7 @@ function isPlainAndSmall(document: unknown, problems: Problems): boolean {
   return true;
 }
 
-/** YAML knows more: dates, bytes, infinity. */
+/** YAML has more types: dates, bytes, infinity. */
 function isPlain(value: unknown): boolean {
   switch (typeof value) {
     case "string":
@@ -170,4 +167,29 @@ function isPlain(value: unknown): boolean {
     default:
       return false;
   }
+}
+
+/**
+ * Branches repeated by a `parallel` step with `for_each`: branch id to step id. Determined before steps are read,
+ * because `item` is available in such a branch.
+ */
+export function repeatedBranches(steps: Json): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [id, step] of Object.entries(steps)) {
+    if (!isObject(step) || step.type !== "parallel" || !Object.hasOwn(step, "for_each")) continue;
+    for (const branch of [step.branches].flat()) {
+      if (typeof branch === "string" && branch !== id && !found.has(branch)) found.set(branch, id);
+    }
+  }
+  return found;
+}
+
+export function inheritForEach(drafts: readonly StepDraft[], by: ReadonlyMap<string, string>): readonly StepDraft[] {
+  const lists = new Map(drafts.map(({ id, rest }) => [id, rest.forEach]));
+  return drafts.map((draft) => {
+    const around = by.get(draft.id);
+    if (around === undefined && draft.act.type !== "parallel") return draft;
+    const forEach = lists.get(around ?? "") ?? null;
+    return { ...draft, rest: { ...draft.rest, forEach } };
+  });
 }

@@ -1,51 +1,50 @@
 /**
- * Expressions of a workflow: CEL over the run's input, the steps before, the context, and a `for_each`'s item.
+ * Expressions of a workflow: CEL over the run's input, earlier steps, the context, and the item of a `for_each`.
  *
- * 1. No expression and no input makes an evaluation run long, or its result large (see `expression/language.ts`). The
- *    evaluations of one template count together.
- * 2. What an expression reads is known before it is evaluated.
- * 3. The result is plain JSON (see `json-value.ts`). Numbers of JSON and whole numbers of CEL can be compared and
- *    calculated with together: `input.n + 1`.
+ * 1. Evaluation time and result size are bounded (see `expression/language.ts`). All expressions of a template share
+ *    one budget.
+ * 2. The variables an expression reads are known before it is evaluated.
+ * 3. The result is plain JSON (see `json-value.ts`). JSON numbers and CEL integers can be mixed: `input.n + 1`.
  */
 import type { Environment, ParseResult } from "@marcbachmann/cel-js";
 import { faultOf, Language } from "../../expression/language.ts";
 import { Meter } from "../../expression/meter.ts";
-import { Room, toJson } from "./json-value.ts";
+import { OutputBudget, toJson } from "./json-value.ts";
 import type { Evaluated, Expression, Scope } from "./plan.ts";
 import { type Reads, readsOf } from "./references.ts";
 
-/** For one expression, or all of one template: enough to go through 10,000 items, and some tens of milliseconds. */
-export const STEPS_MAX = 400_000;
+/** Per expression, or per template: enough for a pass over 10,000 items, some tens of milliseconds. */
+export const COST_MAX = 400_000;
 
-/** What the result must be. */
-export type Wanted = "boolean" | "list" | "any";
+/** The required type of the result. */
+export type ResultType = "boolean" | "list" | "any";
 
 export interface CompiledExpression extends Expression {
   readonly refs: Reads;
-  /** Within a template, whose steps and size count together. Throws in words. */
-  evaluatePart(scope: Scope, room: Room): unknown;
+  /** Evaluates as part of a template, sharing its budget. Throws a readable error. */
+  evaluatePart(scope: Scope, room: OutputBudget): unknown;
 }
 
 export type ExpressionResult =
   | { readonly kind: "ok"; readonly expression: CompiledExpression }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** Compiles the expressions of one workflow. One evaluation at a time. */
+/** Compiles the expressions of one workflow. Not reentrant. */
 export class Expressions {
-  readonly #meter = new Meter("the expression", STEPS_MAX);
+  readonly #meter = new Meter("the expression", COST_MAX);
   readonly #known = new Map<string, ExpressionResult>();
   #ofRun: Language | null = null;
   #ofItem: Language | null = null;
 
-  /** `hasItem`: within a `for_each`, where `item` and `index` are known. What is written twice is compiled once. */
-  compile(text: string, hasItem: boolean, wanted: Wanted = "any"): ExpressionResult {
+  /** `hasItem`: `item` and `index` are available. Results are cached by text. */
+  compile(text: string, hasItem: boolean, wanted: ResultType = "any"): ExpressionResult {
     const key = `${hasItem} ${wanted} ${text}`;
     const known = this.#known.get(key) ?? this.#compile(text, hasItem, wanted);
     this.#known.set(key, known);
     return known;
   }
 
-  #compile(text: string, hasItem: boolean, wanted: Wanted): ExpressionResult {
+  #compile(text: string, hasItem: boolean, wanted: ResultType): ExpressionResult {
     const compiled = this.#language(hasItem).compile(text);
     if (compiled.kind === "bad") return { kind: "bad", problem: withItemHint(compiled.problem, hasItem) };
     const { run, type, ast } = compiled;
@@ -56,18 +55,18 @@ export class Expressions {
     return { kind: "ok", expression: this.#expression(run, found.reads, wanted) };
   }
 
-  /** What was done since then. */
+  /** Steps since the last reset. */
   get steps(): number {
     return this.#meter.steps;
   }
 
-  /** Before a template is rendered. */
+  /** Call before a template is rendered. */
   reset(): void {
     this.#meter.reset();
   }
 
-  #expression(run: ParseResult, refs: Reads, wanted: Wanted): CompiledExpression {
-    const evaluatePart = (scope: Scope, room: Room): unknown => {
+  #expression(run: ParseResult, refs: Reads, wanted: ResultType): CompiledExpression {
+    const evaluatePart = (scope: Scope, room: OutputBudget): unknown => {
       const value = toJson(this.#run(run, scope), room);
       if (wanted === "boolean" && typeof value !== "boolean") throw new Error("is neither true nor false");
       if (wanted === "list" && !Array.isArray(value)) throw new Error("is not a list");
@@ -76,7 +75,7 @@ export class Expressions {
     let steps = 0;
     const evaluate = (scope: Scope): Evaluated => {
       this.reset();
-      const evaluated = attempt(() => evaluatePart(scope, new Room()));
+      const evaluated = tryEvaluate(() => evaluatePart(scope, new OutputBudget()));
       steps = this.steps;
       return evaluated;
     };
@@ -106,8 +105,7 @@ export class Expressions {
   }
 }
 
-/** What it gives, or in words why it cannot. */
-export function attempt(evaluate: () => unknown): Evaluated {
+export function tryEvaluate(evaluate: () => unknown): Evaluated {
   try {
     return { kind: "ok", value: evaluate() };
   } catch (error) {
@@ -120,13 +118,13 @@ const VARIABLES = { input: "dyn", steps: "map<string, dyn>", context: "dyn", run
 const OPTIONS = {
   variables: VARIABLES,
   what: "the expression",
-  stepsMax: STEPS_MAX,
+  stepsMax: COST_MAX,
   whenTooLong: "do a part of it in a `transform` step",
   isMixed: true,
   extend: addMixedArithmetic,
 } as const;
 
-/** Numbers of JSON are CEL's `double`, numbers in an expression `int`: nobody should have to know that. */
+/** JSON numbers are CEL doubles, literals are ints: allow arithmetic between them. */
 function addMixedArithmetic(environment: Environment): void {
   const operations = {
     "+": (a: number, b: number) => a + b,
@@ -154,7 +152,7 @@ function viewOf({ input, steps, context, run, item, index }: Scope): Record<stri
   };
 }
 
-function typeProblem(type: string, wanted: Wanted): string | null {
+function typeProblem(type: string, wanted: ResultType): string | null {
   if (wanted === "any" || type === "dyn") return null;
   if (wanted === "boolean") return type === "bool" ? null : `is of the type \`${type}\`; it must be true or false`;
   return type.startsWith("list") ? null : `is of the type \`${type}\`; it must be a list`;

@@ -1,6 +1,6 @@
-/** Reading checked values out of plain JSON. Every problem is noted with its place, and reading goes on: all are seen at once. */
 import { suggestion } from "../../model/suggestion.ts";
-import type { Path, Problems } from "./problems.ts";
+
+/** Validated access to a JSON object. Problems are collected with their path, so that all are reported at once. */
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -31,7 +31,7 @@ export class Fields {
     this.problems.add(this.at(key), text);
   }
 
-  /** Says so about every key that is not one of these. `why` may know better than the nearest name. */
+  /** Reports unknown keys. `why` may give a better explanation than the nearest name. */
   only(keys: readonly string[], why: (key: string) => string | null = () => null): void {
     for (const key of Object.keys(this.#values)) {
       if (keys.includes(key)) continue;
@@ -40,12 +40,12 @@ export class Fields {
     }
   }
 
-  /** Undefined when it is not there, or is wrong: then that was said. */
+  /** Undefined if the key is absent or invalid (reported). */
   text(key: string, lengthMax: number): string | undefined {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (typeof value === "string" && value !== "" && value.length <= lengthMax) return value;
-    this.problem(key, `must be a text of 1 to ${lengthMax} characters${isOf(value)}`);
+    this.problem(key, `must be a text of 1 to ${lengthMax} characters${got(value)}`);
     return undefined;
   }
 
@@ -62,33 +62,33 @@ export class Fields {
   flag(key: string): boolean | undefined {
     const value = this.get(key);
     if (value === undefined || typeof value === "boolean") return value;
-    this.problem(key, `must be \`true\` or \`false\`${isOf(value)}`);
+    this.problem(key, `must be \`true\` or \`false\`${got(value)}`);
     return undefined;
   }
 
-  whole(key: string, min: number, max: number): number | undefined {
+  integer(key: string, min: number, max: number): number | undefined {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) return value;
-    this.problem(key, `must be a whole number from ${min} to ${max}${isOf(value)}`);
+    this.problem(key, `must be a whole number from ${min} to ${max}${got(value)}`);
     return undefined;
   }
 
-  /** Seconds, as milliseconds; more than 0. */
+  /** Seconds above 0, converted to milliseconds. */
   seconds(key: string, max: number): number | undefined {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (typeof value === "number" && value > 0 && value <= max) return Math.max(1, Math.round(value * 1_000));
-    this.problem(key, `must be a number of seconds above 0 and at most ${max}${isOf(value)}`);
+    this.problem(key, `must be a number of seconds above 0 and at most ${max}${got(value)}`);
     return undefined;
   }
 
-  texts(key: string, countMax: number, lengthMax: number): readonly string[] | undefined {
+  strings(key: string, countMax: number, lengthMax: number): readonly string[] | undefined {
     const value = this.get(key);
     if (value === undefined) return undefined;
     const isFine = (entry: unknown) => typeof entry === "string" && entry !== "" && entry.length <= lengthMax;
     if (Array.isArray(value) && value.length <= countMax && value.every(isFine)) return value;
-    this.problem(key, `must be a list of at most ${countMax} texts of 1 to ${lengthMax} characters${isOf(value)}`);
+    this.problem(key, `must be a list of at most ${countMax} texts of 1 to ${lengthMax} characters${got(value)}`);
     return undefined;
   }
 
@@ -96,7 +96,7 @@ export class Fields {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (isObject(value)) return value;
-    this.problem(key, `${shape}${isOf(value)}`);
+    this.problem(key, `${shape}${got(value)}`);
     return undefined;
   }
 }
@@ -106,11 +106,10 @@ export function isObject(value: unknown): value is Json {
 }
 
 /** `, is a number`. */
-export function isOf(value: unknown): string {
+export function got(value: unknown): string {
   return `, is ${kindOf(value)}`;
 }
 
-/** What a value of JSON is called. */
 export function kindOf(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";
@@ -134,3 +133,54 @@ export function orOf(names: readonly string[]): string {
 function shownValue(value: unknown): string {
   return typeof value === "object" ? kindOf(value) : `\`${String(value).slice(0, 64)}\``;
 }
+
+/** From the root of the document: `["steps", "fetch", "topic"]`. */
+export type Path = readonly (string | number)[];
+
+export interface Problem {
+  readonly path: Path;
+  readonly text: string;
+  /** The problem is the last key itself, not its value. */
+  readonly isAboutKey: boolean;
+}
+
+export const PROBLEMS_MAX = 100;
+
+export class Problems {
+  readonly #all: Problem[] = [];
+
+  add(path: Path, text: string, isAboutName = false): void {
+    if (this.#all.length < PROBLEMS_MAX) this.#all.push({ path, text, isAboutKey: isAboutName });
+  }
+
+  get all(): readonly Problem[] {
+    return this.#all;
+  }
+}
+
+/** `steps.fetch.topic`, `steps.fetch.depends_on[2]`, `input["a b"]`. */
+export function pathText(path: Path): string {
+  return path.map(partText).join("");
+}
+
+export function problemText({ path, text }: Problem): string {
+  return path.length === 0 ? text : `${pathText(path)}: ${text}`;
+}
+
+export function partText(part: string | number, index: number): string {
+  if (typeof part === "number") return `[${part}]`;
+  if (/^[A-Za-z_$][\w$-]*$/.test(part)) return index === 0 ? part : `.${part}`;
+  return `[${JSON.stringify(part.length > 64 ? `${part.slice(0, 61)}…` : part)}]`;
+}
+
+/**
+ * Parses an RFC 3339 time; null otherwise. `Date.parse` alone is too lenient: it accepts `5`, and times without a zone
+ * as local.
+ */
+export function parseTime(value: unknown): number | null {
+  if (typeof value !== "string" || !RFC3339.test(value)) return null;
+  const atMs = Date.parse(value);
+  return Number.isNaN(atMs) ? null : atMs;
+}
+
+const RFC3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;

@@ -1,16 +1,18 @@
-/**
- * How the steps of a definition hang together: who waits for whom, in which order they can come, and what cannot be.
- *
- * 1. The order is topological; among steps that could come next the one that was written first does.
- * 2. Steps that wait for each other are named, round the whole cycle.
- */
 import { suggestion } from "../../model/suggestion.ts";
-import type { Problems } from "./problems.ts";
-import type { Link, StepDraft } from "./step-draft.ts";
+import type { Path, Problems } from "./fields.ts";
+import type { Act, OnError, PlanStep } from "./plan.ts";
+import type { Reads } from "./references.ts";
+
+/**
+ * The dependency graph of a definition.
+ *
+ * 1. The order is topological; ties keep the order of the definition.
+ * 2. Every cycle is reported with all its steps.
+ */
 
 export interface Node {
   readonly draft: StepDraft;
-  /** As written, and what follows from the links of others; in the order of the definition. */
+  /** Declared dependencies and those implied by links of other steps, in definition order. */
   readonly dependsOn: readonly string[];
   readonly branchOf: string | null;
   readonly handles: readonly string[];
@@ -19,12 +21,12 @@ export interface Node {
 
 export interface Graph {
   readonly nodes: ReadonlyMap<string, Node>;
-  /** Without the steps of cycles, and those after them. */
+  /** Excludes steps in or after cycles. */
   readonly order: readonly string[];
   readonly ancestors: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** `known`: all ids that were written, also of steps that could not be read. */
+/** `known`: all declared ids, including steps that could not be read. */
 export function graphOf(drafts: readonly StepDraft[], known: readonly string[], problems: Problems): Graph {
   const links = drafts.flatMap((draft) => linksOf(draft, known, problems));
   const nodes = new Map(drafts.map((draft) => [draft.id, nodeOf(draft, links, drafts)]));
@@ -83,7 +85,7 @@ function orderOf(nodes: ReadonlyMap<string, Node>): readonly string[] {
   }
 }
 
-/** One cycle for every step that is in one, and no step in two. */
+/** Reports one cycle per affected step, and no step twice. */
 function reportCycles(nodes: ReadonlyMap<string, Node>, done: ReadonlySet<string>, problems: Problems): void {
   const reported = new Set<string>();
   const seen = new Set(done);
@@ -112,7 +114,7 @@ function cycleText(cycle: readonly string[]): string {
 
 const CYCLE_SHOWN_MAX = 16;
 
-/** What has ended before a step begins. The branches of a `parallel` have when that one has. */
+/** Steps that have ended before a step starts. The branches of a `parallel` step end with it. */
 function ancestorsOf(
   nodes: ReadonlyMap<string, Node>,
   order: readonly string[],
@@ -131,4 +133,34 @@ function ancestorsOf(
     ancestors.set(id, all);
   }
   return ancestors;
+}
+
+/** A step as read, before its place in the graph is known. */
+
+export interface StepDraft {
+  readonly id: string;
+  readonly path: Path;
+  readonly act: Act;
+  readonly links: readonly Link[];
+  readonly reads: readonly ReadAt[];
+  readonly onError: OnError;
+  readonly rest: Pick<
+    PlanStep,
+    "condition" | "forEach" | "timeoutMs" | "outputPath" | "inputSchema" | "outputSchema" | "input" | "retry" | "meta"
+  >;
+}
+
+/** A reference to another step. */
+export interface Link {
+  readonly kind: "depends_on" | "arm" | "branch" | "on_error";
+  readonly to: string;
+  readonly path: Path;
+  /** The arm's name, for `arm` links. */
+  readonly arm?: string;
+}
+
+/** Reads of the expression at this path. */
+export interface ReadAt {
+  readonly path: Path;
+  readonly reads: Reads;
 }

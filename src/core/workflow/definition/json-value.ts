@@ -1,51 +1,50 @@
 /**
- * From what an expression gives to plain JSON.
+ * Converts CEL values to plain JSON.
  *
- * 1. Whole numbers become numbers; beyond 2^53, where a number would be another one, they become text. Times, durations
- *    and bytes (base64) become text.
- * 2. What JSON has no word for (a type, infinity) is an error, never silently something else.
- * 3. The size is bounded, and counted together for all parts of one template: what is in it twice counts twice.
+ * 1. Integers become numbers, or strings beyond 2^53. Timestamps, durations and bytes (base64) become strings.
+ * 2. Values without a JSON form (types, infinity) are errors.
+ * 3. The size is bounded per template; repeated values count each time.
  */
 import { Duration, UnsignedInt } from "@marcbachmann/cel-js/evaluator";
 
 export const VALUE_LIMITS = { size: 8 * 1024 * 1024, depth: 64 } as const;
 
-/** What may still be put out; a value costs about its length as JSON. */
-export class Room {
+/** Remaining output size; a value costs about its JSON length. */
+export class OutputBudget {
   #left: number = VALUE_LIMITS.size;
 
-  take(size: number): void {
+  charge(size: number): void {
     this.#left -= size;
     if (this.#left < 0) throw new Error(`the result is larger than ${VALUE_LIMITS.size} characters of JSON`);
   }
 }
 
-/** Throws in words when the value is none. */
-export function toJson(value: unknown, room: Room, depth = 0): unknown {
+/** Throws a readable error for values without a JSON form. */
+export function toJson(value: unknown, budget: OutputBudget, depth = 0): unknown {
   if (depth > VALUE_LIMITS.depth) throw new Error(`the result is nested more than ${VALUE_LIMITS.depth} deep`);
   switch (typeof value) {
     case "string":
-      room.take(value.length + 2);
+      budget.charge(value.length + 2);
       return value;
     case "number":
-      room.take(8);
+      budget.charge(8);
       if (!Number.isFinite(value)) throw new Error(`the result has \`${value}\` in it, which is no number in JSON`);
       return value;
     case "boolean":
-      room.take(5);
+      budget.charge(5);
       return value;
     case "bigint":
-      room.take(8);
+      budget.charge(8);
       return wholeNumber(value);
     case "object":
-      return value === null ? null : fromObject(value, room, depth);
+      return value === null ? null : fromObject(value, budget, depth);
     default:
       throw new Error(`the result has a ${typeof value} in it, which JSON cannot say`);
   }
 }
 
-function fromObject(value: object, room: Room, depth: number): unknown {
-  room.take(2);
+function fromObject(value: object, room: OutputBudget, depth: number): unknown {
+  room.charge(2);
   if (Array.isArray(value)) return value.map((entry) => entryOf(entry, room, depth));
   if (value instanceof Set) return [...value].map((entry) => entryOf(entry, room, depth));
   if (isTime(value)) return value.toISOString();
@@ -57,14 +56,14 @@ function fromObject(value: object, room: Room, depth: number): unknown {
   return Object.fromEntries(
     entries.map(([key, entry]: readonly [unknown, unknown]) => {
       const name = String(key);
-      room.take(name.length + 3);
+      room.charge(name.length + 3);
       return [name, entryOf(entry, room, depth)];
     }),
   );
 }
 
-function entryOf(entry: unknown, room: Room, depth: number): unknown {
-  room.take(1);
+function entryOf(entry: unknown, room: OutputBudget, depth: number): unknown {
+  room.charge(1);
   return toJson(entry, room, depth + 1);
 }
 
@@ -73,12 +72,12 @@ function wholeNumber(value: bigint): number | string {
   return Number.isSafeInteger(number) ? number : String(value);
 }
 
-function base64Of(bytes: Uint8Array, room: Room): string {
-  room.take(bytes.length * 2);
+function base64Of(bytes: Uint8Array, room: OutputBudget): string {
+  room.charge(bytes.length * 2);
   return Buffer.from(bytes).toString("base64");
 }
 
-/** Nothing of JSON has functions. */
+/** JSON values have no functions. */
 function isTime(value: object): value is { toISOString(): string } {
   return "toISOString" in value && typeof value.toISOString === "function";
 }

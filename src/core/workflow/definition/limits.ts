@@ -1,10 +1,9 @@
-/** What a definition may be at most. */
 export const WORKFLOW_LIMITS = {
-  /** Of the document, as text. */
+  /** Characters of the document. */
   sourceLength: 1024 * 1024,
   depth: 64,
   steps: 256,
-  /** Ids of workflows and steps. */
+  /** Workflow and step ids. */
   idLength: 64,
   nameLength: 256,
   descriptionLength: 4_096,
@@ -16,7 +15,7 @@ export const WORKFLOW_LIMITS = {
   pathDepth: 8,
 } as const;
 
-/** Ids of steps are keys of objects, and part of the ids of jobs. */
+/** Step ids are object keys and parts of job ids. */
 export function isStepId(value: unknown): value is string {
   return typeof value === "string" && value.length <= WORKFLOW_LIMITS.idLength && /^[A-Za-z0-9_-]+$/.test(value);
 }
@@ -25,5 +24,5 @@ export function isWorkflowId(value: unknown): value is string {
   return typeof value === "string" && value.length <= WORKFLOW_LIMITS.idLength && /^[A-Za-z0-9_.-]+$/.test(value);
 }
 
-/** Names that mean something on every object of JavaScript: kept out of records. */
+/** Names that every JavaScript object inherits; not allowed as keys. */
 export const isInherited = (name: string): boolean => name in {};

@@ -1,7 +1,4 @@
-/**
- * A workflow, checked and compiled: what every decision about a run is made from. It is made by `compile.ts` from the
- * document as it was written, and never changes.
- */
+/** A compiled workflow: the immutable input of every decision about a run. */
 
 import type { JobPriority } from "../../../protocol/packet.ts";
 import type { StepRetry } from "../../model/job.ts";
@@ -13,9 +10,9 @@ export interface Plan {
   /** null: the default of the settings. */
   readonly timeoutMs: number | null;
   readonly inputSchema: Schema | null;
-  /** What the run answers; null: an object of the outputs of the steps that nothing depends on. */
+  /** The run's output; null: an object with the outputs of the steps without dependents. */
   readonly output: Template | null;
-  /** Each after everything that it depends on; else as written. */
+  /** Topological; otherwise as written. */
   readonly order: readonly string[];
   readonly steps: ReadonlyMap<string, PlanStep>;
 }
@@ -23,25 +20,25 @@ export interface Plan {
 export interface PlanStep {
   readonly id: string;
   readonly act: Act;
-  /** As written, and what follows from `on_error`, `branches`, `then`, `else`, `cases` and `default`. */
+  /** Declared, or implied by `on_error`, `branches`, `then`, `else`, `cases` and `default`. */
   readonly dependsOn: readonly string[];
-  /** The other way round, in the order of the plan. */
+  /** The inverse, in plan order. */
   readonly dependents: readonly string[];
-  /** All steps before it: those it may read. */
+  /** All earlier steps: the ones it may read. */
   readonly ancestors: ReadonlySet<string>;
-  /** The `parallel` step that it is a branch of: it starts when that one does. */
+  /** The `parallel` step it is a branch of; it starts with that step. */
   readonly branchOf: string | null;
-  /** The steps whose `on_error` names this one: it runs only if one of them failed. */
+  /** Steps whose `on_error` names this one: it runs only if one of them failed. */
   readonly handles: readonly string[];
   /** For each `condition` or `switch` step that names it: the arms of which one must have been chosen. */
   readonly arms: readonly { readonly stepId: string; readonly arms: readonly string[] }[];
-  /** Skipped when this is false. Null on a `condition` step, whose `condition` is its question. */
+  /** The step is skipped if false. Null on a `condition` step, which evaluates its own `condition`. */
   readonly condition: Expression | null;
-  /** Its own, or that of the `parallel` step that it is a branch of, which has none itself then. */
+  /** Its own, or the one of its `parallel` step, which then has none itself. */
   readonly forEach: ForEach | null;
   readonly onError: OnError;
   readonly timeoutMs: number | null;
-  /** Where in `context` its output stands, such as `["order", "id"]`. */
+  /** Path of its output in `context`, such as `["order", "id"]`. */
   readonly outputPath: readonly string[] | null;
   readonly inputSchema: Schema | null;
   readonly outputSchema: Schema | null;
@@ -50,17 +47,16 @@ export interface PlanStep {
   readonly meta: StepMeta;
 }
 
-/** What a step does. */
 export type Act =
   | { readonly type: "worker"; readonly topic: string }
   | { readonly type: "approval"; readonly reason: Template | null; readonly bySubmitter: boolean }
   | { readonly type: "condition"; readonly question: Expression }
-  /** Arms are the texts of the cases, and `default`. The value is compared as text. */
+  /** The value is compared as text. Arms are the cases and `default`. */
   | { readonly type: "switch"; readonly value: Expression; readonly cases: readonly string[] }
-  /** Seconds, or a time in RFC 3339; either may be a template. */
+  /** Seconds, or an RFC 3339 time; either may be a template. */
   | { readonly type: "delay"; readonly forSec: Template | null; readonly until: Template | null }
   | { readonly type: "notify"; readonly message: Template; readonly level: "INFO" | "WARN" | "ERROR" }
-  /** Its output is its input, rendered. */
+  /** The output is the rendered input. */
   | { readonly type: "transform" }
   | { readonly type: "parallel"; readonly branches: readonly string[]; readonly need: number }
   | { readonly type: "subworkflow"; readonly workflowId: string; readonly version: number | null };
@@ -70,7 +66,10 @@ export type ActType = Act["type"];
 export interface ForEach {
   readonly items: Expression;
   readonly parallelMax: number;
-  /** More failures than this fail the step. `fail_fast`: at once, and the rest is stopped; `wait_all`: when all are done. */
+  /**
+   * More failures than `failuresMax` fail the step: at once and cancelling the rest (`fail_fast`), or at the end
+   * (`wait_all`).
+   */
   readonly mode: "fail_fast" | "wait_all";
   readonly failuresMax: number;
 }
@@ -95,37 +94,36 @@ export interface StepMeta {
 export interface Refs {
   readonly steps: ReadonlySet<string>;
   readonly input: boolean;
-  /** Any step with an `output_path` may be meant. */
+  /** May mean any step with an `output_path`. */
   readonly context: boolean;
 }
 
 export interface Expression {
   readonly refs: Refs;
   evaluate(scope: Scope): Evaluated;
-  /** How long the last evaluation took, in steps (see `expression/meter.ts`). */
+  /** Cost of the last evaluation, in meter steps (see `expression/meter.ts`). */
   stepsOfLast?(): number;
 }
 
-/** JSON with `${…}` in its texts; a text that is one `${…}` alone keeps the type of what it says. */
+/** JSON with `${…}` in its strings; a string that is a single `${…}` keeps the type of the value. */
 export interface Template {
   readonly refs: Refs;
   render(scope: Scope): Evaluated;
-  /** As of an expression. */
   stepsOfLast?(): number;
 }
 
-/** Plain JSON: numbers are numbers, nothing is undefined. */
+/** Plain JSON: no bigint, no undefined. */
 export type Evaluated =
   | { readonly kind: "ok"; readonly value: unknown }
   | { readonly kind: "bad"; readonly problem: string };
 
-/** What expressions can speak of. Only what `refs` names need be there. */
+/** Variables of expressions. Only those named by `refs` need to be present. */
 export interface Scope {
   readonly input?: unknown;
   readonly steps?: Readonly<Record<string, StepView>>;
   readonly context?: unknown;
   readonly run: { readonly id: string; readonly workflow_id: string; readonly tenant: string };
-  /** Of a `for_each`: the child's own. */
+  /** The item of a `for_each` child. */
   readonly item?: unknown;
   readonly index?: number;
 }
@@ -137,6 +135,6 @@ export interface StepView {
 }
 
 export interface Schema {
-  /** What is wrong with a value, each with its place; empty when nothing is. At most a few are told. */
+  /** Problems with their paths, at most a few; empty if the value is valid. */
   problemsOf(value: unknown): readonly string[];
 }

@@ -1,11 +1,10 @@
-/** What a step does, by its type: the keys that each type has of its own. */
+/** Reads the keys that are specific to a step type. */
 import { isTopic, TOPIC_LENGTH_MAX } from "../../../protocol/subjects.ts";
-import { type Fields, isOf } from "./fields.ts";
+import { type Fields, got, parseTime } from "./fields.ts";
+import type { Link } from "./graph.ts";
 import { isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Act, ActType } from "./plan.ts";
-import type { Link } from "./step-draft.ts";
 import type { StepValues } from "./step-values.ts";
-import { timeOf } from "./time-text.ts";
 
 export const ACT_TYPES: readonly ActType[] = [
   "worker",
@@ -19,7 +18,7 @@ export const ACT_TYPES: readonly ActType[] = [
   "subworkflow",
 ];
 
-/** Beside what every step has. */
+/** In addition to those of every step. */
 export const KEYS_OF_ACT: Readonly<Record<ActType, readonly string[]>> = {
   worker: ["topic"],
   approval: ["reason", "allow_submitter"],
@@ -59,7 +58,7 @@ export function readAct(type: ActType, fields: Fields, values: StepValues, links
   }
 }
 
-/** The ids of a list of steps; each is a link. */
+/** A list of step ids; each is a link. */
 export function readSteps(
   fields: Fields,
   key: string,
@@ -78,7 +77,7 @@ function readWorker(fields: Fields): Act | null {
   const shape = "tokens of letters, digits, `_` and `-` joined by dots";
   fields.problem(
     "topic",
-    `must be ${shape}, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\`${isOf(topic)}`,
+    `must be ${shape}, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\`${got(topic)}`,
   );
   return null;
 }
@@ -86,7 +85,7 @@ function readWorker(fields: Fields): Act | null {
 function readCondition(fields: Fields, values: StepValues, links: Link[]): Act | null {
   for (const arm of ["then", "else"]) readSteps(fields, arm, { kind: "arm", arm }, links);
   if (!fields.has("condition")) return missing(fields, "condition", "the question that it asks");
-  const question = values.question("condition", "boolean");
+  const question = values.itemExpression("condition", "boolean");
   return question === null ? null : { type: "condition", question };
 }
 
@@ -104,7 +103,7 @@ function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | nu
   }
   readSteps(fields, "default", { kind: "arm", arm: "default" }, links);
   if (!fields.has("switch")) return missing(fields, "switch", "the expression whose value chooses the case");
-  const value = values.question("switch", "any");
+  const value = values.itemExpression("switch", "any");
   return value === null ? null : { type: "switch", value, cases: names };
 }
 
@@ -120,11 +119,11 @@ function readDelay(fields: Fields, values: StepValues): Act | null {
   const sec = forSec?.constant?.value;
   if (forSec?.constant && !(typeof sec === "number" && sec >= 0 && sec <= WORKFLOW_LIMITS.timeoutSec)) {
     const shape = `a number of seconds from 0 to ${WORKFLOW_LIMITS.timeoutSec}, or an expression in \`\${…}\``;
-    fields.problem("delay_sec", `must be ${shape}${isOf(sec)}`);
+    fields.problem("delay_sec", `must be ${shape}${got(sec)}`);
   }
-  if (until?.constant && timeOf(until.constant.value) === null) {
+  if (until?.constant && parseTime(until.constant.value) === null) {
     const shape = `a time such as \`2030-01-31T08:00:00Z\`, or an expression in \`\${…}\``;
-    fields.problem("delay_until", `must be ${shape}${isOf(until.constant.value)}`);
+    fields.problem("delay_until", `must be ${shape}${got(until.constant.value)}`);
   }
   return forSec === null && until === null ? null : { type: "delay", forSec, until };
 }
@@ -151,16 +150,16 @@ function readParallel(fields: Fields, links: Link[]): Act | null {
     return { type: "parallel", branches, need: join === "all" ? branches.length : 1 };
   }
   if (!fields.has("n")) return missing(fields, "n", "how many branches must succeed");
-  const need = fields.whole("n", 1, branches.length);
+  const need = fields.integer("n", 1, branches.length);
   return need === undefined ? null : { type: "parallel", branches, need };
 }
 
 function readSubworkflow(fields: Fields): Act | null {
-  const version = fields.whole("version", 1, Number.MAX_SAFE_INTEGER) ?? null;
+  const version = fields.integer("version", 1, Number.MAX_SAFE_INTEGER) ?? null;
   const workflowId = fields.get("workflow");
   if (workflowId === undefined) return missing(fields, "workflow", "the id of the workflow that it runs");
   if (isWorkflowId(workflowId)) return { type: "subworkflow", workflowId, version };
-  fields.problem("workflow", `must be the id of a workflow${isOf(workflowId)}`);
+  fields.problem("workflow", `must be the id of a workflow${got(workflowId)}`);
   return null;
 }
 
@@ -179,16 +178,16 @@ function stepsAt(
 ): readonly string[] {
   if (value === undefined) return [];
   const path = [...fields.at(key), ...under];
-  // One step alone may stand without brackets.
+  // A single step may be written without brackets.
   const list = typeof value === "string" ? [value] : value;
   if (!Array.isArray(list) || list.length > WORKFLOW_LIMITS.steps) {
-    fields.problems.add(path, `must be a list of ids of steps${isOf(value)}`);
+    fields.problems.add(path, `must be a list of ids of steps${got(value)}`);
     return [];
   }
   const ids = new Set<string>();
   for (const [index, id] of list.entries()) {
     const at = typeof value === "string" ? path : [...path, index];
-    if (!isStepId(id)) fields.problems.add(at, `must be the id of a step${isOf(id)}`);
+    if (!isStepId(id)) fields.problems.add(at, `must be the id of a step${got(id)}`);
     else if (ids.has(id)) fields.problems.add(at, `names \`${id}\` a second time`);
     else links.push({ ...link, to: id, path: at });
     if (isStepId(id)) ids.add(id);

@@ -1,16 +1,15 @@
-/** One step of a definition, read and checked as far as that can be done without the others. */
-import type { StepRetry } from "../../model/job.ts";
+import { RESERVED_LABELS, type StepRetry } from "../../model/job.ts";
 import type { Expressions } from "./expression.ts";
-import { Fields, isObject, isOf } from "./fields.ts";
+import { Fields, got, isObject, type Path, type Problems } from "./fields.ts";
+import type { Link, StepDraft } from "./graph.ts";
 import { isInherited, isStepId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { ActType, ForEach, OnError, StepMeta } from "./plan.ts";
-import type { Path, Problems } from "./problems.ts";
 import { ACT_TYPES, KEYS_OF_ACT, readAct, readSteps } from "./read-action.ts";
-import { readMeta } from "./read-metadata.ts";
-import type { Link, StepDraft } from "./step-draft.ts";
 import { StepValues } from "./step-values.ts";
 
-/** Null after a problem that leaves nothing to be read. `around`: the step that repeats it (see `repeated.ts`). */
+/** Reads one step, independent of the others. */
+
+/** Null if the step is unreadable. `around`: the `parallel` step that repeats it (see `compile.ts`). */
 export function readStep(
   id: string,
   source: unknown,
@@ -20,13 +19,13 @@ export function readStep(
   around: string | null,
 ): StepDraft | null {
   if (!isObject(source)) {
-    problems.add(path, `must be a mapping, such as \`{topic: demo.echo}\`${isOf(source)}`);
+    problems.add(path, `must be a mapping, such as \`{topic: demo.echo}\`${got(source)}`);
     return null;
   }
   const fields = new Fields(source, path, problems);
   const type = fields.has("type") ? fields.choice("type", ACT_TYPES) : "worker";
   if (type === undefined) return null;
-  fields.only(keysOf(type), (key) => misplaced(key, type));
+  fields.only(keysOf(type), (key) => misplacedKey(key, type));
   const hasItem = fields.has("for_each") || around !== null;
   const values = new StepValues(fields, expressions, hasItem);
   const links: Link[] = [];
@@ -36,7 +35,7 @@ export function readStep(
   const act = readAct(type, fields, values, links);
   const rest = {
     condition: type === "condition" ? null : values.expression("condition", "boolean"),
-    forEach: around === null ? readForEach(fields, values) : withoutList(fields, around),
+    forEach: around === null ? readForEach(fields, values) : rejectForEach(fields, around),
     timeoutMs: fields.seconds("timeout_sec", WORKFLOW_LIMITS.timeoutSec) ?? null,
     outputPath: readOutputPath(fields),
     inputSchema: values.schema("input_schema"),
@@ -46,7 +45,7 @@ export function readStep(
     meta: readMeta(fields) satisfies StepMeta,
   };
   const onError = readOnError(fields, links);
-  // One that cannot be read stands where it was written, so that what the others say about it is looked at as well.
+  // An invalid step keeps its place, so that links to it are still checked.
   return { id, path, act: act ?? { type: "transform" }, links, reads: values.reads, onError, rest };
 }
 
@@ -85,8 +84,8 @@ function keysOf(type: ActType): readonly string[] {
   return [...EVERY_STEP, ...KEYS_OF_ACT[type], ...KEYS[type]];
 }
 
-/** A key that is right elsewhere was meant for another type. */
-function misplaced(key: string, type: ActType): string | null {
+/** A key that belongs to another step type. */
+function misplacedKey(key: string, type: ActType): string | null {
   const types = ACT_TYPES.filter((other) => keysOf(other).includes(key));
   if (types.length === 0) return null;
   const named = types.map((other) => `\`${other}\``).join(", ");
@@ -101,7 +100,7 @@ function readForEach(fields: Fields, values: StepValues): ForEach | null {
     return null;
   }
   const items = values.expression("for_each", "list");
-  const parallelMax = fields.whole("max_parallel", 1, WORKFLOW_LIMITS.items) ?? WORKFLOW_LIMITS.parallelDefault;
+  const parallelMax = fields.integer("max_parallel", 1, WORKFLOW_LIMITS.items) ?? WORKFLOW_LIMITS.parallelDefault;
   const failure = fields.get("failure") ?? "fail_fast";
   const rest = readFailure(fields, failure);
   return items === null ? null : { items, parallelMax, ...rest };
@@ -113,14 +112,14 @@ function readFailure(fields: Fields, failure: unknown): Pick<ForEach, "mode" | "
     const terms = new Fields(failure, fields.at("failure"), fields.problems);
     terms.only(["tolerate"]);
     if (!terms.has("tolerate")) fields.problem("failure", "has no `tolerate`: how many items may fail");
-    return { mode: "wait_all", failuresMax: terms.whole("tolerate", 0, WORKFLOW_LIMITS.items) ?? 0 };
+    return { mode: "wait_all", failuresMax: terms.integer("tolerate", 0, WORKFLOW_LIMITS.items) ?? 0 };
   }
-  fields.problem("failure", `must be \`fail_fast\`, \`wait_all\` or \`{tolerate: n}\`${isOf(failure)}`);
+  fields.problem("failure", `must be \`fail_fast\`, \`wait_all\` or \`{tolerate: n}\`${got(failure)}`);
   return { mode: "fail_fast", failuresMax: 0 };
 }
 
-/** Its list is that of the step around it. */
-function withoutList(fields: Fields, around: string): null {
+/** A branch uses the list of its `parallel` step. */
+function rejectForEach(fields: Fields, around: string): null {
   for (const key of REPEATED.filter((one) => fields.has(one))) {
     const why = key === "for_each" ? "a branch has no second list of its own" : "what that says holds for its branches";
     fields.problem(key, `\`${around}\` has a \`for_each\`, and ${why}; leave it out, or make it a subworkflow`);
@@ -135,11 +134,11 @@ function readOutputPath(fields: Fields): readonly string[] | null {
   const isFine = parts.length > 0 && parts.length <= WORKFLOW_LIMITS.pathDepth && parts.every(isStepId);
   if (isFine && !parts.some(isInherited)) return parts;
   const shape = `1 to ${WORKFLOW_LIMITS.pathDepth} names joined by dots, such as \`order.id\``;
-  fields.problem("output_path", `must be ${shape}${isOf(value)}`);
+  fields.problem("output_path", `must be ${shape}${got(value)}`);
   return null;
 }
 
-/** Workers and other workflows are given what the run, or the child of the `for_each`, was given. */
+/** Workers and sub-workflows get the input of the run, or the item of the `for_each`. */
 function defaultInput(fields: Fields, type: ActType, values: StepValues, hasItem: boolean) {
   if (fields.has("input") || (type !== "worker" && type !== "subworkflow")) return null;
   return values.defaultTemplate(hasItem ? `\${item}` : `\${input}`);
@@ -150,7 +149,7 @@ function readOnError(fields: Fields, links: Link[]): OnError {
   if (value === undefined || value === "fail") return { kind: "fail" };
   if (value === "continue") return { kind: "continue" };
   if (!isStepId(value)) {
-    fields.problem("on_error", `must be \`fail\`, \`continue\` or the id of a step${isOf(value)}`);
+    fields.problem("on_error", `must be \`fail\`, \`continue\` or the id of a step${got(value)}`);
     return { kind: "fail" };
   }
   links.push({ kind: "on_error", to: value, path: fields.at("on_error") });
@@ -162,17 +161,17 @@ function readRetry(fields: Fields): StepRetry | null {
   if (source === undefined) return null;
   const terms = new Fields(source, fields.at("retry"), fields.problems);
   terms.only(["max_retries", "initial_backoff_sec", "max_backoff_sec", "multiplier", "jitter"]);
-  const retriesMax = terms.whole("max_retries", 0, WORKFLOW_LIMITS.retries);
+  const retriesMax = terms.integer("max_retries", 0, WORKFLOW_LIMITS.retries);
   if (!terms.has("max_retries")) fields.problem("retry", "has no `max_retries`: how often it is tried again");
   const initialMs = terms.seconds("initial_backoff_sec", DAY_SEC) ?? 1_000;
   const maxMs = terms.seconds("max_backoff_sec", DAY_SEC) ?? Math.max(60_000, initialMs);
   if (maxMs < initialMs) terms.problem("max_backoff_sec", "must not be less than `initial_backoff_sec`");
   const multiplier = terms.get("multiplier") ?? 2;
   if (typeof multiplier !== "number" || !(multiplier >= 1 && multiplier <= 100)) {
-    terms.problem("multiplier", `must be a number from 1 to 100${isOf(multiplier)}`);
+    terms.problem("multiplier", `must be a number from 1 to 100${got(multiplier)}`);
   }
   const jitter = terms.get("jitter");
-  // As the founding definitions have it.
+  // Booleans are accepted for compatibility with earlier definitions.
   const isSaid = typeof jitter === "boolean";
   const said = isSaid ? undefined : terms.choice("jitter", ["full", "equal", "none"]);
   return {
@@ -185,3 +184,53 @@ function readRetry(fields: Fields): StepRetry | null {
 }
 
 const DAY_SEC = 24 * 60 * 60;
+
+/** Job metadata of a step, used by policies, pools and operators. */
+
+const PRIORITIES = ["interactive", "batch", "critical"] as const;
+const ACTOR_TYPES = ["human", "service"] as const;
+const LABELS_MAX = 60;
+const TEXT_LENGTH_MAX = 256;
+const NAME = /^[A-Za-z0-9_.:@-]+$/;
+
+export function readMeta(fields: Fields): StepMeta {
+  return {
+    priority: fields.choice("priority", PRIORITIES) ?? null,
+    labels: readLabels(fields),
+    riskTags: fields.strings("risk_tags", LABELS_MAX, TEXT_LENGTH_MAX) ?? [],
+    requires: fields.strings("requires", LABELS_MAX, TEXT_LENGTH_MAX) ?? [],
+    capability: readName(fields, "capability"),
+    actorId: readName(fields, "actor_id"),
+    actorType: fields.choice("actor_type", ACTOR_TYPES) ?? null,
+    packId: readName(fields, "pack_id"),
+  };
+}
+
+function readName(fields: Fields, key: string): string | null {
+  const value = fields.get(key);
+  if (value === undefined) return null;
+  if (typeof value === "string" && value.length <= TEXT_LENGTH_MAX && NAME.test(value)) return value;
+  fields.problem(key, `must be 1 to ${TEXT_LENGTH_MAX} letters, digits or any of \`_ . : @ -\`${got(value)}`);
+  return null;
+}
+
+function readLabels(fields: Fields): Readonly<Record<string, string>> {
+  const source = fields.map("labels", "must be a mapping from names to texts, such as `{env: prod}`");
+  const entries = Object.entries(source ?? {});
+  if (entries.length > LABELS_MAX) fields.problem("labels", `must be at most ${LABELS_MAX}, are ${entries.length}`);
+  const labels = new Map<string, string>();
+  for (const [name, value] of entries.slice(0, LABELS_MAX)) {
+    const path = [...fields.at("labels"), name];
+    const text = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
+    if (RESERVED_LABELS.includes(name)) {
+      fields.problems.add(path, "is written by the control plane alone; leave it out", true);
+    } else if (name in {} || name.length > TEXT_LENGTH_MAX) {
+      fields.problems.add(path, "cannot be the name of a label", true);
+    } else if (typeof text !== "string" || text.length > TEXT_LENGTH_MAX) {
+      fields.problems.add(path, `must be a text of up to ${TEXT_LENGTH_MAX} characters${got(value)}`);
+    } else if (text.includes("${")) {
+      fields.problems.add(path, "has `${` in it, and labels are not templates; put it into `input`");
+    } else labels.set(name, text);
+  }
+  return Object.fromEntries(labels);
+}

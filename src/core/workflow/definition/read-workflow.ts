@@ -1,16 +1,15 @@
 /**
- * A workflow as people write it, in YAML or JSON, read and checked.
+ * Reads a workflow definition in YAML or JSON.
  *
- * 1. Every problem has its line and column, and all are told at once.
- * 2. A text cannot become more than it is (see `yaml/parse.ts`), and is not longer than 1 MiB.
+ * 1. Every problem has a line and column; all are reported at once.
+ * 2. Parsing is bounded (see `yaml/parse.ts`), and the text is limited to 1 MiB.
  */
 import { type Document, isMap, isScalar, isSeq, type Node } from "yaml";
-import { nestingProblem } from "../../yaml/nesting.ts";
-import { parseYaml, startOf } from "../../yaml/parse.ts";
+import { nestingProblem, parseYaml, startOf } from "../../yaml.ts";
 import { planWorkflow } from "./compile.ts";
+import { type Path, type Problem, problemText } from "./fields.ts";
 import { WORKFLOW_LIMITS } from "./limits.ts";
 import type { Plan } from "./plan.ts";
-import { type Path, type Problem, problemText } from "./problems.ts";
 
 export type ReadWorkflow =
   | { readonly kind: "ok"; readonly document: unknown; readonly plan: Plan }
@@ -38,8 +37,8 @@ function readText(text: string, file: string): ReadWorkflow {
   return bad(placed.sort((a, b) => a.offset - b.offset).map((one) => `${at(one.offset)}: ${one.text}`));
 }
 
-/** Where the place of a problem is; for what is not there, where it would have to be. */
-function offsetOf(yaml: Document, { path, isAboutName }: Problem): number {
+/** The offset of a problem; of a missing key, its parent's. */
+function offsetOf(yaml: Document, { path, isAboutKey: isAboutName }: Problem): number {
   let node: Node | null = yaml.contents as Node | null;
   let offset = startOf(node);
   for (const [index, part] of path.entries()) {

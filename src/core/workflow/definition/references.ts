@@ -1,6 +1,6 @@
 /**
- * What an expression reads, found without evaluating it: so a run loads only what is needed, and a definition that reads
- * what cannot be there is refused when it is applied.
+ * Static analysis of what an expression reads. Runs load only those values, and definitions that read unavailable
+ * values are rejected when they are applied.
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { childrenOf } from "../../expression/metered-source.ts";
@@ -11,7 +11,7 @@ export const STEP_FIELDS = ["output", "state", "error"] as const;
 const RUN_FIELDS = ["id", "workflow_id", "tenant"] as const;
 const NAMES: ReadonlySet<string> = new Set(["input", "steps", "context", "run", "item", "index"]);
 
-/** `context`: the first names under it that are read; null among them: all of it. */
+/** `contextNames`: top-level names read below `context`; null means all of it. */
 export interface Reads extends Refs {
   readonly contextNames: ReadonlySet<string | null>;
 }
@@ -70,7 +70,7 @@ export function mergeReads(all: readonly Reads[]): Reads {
   };
 }
 
-/** `steps.a` and `steps["a"]`: whose field is read, and which. Null where it is not known before it is evaluated. */
+/** The owner and field of `steps.a` or `steps["a"]`. Null if the field is dynamic. */
 function ownerOf(node: ASTNode): { readonly of: string; readonly name: string } | null {
   if (node.op !== "." && node.op !== "[]") return null;
   const [owner, field] = node.args;
@@ -87,7 +87,7 @@ function stepFieldOf(node: ASTNode): { readonly step: string; readonly name: str
   return step?.of === "steps" && typeof name === "string" ? { step: step.name, name } : null;
 }
 
-/** The name that a loop or `cel.bind` gives to something. */
+/** The variable that a macro or `cel.bind` introduces. */
 function boundName(node: ASTNode): string | null {
   if (node.op !== "rcall" || !BINDERS.has(node.args[0])) return null;
   const name = node.args[2][0];

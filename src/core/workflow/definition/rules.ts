@@ -1,11 +1,10 @@
-/** What must hold between the steps of a definition. */
 import { suggestion } from "../../model/suggestion.ts";
-import type { Graph, Node } from "./graph.ts";
-import type { Problems } from "./problems.ts";
-import { checkReach } from "./reach.ts";
-import type { ReadAt } from "./step-draft.ts";
+import type { Problems } from "./fields.ts";
+import type { Graph, Node, ReadAt } from "./graph.ts";
 
-/** `outputReads`: what the workflow's own output reads, which may be of any step. */
+/** Rules across the steps of a definition. */
+
+/** `outputReads`: reads of the workflow's `output`, which may read any step. */
 export function checkRules(
   graph: Graph,
   known: readonly string[],
@@ -14,7 +13,7 @@ export function checkRules(
 ): void {
   for (const node of graph.nodes.values()) checkBranches(node, graph, problems);
   checkOutputPaths(graph, problems);
-  checkReach(graph, problems);
+  checkReachable(graph, problems);
   for (const id of graph.order) {
     const { draft } = graph.nodes.get(id) ?? {};
     for (const read of draft?.reads ?? []) checkReads(read, id, graph, known, problems);
@@ -74,7 +73,7 @@ function isPrefix(short: readonly string[], long: readonly string[]): boolean {
   return short.every((part, index) => long[index] === part);
 }
 
-/** `id`: the step that reads; null for the workflow's output, which comes after all steps. */
+/** `id` is null for the workflow's output, which is evaluated after all steps. */
 function checkReads(
   { path, reads }: ReadAt,
   id: string | null,
@@ -98,9 +97,100 @@ function checkReads(
 }
 
 function unknownStep(step: string, known: readonly string[]): string {
-  // `steps.my-step` is `steps.my` minus `step`.
+  // CEL reads `steps.my-step` as `steps.my` minus `step`.
   const dashed = known.find((id) => id.startsWith(`${step}-`));
   if (dashed !== undefined)
     return `and there is no such step; write \`steps["${dashed}"]\` for a name with \`-\` in it`;
   return `and there is no such step${suggestion(step, known)}`;
+}
+
+/**
+ * Detects unreachable steps. The preconditions of a step (chosen arms, failed and succeeded steps) follow from its
+ * dependencies; a contradiction makes it unreachable. Sound but incomplete: a condition may always be false.
+ */
+
+export function checkReachable({ nodes, order }: Graph, problems: Problems): void {
+  const needs = new Map<string, Needs | null>();
+  for (const id of order) {
+    const node = nodes.get(id);
+    if (node === undefined) continue;
+    const found = needsOf(node, nodes, needs);
+    needs.set(id, found.kind === "ok" ? found.needs : null);
+    if (found.kind === "never" && found.why !== null) problems.add(node.draft.path, `can never run: ${found.why}`);
+  }
+}
+
+/** Per step: it must have failed, not failed, or chosen one of these arms. */
+type Needs = ReadonlyMap<string, Need>;
+
+interface Need {
+  readonly hasFailed?: boolean;
+  readonly arms?: readonly string[];
+}
+
+type Found = { readonly kind: "ok"; readonly needs: Needs } | { readonly kind: "never"; readonly why: string | null };
+
+function needsOf(node: Node, nodes: ReadonlyMap<string, Node>, known: ReadonlyMap<string, Needs | null>): Found {
+  const all: Needs[] = [];
+  // At least one dependency must have run: what all of them need, this step needs.
+  const runnable = node.dependsOn.flatMap((id) => known.get(id) ?? []);
+  if (node.dependsOn.length > 0 && runnable.length === 0) return { kind: "never", why: null };
+  all.push(common(runnable));
+  for (const { stepId, arms } of node.arms) {
+    const before = known.get(stepId);
+    if (!before) return { kind: "never", why: null };
+    // With `for_each`, several arms may be chosen.
+    const isRepeated = (nodes.get(stepId)?.draft.rest.forEach ?? null) !== null;
+    all.push(before, new Map([[stepId, { hasFailed: false, ...(isRepeated ? {} : { arms }) }]]));
+  }
+  if (node.handles.length > 0) {
+    const failing = node.handles.flatMap((id) => {
+      const before = known.get(id);
+      return before ? [merged([before, new Map([[id, { hasFailed: true }]])])] : [];
+    });
+    const possible = failing.flatMap((one) => (one.kind === "ok" ? [one.needs] : []));
+    if (possible.length === 0) return { kind: "never", why: null };
+    all.push(common(possible));
+  }
+  for (const id of node.dependsOn) {
+    const kind = nodes.get(id)?.draft.onError.kind;
+    if (!node.handles.includes(id) && kind !== "continue") all.push(new Map([[id, { hasFailed: false }]]));
+  }
+  return merged(all);
+}
+
+function merged(all: readonly Needs[]): Found {
+  const needs = new Map<string, Need>();
+  for (const [id, need] of all.flatMap((one) => [...one])) {
+    const before = needs.get(id) ?? {};
+    if (before.hasFailed !== undefined && need.hasFailed !== undefined && before.hasFailed !== need.hasFailed) {
+      return { kind: "never", why: `\`${id}\` would have to fail and to succeed` };
+    }
+    const arms = before.arms && need.arms ? before.arms.filter((arm) => need.arms?.includes(arm)) : undefined;
+    if (arms?.length === 0) {
+      const sides = [before.arms, need.arms].map((some) => (some ?? []).map((arm) => `\`${arm}\``).join(" or "));
+      return { kind: "never", why: `\`${id}\` would have to choose both ${sides.join(" and ")}` };
+    }
+    needs.set(id, { ...before, ...need, ...(arms ? { arms } : {}) });
+  }
+  return { kind: "ok", needs };
+}
+
+/** Preconditions shared by all. */
+function common(all: readonly Needs[]): Needs {
+  const [first, ...rest] = all;
+  if (first === undefined) return new Map();
+  const needs = new Map<string, Need>();
+  for (const [id, need] of first) {
+    const others = rest.map((one) => one.get(id));
+    const both: { hasFailed?: boolean; arms?: readonly string[] } = {};
+    if (need.hasFailed !== undefined && others.every((other) => other?.hasFailed === need.hasFailed)) {
+      both.hasFailed = need.hasFailed;
+    }
+    if (need.arms && others.every((other) => other?.arms)) {
+      both.arms = [...new Set([...need.arms, ...others.flatMap((other) => other?.arms ?? [])])];
+    }
+    if (both.hasFailed !== undefined || both.arms) needs.set(id, both);
+  }
+  return needs;
 }

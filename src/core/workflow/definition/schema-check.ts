@@ -1,8 +1,7 @@
-/** One check of a value against a schema: where it is, what was found, and how much work is left. */
-import { kindOf } from "./fields.ts";
-import { partText } from "./problems.ts";
+/** State of one validation: current path, problems, remaining budget. */
+import { kindOf, partText } from "./fields.ts";
 
-/** Whether the value fits; what does not is told to the run. */
+/** Returns whether the value is valid; problems are reported to the run. */
 export type Check = (value: unknown, run: SchemaRun) => boolean;
 
 export const SCHEMA_RUN_LIMITS = { problems: 8, steps: 2_000_000, depth: 128 } as const;
@@ -15,12 +14,12 @@ export class SchemaRun {
   #quiet = 0;
   #isOver = false;
 
-  /** `name`: what the value as a whole is called. */
+  /** `name`: the root of the reported paths. */
   constructor(name: string) {
     this.#place = [name];
   }
 
-  /** False, so that a check can end with it. */
+  /** Always false, so that a check can return it. */
   fail(text: string): false {
     if (this.#quiet === 0 && this.problems.length < SCHEMA_RUN_LIMITS.problems) {
       this.problems.push(`${this.#place.map(partText).join("")}: ${text}`);
@@ -28,11 +27,11 @@ export class SchemaRun {
     return false;
   }
 
-  must(what: string, value: unknown): false {
+  mismatch(what: string, value: unknown): false {
     return this.fail(`must be ${what}, is ${kindOf(value)}`);
   }
 
-  /** False when there was too much to do: then nothing more is looked at. */
+  /** False once the budget is exhausted; the check then stops. */
   charge(steps: number): boolean {
     this.#steps -= steps;
     return this.#steps >= 0 || this.#stop("is too large to be checked against its schema");
@@ -42,7 +41,6 @@ export class SchemaRun {
     return this.#isOver || (this.#quiet === 0 && this.problems.length >= SCHEMA_RUN_LIMITS.problems);
   }
 
-  /** What is under a name or index of the value. */
   within(part: string | number, check: Check, value: unknown): boolean {
     this.#place.push(part);
     const isFine = this.check(check, value);
@@ -60,15 +58,15 @@ export class SchemaRun {
     return isFine;
   }
 
-  /** Whether it fits, without saying what does not. */
-  asks(check: Check, value: unknown): boolean {
+  /** Checks without reporting. */
+  matches(check: Check, value: unknown): boolean {
     this.#quiet += 1;
     const isFine = this.check(check, value);
     this.#quiet -= 1;
     return isFine;
   }
 
-  /** Is told even where nothing else is: what was not looked at does not fit. */
+  /** Reported even in quiet mode: unchecked values count as invalid. */
   #stop(text: string): false {
     if (this.#isOver) return false;
     this.#isOver = true;

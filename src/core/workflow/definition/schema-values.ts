@@ -1,11 +1,11 @@
-/** The keywords of a schema that are about one value: its type, its size, what it equals. */
+/** Schema keywords about a single value: type, size, equality. */
 import { PATTERN_LENGTH_MAX, readPattern } from "../../expression/patterns.ts";
 import { canonicalText } from "../../model/json.ts";
 import { suggestion } from "../../model/suggestion.ts";
-import { isObject, isOf, orOf } from "./fields.ts";
+import { got, isObject, orOf } from "./fields.ts";
 import type { Check, SchemaRun } from "./schema-check.ts";
 
-/** A check, or in words what is wrong with the keyword's value. */
+/** A check, or the problem with the keyword's operand. */
 export type Keyword = (operand: unknown) => Check | string;
 
 export const TYPES = ["string", "number", "integer", "boolean", "null", "array", "object"] as const;
@@ -30,25 +30,27 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
       return `must be ${orOf(TYPES)}, or a list of these${typeof wrong === "string" ? `, not \`${wrong}\`${suggestion(wrong, TYPES)}` : ""}`;
     }
     const words = types.map((type) => TYPE_WORDS[type]).join(" or ");
-    return (value, run) => types.some((type) => isOfType(value, type)) || run.must(words, value);
+    return (value, run) => types.some((type) => isOfType(value, type)) || run.mismatch(words, value);
   },
   enum: (operand) => {
-    if (!Array.isArray(operand) || operand.length === 0) return `must be a list of values${isOf(operand)}`;
+    if (!Array.isArray(operand) || operand.length === 0) return `must be a list of values${got(operand)}`;
     const known = new Set(operand.map(canonicalText));
     const shown = operand.slice(0, 8).map((one) => `\`${JSON.stringify(one)}\``);
     const words = `one of ${shown.join(", ")}${operand.length > shown.length ? ", …" : ""}`;
-    return (value, run) => (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.must(words, value);
+    return (value, run) =>
+      (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.mismatch(words, value);
   },
   const: (operand) => {
     const known = canonicalText(operand);
     const words = `\`${JSON.stringify(operand)?.slice(0, 100)}\``;
-    return (value, run) => (run.charge(weightOf(value)) && canonicalText(value) === known) || run.must(words, value);
+    return (value, run) =>
+      (run.charge(weightOf(value)) && canonicalText(value) === known) || run.mismatch(words, value);
   },
   minLength: (operand) => counted(operand, "a text of at least", (value, count) => lengthOf(value) >= count),
   maxLength: (operand) => counted(operand, "a text of at most", (value, count) => lengthOf(value) <= count),
   pattern: (operand) => {
     if (typeof operand !== "string" || operand.length > PATTERN_LENGTH_MAX) {
-      return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${isOf(operand)}`;
+      return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${got(operand)}`;
     }
     const read = readPattern(operand);
     if (read.kind === "bad") return `cannot be read: ${read.problem}`;
@@ -65,7 +67,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
   exclusiveMinimum: (operand) => compared(operand, "more than", (value, limit) => value > limit),
   exclusiveMaximum: (operand) => compared(operand, "less than", (value, limit) => value < limit),
   multipleOf: (operand) => {
-    if (typeof operand !== "number" || !(operand > 0)) return `must be a number above 0${isOf(operand)}`;
+    if (typeof operand !== "number" || !(operand > 0)) return `must be a number above 0${got(operand)}`;
     return compared(operand, "a multiple of", isMultiple);
   },
   minItems: (operand) => sized(operand, "have at least", "items", Array.isArray, (size, count) => size >= count),
@@ -73,12 +75,12 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
   minProperties: (operand) => sized(operand, "have at least", "entries", isObject, (size, count) => size >= count),
   maxProperties: (operand) => sized(operand, "have at most", "entries", isObject, (size, count) => size <= count),
   uniqueItems: (operand) => {
-    if (typeof operand !== "boolean") return `must be \`true\` or \`false\`${isOf(operand)}`;
+    if (typeof operand !== "boolean") return `must be \`true\` or \`false\`${got(operand)}`;
     return (value, run) => !operand || !Array.isArray(value) || areUnique(value, run);
   },
   required: (operand) => {
     const isNames = Array.isArray(operand) && operand.every((name) => typeof name === "string");
-    if (!isNames) return `must be a list of names${isOf(operand)}`;
+    if (!isNames) return `must be a list of names${got(operand)}`;
     const names: readonly string[] = operand;
     return (value, run) => {
       if (!isObject(value)) return true;
@@ -111,7 +113,7 @@ function isOfType(value: unknown, type: TypeName): boolean {
 }
 
 function counted(operand: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
-  if (!isCount(operand)) return `must be a whole number from 0${isOf(operand)}`;
+  if (!isCount(operand)) return `must be a whole number from 0${got(operand)}`;
   return (value, run) => {
     if (typeof value !== "string" || isFine(value, operand)) return true;
     return run.fail(`must be ${words} ${operand} characters, has ${lengthOf(value)}`);
@@ -119,8 +121,9 @@ function counted(operand: unknown, words: string, isFine: (value: string, count:
 }
 
 function compared(operand: unknown, words: string, isFine: (value: number, limit: number) => boolean): Check | string {
-  if (typeof operand !== "number" || !Number.isFinite(operand)) return `must be a number${isOf(operand)}`;
-  return (value, run) => typeof value !== "number" || isFine(value, operand) || run.must(`${words} ${operand}`, value);
+  if (typeof operand !== "number" || !Number.isFinite(operand)) return `must be a number${got(operand)}`;
+  return (value, run) =>
+    typeof value !== "number" || isFine(value, operand) || run.mismatch(`${words} ${operand}`, value);
 }
 
 function sized(
@@ -130,7 +133,7 @@ function sized(
   isMeant: (value: unknown) => boolean,
   isFine: (size: number, count: number) => boolean,
 ): Check | string {
-  if (!isCount(operand)) return `must be a whole number from 0${isOf(operand)}`;
+  if (!isCount(operand)) return `must be a whole number from 0${got(operand)}`;
   return (value, run) => {
     if (!isMeant(value)) return true;
     const size = Array.isArray(value) ? value.length : Object.keys(value as object).length;
@@ -142,14 +145,14 @@ function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** As people count: an emoji is one. */
+/** Counts code points. */
 function lengthOf(text: string): number {
   let length = 0;
   for (const _ of text) length += 1;
   return length;
 }
 
-/** 0.3 is a multiple of 0.1, whatever the computer says. */
+/** Tolerates floating point: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, of: number): boolean {
   const times = Math.round(value / of);
   return Number.isInteger(value / of) || Number((times * of).toPrecision(15)) === value;
@@ -167,7 +170,7 @@ function areUnique(list: readonly unknown[], run: SchemaRun): boolean {
   return true;
 }
 
-/** About what it costs to read all of it. */
+/** Approximate cost of reading the value. */
 function weightOf(value: unknown): number {
   if (typeof value === "string") return 1 + value.length / 32;
   if (typeof value !== "object" || value === null) return 1;

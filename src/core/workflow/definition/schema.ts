@@ -1,21 +1,19 @@
 /**
- * A subset of JSON Schema, compiled.
+ * A compiled subset of JSON Schema.
  *
- * 1. What is written is understood or refused: an unknown keyword is an error with the name that was probably meant.
- *    Annotations (`title`, `format`, …) are known, and check nothing.
- * 2. No value makes a check run long: patterns are RE2, the work is counted, and what was not looked at does not fit.
- * 3. What does not fit is said with its place, such as `input.items[3].sku`, at most eight times.
+ * 1. Unknown keywords are errors, with a suggestion. Annotations (`title`, `format`, …) are accepted and not checked.
+ * 2. Validation time is bounded: patterns are RE2, work is counted, and unchecked values count as invalid.
+ * 3. Problems carry a path, such as `input.items[3].sku`; at most eight are reported.
  */
 import { suggestion } from "../../model/suggestion.ts";
-import { isObject, isOf } from "./fields.ts";
+import { got, isObject, type Path, type Problems } from "./fields.ts";
 import type { Schema } from "./plan.ts";
-import type { Path, Problems } from "./problems.ts";
 import { type Check, SchemaRun } from "./schema-check.ts";
 import { VALUE_KEYWORDS } from "./schema-values.ts";
 
 export const SCHEMA_LIMITS = { schemas: 5_000 } as const;
 
-/** `name` is what values are called in problems. Null after a problem. */
+/** `name` is the root of reported paths. Null after a problem. */
 export function compileSchema(source: unknown, name: string, path: Path, problems: Problems): Schema | null {
   const compiler = new Compiler(source, path, problems);
   const check = compiler.root();
@@ -27,7 +25,7 @@ export function compileSchema(source: unknown, name: string, path: Path, problem
         const isFine = run.check(check, value);
         if (!isFine && run.problems.length === 0) run.fail("does not fit its schema");
       } catch (error) {
-        // What is nested without end cannot even be read.
+        // Stack overflow on very deep values.
         if (!(error instanceof RangeError)) throw error;
         return [`${name}: is nested too deep`];
       }
@@ -89,7 +87,7 @@ class Compiler {
     }
     if (source === true) return always;
     if (source === false) return (_value, run) => run.fail("must not be there");
-    if (!isObject(source)) return this.#problem(path, `must be a schema, such as \`{type: object}\`${isOf(source)}`);
+    if (!isObject(source)) return this.#problem(path, `must be a schema, such as \`{type: object}\`${got(source)}`);
     const checks: Check[] = [];
     for (const [keyword, operand] of Object.entries(source)) {
       const check = this.#keyword(keyword, operand, [...path, keyword]);
@@ -125,17 +123,18 @@ class Compiler {
 
   #combined(keyword: (typeof COMBINED)[number], operand: unknown, path: Path): Check {
     if (!Array.isArray(operand) || operand.length === 0)
-      return this.#problem(path, `must be a list of schemas${isOf(operand)}`);
+      return this.#problem(path, `must be a list of schemas${got(operand)}`);
     const checks = operand.map((schema, index) => this.#compile(schema, [...path, index]));
     switch (keyword) {
       case "allOf":
         return all(checks);
       case "anyOf":
         return (value, run) =>
-          checks.some((check) => run.asks(check, value)) || run.fail(`fits none of the ${checks.length} of \`anyOf\``);
+          checks.some((check) => run.matches(check, value)) ||
+          run.fail(`fits none of the ${checks.length} of \`anyOf\``);
       case "oneOf":
         return (value, run) => {
-          const count = checks.filter((check) => run.asks(check, value)).length;
+          const count = checks.filter((check) => run.matches(check, value)).length;
           return count === 1 || run.fail(`must fit one of the ${checks.length} of \`oneOf\`, fits ${count || "none"}`);
         };
       default:
@@ -177,7 +176,7 @@ class Compiler {
     const { items, prefixItems = [] } = source;
     if (Array.isArray(items)) return this.#problem([...path, "items"], "is a list; write `prefixItems` for that");
     if (!Array.isArray(prefixItems)) {
-      return this.#problem([...path, "prefixItems"], `must be a list of schemas${isOf(prefixItems)}`);
+      return this.#problem([...path, "prefixItems"], `must be a list of schemas${got(prefixItems)}`);
     }
     const first = prefixItems.map((schema, index) => this.#compile(schema, [...path, "prefixItems", index]));
     const rest = items === undefined ? always : this.#compile(items, [...path, "items"]);
@@ -192,14 +191,14 @@ class Compiler {
     };
   }
 
-  /** Compiled once for each target, so that a schema may speak of itself. */
+  /** Compiled once per target, so that schemas may be recursive. */
   #ref(operand: unknown, path: Path): Check {
     const parts = typeof operand === "string" ? operand.split("/") : [];
     const [start, section = "", escaped = ""] = parts;
     const name = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
     const isOwn = operand === "#";
     if (!isOwn && !(start === "#" && DEFINITIONS.includes(section) && parts.length === 3)) {
-      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${isOf(operand)}`);
+      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${got(operand)}`);
     }
     const key = isOwn ? "#" : `#/${section}/${name}`;
     const known = this.#refs.get(key) ?? this.#target(key, section, name, path);
@@ -221,7 +220,7 @@ class Compiler {
 
   #entries(operand: unknown, path: Path): readonly (readonly [string, unknown])[] {
     if (isObject(operand)) return Object.entries(operand);
-    this.#problem(path, `must be a mapping from names to schemas${isOf(operand)}`);
+    this.#problem(path, `must be a mapping from names to schemas${got(operand)}`);
     return [];
   }
 }
@@ -240,7 +239,7 @@ function all(checks: readonly Check[]): Check {
 
 function negated(check: Check): Check {
   return (value, run) => {
-    const fits = run.asks(check, value);
+    const fits = run.matches(check, value);
     return !fits || run.fail("must not fit what `not` says");
   };
 }

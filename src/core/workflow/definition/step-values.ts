@@ -1,10 +1,10 @@
-/** The expressions, templates and schemas of one step: compiled, and what they read noted. */
+/** Compiles the expressions, templates and schemas of one step and records what they read. */
 
-import type { Expressions, Wanted } from "./expression.ts";
-import { type Fields, isOf } from "./fields.ts";
+import type { Expressions, ResultType } from "./expression.ts";
+import { type Fields, got } from "./fields.ts";
+import type { ReadAt } from "./graph.ts";
 import type { Expression, Schema } from "./plan.ts";
 import { compileSchema } from "./schema.ts";
-import type { ReadAt } from "./step-draft.ts";
 import { type CompiledTemplate, compileTemplate, wholeExpression } from "./template.ts";
 
 export class StepValues {
@@ -19,24 +19,24 @@ export class StepValues {
     this.#hasItem = hasItem;
   }
 
-  /** With or without `${…}` round it. Null when it is not there, or is wrong: then that was said. */
-  expression(key: string, wanted: Wanted): Expression | null {
+  /** With or without `${…}`. Null if the key is absent or invalid (reported). */
+  expression(key: string, wanted: ResultType): Expression | null {
     return this.#expression(key, wanted, false);
   }
 
-  /** One that is asked for each item, where there are items. */
-  question(key: string, wanted: Wanted): Expression | null {
+  /** Evaluated per item if the step has a `for_each`. */
+  itemExpression(key: string, wanted: ResultType): Expression | null {
     return this.#expression(key, wanted, this.#hasItem);
   }
 
-  #expression(key: string, wanted: Wanted, hasItem: boolean): Expression | null {
+  #expression(key: string, wanted: ResultType, hasItem: boolean): Expression | null {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
-    // In YAML `condition: true` is no text.
+    // YAML parses `condition: true` as a boolean.
     const text = typeof value === "boolean" && wanted === "boolean" ? String(value) : value;
     if (typeof text !== "string" || text.trim() === "") {
       const example = wanted === "list" ? "input.items" : "input.amount > 100";
-      this.#fields.problem(key, `must be an expression, such as \`${example}\`${isOf(value)}`);
+      this.#fields.problem(key, `must be an expression, such as \`${example}\`${got(value)}`);
       return null;
     }
     const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, wanted);
@@ -53,7 +53,7 @@ export class StepValues {
     return value === undefined ? null : this.#compiled(key, value);
   }
 
-  /** What stands for a key that is not there. */
+  /** The default for an absent key. */
   defaultTemplate(text: string): CompiledTemplate | null {
     return this.#compiled("input", text);
   }
@@ -62,7 +62,7 @@ export class StepValues {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
     if (typeof value === "string" && value !== "") return this.#compiled(key, value);
-    this.#fields.problem(key, `must be a text${isOf(value)}`);
+    this.#fields.problem(key, `must be a text${got(value)}`);
     return null;
   }
 

@@ -1,14 +1,14 @@
 /**
- * JSON with `${…}` in its texts.
+ * Templates: JSON with `${…}` in its strings.
  *
- * 1. A text that is one `${…}` alone becomes the value, with its type. Within more text a value is put in as text: texts
+ * 1. A string that is a single `${…}` becomes the value, with its type. Otherwise values are inserted as text: strings
  *    as they are, anything else as JSON.
- * 2. `$${` is a `${` that means nothing.
- * 3. What stands in keys is never evaluated.
+ * 2. `$${` is an escaped `${`.
+ * 3. Keys are not evaluated.
  */
 import type { CompiledExpression, Expressions } from "./expression.ts";
-import { attempt } from "./expression.ts";
-import { Room } from "./json-value.ts";
+import { tryEvaluate } from "./expression.ts";
+import { OutputBudget } from "./json-value.ts";
 import type { Scope, Template } from "./plan.ts";
 import { mergeReads, type Reads } from "./references.ts";
 
@@ -16,11 +16,11 @@ export const TEMPLATE_LIMITS = { depth: 32, nodes: 10_000, expressions: 256 } as
 
 export interface CompiledTemplate extends Template {
   readonly refs: Reads;
-  /** It says the same whatever happened: what it says. */
+  /** The value, if the template contains no expression. */
   readonly constant: { readonly value: unknown } | null;
 }
 
-/** `at` is the way from the template to what is wrong in it. */
+/** `at`: path within the template. */
 export type TemplateProblem = { readonly at: readonly (string | number)[]; readonly text: string };
 
 export type TemplateResult =
@@ -35,15 +35,15 @@ export function compileTemplate(expressions: Expressions, source: unknown, hasIt
   let steps = 0;
   const render = (scope: Scope) => {
     expressions.reset();
-    const rendered = attempt(() => part(scope, new Room()));
+    const rendered = tryEvaluate(() => part(scope, new OutputBudget()));
     steps = expressions.steps;
     return rendered;
   };
-  const constant = reader.expressions.length === 0 ? { value: part(NO_SCOPE, new Room()) } : null;
+  const constant = reader.expressions.length === 0 ? { value: part(NO_SCOPE, new OutputBudget()) } : null;
   return { kind: "ok", template: { refs, render, constant, stepsOfLast: () => steps } };
 }
 
-/** The expression in a text that is one `${…}` alone, else null. */
+/** The expression of a string that is a single `${…}`, else null. */
 export function wholeExpression(text: string): string | null {
   const trimmed = text.trim();
   if (!trimmed.startsWith("${")) return null;
@@ -51,7 +51,7 @@ export function wholeExpression(text: string): string | null {
   return end === trimmed.length - 1 ? trimmed.slice(2, end) : null;
 }
 
-type Part = (scope: Scope, room: Room) => unknown;
+type Part = (scope: Scope, room: OutputBudget) => unknown;
 
 const NO_SCOPE: Scope = { run: { id: "", workflow_id: "", tenant: "" } };
 
@@ -84,7 +84,7 @@ class Reader {
     const templated = entries.find(([key]) => key.includes("${"));
     if (templated) this.#refuse([...at, templated[0]], "is a key, and only values are templates");
     return (scope, room) => {
-      for (const [key] of entries) room.take(key.length + 3);
+      for (const [key] of entries) room.charge(key.length + 3);
       return Object.fromEntries(entries.map(([key, part]) => [key, part(scope, room)]));
     };
   }
@@ -124,7 +124,7 @@ class Reader {
 
 function literal(value: unknown, size: number): Part {
   return (_scope, room) => {
-    room.take(size);
+    room.charge(size);
     return value;
   };
 }
@@ -133,7 +133,7 @@ function joined(parts: readonly (string | CompiledExpression)[]): Part {
   return (scope, room) => {
     const texts = parts.map((part) => (typeof part === "string" ? part : textOf(part.evaluatePart(scope, room))));
     const text = texts.join("");
-    room.take(text.length);
+    room.charge(text.length);
     return text;
   };
 }
@@ -147,7 +147,7 @@ interface Piece {
   readonly text: string;
 }
 
-/** Null where a `${` has no end. Neighbouring texts are one piece. */
+/** Null if a `${` is not closed. Adjacent text is merged. */
 function piecesOf(text: string): readonly Piece[] | null {
   const pieces: Piece[] = [];
   let plain = "";
@@ -171,21 +171,23 @@ function piecesOf(text: string): readonly Piece[] | null {
   return pieces;
 }
 
-/** Where the `}` is that ends an expression: not one of a map, a text or a comment in it. */
+/** The index of the closing `}`, ignoring those in maps, strings and comments. */
 function endOf(text: string, from: number): number | null {
   let depth = 0;
   for (let at = from; at < text.length; at += 1) {
-    const deadLetter = text[at];
-    if (deadLetter === "{") depth += 1;
-    else if (deadLetter === "}" && depth > 0) depth -= 1;
-    else if (deadLetter === "}") return at;
-    else if (deadLetter === '"' || deadLetter === "'") at = endOfText(text, at);
+    const char = text[at];
+    if (char === "{") depth += 1;
+    else if (char === "}" && depth > 0) depth -= 1;
+    else if (char === "}") return at;
+    else if (char === '"' || char === "'") at = endOfText(text, at);
     else if (text.startsWith("//", at)) at = (text.indexOf("\n", at) + 1 || text.length + 1) - 1;
   }
   return null;
 }
 
-/** The last quote of a text in CEL, which may be in three quotes. A quote after `\\` ends none, not even a raw one. */
+/**
+ * The closing quote of a CEL string, single or triple quoted. Escaped quotes do not close it, not even in raw strings.
+ */
 function endOfText(text: string, from: number): number {
   const one = text[from] ?? "";
   const quote = text.startsWith(one.repeat(3), from) ? one.repeat(3) : one;

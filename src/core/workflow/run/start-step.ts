@@ -1,8 +1,8 @@
 import { stepJobId } from "../../model/run.ts";
 import type { WireError } from "../../retry/intent.ts";
+import { parseTime } from "../definition/fields.ts";
 import { WORKFLOW_LIMITS } from "../definition/limits.ts";
 import type { Act, Evaluated, PlanStep, Template } from "../definition/plan.ts";
-import { timeOf } from "../definition/time-text.ts";
 import { type Draft, fault, type Start, tooLarge } from "./run-draft.ts";
 import { settleStep } from "./settle.ts";
 
@@ -206,7 +206,7 @@ function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay"
   const rendered = template.render(draft.scope(step, template.refs, child));
   if (rendered.kind === "bad") return rendered;
   const { value } = rendered;
-  const untilMs = act.forSec ? afterSec(draft, value) : timeOf(value);
+  const untilMs = act.forSec ? afterSec(draft, value) : parseTime(value);
   if (untilMs === null || untilMs > draft.nowMs + UNTIL_MS_MAX) {
     const what = act.forSec
       ? `\`delay_sec\` must be from 0 to ${WORKFLOW_LIMITS.timeoutSec}`
