@@ -108,9 +108,7 @@ function evaluateConditions(
   }
 }
 
-/** Predicates for the parts of `match`. `evaluate` stops at the first mismatch, `explain` checks all. */
-
-/** Everything but the condition. */
+/** Everything but the condition. `evaluate` stops at the first mismatch; `explain` checks the parts one by one. */
 export function matches(rule: CompiledRule, request: PolicyRequest, topic: Topic): boolean {
   return (
     hasName(rule.tenants, request.org) &&

@@ -55,9 +55,7 @@ export function builtInKernel(
   return new LiveKernel({ snapshot: compile(document), source, releaseId: null, revision: 0 });
 }
 
-/** Policies in force when no file is given. Ordinary documents, so that operators can read them. */
-
-/** Allows everything for the tenant `default`, denies all others. */
+/** In force when no file is given: allows everything for the tenant `default`, denies all others. */
 export const DEFAULT_POLICY: PolicyDocument = {
   version: "built-in",
   defaultDecision: "deny",

@@ -1,7 +1,7 @@
 /** Validated access to YAML. Problems are collected with their line, so that all are reported at once. */
 import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
 import { suggestion } from "../model/suggestion.ts";
-import { nestingProblem, parseYaml, startOf } from "../yaml.ts";
+import { nestingProblem, parseYaml, startOf } from "../yaml/parse.ts";
 
 export type YamlNode = Node | null | undefined;
 

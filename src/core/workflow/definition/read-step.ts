@@ -7,8 +7,6 @@ import type { ActType, ForEach, OnError, StepMeta } from "./plan.ts";
 import { ACT_TYPES, KEYS_OF_ACT, readAct, readSteps } from "./read-action.ts";
 import { StepValues } from "./step-values.ts";
 
-/** Reads one step, independent of the others. */
-
 /** Null if the step is unreadable. `around`: the `parallel` step that repeats it (see `compile.ts`). */
 export function readStep(
   id: string,

@@ -5,7 +5,7 @@
  * 2. Parsing is bounded (see `yaml/parse.ts`), and the text is limited to 1 MiB.
  */
 import { type Document, isMap, isScalar, isSeq, type Node } from "yaml";
-import { nestingProblem, parseYaml, startOf } from "../../yaml.ts";
+import { nestingProblem, parseYaml, startOf } from "../../yaml/parse.ts";
 import { planWorkflow } from "./compile.ts";
 import { type Path, type Problem, problemText } from "./fields.ts";
 import { WORKFLOW_LIMITS } from "./limits.ts";

@@ -2,9 +2,7 @@ import { suggestion } from "../../model/suggestion.ts";
 import type { Problems } from "./fields.ts";
 import type { Graph, Node, ReadAt } from "./graph.ts";
 
-/** Rules across the steps of a definition. */
-
-/** `outputReads`: reads of the workflow's `output`, which may read any step. */
+/** Checks rules across steps. `outputReads`: reads of the workflow's `output`, which may read any step. */
 export function checkRules(
   graph: Graph,
   known: readonly string[],

@@ -282,8 +282,6 @@ const WHY_LENGTH_MAX = 1_000;
 /** When the sweeper takes over work that the writing process left. */
 const TAKEOVER_MS = 5_000;
 
-/** Side effects of a decision about a run. */
-
 /** A job to create. */
 export interface Start {
   readonly stepId: string;

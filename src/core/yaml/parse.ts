@@ -57,15 +57,13 @@ function faultText({ code, message }: YAMLError): string {
   return `${line.slice(0, 1).toLowerCase()}${line.slice(1, 200)}`;
 }
 
-/**
- * Checks depth and size of YAML text before parsing. The parser is recursive: a few thousand brackets exhaust the stack
- * and can end the process. The lexer is not.
- */
-
 /** Nested brackets, indicators (`- - -`) per line, columns of indentation. */
 const NESTING_MAX = { brackets: 64, indicators: 64, columns: 128 } as const;
 
-/** Why the text cannot be parsed; null if it can. */
+/**
+ * Checks depth and size before parsing; null if the text can be parsed. The parser is recursive: a few thousand brackets
+ * exhaust the stack and can end the process. The lexer is not.
+ */
 export function nestingProblem(text: string, tokensMax = Number.POSITIVE_INFINITY): string | null {
   let brackets = 0;
   let indicators = 0;
