@@ -107,7 +107,7 @@ test("L57: asks for a key where one is needed, and sends it along; a wrong one i
   const refusal = (title: string) => Response.json({ title, detail: "send one" }, { status: 401 });
   const { at, timers } = openPage(async (_, headers) => {
     seen.push(headers["x-api-key"]);
-    return refusal("the API key is not one of ours");
+    return refusal("unknown API key");
   });
   await until(() => at("ready").textContent === "an API key is needed");
   expect(at("ask").hidden).toBe(false);
@@ -115,7 +115,7 @@ test("L57: asks for a key where one is needed, and sends it along; a wrong one i
   at("key").value = " cordum_a_b ";
   at("key-form").listeners.get("submit")?.({ preventDefault: () => {} });
   await until(() => at("refused").textContent !== "");
-  expect(at("refused").textContent).toBe("the API key is not one of ours: send one");
+  expect(at("refused").textContent).toBe("unknown API key: send one");
   expect(at("key").value).toBe("");
   timers[0]?.();
   await until(() => seen.length === 3);
