@@ -1,4 +1,4 @@
-/** From the value of each setting to what the flow and the process around it read. */
+/** Builds the typed settings of the engine and of the process from the values of the table. */
 import { parseBudget } from "../core/retry/budget.ts";
 import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
 import { interval, parsePolicy } from "../core/retry/policies.ts";
@@ -11,13 +11,13 @@ import type { SettingName } from "./table.ts";
 export type Values = Readonly<Record<SettingName, Value>>;
 
 export interface ProcessSettings {
-  readonly profile: "default" | "founding";
+  readonly profile: "default" | "baseline";
   readonly name: string | null;
   readonly dataDir: string;
   readonly host: string;
   readonly port: number;
   readonly bodyBytesMax: number;
-  /** Requests of one caller. */
+  /** Per caller. */
   readonly ratePerS: number;
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
@@ -25,7 +25,6 @@ export interface ProcessSettings {
   readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
   readonly safetyTrust: SafetyTrustSettings;
-  /** Whether signatures of packets are looked at, and the file of our own key. */
   readonly signatures: { readonly mode: SignatureMode; readonly keyFile: string | null };
   readonly failMode: "closed" | "open";
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -33,7 +32,7 @@ export interface ProcessSettings {
 
 export type SignatureMode = "off" | "warn" | "enforce";
 
-/** How a caller and a safety kernel elsewhere know each other; files by their paths. */
+/** Authentication between a caller and a remote safety kernel; files by path. */
 export interface SafetyTrustSettings {
   readonly token: string | null;
   readonly cert: string | null;
@@ -43,7 +42,7 @@ export interface SafetyTrustSettings {
 
 export function processSettings(values: Values): ProcessSettings {
   return {
-    profile: values.profile === "founding" ? "founding" : "default",
+    profile: values.profile === "baseline" ? "baseline" : "default",
     name: textOrNull(values, "name"),
     dataDir: String(values["data.dir"]),
     host: String(values["http.host"]),
@@ -67,7 +66,7 @@ export function processSettings(values: Values): ProcessSettings {
   };
 }
 
-export function flowSettings(values: Values, sections: readonly SectionValue[]): Settings {
+export function engineSettings(values: Values, sections: readonly SectionValue[]): Settings {
   const number = (name: SettingName) => whole(values, name);
   const parkAfterMs = values["bus.park_after_ms"] === null ? null : number("bus.park_after_ms");
   const retry = retrySettings(values);
@@ -151,7 +150,7 @@ function retrySettings(values: Values): RetrySettings {
 
 function whole(values: Values, name: SettingName): number {
   const value = values[name];
-  if (typeof value !== "number") throw new Error(`\`${name}\` should be a number by now, but is \`${String(value)}\``);
+  if (typeof value !== "number") throw new Error(`\`${name}\` must be a number here, but is \`${String(value)}\``);
   return value;
 }
 

@@ -1,14 +1,7 @@
-/**
- * Configuration: `cordum.yaml`, then environment, then flags, each stronger than the one before; read once, frozen.
- *
- * Pure: the caller reads the file and the environment, and hands them in. The table of settings is in
- * `config/table.ts`, those of single tenants, pools and senders in `config/sections.ts`, the reading of each source in
- * `config/parse.ts`.
- */
-
+/** Merges the configuration sources: defaults < `cordum.yaml` < environment < flags. Pure; results are frozen. */
 import type { LiveSettings, Settings } from "../core/settings.ts";
-import { flowSettings, type ProcessSettings, processSettings, type Values } from "./build.ts";
-import { type Gathered, readValue, writtenInEnvironment, writtenInFile } from "./parse.ts";
+import { engineSettings, type ProcessSettings, processSettings, type Values } from "./build.ts";
+import { entriesInEnvironment, entriesInFile, type RawEntries, readValue } from "./parse.ts";
 import { type SectionValue, sectionNamed, sectionProblems } from "./sections.ts";
 import type { Origin, Value } from "./setting.ts";
 import { SETTINGS, type SettingName } from "./table.ts";
@@ -16,32 +9,30 @@ import { SETTINGS, type SettingName } from "./table.ts";
 export interface Config {
   readonly values: Values;
   readonly origins: Readonly<Record<SettingName, Origin>>;
-  /** What was said of single tenants, pools and senders. */
+  /** Values per tenant, pool and sender. */
   readonly sections: readonly SectionValue[];
-  /** What the flow reads. */
   readonly settings: Settings;
-  /** What the process around it reads. */
   readonly process: ProcessSettings;
 }
 
 export interface Sources {
   readonly file?: { readonly name: string; readonly text: string } | undefined;
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  /** Settings given as flags, by the setting's name; `flag` is how it was written. */
+  /** `flag` is the flag as typed, such as `--port`. */
   readonly flags?: readonly { readonly name: SettingName; readonly value: string; readonly flag: string }[] | undefined;
 }
 
 export type Configured =
-  | { readonly kind: "ok"; readonly config: Config }
+  | { readonly kind: "ok"; readonly config: Config; readonly warnings: readonly string[] }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
 export function configure(sources: Sources): Configured {
-  const { given, problems } = gather(sources);
-  const founding = given.get("profile")?.value === "founding";
+  const { given, problems, warnings } = gather(sources);
+  const isBaseline = given.get("profile")?.value === "baseline";
   const values: Partial<Record<SettingName, Value>> = {};
   const origins: Partial<Record<SettingName, Origin>> = {};
   for (const setting of SETTINGS) {
-    const fallback = defaultOf(setting, founding);
+    const fallback = defaultOf(setting, isBaseline);
     values[setting.name] = given.has(setting.name) ? (given.get(setting.name)?.value ?? null) : fallback.value;
     origins[setting.name] = given.get(setting.name)?.origin ?? fallback.origin;
   }
@@ -51,57 +42,66 @@ export function configure(sources: Sources): Configured {
   });
   problems.push(...contradictions(values as Values), ...sectionProblems(sections));
   if (problems.length > 0) return { kind: "bad", problems };
-  return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"], sections) };
+  return { kind: "ok", config: configFrom(values as Values, origins as Config["origins"], sections), warnings };
 }
 
-type DecisionContext = ReadonlyMap<string, { readonly value: Value; readonly origin: Origin }>;
+type GivenValues = ReadonlyMap<string, { readonly value: Value; readonly origin: Origin }>;
 
-/** What was written anywhere, the strongest source last. */
-function gather(sources: Sources): { readonly given: DecisionContext; readonly problems: string[] } {
-  const none: Gathered = { written: [], problems: [] };
+interface GatheredValues {
+  readonly given: GivenValues;
+  readonly problems: string[];
+  readonly warnings: readonly string[];
+}
+
+/** Later sources override earlier ones. */
+function gather(sources: Sources): GatheredValues {
+  const none: RawEntries = { entries: [], problems: [] };
   const gathered = {
-    file: sources.file ? writtenInFile(sources.file) : none,
-    environment: writtenInEnvironment(sources.env ?? {}),
-    flag: flagsAsWritten(sources.flags ?? []),
+    file: sources.file ? entriesInFile(sources.file) : none,
+    environment: entriesInEnvironment(sources.env ?? {}),
+    flag: entriesInFlags(sources.flags ?? []),
   };
   const given = new Map<string, { value: Value; origin: Origin }>();
   const problems: string[] = [];
+  const warnings: string[] = [];
   for (const kind of ["file", "environment", "flag"] as const) {
     problems.push(...gathered[kind].problems);
     const seen = new Set<string>();
-    for (const entry of gathered[kind].written) {
+    for (const entry of gathered[kind].entries) {
       const read = readValue(entry);
       if ("problem" in read) problems.push(read.problem);
-      else given.set(entry.name, { value: read.value, origin: { kind, place: entry.place } });
+      else {
+        given.set(entry.name, { value: read.value, origin: { kind, place: entry.place } });
+        if (read.warning !== undefined) warnings.push(read.warning);
+      }
       if (seen.has(entry.name)) problems.push(`${entry.place}: \`${entry.name}\` is set twice; remove one of them`);
       seen.add(entry.name);
     }
   }
-  return { given, problems };
+  return { given, problems, warnings };
 }
 
-/** Settings as the flow reads them, from the defaults of the profile and what differs from them. */
-export function settingsFrom(differing: Partial<Values> = {}): Settings {
-  const founding = differing.profile === "founding";
-  const values = Object.fromEntries(SETTINGS.map((setting) => [setting.name, defaultOf(setting, founding).value]));
-  return deepFreeze(flowSettings({ ...values, ...differing } as Values, []));
+/** Engine settings from the defaults of the profile and overrides. */
+export function settingsFrom(overrides: Partial<Values> = {}): Settings {
+  const isBaseline = overrides.profile === "baseline";
+  const values = Object.fromEntries(SETTINGS.map((setting) => [setting.name, defaultOf(setting, isBaseline).value]));
+  return deepFreeze(engineSettings({ ...values, ...overrides } as Values, []));
 }
 
 export function defaultSettings(): Settings {
   return settingsFrom();
 }
 
-export function foundingSettings(): Settings {
-  return settingsFrom({ profile: "founding" });
+export function baselineSettings(): Settings {
+  return settingsFrom({ profile: "baseline" });
 }
 
-/** What a changed config means for a running process. */
 export interface Reloaded {
-  readonly taken: readonly string[];
+  readonly applied: readonly string[];
   readonly needRestart: readonly string[];
 }
 
-/** Settings that follow a changed config file, as far as they can without a restart. */
+/** Settings of a running process; a reload applies the `live` ones and reports the others. */
 export class LiveConfig implements LiveSettings {
   #config: Config;
 
@@ -120,20 +120,20 @@ export class LiveConfig implements LiveSettings {
   reload(next: Config): Reloaded {
     const before = this.#config;
     const changed = SETTINGS.filter((setting) => next.values[setting.name] !== before.values[setting.name]);
-    const taken = changed.filter((setting) => setting.live).map((setting) => setting.name);
+    const applied = changed.filter((setting) => setting.live).map((setting) => setting.name);
     const needRestart = changed.filter((setting) => !setting.live).map((setting) => setting.name);
     const values: Record<SettingName, Value> = { ...before.values };
     const origins: Record<SettingName, Origin> = { ...before.origins };
-    for (const name of taken) {
+    for (const name of applied) {
       values[name] = next.values[name];
       origins[name] = next.origins[name];
     }
     this.#config = configFrom(values, origins, next.sections);
-    return { taken: [...taken, ...sectionsChanged(before.sections, next.sections)], needRestart };
+    return { applied: [...applied, ...sectionsChanged(before.sections, next.sections)], needRestart };
   }
 }
 
-/** All of them are taken over: which ones were added, removed or changed. */
+/** Names of the section values that were added, removed or changed; all of them are live. */
 function sectionsChanged(before: readonly SectionValue[], after: readonly SectionValue[]): readonly string[] {
   const isIn = (others: readonly SectionValue[], { name, value }: SectionValue) =>
     others.some((other) => other.name === name && other.value === value);
@@ -141,32 +141,32 @@ function sectionsChanged(before: readonly SectionValue[], after: readonly Sectio
   return [...new Set(changed.map(({ name }) => name))];
 }
 
-function flagsAsWritten(flags: NonNullable<Sources["flags"]>): Gathered {
-  return { written: flags.map(({ name, value, flag }) => ({ name, raw: value, place: flag })), problems: [] };
+function entriesInFlags(flags: NonNullable<Sources["flags"]>): RawEntries {
+  return { entries: flags.map(({ name, value, flag }) => ({ name, raw: value, place: flag })), problems: [] };
 }
 
-function defaultOf(setting: (typeof SETTINGS)[number], founding: boolean): { value: Value; origin: Origin } {
-  if (founding && setting.founding !== undefined) {
-    return { value: setting.founding, origin: { kind: "founding", place: "profile: founding" } };
+function defaultOf(setting: (typeof SETTINGS)[number], isBaseline: boolean): { value: Value; origin: Origin } {
+  if (isBaseline && setting.baseline !== undefined) {
+    return { value: setting.baseline, origin: { kind: "baseline", place: "profile: baseline" } };
   }
   return { value: setting.default, origin: { kind: "default", place: "default" } };
 }
 
-/** Settings that are each right but do not fit together. */
+/** Settings that are valid on their own but not in combination. */
 function contradictions(values: Values): string[] {
   const problems: string[] = [];
   if ((values["nats.url"] === null) !== (values["redis.url"] === null)) {
     problems.push(
-      "a cluster needs both `nats.url` (`--nats`) and `redis.url` (`--redis`); give both, or neither for embedded",
+      "a cluster requires both `nats.url` (`--nats`) and `redis.url` (`--redis`); set both, or neither for embedded",
     );
   }
   if ((values["safety.tls.cert"] === null) !== (values["safety.tls.key"] === null)) {
-    problems.push("`safety.tls.cert` and `safety.tls.key` belong together; give both, or neither");
+    problems.push("`safety.tls.cert` and `safety.tls.key` require each other; set both, or neither");
   }
   if (values["cap.signatures"] === "enforce" && values["cap.key"] === null && values["nats.url"] !== null) {
     problems.push(
-      "`cap.signatures: enforce` would refuse what this process sends itself: it has no key to sign with; make one with " +
-        "`openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem`, and set `cap.key: cap-key.pem`",
+      "`cap.signatures: enforce` requires `cap.key`, which signs the packets of this process; generate a key with " +
+        "`openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem` and set `cap.key: cap-key.pem`",
     );
   }
   const needs = (smaller: SettingName, larger: SettingName, why: string) => {
@@ -174,11 +174,11 @@ function contradictions(values: Values): string[] {
       problems.push(`\`${larger}\` (${values[larger]}) must be at least \`${smaller}\` (${values[smaller]}): ${why}`);
     }
   };
-  needs("sweep.every_ms", "sweep.horizon_ms", "what falls due between two sweeps would be late");
-  needs("sweep.horizon_ms", "sweep.lease_ms", "a claimed item would be claimed again before its time");
-  needs("retention.idempotency_ms", "retention.jobs_ms", "a key would outlive the job that it stands for");
-  needs("retention.idempotency_ms", "retention.runs_ms", "a key would outlive the run that it stands for");
-  needs("dispatch.deadline_ms", "job.deadline_ms", "the job would end before its first attempt could");
+  needs("sweep.every_ms", "sweep.horizon_ms", "items due between two sweeps would fire late");
+  needs("sweep.horizon_ms", "sweep.lease_ms", "a claimed item would be claimed again before it is due");
+  needs("retention.idempotency_ms", "retention.jobs_ms", "an idempotency key would outlive its job");
+  needs("retention.idempotency_ms", "retention.runs_ms", "an idempotency key would outlive its run");
+  needs("dispatch.deadline_ms", "job.deadline_ms", "the job would time out before its first attempt");
   return problems;
 }
 
@@ -187,7 +187,7 @@ function configFrom(values: Values, origins: Config["origins"], sections: readon
     values: { ...values },
     origins: { ...origins },
     sections: [...sections],
-    settings: flowSettings(values, sections),
+    settings: engineSettings(values, sections),
     process: processSettings(values),
   });
 }

@@ -1,9 +1,8 @@
 /**
- * Settings that there are once for each tenant, pool or sender of packets: `orgs.<id>.…`, `pools.<name>.…`,
- * `cap.senders.<id>.…`.
+ * Settings per tenant, pool or packet sender: `orgs.<id>.…`, `pools.<name>.…`, `cap.senders.<id>.…`.
  *
- * An environment variable can name ids of small letters, digits and `_` only: `CORDUM_ORGS_ACME_EU_WEIGHT` is
- * `orgs.acme_eu.weight`. Others are set in the file.
+ * Environment variables reach only ids of lower-case letters, digits and `_`: `CORDUM_ORGS_ACME_EU_WEIGHT` is
+ * `orgs.acme_eu.weight`. Other ids are set in the file.
  */
 import { suggestion } from "../core/model/suggestion.ts";
 import type { OrgSettings, PoolSettings, SenderSettings } from "../core/settings.ts";
@@ -15,66 +14,66 @@ export const SECTIONS = [
     type: count("jobs", 1, 1_000_000),
     default: null,
     live: true,
-    help: "The same for one tenant as `limits.max_concurrent_jobs` for all the others.",
+    help: "Overrides `limits.max_concurrent_jobs` for one tenant.",
   },
   {
     name: "orgs.<id>.limits.max_concurrent_runs",
     type: count("runs", 1, 1_000_000),
     default: null,
     live: true,
-    help: "The same for one tenant as `limits.max_concurrent_runs` for all the others.",
+    help: "Overrides `limits.max_concurrent_runs` for one tenant.",
   },
   {
     name: "orgs.<id>.weight",
     type: count("turns", 1, 100),
     default: 1,
     live: true,
-    help: "How many jobs of this tenant go for each one of a tenant of weight 1, while both have jobs that wait.",
+    help: "Fair-share weight: jobs of this tenant dispatched per job of a tenant of weight 1 while both have a backlog.",
   },
   {
     name: "pools.<name>.topics",
     type: { kind: "names", isPattern: true },
     default: null,
     live: true,
-    help: "The topics that the workers of this pool serve; `*` stands for one token, `>` for all that follow.",
+    help: "Topics that the workers of this pool serve; `*` matches one token, `>` matches the rest.",
   },
   {
     name: "pools.<name>.requires",
     type: { kind: "names" },
     default: "",
     live: true,
-    help: "What the workers of this pool can do; a job that requires something else is not for them.",
+    help: "Capabilities of the workers of this pool; jobs that require others are not dispatched to it.",
   },
   {
     name: "cap.senders.<id>.key",
     type: { kind: "text", unit: "path" },
     default: null,
     live: true,
-    help: "The public key of whoever signs packets under this sender id (PEM, P-256; several while it is being changed).",
+    help: "Public key of this packet sender (PEM, P-256; several keys during rotation).",
   },
   {
     name: "cap.senders.<id>.tenants",
     type: { kind: "names" },
     default: "",
     live: true,
-    help: "The tenants that this sender may submit jobs for; without any it can still do the work of all.",
+    help: "Tenants for which this sender may submit jobs; without any it can still work for all tenants.",
   },
 ] as const satisfies readonly Setting[];
 
 type SectionName = (typeof SECTIONS)[number]["name"];
 
-/** One value that somebody gave to a setting of a section. */
+/** A configured value of a section. */
 export interface SectionValue {
-  /** Such as `orgs.acme.weight`. */
+  /** For example `orgs.acme.weight`. */
   readonly name: string;
   readonly section: SectionName;
-  /** Of the tenant, pool or sender. */
+  /** The id of the tenant, pool or sender. */
   readonly id: string;
   readonly value: Value;
   readonly origin: Origin;
 }
 
-/** Which setting of which tenant, pool or sender a name is, if it is one. */
+/** Resolves `orgs.acme.weight` to its section and id. */
 export function sectionNamed(
   name: string,
 ): { readonly setting: (typeof SECTIONS)[number]; readonly id: string } | null {
@@ -97,14 +96,14 @@ export function sectionInEnvironment(key: string): string | null {
 export const environmentTemplate = (name: string): string =>
   `CORDUM_${name.replace(PLACEHOLDER, "\0").replaceAll(".", "_").toUpperCase().replace("\0", "<ID>")}`;
 
-/** The nearest right name for one that begins like a section; empty where it does not. */
+/** The nearest valid name for a name that starts like a section; otherwise empty. */
 export function suggestionInSection(name: string): string {
   const before = SECTIONS.map((section) => prefixOf(section.name)).find((prefix) => name.startsWith(prefix));
   if (before === undefined) return "";
   const [id = ""] = name.slice(before.length).split(".");
   const siblings = SECTIONS.filter((section) => prefixOf(section.name) === before);
   const names = siblings.map((section) => section.name.replace(PLACEHOLDER, id));
-  return suggestion(name, names) || `; there are ${siblings.map((section) => `\`${section.name}\``).join(", ")}`;
+  return suggestion(name, names) || `; valid names are ${siblings.map((section) => `\`${section.name}\``).join(", ")}`;
 }
 
 export function sectionProblems(given: readonly SectionValue[]): readonly string[] {
@@ -115,7 +114,7 @@ export function sectionProblems(given: readonly SectionValue[]): readonly string
   };
   return [
     ...without("pools.<name>.topics").map(
-      (id) => `pool \`${id}\` serves nothing; write \`pools: {${id}: {topics: [demo.*]}}\``,
+      (id) => `pool \`${id}\` has no topics; write \`pools: {${id}: {topics: [demo.*]}}\``,
     ),
     ...without("cap.senders.<id>.key").map(
       (id) => `sender \`${id}\` has no key; write \`cap: {senders: {${id}: {key: ${id}.pub.pem}}}\``,
@@ -159,7 +158,7 @@ export function sectionSettings(given: readonly SectionValue[]) {
   return { orgs, pools, senders };
 }
 
-/** A value of the kind `names`, as a list. */
+/** Splits a value of the kind `names`. */
 export const namesIn = (value: Value): readonly string[] =>
   String(value ?? "")
     .split(",")
@@ -170,7 +169,7 @@ const PLACEHOLDER = /<\w+>/i;
 /** `pools.` of `pools.<name>.topics`. */
 const prefixOf = (template: string): string => template.split(PLACEHOLDER)[0] ?? "";
 
-/** Senders name themselves, often after their host and port; the others are named by whoever writes the settings. */
+/** Sender ids are chosen by the senders and often contain a host and port. */
 const idPattern = (template: string): string =>
   template.startsWith("cap.senders.") ? "[A-Za-z0-9_.:@-]{1,128}" : "[A-Za-z0-9_-]{1,64}";
 

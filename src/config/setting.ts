@@ -1,26 +1,30 @@
-/** What a setting is: its name, what it counts, its default, its range, and what it does in one sentence. */
 export type Value = string | number | null;
 
 export interface Setting {
   readonly name: string;
   readonly type: SettingType;
   readonly default: Value;
-  /** What `profile: founding` makes of the default; absent where it is the same. */
-  readonly founding?: Value;
-  /** Taken over by a running process when the config file changes; everything else needs a restart. */
+  /** The default under `profile: baseline`, where it differs. */
+  readonly baseline?: Value;
+  /** A running process applies a change of the config file; other settings require a restart. */
   readonly live?: true;
   readonly help: string;
 }
 
 export type SettingType =
-  /** `never` stands for null, where the setting can be switched off. */
+  /** With `orNever`, `never` is read as null and disables the setting. */
   | { readonly kind: "whole"; readonly unit: Unit; readonly min: number; readonly max: number; readonly orNever?: true }
-  | { readonly kind: "choice"; readonly choices: readonly string[] }
-  /** null stands for "not set". */
+  | {
+      readonly kind: "choice";
+      readonly choices: readonly string[];
+      /** Former values and the choice each is read as, with a warning. */
+      readonly deprecated?: Readonly<Record<string, string>>;
+    }
+  /** null: not set. */
   | { readonly kind: "text"; readonly unit: "path" | "url" | "host" | "name" }
-  /** A text that is shown nowhere, not even where it is wrong. */
+  /** Never printed, not even in errors about it. */
   | { readonly kind: "secret"; readonly charsMin: number; readonly charsMax: number }
-  /** A list of names, or names joined by commas; with `isPattern` a name may have `*` and `>` in it. */
+  /** A YAML list, or a string separated by commas; with `isPattern` names may contain `*` and `>`. */
   | { readonly kind: "names"; readonly isPattern?: true }
   | { readonly kind: "retry_policy" }
   | { readonly kind: "retry_budget" };
@@ -46,8 +50,8 @@ export const ms = (min: number, max: number) => ({ kind: "whole", unit: "ms", mi
 export const count = <U extends Unit>(unit: U, min: number, max: number) =>
   ({ kind: "whole", unit, min, max }) as const;
 
-/** Which source gave a value, and where in it. */
+/** The source of a value, and the place in it. */
 export interface Origin {
-  readonly kind: "default" | "founding" | "file" | "environment" | "flag";
+  readonly kind: "default" | "baseline" | "file" | "environment" | "flag";
   readonly place: string;
 }

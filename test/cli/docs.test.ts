@@ -38,7 +38,7 @@ function withTable(text: string, name: string, table: string): string {
 
 function settingsTable(): string {
   const rows = [...SETTINGS, ...SECTIONS].map((setting: Setting) => {
-    const founding = setting.founding === undefined ? "" : code(shown(setting, setting.founding));
+    const founding = setting.baseline === undefined ? "" : code(shown(setting, setting.baseline));
     return `| \`${setting.name}\` | ${code(shown(setting, setting.default))} | ${founding} | ${rangeOf(setting.type)} | ${setting.help} |`;
   });
   return ["| setting | default | founding | range | what it does |", "|---|---|---|---|---|", ...rows, ""].join("\n");

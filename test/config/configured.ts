@@ -1,6 +1,6 @@
 import { type Config, configure, type Sources } from "../../src/config/config.ts";
 
-/** What comes of these sources; throws what is wrong with them. */
+/** Throws the problems of invalid sources. */
 export function good(sources: Sources): Config {
   const configured = configure(sources);
   if (configured.kind === "bad") throw new Error(configured.problems.join("\n"));

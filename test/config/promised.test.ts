@@ -1,15 +1,14 @@
-// The settings that are promised by name, with their defaults and what the founding profile makes of them: as a table, so
-// that none can change, come or go without being noticed here.
+// The settings that are API, with their default and baseline values.
 
 import { describe, expect, test } from "vitest";
 import { SETTINGS, settingNamed } from "../../src/config/table.ts";
 import { good } from "./configured.ts";
 
-/** Name, default, founding; where there are two, the third is the same as the second. */
+/** Name, default, baseline value if it differs. */
 const PROMISED: readonly (readonly [
   name: string,
   normal: string | number | null,
-  founding?: string | number | null,
+  baseline?: string | number | null,
 ])[] = [
   ["profile", "default"],
   ["http.host", "127.0.0.1"],
@@ -52,30 +51,30 @@ const PROMISED: readonly (readonly [
   ["retention.runs_ms", 604_800_000],
 ];
 
-describe.each(PROMISED.map((row) => ({ row, name: row[0] })))("$name", ({ row: [name, normal, founding = normal] }) => {
+describe.each(PROMISED.map((row) => ({ row, name: row[0] })))("$name", ({ row: [name, normal, baseline = normal] }) => {
   const setting = settingNamed(name);
-  if (setting === undefined) throw new Error(`there is no setting \`${name}\``);
+  if (setting === undefined) throw new Error(`unknown setting \`${name}\``);
 
   test("has its default", () => expect(good({}).values[setting.name]).toBe(normal));
 
-  test("is what it was at the founding with `profile: founding`, and says so", () => {
-    const { values, origins } = good({ env: { CORDUM_PROFILE: "founding" } });
-    expect(values[setting.name]).toBe(name === "profile" ? "founding" : founding);
-    if (name !== "profile") expect(origins[setting.name].kind).toBe(founding === normal ? "default" : "founding");
+  test("has its baseline value with `profile: baseline`, and that origin", () => {
+    const { values, origins } = good({ env: { CORDUM_PROFILE: "baseline" } });
+    expect(values[setting.name]).toBe(name === "profile" ? "baseline" : baseline);
+    if (name !== "profile") expect(origins[setting.name].kind).toBe(baseline === normal ? "default" : "baseline");
   });
 
-  test("can be set in the file and in the environment, whatever the profile", () => {
-    const [written, read] = otherThan(normal, founding);
+  test("can be set in the file and in the environment, with any profile", () => {
+    const [written, read] = otherThan(normal, baseline);
     const env = { [`CORDUM_${name.replaceAll(".", "_").toUpperCase()}`]: String(written) };
     const file = { name: "cordum.yaml", text: `${JSON.stringify(name)}: ${JSON.stringify(written)}\n` };
     for (const sources of [{ env }, { file }]) {
-      const needs = name === "profile" ? {} : { CORDUM_PROFILE: "founding" };
+      const needs = name === "profile" ? {} : { CORDUM_PROFILE: "baseline" };
       const { values } = good({ ...sources, env: { ...needs, ...("env" in sources ? sources.env : {}) } });
       expect(values[setting.name]).toBe(read);
     }
   });
 
-  /** A value that is neither of both: what is written, and what is read. */
+  /** A value that is none of these, as written and as read. */
   function otherThan(
     ...those: readonly (string | number | null)[]
   ): readonly [string | number, string | number | null] {
@@ -97,19 +96,19 @@ describe.each(PROMISED.map((row) => ({ row, name: row[0] })))("$name", ({ row: [
   }
 });
 
-test("the founding profile changes these and no other", () => {
-  const changed = SETTINGS.filter(({ founding }) => founding !== undefined).map(({ name }) => name);
+test("the baseline profile changes these settings and no other", () => {
+  const changed = SETTINGS.filter(({ baseline }) => baseline !== undefined).map(({ name }) => name);
   const promised = PROMISED.filter((row) => row.length === 3).map(([name]) => name);
   expect([...changed].sort()).toEqual([...promised].sort());
 });
 
-test("the fail mode is also read by the name that operators know", () => {
+test("the fail mode is also read as POLICY_CHECK_FAIL_MODE", () => {
   const { values, origins } = good({ env: { POLICY_CHECK_FAIL_MODE: "open" } });
   expect(values["safety.fail_mode"]).toBe("open");
   expect(origins["safety.fail_mode"].place).toBe("POLICY_CHECK_FAIL_MODE");
 });
 
-test("a tenant's own limit goes before that of all", () => {
+test("a tenant's limit overrides the global limit", () => {
   const text =
     "limits: {max_concurrent_runs: 3}\norgs: {acme: {limits: {max_concurrent_runs: 5, max_concurrent_jobs: 4}}}\n";
   const { settings } = good({ file: { name: "cordum.yaml", text } });

@@ -23,7 +23,7 @@ pools:
 redaction: {paths: [input.card.number, "input.items.*.note"]}
 `;
 
-test("what is said of single tenants and pools reaches the flow", () => {
+test("builds the settings of tenants and pools", () => {
   const { settings } = good(file(TEXT));
   expect(settings.orgs).toEqual({
     acme: { weight: 3, limits: { concurrentJobsMax: 7, concurrentRunsMax: 2 } },
@@ -37,7 +37,7 @@ test("what is said of single tenants and pools reaches the flow", () => {
   expect(Object.isFrozen(settings.pools.gpu)).toBe(true);
 });
 
-test("the environment names ids of small letters, and is stronger than the file", () => {
+test("the environment overrides the file, for ids in lower case", () => {
   const env = {
     CORDUM_ORGS_ACME_LIMITS_MAX_CONCURRENT_JOBS: "9",
     CORDUM_ORGS_ACME_EU_WEIGHT: "5",
@@ -55,17 +55,17 @@ test.each([
   ["orgs: {acme: {wieght: 3}}", "unknown setting `orgs.acme.wieght`; did you mean `orgs.acme.weight`?"],
   [
     "orgs: {acme: {limits: {max_jobs: 3}}}",
-    "there are `orgs.<id>.limits.max_concurrent_jobs`, `orgs.<id>.limits.max_concurrent_runs`, `orgs.<id>.weight`",
+    "valid names are `orgs.<id>.limits.max_concurrent_jobs`, `orgs.<id>.limits.max_concurrent_runs`, `orgs.<id>.weight`",
   ],
   ["orgs: {'a b': {weight: 3}}", "unknown setting `orgs.a b.weight`"],
   ["orgs: {acme: {weight: 0}}", "`0` is not a whole number from 1 to 100 (turns)"],
   ["orgs: {acme: {weight: [1]}}", "not a list"],
-  ["pools: {gpu: {requires: [cuda]}}", "pool `gpu` serves nothing; write"],
-  ["pools: {gpu: {topics: []}}", "pool `gpu` serves nothing; write"],
-  ["pools: {gpu: {topics: ['a b']}}", "`a b` is not a name"],
+  ["pools: {gpu: {requires: [cuda]}}", "pool `gpu` has no topics; write"],
+  ["pools: {gpu: {topics: []}}", "pool `gpu` has no topics; write"],
+  ["pools: {gpu: {topics: ['a b']}}", "`a b` is not a valid name"],
   ["pools: {gpu: {topics: [{a: 1}]}}", "expected `name: value` here"],
-  ["redaction: {paths: ['a/b']}", "`a/b` is not a name"],
-])("%s is wrong, and is told so", (text, why) => {
+  ["redaction: {paths: ['a/b']}", "`a/b` is not a valid name"],
+])("%s is rejected with a hint", (text, why) => {
   expect(problemsOf(file(text)).join("\n")).toContain(why);
 });
 
@@ -73,15 +73,15 @@ test("a misspelt variable of a section is an unknown variable", () => {
   expect(problemsOf({ env: { CORDUM_ORGS_ACME_WIEGHT: "3" } })[0]).toContain("unknown environment variable");
 });
 
-test("they are taken over while running: added, changed and removed", () => {
+test("a reload applies added, changed and removed values", () => {
   const live = new LiveConfig(good(file("orgs: {a: {weight: 2}, b: {weight: 2}}")));
-  const { taken, needRestart } = live.reload(good(file("orgs: {a: {weight: 3}, c: {weight: 2}}")));
-  expect(taken).toEqual(["orgs.a.weight", "orgs.b.weight", "orgs.c.weight"]);
+  const { applied, needRestart } = live.reload(good(file("orgs: {a: {weight: 3}, c: {weight: 2}}")));
+  expect(applied).toEqual(["orgs.a.weight", "orgs.b.weight", "orgs.c.weight"]);
   expect(needRestart).toEqual([]);
   expect(live.current.orgs).toEqual({ a: { weight: 3 }, c: { weight: 2 } });
 });
 
-test("`config explain` shows each with its origin, and what could be said", () => {
+test("`config explain` shows values with their origin, and sections without values", () => {
   const text = explainedAs(good(file(TEXT)));
   expect(text).toMatch(/orgs\.acme\.weight\s+3\s+cordum\.yaml:3/);
   expect(text).toMatch(/pools\.gpu\.topics\s+train\.\*,render\.>\s+cordum\.yaml:7/);

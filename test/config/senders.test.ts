@@ -5,7 +5,7 @@ import { good, problemsOf } from "./configured.ts";
 const file = (text: string): Sources => ({ file: { name: "cordum.yaml", text } });
 const CLUSTER = "nats: {url: nats://n}\nredis: {url: redis://r}\n";
 
-test("senders have a key and tenants, under whatever name they give themselves", () => {
+test("senders have a key and tenants, and ids with a host and port", () => {
   const { settings, process } = good(
     file(`
 cap:
@@ -25,7 +25,7 @@ cap:
   expect(good({ env }).settings.senders).toEqual({ w_1: { keyFile: "w.pem", tenants: ["acme"] } });
 });
 
-test("by default signatures are neither made nor looked at, and nobody is listed", () => {
+test("signatures are off and no sender is configured by default", () => {
   expect(good({}).process.signatures).toEqual({ mode: "off", keyFile: null });
   expect(good({}).settings.senders).toEqual({});
 });
@@ -36,26 +36,26 @@ test.each([
   ["cap: {senders: {w1: {kye: a.pem}}}", "unknown setting `cap.senders.w1.kye`; did you mean `cap.senders.w1.key`?"],
   ["cap: {unsigned_tenant: a}", "did you mean `cap.unsigned_tenants`?"],
   ["cap: {senders: {'a b': {key: a.pem}}}", "unknown setting `cap.senders.a b.key`"],
-])("%s is wrong, and is told so", (text, why) => {
+])("%s is rejected with a hint", (text, why) => {
   expect(problemsOf(file(text)).join("\n")).toContain(why);
 });
 
-test("to enforce signatures a cluster must sign its own packets", () => {
+test("`cap.signatures: enforce` requires a key in a cluster", () => {
   const [problem = ""] = problemsOf(file(`${CLUSTER}cap: {signatures: enforce}`));
   expect(problem).toContain("openssl ecparam -name prime256v1");
   expect(problem).toContain("set `cap.key:");
   expect(problemsOf(file(`${CLUSTER}cap: {signatures: enforce, key: k.pem}`))).toEqual([]);
   expect(problemsOf(file(`${CLUSTER}cap: {signatures: warn}`))).toEqual([]);
-  // Nobody reaches the bus of an embedded one.
+  // An embedded bus has no external clients.
   expect(problemsOf(file("cap: {signatures: enforce}"))).toEqual([]);
 });
 
-test("who is listed follows the file while running; whether signatures are looked at needs a restart", () => {
+test("a reload applies senders; the signature mode requires a restart", () => {
   const live = new LiveConfig(good(file("cap: {senders: {w1: {key: a.pem}}}")));
   const before = live.current.senders;
   const next = good(file("cap: {signatures: warn, senders: {w2: {key: b.pem}}}"));
-  const { taken, needRestart } = live.reload(next);
-  expect(taken).toEqual(["cap.senders.w1.key", "cap.senders.w2.key"]);
+  const { applied, needRestart } = live.reload(next);
+  expect(applied).toEqual(["cap.senders.w1.key", "cap.senders.w2.key"]);
   expect(needRestart).toEqual(["cap.signatures"]);
   expect(live.current.senders).toEqual({ w2: { keyFile: "b.pem", tenants: [] } });
   expect(live.current.senders).not.toBe(before);

@@ -89,7 +89,7 @@ function explained({ name, setting, value, origin, environment }: Standing): obj
     value,
     origin,
     default: setting.default,
-    founding: setting.founding === undefined ? setting.default : setting.founding,
+    founding: setting.baseline === undefined ? setting.default : setting.baseline,
     range: rangeOf(setting.type),
     environment,
     live: setting.live === true,
@@ -105,7 +105,7 @@ function paragraph({ name, setting, value, origin, environment }: Standing): str
   const lines = [
     ["is", `${shown(setting, value)} (${origin.place})`],
     ["default", shown(setting, setting.default)],
-    ["founding", shown(setting, setting.founding === undefined ? setting.default : setting.founding)],
+    ["founding", shown(setting, setting.baseline === undefined ? setting.default : setting.baseline)],
     ["range", rangeOf(setting.type)],
     ["environment", environment],
     ["changes", setting.live ? "while running, with the config file" : "with a restart"],

@@ -170,7 +170,7 @@ interface Reloading {
 function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): () => void {
   const reload = () => {
     try {
-      const { taken, needRestart } = running.live.reload(readConfig());
+      const { applied: taken, needRestart } = running.live.reload(readConfig());
       if (taken.length > 0) log.write("info", "config_reloaded", { settings: taken.join(", ") });
       if (needRestart.length > 0) log.write("warn", "config_needs_a_restart", { settings: needRestart.join(", ") });
     } catch (error) {

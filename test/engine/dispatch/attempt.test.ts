@@ -160,7 +160,7 @@ test("L5: short retries of jobs come back at their own time, not with the next s
 });
 
 test("the founding profile runs the same flow with the founding delays", async () => {
-  const { foundingSettings } = await import("../../../src/config/config.ts");
+  const { baselineSettings: foundingSettings } = await import("../../../src/config/config.ts");
   expect(foundingSettings().bus.parkAfterMs).toBeNull();
   const harness = new Harness(foundingSettings());
   harness.kernel.health = "refuses";
