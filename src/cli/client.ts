@@ -25,10 +25,10 @@ export function openClient(io: Io): Client {
   if (io.env.CORDUM_API_KEY) headers["x-api-key"] = io.env.CORDUM_API_KEY;
   if (io.env.CORDUM_TENANT) headers["x-tenant-id"] = io.env.CORDUM_TENANT;
   const call = async (path: string, init: RequestInit) => {
-    const response = await reach(url, path, { ...init, headers: { ...headers, ...init.headers } });
+    const response = await request(url, path, { ...init, headers: { ...headers, ...init.headers } });
     const document = await readDocument(url, response);
     if (response.ok) return document;
-    throw refusal(response, document);
+    throw errorFrom(response, document);
   };
   return {
     url,
@@ -61,14 +61,14 @@ export function pathTo(...parts: readonly string[]): string {
  * Asks again for as long as the control plane says "later" (429, 503), when it says. For commands that wait anyway, and
  * only for what may be asked twice.
  */
-export async function patiently<T>(io: Io, untilMs: number, ask: () => Promise<T>): Promise<T> {
+export async function retryWhileUnavailable<T>(io: Io, untilMs: number, ask: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await ask();
     } catch (error) {
       const delayMs = error instanceof CliError ? error.facts.retry_after_ms : undefined;
       if (typeof delayMs !== "number" || io.nowMs() + delayMs > untilMs) throw error;
-      await io.pause(delayMs);
+      await io.sleep(delayMs);
     }
   }
 }
@@ -86,13 +86,13 @@ function baseUrl(text: string | undefined): string {
   );
 }
 
-async function reach(url: string, path: string, init: RequestInit): Promise<Response> {
+async function request(url: string, path: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(`${url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const why = cause instanceof Error ? cause.message || String((cause as { code?: string }).code) : String(cause);
-    throw new CliError(EXIT.tryAgain, `no control plane answers at ${url} (${why})`, "cordum up");
+    throw new CliError(EXIT.unavailable, `no control plane answers at ${url} (${why})`, "cordum up");
   }
 }
 
@@ -109,7 +109,7 @@ async function readDocument(url: string, response: Response): Promise<Json> {
   }
 }
 
-function refusal({ status, headers }: Response, document: Json): CliError {
+function errorFrom({ status, headers }: Response, document: Json): CliError {
   const facts: Record<string, unknown> = { ...document };
   const detail = typeof facts.detail === "string" ? facts.detail : `the control plane answered ${status}`;
   const title = typeof facts.title === "string" ? `${facts.title}: ` : "";

@@ -1,13 +1,13 @@
 /** How commands end. The numbers are API: scripts branch on them. */
 export const EXIT = {
-  fine: 0,
+  ok: 0,
   error: 1,
   usage: 2,
   notFound: 3,
   conflict: 4,
   denied: 5,
   /** Unavailable or over a limit: the same command may work later. */
-  tryAgain: 6,
+  unavailable: 6,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
@@ -49,7 +49,7 @@ export function exitCodeForStatus(status: number): ExitCode {
     case 502:
     case 503:
     case 504:
-      return EXIT.tryAgain;
+      return EXIT.unavailable;
     default:
       return EXIT.error;
   }

@@ -7,9 +7,9 @@ export interface Io {
   /** Data, for programs and people. */
   out(text: string): void;
   /** Talk, for people. */
-  say(text: string): void;
+  err(text: string): void;
   /** Whether somebody is watching the talk: only then is there progress and color. */
-  readonly watched: boolean;
+  readonly isInteractive: boolean;
   readonly color: boolean;
   /** Where the data goes, if that is a terminal that can be drawn on; null or absent for pipes and files. */
   screen?(): Screen | null;
@@ -17,9 +17,9 @@ export interface Io {
   /** How the program was called, so that the commands we name can be typed as they stand. */
   readonly command: "cordum" | "npx cordum";
   /** How to start this very program again, as a process of its own; absent where it is not a program. */
-  readonly program?: readonly string[];
+  readonly executable?: readonly string[];
   nowMs(): number;
-  pause(delayMs: number): Promise<void>;
+  sleep(delayMs: number): Promise<void>;
 }
 
 export interface Screen {
@@ -38,16 +38,16 @@ export function processIo(): Io {
   return {
     env: process.env,
     out: (text) => void process.stdout.write(text),
-    say: (text) => void process.stderr.write(text),
-    watched,
+    err: (text) => void process.stderr.write(text),
+    isInteractive: watched,
     color: watched && (process.env.NO_COLOR ?? "") === "",
     screen: () => screenOf(process.stdout, process.env),
     readStdin: () => readFileSync(0, "utf8"),
     // Set by npm for whatever it starts: `npx cordum`, `npm start`.
     command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
-    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ""],
+    executable: [process.execPath, ...process.execArgv, process.argv[1] ?? ""],
     nowMs: () => Date.now(),
-    pause: (delayMs) => sleep(delayMs),
+    sleep: (delayMs) => sleep(delayMs),
   };
 }
 
@@ -74,14 +74,14 @@ export class ProgressLine {
 
   /** What takes less than a second needs none. */
   show(text: string): void {
-    if (!this.#io.watched || this.#io.nowMs() - this.#startedMs < SHOWN_AFTER_MS) return;
-    this.#io.say(`\r${text.padEnd(this.#length)}\r`);
+    if (!this.#io.isInteractive || this.#io.nowMs() - this.#startedMs < SHOWN_AFTER_MS) return;
+    this.#io.err(`\r${text.padEnd(this.#length)}\r`);
     this.#length = text.length;
   }
 
   /** Before anything else is said, and at the end. */
   clear(): void {
-    if (this.#length > 0) this.#io.say(`\r${" ".repeat(this.#length)}\r`);
+    if (this.#length > 0) this.#io.err(`\r${" ".repeat(this.#length)}\r`);
     this.#length = 0;
   }
 }

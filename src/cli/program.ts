@@ -16,9 +16,9 @@ import { addDlq, addWorkers } from "./commands/queue-commands.ts";
 import type { SimCommandOptions } from "./commands/sim.ts";
 import { showStatus } from "./commands/status.ts";
 import { addWorkflow } from "./commands/workflow-commands.ts";
+import { addCommand, addGroup, type CommandContext, newContext, whole } from "./context.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
-import { group, type Kit, leaf, newKit, whole } from "./kit.ts";
 import { addLab } from "./lab/lab.ts";
 import { MEMBER } from "./lab/lab-live-text.ts";
 import { addRun } from "./run/run-commands.ts";
@@ -28,11 +28,11 @@ import type { UpOptions } from "./up/up.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
   if (argv[0] === MEMBER) return (await import("./lab/lab-live-member.ts")).runMember();
-  let exitCode: ExitCode = EXIT.fine;
-  const kit = newKit(io, version, (code) => {
+  let exitCode: ExitCode = EXIT.ok;
+  const context = newContext(io, version, (code) => {
     exitCode = code;
   });
-  const program = buildProgram(kit);
+  const program = buildProgram(context);
   try {
     await program.parseAsync(argv, { from: "user" });
     return exitCode;
@@ -41,8 +41,8 @@ export async function runCli(argv: readonly string[], io: Io, version: string): 
   }
 }
 
-export function buildProgram(kit: Kit): Command {
-  const { io, version } = kit;
+export function buildProgram(context: CommandContext): Command {
+  const { io, version } = context;
   const program = new Command("cordum")
     .description("A control plane for AI agents: policy before dispatch, retries with intent, nothing lost.")
     .version(version, "-V, --version", "print the version")
@@ -50,30 +50,30 @@ export function buildProgram(kit: Kit): Command {
     // Else `run start --version 2` would be taken for the question which version of cordum this is.
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.out(text), writeErr: (text) => io.say(text), outputError: () => {} });
-  addUp(program, kit);
-  addHealth(program, kit);
-  addJob(program, kit);
-  addWorkflow(program, kit);
-  addRun(program, kit);
-  addApproval(program, kit);
-  addDlq(program, kit);
-  addWorkers(program, kit);
-  addPolicy(program, kit);
-  addFailOpen(program, kit);
-  addKill(program, kit);
-  addKey(program, kit);
-  addAudit(program, kit);
-  addConfig(program, kit);
-  addBackup(program, kit);
-  addSim(program, kit);
-  addLab(program, kit);
-  addCompletion(program, kit);
+    .configureOutput({ writeOut: (text) => io.out(text), writeErr: (text) => io.err(text), outputError: () => {} });
+  addUp(program, context);
+  addHealth(program, context);
+  addJob(program, context);
+  addWorkflow(program, context);
+  addRun(program, context);
+  addApproval(program, context);
+  addDlq(program, context);
+  addWorkers(program, context);
+  addPolicy(program, context);
+  addFailOpen(program, context);
+  addKill(program, context);
+  addKey(program, context);
+  addAudit(program, context);
+  addConfig(program, context);
+  addBackup(program, context);
+  addSim(program, context);
+  addLab(program, context);
+  addCompletion(program, context);
   return program;
 }
 
-function addUp(program: Command, { io, version, end }: Kit): void {
-  leaf(program, "up", "run the control plane; embedded unless --nats and --redis are given")
+function addUp(program: Command, { io, version, exit }: CommandContext): void {
+  addCommand(program, "up", "run the control plane; embedded unless --nats and --redis are given")
     .option("--data <dir>", "the data directory (default: .cordum)")
     .option("--host <host>", "the address to listen on; beyond loopback it takes an API key (default: 127.0.0.1)")
     .option("--port <port>", "the port to listen on; 0 picks a free one (default: 8081)")
@@ -91,22 +91,22 @@ function addUp(program: Command, { io, version, end }: Kit): void {
     .action(async (options: UpOptions) => {
       // Loaded only now: servers and drivers would slow every other command down.
       const { up } = await import("./up/up.ts");
-      end(await up(io, options, version));
+      exit(await up(io, options, version));
     });
 }
 
-function addHealth(program: Command, { io, client, version, end }: Kit): void {
-  leaf(program, "status", "how the control plane is: progress, policy, durability, what waits and why").action(
-    async (options: { json?: boolean }) => end(await showStatus(io, client(), options.json === true)),
+function addHealth(program: Command, { io, client, version, exit }: CommandContext): void {
+  addCommand(program, "status", "how the control plane is: progress, policy, durability, what waits and why").action(
+    async (options: { json?: boolean }) => exit(await showStatus(io, client(), options.json === true)),
   );
-  leaf(program, "doctor", "what is dangerous, with the fix; exit 1 when anything is").action(
-    async (options: { json?: boolean }) => end(await runDoctor(io, client(), version, options.json === true)),
+  addCommand(program, "doctor", "what is dangerous, with the fix; exit 1 when anything is").action(
+    async (options: { json?: boolean }) => exit(await runDoctor(io, client(), version, options.json === true)),
   );
 }
 
-function addConfig(program: Command, { io }: Kit): void {
-  const config = group(program, "config", "the settings of the control plane");
-  leaf(config, "explain", "every setting with its value and where that comes from")
+function addConfig(program: Command, { io }: CommandContext): void {
+  const config = addGroup(program, "config", "the settings of the control plane");
+  addCommand(config, "explain", "every setting with its value and where that comes from")
     .argument("[name]", "one setting, in detail")
     .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
     .action((name: string | undefined, options: { json?: boolean; config?: string }) => {
@@ -114,20 +114,20 @@ function addConfig(program: Command, { io }: Kit): void {
     });
 }
 
-function addBackup(program: Command, { io, end }: Kit): void {
-  leaf(program, "backup", "copy the data of an embedded control plane, while it runs or not")
+function addBackup(program: Command, { io, exit }: CommandContext): void {
+  addCommand(program, "backup", "copy the data of an embedded control plane, while it runs or not")
     .argument("<dir>", "where to; made if it is not there")
     .option("--data <dir>", "the data directory (default: .cordum)")
     .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
     .action(async (into: string, options: { json?: boolean; data?: string; config?: string }) => {
       const { backUp } = await import("./commands/backup.ts");
       const flags = [{ name: "data.dir", flag: "--data", value: options.data }] as const;
-      end(await backUp(io, loadConfig(io, options.config, flags), into, options.json === true));
+      exit(await backUp(io, loadConfig(io, options.config, flags), into, options.json === true));
     });
 }
 
-function addSim(program: Command, { io, end }: Kit): void {
-  leaf(program, "sim", "run the shipped core in the simulator; exit 1 on a violation")
+function addSim(program: Command, { io, exit }: CommandContext): void {
+  addCommand(program, "sim", "run the shipped core in the simulator; exit 1 on a violation")
     .option("--seed <n>", "one seed", whole)
     .option("--seeds <n>", "so many seeds, from --seed on", whole)
     .option("--runs <n>", "jobs per seed", whole)
@@ -141,15 +141,15 @@ function addSim(program: Command, { io, end }: Kit): void {
         line.clear();
         io.out(text);
       };
-      end(await runSim(options, write, (text: string) => line.show(text)));
+      exit(await runSim(options, write, (text: string) => line.show(text)));
     });
 }
 
-function addCompletion(program: Command, { io, end }: Kit): void {
-  leaf(program, "completion", "print a script that completes commands in a shell")
+function addCompletion(program: Command, { io, exit }: CommandContext): void {
+  addCommand(program, "completion", "print a script that completes commands in a shell")
     .addArgument(new Argument("<shell>", "which shell").choices(SHELLS))
     .action((shell: Shell, options: { json?: boolean }) =>
-      end(printCompletion(io, program, shell, options.json === true)),
+      exit(printCompletion(io, program, shell, options.json === true)),
     );
 }
 
@@ -164,7 +164,7 @@ function formatOf(argv: readonly string[]): Format {
 
 function report(io: Io, error: unknown, format: Format, help: string): number {
   if (error instanceof CommanderError) {
-    if (error.exitCode === 0) return EXIT.fine;
+    if (error.exitCode === 0) return EXIT.ok;
     // Commander has printed its help already where a command is missing.
     if (error.code === "commander.help") return EXIT.usage;
     return reportError(io, new CliError(EXIT.usage, error.message.replace(/^error: /, ""), help), format, help);
@@ -194,6 +194,6 @@ function reportError(io: Io, error: CliError, format: Format, help: string): num
   if (format === "line") io.out(`${JSON.stringify({ event: "error", ...document })}\n`);
   // Lists of problems have lines of their own; the lines themselves may quote anything.
   const message = error.message.split("\n").map(printable).join("\n");
-  io.say(`cordum: ${message}\nnext: ${next}\n`);
+  io.err(`cordum: ${message}\nnext: ${next}\n`);
   return error.exitCode;
 }

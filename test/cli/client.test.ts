@@ -1,18 +1,18 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
+import { newContext } from "../../src/cli/context.ts";
 import { exitCodeForStatus } from "../../src/cli/exit.ts";
-import { newKit } from "../../src/cli/kit.ts";
 import { NEXT } from "../../src/cli/next.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ERRORS } from "../../src/core/model/errors.ts";
-import { type Answered, type FakeGateway, fakeTime, startFake } from "./fake.ts";
+import { type FakeGateway, type FakeResponse, fakeTime, startFake } from "./fake.ts";
 import { cordum, ioFor } from "./run.ts";
 
 let fake: FakeGateway;
 
 afterEach(() => fake?.close());
 
-const program = buildProgram(newKit(ioFor({}).io, "1.2.3", () => {}));
+const program = buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}));
 const COMMANDS = placesIn(program).map(({ path }) => path);
 
 /** `cordum job get x --json` → it begins with a command that there is. */
@@ -31,8 +31,8 @@ describe("refusals", () => {
     const document = JSON.parse(ran.out);
     expect(document).toMatchObject({ code, exit_code: ran.exitCode });
     expect(document.next).toSatisfy(isCommand);
-    expect(ran.talk).toBe(`cordum: ${spec.title}: because\nnext: ${document.next}\n`);
-    expect(fake.asked).toHaveLength(1);
+    expect(ran.err).toBe(`cordum: ${spec.title}: because\nnext: ${document.next}\n`);
+    expect(fake.requests).toHaveLength(1);
   });
 
   test("there is no advice about errors that there are not", () => {
@@ -44,7 +44,7 @@ describe("refusals", () => {
     fake = await startFake(() => ({ status: 403, body }));
     const ran = await cordum(["approval", "approve", "x"], fake.env);
     expect(ran).toMatchObject({ exitCode: 5 });
-    expect(ran.talk).toContain("next: cordum job list\n");
+    expect(ran.err).toContain("next: cordum job list\n");
   });
 });
 
@@ -52,14 +52,14 @@ test("the key, the tenant and the id go along; an id may have anything in it", a
   fake = await startFake(() => ({ status: 404, body: { code: "job_not_found" } }));
   const env = { ...fake.env, CORDUM_API_KEY: "secret", CORDUM_TENANT: "acme" };
   await cordum(["job", "cancel", "a/b?c"], env);
-  expect(fake.asked[0]).toMatchObject({ method: "POST", path: "/jobs/a%2Fb%3Fc/cancel" });
-  expect(fake.asked[0]?.headers).toMatchObject({ "x-api-key": "secret", "x-tenant-id": "acme" });
+  expect(fake.requests[0]).toMatchObject({ method: "POST", path: "/jobs/a%2Fb%3Fc/cancel" });
+  expect(fake.requests[0]?.headers).toMatchObject({ "x-api-key": "secret", "x-tenant-id": "acme" });
 });
 
 describe("later", () => {
-  const LATER: Answered = { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now" } };
+  const LATER: FakeResponse = { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now" } };
   const job = (state: string) => ({ job_id: "j1", state, attempt: 1, error: null, wait: null, result: 7 });
-  const script = (answers: readonly Answered[]) => {
+  const script = (answers: readonly FakeResponse[]) => {
     const left = [...answers];
     return () => left.shift() ?? { status: 500, body: {} };
   };
@@ -69,7 +69,7 @@ describe("later", () => {
     const ran = await cordum(["job", "submit", "a.b", "--json"], fake.env);
     expect(ran.exitCode).toBe(6);
     expect(JSON.parse(ran.out)).toMatchObject({ retry_after_ms: 2_000, next: "cordum doctor" });
-    expect(fake.asked).toHaveLength(1);
+    expect(fake.requests).toHaveLength(1);
   });
 
   test("with --wait it waits as long as it is told to, and the same key makes it one job", async () => {
@@ -87,7 +87,9 @@ describe("later", () => {
     const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", io);
     expect(ran).toMatchObject({ exitCode: 0, out: "7\n" });
     expect(pauses.slice(0, 3)).toEqual([1_234, 3_000, 1_000]);
-    const keys = fake.asked.filter(({ method }) => method === "POST").map(({ headers }) => headers["idempotency-key"]);
+    const keys = fake.requests
+      .filter(({ method }) => method === "POST")
+      .map(({ headers }) => headers["idempotency-key"]);
     expect(keys).toHaveLength(3);
     expect(new Set(keys).size).toBe(1);
   });
@@ -109,12 +111,12 @@ describe("later", () => {
     const slow = { ...io, pause: () => io.pause(1_000), watched: true };
     const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", slow);
     expect(ran.exitCode).toBe(5);
-    expect(ran.talk.split("next: cordum approval approve j1")).toHaveLength(2);
-    expect(ran.talk).toContain("\rRUNNING, 1 attempt, 2 s");
+    expect(ran.err.split("next: cordum approval approve j1")).toHaveLength(2);
+    expect(ran.err).toContain("\rRUNNING, 1 attempt, 2 s");
     fake.close();
     fake = await startFake(script([{ status: 200, body: { job_id: "j1" } }, ...answers]));
-    const unwatched = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", { ...slow, watched: false });
-    expect(unwatched.talk).not.toContain("\r");
+    const unwatched = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", { ...slow, isInteractive: false });
+    expect(unwatched.err).not.toContain("\r");
   });
 });
 
@@ -130,5 +132,5 @@ test("what a job says cannot take over the terminal of whoever reads it", async 
   fake.close();
   fake = await startFake(() => ({ status: 403, body: { code: "denied", title: "no", detail: evil } }));
   const refused = await cordum(["job", "submit", "a.b"], fake.env);
-  expect(refused.talk).not.toContain("\u001b");
+  expect(refused.err).not.toContain("\u001b");
 });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
 import { rangeOf, shown } from "../../src/cli/commands/explain.ts";
-import { newKit } from "../../src/cli/kit.ts";
+import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { SECTIONS } from "../../src/config/sections.ts";
 import type { Setting } from "../../src/config/setting.ts";
@@ -52,7 +52,7 @@ function errorsTable(): string {
 }
 
 function commandsTable(): string {
-  const places = placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {})));
+  const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));
   const leaves = places.filter(({ commands }) => commands.length === 0);
   const rows = leaves.map(({ path, usage, description, options }) => {
     const flags = options

@@ -2,14 +2,14 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
-export interface Asked {
+export interface FakeRequest {
   readonly method: string;
   /** Without `/api/v1`. */
   readonly path: string;
   readonly headers: IncomingMessage["headers"];
 }
 
-export interface Answered {
+export interface FakeResponse {
   readonly status: number;
   readonly body: object;
   readonly headers?: Readonly<Record<string, string>>;
@@ -17,12 +17,12 @@ export interface Answered {
 
 export interface FakeGateway {
   readonly env: { readonly CORDUM_URL: string };
-  readonly asked: readonly Asked[];
+  readonly requests: readonly FakeRequest[];
   close(): void;
 }
 
-export async function startFake(answer: (asked: Asked) => Answered): Promise<FakeGateway> {
-  const asked: Asked[] = [];
+export async function startFake(answer: (asked: FakeRequest) => FakeResponse): Promise<FakeGateway> {
+  const asked: FakeRequest[] = [];
   const server = createServer((request, response) => {
     const path = (request.url ?? "").replace(/^\/api\/v1/, "");
     const one = { method: request.method ?? "", path, headers: request.headers };
@@ -35,7 +35,7 @@ export async function startFake(answer: (asked: Asked) => Answered): Promise<Fak
   const { port } = server.address() as AddressInfo;
   return {
     env: { CORDUM_URL: `http://127.0.0.1:${port}` },
-    asked,
+    requests: asked,
     close() {
       server.closeAllConnections();
       server.close();

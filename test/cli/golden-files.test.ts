@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
-import { newKit } from "../../src/cli/kit.ts";
+import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { openTestGateway, type TestGateway } from "../gateway/open.ts";
 import { ioFor } from "./run.ts";
@@ -66,7 +66,7 @@ test("settings and copies", async () => {
 test("no command is without a transcript", () => {
   const texts = new URL("golden/", import.meta.url);
   const lines = readdirSync(texts).flatMap((name) => readFileSync(new URL(name, texts), "utf8").split("\n"));
-  const program = buildProgram(newKit(ioFor({}).io, "1.2.3", () => {}));
+  const program = buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}));
   const leaves = placesIn(program).filter(({ commands }) => commands.length === 0);
   const isShown = (path: string) =>
     lines.some((line) => line.startsWith(`$ cordum ${path} `) && line.endsWith("--json"));

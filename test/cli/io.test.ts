@@ -32,15 +32,15 @@ describe("color", () => {
 
 describe("progress", () => {
   const shownAfter = (ms: number, isWatched: boolean): string => {
-    let [nowMs, talk] = [0, ""];
+    let [nowMs, err] = [0, ""];
     const say = (text: string) => {
-      talk += text;
+      err += text;
     };
-    const line = new ProgressLine({ ...ioFor({}).io, watched: isWatched, nowMs: () => nowMs, say });
+    const line = new ProgressLine({ ...ioFor({}).io, isInteractive: isWatched, nowMs: () => nowMs, err: say });
     nowMs = ms;
     line.show("half of it");
     line.clear();
-    return talk;
+    return err;
   };
 
   test("is shown on a terminal, after a second, and is gone at the end", () => {

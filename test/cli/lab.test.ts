@@ -33,7 +33,7 @@ describe("cordum lab occ", () => {
     expect(JSON.parse(ran.out)).toMatchObject({ experiment: "occ", params: { policies: ["full"] } });
     const names = readdirSync(into);
     expect(names).toContain("occ.html");
-    for (const name of names) expect(ran.talk).toContain(`wrote ${join(into, name)}\n`);
+    for (const name of names) expect(ran.err).toContain(`wrote ${join(into, name)}\n`);
     expect(readFileSync(join(into, "occ.json"), "utf8")).toBe(ran.out);
     expect(readFileSync(join(into, "occ.html"), "utf8")).toContain("1.2.3");
   });
@@ -41,8 +41,8 @@ describe("cordum lab occ", () => {
   test("progress is for those who watch", async () => {
     let nowMs = 0;
     const clock = { nowMs: () => (nowMs += 1_500) };
-    expect((await cordum(QUICK, {}, "", clock)).talk).toBe("");
-    expect((await cordum(QUICK, {}, "", { ...clock, watched: true })).talk).toMatch(/lab occ: 50 % of 2 seeds/);
+    expect((await cordum(QUICK, {}, "", clock)).err).toBe("");
+    expect((await cordum(QUICK, {}, "", { ...clock, isInteractive: true })).err).toMatch(/lab occ: 50 % of 2 seeds/);
   });
 
   test.each([
@@ -54,8 +54,8 @@ describe("cordum lab occ", () => {
   ])("%j is a mistake of whoever typed it", async (flags, words) => {
     const ran = await cordum(["lab", "occ", ...flags]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.talk).toContain(words);
-    expect(ran.talk).toContain("next: cordum lab occ --help");
+    expect(ran.err).toContain(words);
+    expect(ran.err).toContain("next: cordum lab occ --help");
   });
 
   test("a directory that cannot be written is found out before the work", async () => {
@@ -63,7 +63,7 @@ describe("cordum lab occ", () => {
     writeFileSync(file, "");
     const ran = await cordum([...QUICK, "--out", join(file, "below")]);
     expect(ran).toMatchObject({ exitCode: 1, out: "" });
-    expect(ran.talk).toContain("cannot write into");
+    expect(ran.err).toContain("cannot write into");
   });
 
   test("an experiment that does not exist is no command", async () => {

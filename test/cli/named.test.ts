@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
-import { newKit } from "../../src/cli/kit.ts";
+import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ioFor } from "./run.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const places = new Map(
-  placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {}))).map((place) => [place.path, place]),
+  placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}))).map((place) => [place.path, place]),
 );
 
 /** Quoted, as far as the next quote; or typed on a line of its own. */

@@ -45,11 +45,11 @@ describe("usage", () => {
     const ran = await cordum(argv, { CORDUM_URL: nobody });
     expect(ran.exitCode).toBe(2);
     expect(ran.out).toBe("");
-    expect(ran.talk).toContain(next === "" ? "Usage:" : `next: ${next}`);
+    expect(ran.err).toContain(next === "" ? "Usage:" : `next: ${next}`);
   });
 
   test("help and version are data, and fine", async () => {
-    expect(await cordum(["--version"])).toEqual({ exitCode: 0, out: "1.2.3\n", talk: "" });
+    expect(await cordum(["--version"])).toEqual({ exitCode: 0, out: "1.2.3\n", err: "" });
     const help = await cordum(["job", "submit", "--help"]);
     expect(help.exitCode).toBe(0);
     expect(help.out).toContain("--wait");
@@ -65,8 +65,8 @@ describe("a client without a control plane", () => {
   test("says so, names `cordum up`, and ends with 6", async () => {
     const ran = await cordum(["status"], { CORDUM_URL: nobody });
     expect(ran).toMatchObject({ exitCode: 6, out: "" });
-    expect(ran.talk).toContain(`cordum: no control plane answers at ${nobody} (connect ECONNREFUSED`);
-    expect(ran.talk).toMatch(/\nnext: cordum up\n$/);
+    expect(ran.err).toContain(`cordum: no control plane answers at ${nobody} (connect ECONNREFUSED`);
+    expect(ran.err).toMatch(/\nnext: cordum up\n$/);
   });
 
   test("with --json the error is a document, too", async () => {
@@ -84,7 +84,7 @@ describe("a client without a control plane", () => {
     const { port } = server.address() as AddressInfo;
     const ran = await cordum(["status"], { CORDUM_URL: `http://127.0.0.1:${port}` });
     expect(ran.exitCode).toBe(1);
-    expect(ran.talk).toContain("is it a cordum gateway?");
+    expect(ran.err).toContain("is it a cordum gateway?");
     server.closeAllConnections();
     server.close();
   });
@@ -108,7 +108,7 @@ describe("config explain", () => {
     expect(ran.out).toContain("CORDUM_BUS_PARK_AFTER_MS");
     const wrong = await cordum(["config", "explain", "bus.park_after"]);
     expect(wrong).toMatchObject({ exitCode: 3 });
-    expect(wrong.talk).toContain("did you mean `bus.park_after_ms`?");
+    expect(wrong.err).toContain("did you mean `bus.park_after_ms`?");
   });
 
   test("a password in an address is not shown", async () => {

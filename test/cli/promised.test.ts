@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
+import { newContext } from "../../src/cli/context.ts";
 import { EXIT, exitCodeForStatus } from "../../src/cli/exit.ts";
-import { newKit } from "../../src/cli/kit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ERRORS } from "../../src/core/model/errors.ts";
 import { ioFor } from "./run.ts";
@@ -21,7 +21,7 @@ sim --seed --seeds --runs --faults --mutant
 audit list|verify; completion
 `;
 
-const places = placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {})));
+const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));
 const leaves = places.filter(({ commands }) => commands.length === 0);
 
 test.each(promised())("cordum %s is there, with %j", (command, flags) => {
@@ -53,7 +53,7 @@ test("the exit codes are these, and every error has the one that its status says
   };
   for (const [code, { status, retryable }] of Object.entries(ERRORS)) {
     expect(exitCodeForStatus(status), `${code} ${status}`).toBe(ranges[status]);
-    expect(exitCodeForStatus(status) === EXIT.tryAgain, code).toBe(retryable);
+    expect(exitCodeForStatus(status) === EXIT.unavailable, code).toBe(retryable);
   }
 });
 

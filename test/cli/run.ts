@@ -8,7 +8,7 @@ import { runCli } from "../../src/cli/program.ts";
 export interface Ran {
   readonly exitCode: number;
   readonly out: string;
-  readonly talk: string;
+  readonly err: string;
 }
 
 export async function cordum(
@@ -25,24 +25,24 @@ export async function cordum(
 /** An outside that keeps what is said to it. */
 export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change: Partial<Io> = {}) {
   let out = "";
-  let talk = "";
+  let err = "";
   const io: Io = {
     env,
     out: (text) => {
       out += text;
     },
-    say: (text) => {
-      talk += text;
+    err: (text) => {
+      err += text;
     },
-    watched: false,
+    isInteractive: false,
     color: false,
     readStdin: () => stdin,
     command: "cordum",
     nowMs: () => Date.now(),
-    pause: (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs)),
+    sleep: (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs)),
     ...change,
   };
-  return { io, said: () => ({ out, talk }) };
+  return { io, said: () => ({ out, err }) };
 }
 
 export interface UpProcess {
@@ -50,7 +50,7 @@ export interface UpProcess {
   /** Resolves to the address once it listens; rejects with what it said if it ends before. */
   readonly url: Promise<string>;
   /** Resolves once the text has been said on stderr. */
-  said(text: string): Promise<void>;
+  printed(text: string): Promise<void>;
   readonly ended: Promise<Ran>;
 }
 
@@ -66,9 +66,9 @@ export function startUp(
     stdio: ["ignore", "pipe", "pipe"],
   });
   let out = "";
-  let talk = "";
+  let err = "";
   const waiting: { text: string; resolve: () => void }[] = [];
-  const closed = once(child, "close").then(([code]) => ({ exitCode: Number(code), out, talk }));
+  const closed = once(child, "close").then(([code]) => ({ exitCode: Number(code), out, err }));
   const url = new Promise<string>((resolve, reject) => {
     child.stdout.on("data", (chunk) => {
       out += chunk;
@@ -77,22 +77,22 @@ export function startUp(
       if (typeof url === "string") resolve(url);
       else reject(new Error(`did not start: ${out}`));
     });
-    closed.then((ran) => reject(new Error(`ended with ${ran.exitCode}: ${ran.talk}`)));
+    closed.then((ran) => reject(new Error(`ended with ${ran.exitCode}: ${ran.err}`)));
   });
   url.catch(() => {});
   child.stderr.on("data", (chunk) => {
-    talk += chunk;
-    for (const one of waiting) if (talk.includes(one.text)) one.resolve();
+    err += chunk;
+    for (const one of waiting) if (err.includes(one.text)) one.resolve();
   });
   return {
     child,
     url,
     ended: closed,
-    said: (text) =>
+    printed: (text) =>
       new Promise((resolve, reject) => {
-        if (talk.includes(text)) resolve();
+        if (err.includes(text)) resolve();
         else waiting.push({ text, resolve });
-        closed.then((ran) => reject(new Error(`ended without saying \`${text}\`: ${ran.talk}`)));
+        closed.then((ran) => reject(new Error(`ended without saying \`${text}\`: ${ran.err}`)));
       }),
   };
 }

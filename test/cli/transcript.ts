@@ -18,7 +18,7 @@ export class Transcript {
   async run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
     const ran = await cordum(argv, { ...this.#env, ...options.env }, options.stdin ?? "", options.change);
     this.#text += this.#named(
-      `$ cordum ${argv.map(quoted).join(" ")}\n${ran.out}${prefixed(ran.talk)}[exit ${ran.exitCode}]\n\n`,
+      `$ cordum ${argv.map(quoted).join(" ")}\n${ran.out}${prefixed(ran.err)}[exit ${ran.exitCode}]\n\n`,
     );
     return ran;
   }
@@ -90,4 +90,4 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
 ];
 
 const quoted = (word: string): string => (/^[\w./:=,@-]+$/.test(word) ? word : `'${word}'`);
-const prefixed = (talk: string): string => talk.replace(/^(?=.)/gm, "! ");
+const prefixed = (err: string): string => err.replace(/^(?=.)/gm, "! ");

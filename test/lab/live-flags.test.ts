@@ -38,8 +38,8 @@ test.each([
 ])("%j is a mistake of whoever typed it", async (flags, words) => {
   const ran = await cordum(["lab", "lock-busy", ...flags]);
   expect(ran).toMatchObject({ exitCode: 2, out: "" });
-  expect(ran.talk).toContain(words);
-  expect(ran.talk).toContain("next: cordum lab lock-busy --help");
+  expect(ran.err).toContain(words);
+  expect(ran.err).toContain("next: cordum lab lock-busy --help");
 });
 
 test.each([
@@ -59,9 +59,9 @@ test.each([
   try {
     const ran = await cordum(["lab", "lock-busy", "--live", "--nats", urls[0]!, "--redis", urls[1]!]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.talk).toContain(`\`${far}\` is not this machine`);
-    expect(ran.talk).toContain("--yes-i-own-this");
-    expect(ran.talk).not.toContain("secret");
+    expect(ran.err).toContain(`\`${far}\` is not this machine`);
+    expect(ran.err).toContain("--yes-i-own-this");
+    expect(ran.err).not.toContain("secret");
     expect(connections).toBe(0);
   } finally {
     server.close();

@@ -71,7 +71,7 @@ test("a policy with an unknown key, on the command line and at the API; the one 
     ["policy", "publish"],
   ]) {
     const ran = await cordum([...argv, file("policy.yaml", text)], env);
-    expect(ran).toMatchObject({ exitCode: 2, talk: expect.stringContaining(`policy.yaml:${said}`) });
+    expect(ran).toMatchObject({ exitCode: 2, err: expect.stringContaining(`policy.yaml:${said}`) });
   }
   const { status, body } = await door.post("/policy/publish", { policy: text });
   expect([status, body.code]).toEqual([400, "invalid_policy"]);

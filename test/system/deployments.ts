@@ -107,7 +107,7 @@ class Part {
     this.kill("SIGTERM");
     const ran = await this.#running?.ended;
     if (ran === undefined) return 0;
-    if (ran.exitCode !== 0) throw new Error(`it ended with ${ran.exitCode}: ${ran.talk}`);
+    if (ran.exitCode !== 0) throw new Error(`it ended with ${ran.exitCode}: ${ran.err}`);
     return ran.exitCode;
   }
 }

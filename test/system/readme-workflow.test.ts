@@ -96,8 +96,8 @@ class Shell {
       env: { PATH: [join(dir, "bin"), process.env.PATH].join(delimiter), CORDUM_URL: door.url, RUN: this.RUN },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const [[code], out, talk] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
-    if (code !== 0) throw new Error(`\`${command}\` ended with ${code}: ${out}${talk}`);
+    const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
+    if (code !== 0) throw new Error(`\`${command}\` ended with ${code}: ${out}${err}`);
     this.RUN = readFileSync(kept, "utf8");
     return out;
   }

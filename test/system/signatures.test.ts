@@ -166,7 +166,7 @@ describe("`cap.signatures: enforce`", () => {
     const letter = await letterWhere(at, ({ error }) => error.message.includes("`birch`"));
     expect(letter.error.message).toContain("`cap.senders.client.tenants`");
     writeConfig("[acme, birch]");
-    await at.control.said("config_reloaded");
+    await at.control.printed("config_reloaded");
     expect(await cordum(["dlq", "retry", letter.id], at.env)).toMatchObject({ exitCode: 0 });
     await until(
       () => job(at, "birch-1", "birch"),
@@ -239,13 +239,13 @@ describe("`cordum up` refuses to start", () => {
     const env = { CORDUM_CAP_SIGNATURES: "enforce" };
     const ran = await ups.start(servers(), env).ended;
     expect(ran.exitCode).not.toBe(0);
-    expect(ran.talk).toContain("openssl ecparam -name prime256v1 -genkey");
+    expect(ran.err).toContain("openssl ecparam -name prime256v1 -genkey");
   });
 
   test("with a key that is none, and says which setting", async () => {
     writeFileSync(file("house.pem"), house.publicPem);
     const ran = await ups.start(["--config", file("cordum.yaml"), ...servers()]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain("cordum config explain cap.key");
+    expect(ran.err).toContain("cordum config explain cap.key");
   });
 });

@@ -17,7 +17,7 @@ export async function listApprovals(io: Io, client: Client, options: PageOptions
       job.reason,
       shortened(JSON.stringify(job.input)),
     ],
-    again: "approval list",
+    command: "approval list",
   });
 }
 
@@ -33,7 +33,7 @@ export async function approveJob(io: Io, client: Client, id: string, options: Ap
   const moved = await client.post(`${pathTo("approvals", id)}/approve`, body);
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} is approved and ${moved.state}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export interface RejectOptions {
@@ -45,7 +45,7 @@ export async function rejectJob(io: Io, client: Client, id: string, options: Rej
   const moved = await client.post(`${pathTo("approvals", id)}/reject`, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} is rejected and ${moved.state}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 /** Enough to know which job it is; `job get` shows it whole. */

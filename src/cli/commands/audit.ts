@@ -16,7 +16,7 @@ export async function listAudit(io: Io, client: Client, options: ChainOptions): 
   return showPage(io, page, options, {
     headers: ["AT", "ENTRY", "KIND", "WHO", "WHAT", "FACTS"],
     row: ({ at, index, kind, who, what, facts }) => [at, String(index), kind, who, what, factsOf(facts)],
-    again: `audit list${system ? " --system" : ""}`,
+    command: `audit list${system ? " --system" : ""}`,
   });
 }
 
@@ -27,11 +27,11 @@ export async function verifyAudit(io: Io, client: Client, options: ChainOptions)
   const entries = plural(verified.entries, "entry", "entries");
   if (verified.ok) {
     if (!options.json) io.out(`${entries}, all as they were written; head ${verified.head}\n`);
-    return EXIT.fine;
+    return EXIT.ok;
   }
   const { index, why } = verified.problem;
   if (!options.json) io.out(`broken at entry ${index}: ${why}; ${entries} before it are as they were written\n`);
-  io.say(`next: ${io.command} audit list${flag}\n`);
+  io.err(`next: ${io.command} audit list${flag}\n`);
   return EXIT.error;
 }
 

@@ -26,8 +26,8 @@ export async function backUp(io: Io, config: Config, into: string, json: boolean
     case "done":
       if (json) printJson(io, { file: made.file, size_bytes: made.sizeBytes, schema: made.schema });
       else io.out(`${made.file}\n`);
-      io.say(`to run from it: ${io.command} up --data ${into}\n`);
-      return EXIT.fine;
+      io.err(`to run from it: ${io.command} up --data ${into}\n`);
+      return EXIT.ok;
     default:
       return made satisfies never;
   }

@@ -10,8 +10,8 @@ export function printCompletion(io: Io, program: Command, shell: Shell, json: bo
   const script = SCRIPTS[shell](placesIn(program));
   if (json) printJson(io, { shell, script });
   else io.out(script);
-  if (io.watched && !json) io.say(`to use it: ${HOW[shell]}\n`);
-  return EXIT.fine;
+  if (io.isInteractive && !json) io.err(`to use it: ${HOW[shell]}\n`);
+  return EXIT.ok;
 }
 
 /** A command with everything that can be typed after it. */

@@ -31,7 +31,7 @@ export async function retryAllLetters(io: Io, client: Client, options: RetryAllO
   const progress = new ProgressLine(io);
   let dueMs = io.nowMs();
   for (const [at, id] of ids.entries()) {
-    if (dueMs > io.nowMs()) await io.pause(dueMs - io.nowMs());
+    if (dueMs > io.nowMs()) await io.sleep(dueMs - io.nowMs());
     // From when it was really sent: what a slow answer cost is not made up for by going faster than asked.
     dueMs = io.nowMs() + 1_000 / options.perSecond;
     tally.stopped = await retryOne(client, id, tally);
@@ -74,7 +74,7 @@ async function retryOne(client: Client, id: string, tally: Tally): Promise<CliEr
 
 function tell(io: Io, tally: Tally, { json }: RetryAllOptions): ExitCode {
   const { retried, refused, stopped, left, more } = tally;
-  const exitCode = stopped?.exitCode ?? (refused.length > 0 ? EXIT.conflict : EXIT.fine);
+  const exitCode = stopped?.exitCode ?? (refused.length > 0 ? EXIT.conflict : EXIT.ok);
   const next = nextAfter(tally);
   if (json) {
     const why = stopped === null ? null : { error: stopped.message, ...stopped.facts };
@@ -86,10 +86,10 @@ function tell(io: Io, tally: Tally, { json }: RetryAllOptions): ExitCode {
     ];
     if (rows.length > 0) io.out(textTable(["DEAD LETTER", "STATE", "WHAT"], rows));
   }
-  if (stopped !== null) io.say(`cordum: stopped: ${printable(stopped.message)}\n`);
-  io.say(`${plural(retried.length, "dead letter")} tried again, ${refused.length} refused, ${left} left alone\n`);
-  if (more) io.say("there are more than were listed; the same command goes on with them\n");
-  if (next !== null) io.say(`next: ${next.replace(/^cordum\b/, io.command)}\n`);
+  if (stopped !== null) io.err(`cordum: stopped: ${printable(stopped.message)}\n`);
+  io.err(`${plural(retried.length, "dead letter")} tried again, ${refused.length} refused, ${left} left alone\n`);
+  if (more) io.err("there are more than were listed; the same command goes on with them\n");
+  if (next !== null) io.err(`next: ${next.replace(/^cordum\b/, io.command)}\n`);
   return exitCode;
 }
 

@@ -15,28 +15,28 @@ export async function listDeadLetters(io: Io, client: Client, options: PageOptio
       deadLetter.created_at,
       deadLetter.error?.message,
     ],
-    again: "dlq list",
+    command: "dlq list",
   });
 }
 
 /** Everything that is known of one, for people too: a dead letter is read to find out what happened. */
 export async function showDeadLetter(io: Io, client: Client, id: string): Promise<ExitCode> {
   printJson(io, await client.get(pathTo("dlq", id)));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function retryDeadLetter(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const retried = await client.post(`${pathTo("dlq", id)}/retry`, {});
   if (json) printJson(io, retried);
   else io.out(`${nameOf(retried)} is ${retried.state}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function dropDeadLetter(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const dropped = await client.delete(pathTo("dlq", id));
   if (json) printJson(io, dropped);
   else io.out(`dead letter ${dropped.id} is gone for good\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function nameOf(retried: Json): string {

@@ -18,7 +18,7 @@ export async function runDoctor(io: Io, client: Client, version: string, json: b
     io.out(shown.map(described).join("") || "nothing to worry about\n");
     if (isFine && shown.length > 0) io.out("nothing dangerous\n");
   }
-  return isFine ? EXIT.fine : EXIT.error;
+  return isFine ? EXIT.ok : EXIT.error;
 }
 
 const COUNTED_MAX = 200;
@@ -29,7 +29,7 @@ async function countUnreviewed(client: Client): Promise<Facts["unreviewed"]> {
     const page = await client.get("/failopen/bypassed", { limit: String(COUNTED_MAX) });
     return { count: page.items.length, isMore: page.next_cursor !== null };
   } catch (error) {
-    if (error instanceof CliError && error.exitCode !== EXIT.tryAgain) return null;
+    if (error instanceof CliError && error.exitCode !== EXIT.unavailable) return null;
     throw error;
   }
 }

@@ -18,11 +18,11 @@ export async function openLease(io: Io, client: Client, options: OpenOptions): P
   if (options.json) printJson(io, lease);
   else io.out(`${lease.id}\n`);
   const whose = lease.scope === "*" ? "all tenants" : `tenant ${lease.scope}`;
-  io.say(
+  io.err(
     `jobs of ${whose} go out without a verdict while the safety kernel does not answer, until ${lease.ends_at}\n` +
       `to end it: ${io.command} failopen close ${lease.id}\nafter it: ${io.command} failopen bypassed\n`,
   );
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function listLeases(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
@@ -36,7 +36,7 @@ export async function listLeases(io: Io, client: Client, options: PageOptions): 
       lease.ended_at ?? lease.ends_at,
       lease.reason,
     ],
-    again: "failopen list",
+    command: "failopen list",
   });
 }
 
@@ -44,7 +44,7 @@ export async function closeLease(io: Io, client: Client, id: string, json: boole
   const lease = await client.post(`${pathTo("failopen", id)}/close`, {});
   if (json) printJson(io, lease);
   else io.out(`lease ${lease.id} is over since ${lease.ended_at}; nothing more goes out under it\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export interface BypassedOptions extends PageOptions {
@@ -57,7 +57,7 @@ export async function listBypassed(io: Io, client: Client, options: BypassedOpti
   return showPage(io, page, options, {
     headers: ["JOB", "TOPIC", "STATE", "BYPASSED", "LEASE", "REVIEW"],
     row: (job) => [job.job_id, job.topic, job.state, job.bypassed_at, job.lease_id, reviewOf(job)],
-    again: `failopen bypassed${reviewed ? " --reviewed" : ""}`,
+    command: `failopen bypassed${reviewed ? " --reviewed" : ""}`,
   });
 }
 
@@ -70,7 +70,7 @@ export async function reviewBypass(io: Io, client: Client, id: string, options: 
   const job = await client.post(`${pathTo("failopen", "bypassed", id)}/review`, { note: options.note });
   if (options.json) printJson(io, job);
   else io.out(`job ${job.job_id} (${job.topic}, ${job.state}): ${printable(reviewOf(job))}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function reviewOf({ reviewed_by, verdict, note }: Json): string {

@@ -1,7 +1,7 @@
 /** `cordum job …`: what the commands do. */
 import { randomUUID } from "node:crypto";
 import { isFinal, JOB_MOVES, type JobState } from "../../core/model/job.ts";
-import { type Client, type Json, pathTo, patiently } from "../client.ts";
+import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { type PageOptions, showPage } from "../page.ts";
@@ -38,17 +38,17 @@ export async function submitJob(
   if (options.json) printJson(io, submitted);
   else io.out(`${submitted.job_id}\n`);
   if (submitted.status === "approval_required") sayApproval(io, submitted.job_id, submitted.reason);
-  else if (io.watched && !options.json) {
-    io.say(`submitted; \`${io.command} job get ${submitted.job_id}\` shows what became of it\n`);
+  else if (io.isInteractive && !options.json) {
+    io.err(`submitted; \`${io.command} job get ${submitted.job_id}\` shows what became of it\n`);
   }
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function getJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const job = await client.get(pathTo("jobs", id));
   if (json) printJson(io, job);
   else io.out(describeJob(job));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export interface ListOptions extends PageOptions {
@@ -60,7 +60,7 @@ export async function listJobs(io: Io, client: Client, options: ListOptions): Pr
   return showPage(io, await client.get("/jobs", { state, limit, cursor }), options, {
     headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITS FOR"],
     row: (job) => [job.job_id, job.state, job.topic, String(job.attempt), job.created_at, waitOf(job)],
-    again: `job list${state === undefined ? "" : ` --state ${state}`}`,
+    command: `job list${state === undefined ? "" : ` --state ${state}`}`,
   });
 }
 
@@ -73,14 +73,14 @@ export async function cancelJob(io: Io, client: Client, id: string, options: Can
   const moved = await client.post(`${pathTo("jobs", id)}/cancel`, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} is ${moved.state}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function explainJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const explained = await client.get(`${pathTo("jobs", id)}/explain`);
   if (json) printJson(io, explained);
   else io.out(describeWait(io, explained));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function bodyOf(topic: string, input: unknown, options: SubmitOptions): object {
@@ -119,15 +119,15 @@ async function submitAndWait(io: Io, client: Client, body: object, options: Subm
   const untilMs = options.timeout === undefined ? Number.POSITIVE_INFINITY : io.nowMs() + options.timeout;
   // With a key it may be sent again where the answer to the first time was "later": it is one job all the same.
   const key = { "idempotency-key": options.key ?? randomUUID() };
-  const submitted = await patiently(io, untilMs, () => client.post("/jobs", body, key));
+  const submitted = await retryWhileUnavailable(io, untilMs, () => client.post("/jobs", body, key));
   const job = await waitForEnd(io, client, String(submitted.job_id), untilMs);
   if (options.json) printJson(io, job);
   else {
     const error = job.error ? `: ${printable(job.error.message)}` : "";
-    io.say(`job ${job.job_id} ${job.state} after ${plural(job.attempt, "attempt")}${error}\n`);
+    io.err(`job ${job.job_id} ${job.state} after ${plural(job.attempt, "attempt")}${error}\n`);
     if (job.state === "SUCCEEDED") printJson(io, job.result);
   }
-  if (job.state !== "SUCCEEDED") io.say(`next: ${io.command} job explain ${job.job_id}\n`);
+  if (job.state !== "SUCCEEDED") io.err(`next: ${io.command} job explain ${job.job_id}\n`);
   return exitCodeFor(job.state);
 }
 
@@ -137,7 +137,7 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
   const progress = new ProgressLine(io);
   let isAsked = false;
   for (let round = 0; ; round += 1) {
-    const job = await patiently(io, untilMs, () => client.get(pathTo("jobs", jobId)));
+    const job = await retryWhileUnavailable(io, untilMs, () => client.get(pathTo("jobs", jobId)));
     const waitedS = Math.round((io.nowMs() - startedMs) / 1_000);
     const isOver = !Object.hasOwn(JOB_MOVES, job.state) || isFinal(job.state as JobState);
     if (isOver || (job.state === "APPROVAL_REQUIRED" && !isAsked)) progress.clear();
@@ -149,11 +149,11 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
       progress.clear();
       const message = `job ${jobId} is still ${job.state}; it goes on without us`;
       const facts = { job_id: jobId, state: job.state };
-      throw new CliError(EXIT.tryAgain, message, `cordum job get ${jobId}`, facts);
+      throw new CliError(EXIT.unavailable, message, `cordum job get ${jobId}`, facts);
     }
     const why = job.wait ? `, ${printable(waitOf(job))}` : "";
     progress.show(`${job.state}, ${plural(job.attempt, "attempt")}, ${waitedS} s${why}`);
-    await io.pause(Math.max(1, Math.min(POLL_MS_MAX, 20 * 1.3 ** round, untilMs - io.nowMs())));
+    await io.sleep(Math.max(1, Math.min(POLL_MS_MAX, 20 * 1.3 ** round, untilMs - io.nowMs())));
   }
 }
 
@@ -161,11 +161,11 @@ const POLL_MS_MAX = 500;
 
 function sayApproval(io: Io, jobId: string, reason: unknown): void {
   const why = typeof reason === "string" ? `: ${printable(reason)}` : "";
-  io.say(`job ${jobId} waits for approval${why}\nnext: ${io.command} approval approve ${jobId}\n`);
+  io.err(`job ${jobId} waits for approval${why}\nnext: ${io.command} approval approve ${jobId}\n`);
 }
 
 function exitCodeFor(state: string): ExitCode {
-  if (state === "SUCCEEDED") return EXIT.fine;
+  if (state === "SUCCEEDED") return EXIT.ok;
   return state === "DENIED" ? EXIT.denied : EXIT.error;
 }
 

@@ -18,9 +18,9 @@ export async function createKey(io: Io, client: Client, options: CreateKeyOption
   if (options.json) printJson(io, made);
   else io.out(`${made.key}\n`);
   const until = made.expires_at === null ? "until it is revoked" : `until ${made.expires_at}`;
-  io.say(`key ${made.id}: role ${made.role}, tenant ${made.tenant}, ${until}; it is not shown again\n`);
-  io.say("next: export CORDUM_API_KEY=KEY\n");
-  return EXIT.fine;
+  io.err(`key ${made.id}: role ${made.role}, tenant ${made.tenant}, ${until}; it is not shown again\n`);
+  io.err("next: export CORDUM_API_KEY=KEY\n");
+  return EXIT.ok;
 }
 
 export async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
@@ -37,7 +37,7 @@ export async function listKeys(io: Io, client: Client, options: PageOptions): Pr
       key.expires_at ?? "never",
       key.name,
     ],
-    again: "key list",
+    command: "key list",
   });
 }
 
@@ -45,5 +45,5 @@ export async function revokeKey(io: Io, client: Client, id: string, json: boolea
   const key = await client.delete(pathTo("keys", id));
   if (json) printJson(io, key);
   else io.out(`key ${key.id} is revoked; requests with it are refused within a second\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }

@@ -15,8 +15,8 @@ export async function engage(io: Io, client: Client, { scope, reason, json }: En
   const kill = await client.post("/kill", { scope, reason });
   if (json) printJson(io, kill);
   else io.out(`${describe(kill)}; ${plural(kill.cancelled, "job")} with workers cancelled\n`);
-  io.say(`nothing of it goes out any more\nto release it: ${io.command} kill release --scope '${kill.scope}'\n`);
-  return EXIT.fine;
+  io.err(`nothing of it goes out any more\nto release it: ${io.command} kill release --scope '${kill.scope}'\n`);
+  return EXIT.ok;
 }
 
 export interface ReleaseOptions {
@@ -29,14 +29,14 @@ export async function release(io: Io, client: Client, { scope, json }: ReleaseOp
   const what = answer.released ? "is released: its work goes on" : "was not engaged";
   if (json) printJson(io, answer);
   else io.out(`the kill switch of ${whose(answer)} ${what}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function listKills(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/kill"), options, {
     headers: ["SCOPE", "ENGAGED BY", "SINCE", "REASON"],
     row: (kill) => [kill.scope, kill.engaged_by, kill.engaged_at, kill.reason],
-    again: "kill status",
+    command: "kill status",
   });
 }
 

@@ -37,7 +37,7 @@ export function checkPolicy(io: Io, file: string, json: boolean): ExitCode {
   const facts = { version, snapshot: snapshot.hash, rules: rules.length, default_decision: defaultDecision };
   if (json) printJson(io, { ok: true, ...facts });
   else io.out(`${file} is fine: ${rules.length} rules, else ${defaultDecision}; snapshot ${snapshot.hash}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function explainPolicy(
@@ -54,7 +54,7 @@ export async function explainPolicy(
       : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), () => true);
   if (options.json) printJson(io, answer);
   else io.out(explained(answer));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function simulatePolicy(
@@ -81,7 +81,7 @@ export async function simulatePolicy(
   }
   if (options.json) printJson(io, answer);
   else io.out(simulated(answer, requests));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 /** Two files, or one against the policy in force. */
@@ -98,7 +98,7 @@ export async function diffPolicy(
       : diffView(diff(snapshotIn(file), snapshotIn(other)));
   if (json) printJson(io, answer);
   else io.out(differing(answer));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function publishPolicyFile(
@@ -129,7 +129,7 @@ export async function listPolicies(
   const page = await client.get("/policy/snapshots", { limit: options.limit, cursor: options.cursor });
   if (options.json) {
     printJson(io, page);
-    return EXIT.fine;
+    return EXIT.ok;
   }
   const rows = page.items.map((one: Json) => [
     one.in_force ? "*" : "",
@@ -141,8 +141,8 @@ export async function listPolicies(
     one.note ?? one.name,
   ]);
   io.out(textTable(["", "SNAPSHOT", "VERSION", "RULES", "PUBLISHED", "BY", "NOTE"], rows));
-  if (page.next_cursor !== null) io.say(`more: ${io.command} policy list --cursor ${page.next_cursor}\n`);
-  return EXIT.fine;
+  if (page.next_cursor !== null) io.err(`more: ${io.command} policy list --cursor ${page.next_cursor}\n`);
+  return EXIT.ok;
 }
 
 function snapshotIn(file: string): Snapshot {
@@ -205,7 +205,7 @@ function changed(io: Io, answer: Json, json: boolean): ExitCode {
   else if (answer.changed)
     io.out(`${answer.snapshot} is in force; before it ${answer.previous ?? "the built-in policy"}\n`);
   else io.out(`${answer.snapshot} was in force already\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function explained(answer: Json): string {

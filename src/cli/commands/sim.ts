@@ -54,7 +54,7 @@ export async function runSim(
     write(describe(total, { first, seeds, runs, faults, cpuMs }));
     write(describeFindings(total.findings, repeat));
   }
-  return total.findings.length === 0 ? EXIT.fine : EXIT.error;
+  return total.findings.length === 0 ? EXIT.ok : EXIT.error;
 }
 
 const RUNS_DEFAULT = 150;

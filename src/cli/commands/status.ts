@@ -8,9 +8,9 @@ export async function showStatus(io: Io, client: Client, json: boolean): Promise
   const status = await client.get("/status");
   if (json) printJson(io, status);
   else io.out(describeStatus(io, client.url, status));
-  if (status.ready === true) return EXIT.fine;
-  io.say(`next: ${io.command} doctor\n`);
-  return EXIT.tryAgain;
+  if (status.ready === true) return EXIT.ok;
+  io.err(`next: ${io.command} doctor\n`);
+  return EXIT.unavailable;
 }
 
 type Facts = readonly (readonly [string, string])[];

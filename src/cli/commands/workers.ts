@@ -16,7 +16,7 @@ export async function listWorkers(io: Io, client: Client, options: PageOptions):
       worker.is_leaving ? "leaving" : "working",
       worker.topics.join(", "),
     ],
-    again: "worker list",
+    command: "worker list",
   });
 }
 
@@ -31,7 +31,7 @@ export async function listPools(io: Io, client: Client, options: PageOptions): P
       pool.requires.join(", ") || "–",
       pool.topics.join(", ") || "–",
     ],
-    again: "pool list",
+    command: "pool list",
   });
 }
 
@@ -46,8 +46,8 @@ export async function changePool(
   if (json) printJson(io, pool);
   else
     io.out(`pool ${pool.name} ${pool.draining ? "gets nothing new; what its workers have, they finish" : "is open"}\n`);
-  if (lever === "drain" && !json) io.say(`to undo it: ${io.command} pool resume ${pool.name}\n`);
-  return EXIT.fine;
+  if (lever === "drain" && !json) io.err(`to undo it: ${io.command} pool resume ${pool.name}\n`);
+  return EXIT.ok;
 }
 
 export async function listLocks(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
@@ -61,6 +61,6 @@ export async function listLocks(io: Io, client: Client, options: PageOptions): P
       lock.expires_at,
       lock.holder,
     ],
-    again: "lock list",
+    command: "lock list",
   });
 }

@@ -1,28 +1,28 @@
 /** How the `workflow` commands are typed. */
 import type { Command } from "commander";
-import { group, type Kit, leaf, listLeaf, whole } from "../kit.ts";
+import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
 import type { PageOptions } from "../page.ts";
 import { applyWorkflows, deleteWorkflow, getWorkflow, listWorkflows } from "./workflow.ts";
 
-export function addWorkflow(program: Command, { io, client, end }: Kit): void {
-  const workflow = group(program, "workflow", "the workflows that runs can be started of");
-  leaf(workflow, "apply", "make a workflow known, or a new version of it; the same again changes nothing")
+export function addWorkflow(program: Command, { io, client, exit }: CommandContext): void {
+  const workflow = addGroup(program, "workflow", "the workflows that runs can be started of");
+  addCommand(workflow, "apply", "make a workflow known, or a new version of it; the same again changes nothing")
     .argument("<file...>", "YAML or JSON; `-` reads it from stdin")
     .action(async (files: readonly string[], options: { json?: boolean }) =>
-      end(await applyWorkflows(io, client(), files, options.json === true)),
+      exit(await applyWorkflows(io, client(), files, options.json === true)),
     );
-  leaf(workflow, "get", "show one workflow")
+  addCommand(workflow, "get", "show one workflow")
     .argument("<id>", "the workflow's id")
     .option("--version <n>", "an older version", whole)
     .action(async (id: string, options: { json?: boolean; version?: number }) =>
-      end(await getWorkflow(io, client(), id, options)),
+      exit(await getWorkflow(io, client(), id, options)),
     );
-  listLeaf(workflow, "list", "list workflows, newest first").action(async (options: PageOptions) =>
-    end(await listWorkflows(io, client(), options)),
+  addListCommand(workflow, "list", "list workflows, newest first").action(async (options: PageOptions) =>
+    exit(await listWorkflows(io, client(), options)),
   );
-  leaf(workflow, "delete", "let nothing new be started of a workflow; runs that have begun go on")
+  addCommand(workflow, "delete", "let nothing new be started of a workflow; runs that have begun go on")
     .argument("<id>", "the workflow's id")
     .action(async (id: string, options: { json?: boolean }) =>
-      end(await deleteWorkflow(io, client(), id, options.json === true)),
+      exit(await deleteWorkflow(io, client(), id, options.json === true)),
     );
 }

@@ -33,7 +33,7 @@ export async function applyWorkflows(
   const [first] = refused;
   if (first !== undefined) throw refusalOf(first, refused, applied);
   if (json) printJson(io, { items: applied });
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function getWorkflow(
@@ -46,7 +46,7 @@ export async function getWorkflow(
   const workflow = await client.get(pathTo("workflows", id), { version });
   if (options.json) printJson(io, workflow);
   else io.out(describeWorkflow(workflow));
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function listWorkflows(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
@@ -54,7 +54,7 @@ export async function listWorkflows(io: Io, client: Client, options: PageOptions
   return showPage(io, await client.get("/workflows", { limit, cursor }), options, {
     headers: ["WORKFLOW", "VERSION", "APPLIED", "NAME"],
     row: (one) => [one.workflow_id, String(one.version), one.updated_at ?? one.created_at, one.name ?? ""],
-    again: "workflow list",
+    command: "workflow list",
   });
 }
 
@@ -62,7 +62,7 @@ export async function deleteWorkflow(io: Io, client: Client, id: string, json: b
   const deleted = await client.delete(pathTo("workflows", id));
   if (json) printJson(io, deleted);
   else io.out(`workflow ${printable(deleted.workflow_id ?? id)} is deleted; runs that have begun go on\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 interface Refused {

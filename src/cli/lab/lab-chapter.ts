@@ -4,12 +4,16 @@ import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { Verdict } from "../../lab/chapter-verdicts.ts";
 import type { Outcome } from "../../lab/experiment.ts";
+import { addCommand, type CommandContext } from "../context.ts";
 import { CliError, EXIT } from "../exit.ts";
 import { ProgressLine, printJson } from "../io.ts";
-import { type Kit, leaf } from "../kit.ts";
 
-export function addChapter(lab: Command, { io, end }: Kit): void {
-  leaf(lab, "chapter", "write what the experiments say of the defaults, from fixed seeds, as a chapter of the docs")
+export function addChapter(lab: Command, { io, exit }: CommandContext): void {
+  addCommand(
+    lab,
+    "chapter",
+    "write what the experiments say of the defaults, from fixed seeds, as a chapter of the docs",
+  )
     .requiredOption("--out <dir>", "where the chapter and its pictures go")
     .action(async ({ out, json }: { readonly out: string; readonly json?: boolean }) => {
       const [{ PARTS, chapterFiles, runPart }, { verdictsOf }] = await Promise.all([
@@ -27,11 +31,11 @@ export function addChapter(lab: Command, { io, end }: Kit): void {
       const files = chapterFiles(PARTS, outcomes);
       for (const { name, text } of files) {
         write(join(out, name), text);
-        io.say(`wrote ${join(out, name)}\n`);
+        io.err(`wrote ${join(out, name)}\n`);
       }
       if (json === true)
         printJson(io, { files: files.map(({ name }) => name), defaults: verdictsDocument(verdictsOf(outcomes)) });
-      end(EXIT.fine);
+      exit(EXIT.ok);
     });
 }
 

@@ -25,7 +25,7 @@ export async function runMember(): Promise<ExitCode> {
       resolve(exitCode);
     };
     process.on("message", (message: ToMember) => {
-      if (message.kind === "leave") void life.leave().then(() => end(EXIT.fine));
+      if (message.kind === "leave") void life.leave().then(() => end(EXIT.ok));
       else void life.hear(message);
     });
     process.once("disconnect", () => {

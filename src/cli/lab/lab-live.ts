@@ -51,7 +51,7 @@ export interface LiveAsk {
 export async function planLive(io: Io, one: Experiment, ask: LiveAsk, request: LiveWish): Promise<PlannedLive> {
   const next = `cordum lab ${one.name} --help`;
   const found = await survey(request.target).catch((error: unknown) => {
-    throw new CliError(EXIT.tryAgain, messageOf(error), next);
+    throw new CliError(EXIT.unavailable, messageOf(error), next);
   });
   const { meanMs, spread } = found.ping;
   // Two ways that have nothing to do with each other are steadier together than each of them.
@@ -189,12 +189,12 @@ class RowRun {
   readonly #timers = new Timers();
 
   constructor(io: Io, one: Experiment, row: RowOrder, spaceName: string) {
-    if (io.program === undefined) throw new Error("this program does not know how it was started");
+    if (io.executable === undefined) throw new Error("this program does not know how it was started");
     this.#one = one;
     this.#row = row;
     this.#space = newSpace(row.request.target, spaceName);
     const { processes } = row.plan;
-    const crew = { program: io.program, experiment: one.name, processes, space: this.#space, order: row.order };
+    const crew = { program: io.executable, experiment: one.name, processes, space: this.#space, order: row.order };
     this.#crew = new ProcessCrew(crew);
   }
 

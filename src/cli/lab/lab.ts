@@ -11,9 +11,9 @@ import { EXPERIMENTS } from "../../lab/experiments.ts";
 import { PROCESSES_MAX } from "../../lab/live.ts";
 import { liveFacts, liveFindings } from "../../lab/live-compare.ts";
 import { flagOf, type NumberParam, type Param, type RawParams, readParams, valueText } from "../../lab/params.ts";
+import { addCommand, addGroup, type CommandContext, collect } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
-import { collect, group, type Kit, leaf } from "../kit.ts";
 import { addChapter } from "./lab-chapter.ts";
 import {
   type LiveOptions,
@@ -24,18 +24,18 @@ import {
   TIMES_MAX,
 } from "./lab-live-target.ts";
 
-export function addLab(program: Command, kit: Kit): void {
-  const { io, version, end } = kit;
-  const lab = group(program, "lab", "experiments with the shipped code under virtual time, in seconds");
+export function addLab(program: Command, context: CommandContext): void {
+  const { io, version, exit } = context;
+  const lab = addGroup(program, "lab", "experiments with the shipped code under virtual time, in seconds");
   for (const one of EXPERIMENTS) {
-    const command = leaf(lab, one.name, one.summary);
+    const command = addCommand(lab, one.name, one.summary);
     for (const [name, param] of Object.entries({ ...seedParams(one), ...one.params })) addFlag(command, name, param);
     if (one.live !== undefined) addLiveFlags(command);
     command
       .option("--out <dir>", "write a page with pictures, and the pictures as files, into this directory")
-      .action(async (options: LabOptions) => end(await runLab(io, one, options, version)));
+      .action(async (options: LabOptions) => exit(await runLab(io, one, options, version)));
   }
-  addChapter(lab, kit);
+  addChapter(lab, context);
 }
 
 type LabOptions = RawParams & LiveOptions & { readonly json?: boolean; readonly out?: string };
@@ -69,7 +69,7 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
     const files = reportFiles(one, outcome, { versions: { cordum: version, node: process.versions.node } });
     for (const { name, text } of files) writeInto(io, options.out, name, text);
   }
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function simulate(one: Experiment, ask: ExperimentOptions, line: ProgressLine): Promise<Outcome> {
@@ -182,7 +182,7 @@ function rowsHelp({ known }: Extract<Param, { kind: "rows" }>): string {
 function writeInto(io: Io, dir: string, name: string, text: string): void {
   const file = join(dir, name);
   tryToWrite(dir, () => writeFileSync(file, text));
-  io.say(`wrote ${file}\n`);
+  io.err(`wrote ${file}\n`);
 }
 
 function tryToWrite(dir: string, write: () => void): void {

@@ -1,6 +1,6 @@
 /** `cordum run start` and `cordum run rerun`: runs that begin, or what would become of them. */
 import { randomUUID } from "node:crypto";
-import { type Client, type Json, pathTo, patiently } from "../client.ts";
+import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { printable, textTable } from "../table.ts";
@@ -41,7 +41,7 @@ export async function startRun(
   const key = options.key ?? (isFollowed ? randomUUID() : undefined);
   const body = { input, version, labels, priority, idempotency_key: key };
   const start = () => client.post(`${path}/runs`, body);
-  const started = isFollowed ? await patiently(io, Number.POSITIVE_INFINITY, start) : await start();
+  const started = isFollowed ? await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, start) : await start();
   if (options.watch) return watchRun(io, client, started.run_id, options.json === true);
   if (options.wait) return waitForRun(io, client, started.run_id, options.json === true);
   return showStarted(io, started, options.json === true);
@@ -63,9 +63,10 @@ export async function rerun(io: Io, client: Client, id: string, options: RerunOp
 function showStarted(io: Io, started: Json, json: boolean): ExitCode {
   if (json) printJson(io, started);
   else io.out(`${started.run_id}\n`);
-  if (started.replayed === true) io.say("this key started it before; nothing new was started\n");
-  else if (io.watched && !json) io.say(`started; \`${io.command} run watch ${started.run_id}\` shows how it goes\n`);
-  return EXIT.fine;
+  if (started.replayed === true) io.err("this key started it before; nothing new was started\n");
+  else if (io.isInteractive && !json)
+    io.err(`started; \`${io.command} run watch ${started.run_id}\` shows how it goes\n`);
+  return EXIT.ok;
 }
 
 /** Through approvals and delays, until it has ended; then its output. */
@@ -82,7 +83,7 @@ async function waitForRun(io: Io, client: Client, id: string, json: boolean): Pr
         asked.add(stepId);
         progress.clear();
         const next = job_id ? `approval approve ${job_id}` : "approval list";
-        io.say(`step ${printable(stepId)} waits for a human\nnext: ${io.command} ${next}\n`);
+        io.err(`step ${printable(stepId)} waits for a human\nnext: ${io.command} ${next}\n`);
       }
       const done = steps.filter(([, { state }]) => state !== "PENDING" && state !== "RUNNING").length;
       progress.show(`${view.state}, ${done} of ${steps.length} steps, ${lasting(io.nowMs() - startedMs)}`);
@@ -111,11 +112,11 @@ function showDry(io: Io, dry: Json, json: boolean): ExitCode {
       dryInputOf(step),
     ]);
     io.out(textTable(["STEP", "TYPE", "TOPIC", "AFTER", "POLICY", "INPUT"], rows));
-    io.say(`nothing was started; this is version ${dry.version} of workflow ${printable(dry.workflow_id)}\n`);
+    io.err(`nothing was started; this is version ${dry.version} of workflow ${printable(dry.workflow_id)}\n`);
   }
   const isAsked = dry.steps.every((step: Json) => !step.unavailable);
-  if (!isAsked) io.say(`the safety kernel did not answer for every step\nnext: ${io.command} doctor\n`);
-  return isAsked ? EXIT.fine : EXIT.tryAgain;
+  if (!isAsked) io.err(`the safety kernel did not answer for every step\nnext: ${io.command} doctor\n`);
+  return isAsked ? EXIT.ok : EXIT.unavailable;
 }
 
 function dryInputOf({ problem, input, input_known }: Json): string {

@@ -13,7 +13,7 @@ export interface SeenRun {
 
 export const isOver = (state: string): boolean => !Object.hasOwn(RUN_MOVES, state) || isRunFinal(state as RunState);
 
-export const exitCodeOf = (state: string): ExitCode => (state === "SUCCEEDED" ? EXIT.fine : EXIT.error);
+export const exitCodeOf = (state: string): ExitCode => (state === "SUCCEEDED" ? EXIT.ok : EXIT.error);
 
 export async function seeRun(client: Client, id: string): Promise<SeenRun> {
   const path = pathTo("workflow-runs", id);

@@ -6,7 +6,7 @@
  * 3. What is shown was read from the run itself. The live events only say when to look; without them it is once a second.
  * 4. It ends when the run does, with 0 if that succeeded and 1 if not.
  */
-import { type Client, type Json, patiently } from "../client.ts";
+import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import type { ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { printable } from "../table.ts";
@@ -44,7 +44,7 @@ export async function followRun(
   see: (seen: SeenRun) => Promise<void> | void,
 ): Promise<Json> {
   for (;;) {
-    const seen = await patiently(io, Number.POSITIVE_INFINITY, () => seeRun(client, id));
+    const seen = await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, () => seeRun(client, id));
     await see(seen);
     if (isOver(seen.view.state)) return seen.view;
     await nudges.wait(io);
@@ -55,8 +55,8 @@ export async function followRun(
 export function sayEnd(io: Io, view: Json): void {
   const passed = lasting(Date.parse(view.updated_at) - Date.parse(view.created_at));
   const error = view.error ? `: ${printable(view.error.message)}` : "";
-  io.say(`run ${view.run_id} ${view.state} after ${passed}${error}\n`);
-  if (view.state !== "SUCCEEDED") io.say(`next: ${io.command} run timeline ${view.run_id}\n`);
+  io.err(`run ${view.run_id} ${view.state} after ${passed}${error}\n`);
+  if (view.state !== "SUCCEEDED") io.err(`next: ${io.command} run timeline ${view.run_id}\n`);
 }
 
 /** The live events of a run: reason to look again before the second is over. */
@@ -71,7 +71,7 @@ export class Nudges {
 
   async wait(io: Io): Promise<void> {
     const untilMs = io.nowMs() + POLL_MS;
-    do await io.pause(SHOW_MS_MIN);
+    do await io.sleep(SHOW_MS_MIN);
     while (!this.#isNudged && io.nowMs() < untilMs);
     this.#isNudged = false;
   }

@@ -10,13 +10,13 @@ import { lookOf, pictureOf, seeRun, stepsOf } from "./run-view.ts";
 export async function getRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   if (json) {
     printJson(io, await client.get(pathTo("workflow-runs", id)));
-    return EXIT.fine;
+    return EXIT.ok;
   }
   const seen = await seeRun(client, id);
   const picture = pictureOf(io, seen, await stepsOf(client, seen.view));
   io.out(describeRun(seen.view));
   io.out(`\n${drawRun(picture, lookOf(io, null)).join("\n")}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export interface ListOptions extends PageOptions {
@@ -36,7 +36,7 @@ export async function listRuns(io: Io, client: Client, options: ListOptions): Pr
       run.updated_at,
       countsOf(run.step_counts),
     ],
-    again: `run list${state === undefined ? "" : ` --state ${state}`}`,
+    command: `run list${state === undefined ? "" : ` --state ${state}`}`,
   });
 }
 
@@ -58,7 +58,7 @@ export async function orderRun(
   const moved = await client.post(`${pathTo("workflow-runs", id)}/${order}`, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`run ${moved.run_id ?? id} is ${moved.state}\n`);
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 export async function showTimeline(io: Io, client: Client, id: string, options: PageOptions): Promise<ExitCode> {
@@ -74,7 +74,7 @@ export async function showTimeline(io: Io, client: Client, id: string, options: 
       line.cause === null || line.cause === undefined ? "" : String(line.cause),
       line.why ?? "",
     ],
-    again: `run timeline ${id}`,
+    command: `run timeline ${id}`,
   });
 }
 
@@ -82,7 +82,7 @@ export async function explainRun(io: Io, client: Client, id: string, json: boole
   const explained = await client.get(`${pathTo("workflow-runs", id)}/explain`);
   if (json) {
     printJson(io, explained);
-    return EXIT.fine;
+    return EXIT.ok;
   }
   io.out(`run ${explained.run_id} is ${explained.state}\n`);
   const rows = explained.waits.map((line: Json) => [
@@ -93,8 +93,8 @@ export async function explainRun(io: Io, client: Client, id: string, json: boole
     String(line.unblocks ?? "").replace(/\bcordum (?=[a-z])/g, `${io.command} `),
   ]);
   if (rows.length > 0) io.out(`\n${textTable(["STEP", "STATE", "WAITS FOR", "UNTIL", "TO DO"], rows)}`);
-  else io.say("it waits for nothing\n");
-  return EXIT.fine;
+  else io.err("it waits for nothing\n");
+  return EXIT.ok;
 }
 
 /** Steps that something has happened to. */

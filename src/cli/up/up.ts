@@ -38,11 +38,11 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   const demo = options.demo === true;
   const policy = loadPolicy(config.process.policyFile, demo);
   const name = config.process.name ?? processName();
-  const target = { write: (text: string) => io.say(text) };
+  const target = { write: (text: string) => io.err(text) };
   const log = pinoLog({
     level: config.process.logLevel,
     name,
-    target: io.watched ? forTerminal(target, { color: io.color }) : target,
+    target: io.isInteractive ? forTerminal(target, { color: io.color }) : target,
   });
   // Listening before anything is started: a signal during the start must not kill it half-way.
   const told = stopSignal();
@@ -55,10 +55,10 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
   announce(io, running, { role, config, version, options });
   const signal = await told;
-  io.say(`${signal}: finishing what is in progress; once more ends at once\n`);
+  io.err(`${signal}: finishing what is in progress; once more ends at once\n`);
   stopReloading();
   await running.stop();
-  return EXIT.fine;
+  return EXIT.ok;
 }
 
 function flagsOf(options: UpOptions): FlagValues {
@@ -117,25 +117,25 @@ function announce(io: Io, { url, about, kernel }: Running, { role, config, versi
   if (options.json) printJson(io, { url, pid: process.pid, role, version, ...about, policy });
   const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${WHAT[role]},`;
   const where = about === null ? "gRPC" : about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
-  io.say(`${what} listens on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
+  io.err(`${what} listens on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
   if (role === "safety") {
-    io.say(`next: ${io.command} up --safety ${url}\n`);
+    io.err(`next: ${io.command} up --safety ${url}\n`);
     return;
   }
   const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
-  if (workflowsDir !== null) io.say(`workflows: ${workflowsDir}, applied again when they change\n`);
+  if (workflowsDir !== null) io.err(`workflows: ${workflowsDir}, applied again when they change\n`);
   if (role === "control") return;
   if (!options.demo) {
-    io.say(`next: ${prefix}${io.command} status\n`);
+    io.err(`next: ${prefix}${io.command} status\n`);
     return;
   }
-  io.say(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (never works),
+  io.err(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (never works),
   demo.forbidden (denied by the policy), demo.approve (asks a human first), demo.limited (allowed with constraints)
 status page: ${url}/
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);
-  if (workflowsDir !== null) io.say(`  ${prefix}${io.command} workflow list\n`);
+  if (workflowsDir !== null) io.err(`  ${prefix}${io.command} workflow list\n`);
 }
 
 const WHAT: Readonly<Record<Exclude<ServeRole, "all">, string>> = {
@@ -208,6 +208,6 @@ function explain(error: unknown, { host, port, dataDir }: { host: string; port: 
   if (error.message.includes("is in use by process")) {
     return new CliError(EXIT.conflict, error.message, `cordum up --data ${dataDir}-2`);
   }
-  const exitCode = String(code).endsWith("_UNAVAILABLE") ? EXIT.tryAgain : EXIT.error;
+  const exitCode = String(code).endsWith("_UNAVAILABLE") ? EXIT.unavailable : EXIT.error;
   return new CliError(exitCode, `could not start: ${error.message}`, "cordum config explain");
 }

@@ -21,7 +21,7 @@ test("a copy is made while jobs come in, and a control plane runs from it", asyn
   };
   const before = await submit(0);
   const [made, during] = await Promise.all([cordum(["backup", copy, "--data", data, "--json"]), submit(20)]);
-  expect(made).toMatchObject({ exitCode: 0, talk: `to run from it: cordum up --data ${copy}\n` });
+  expect(made).toMatchObject({ exitCode: 0, err: `to run from it: cordum up --data ${copy}\n` });
   expect(JSON.parse(made.out)).toMatchObject({ file: join(copy, "cordum.db"), schema: expect.any(Number) });
   expect(readdirSync(copy)).toEqual(["cordum.db"]);
   expect(during.every(Boolean)).toBe(true);
@@ -43,14 +43,14 @@ test("what is there already is kept, and what is no data of ours is refused", as
   expect(first).toMatchObject({ exitCode: 0, out: `${join(copy, "cordum.db")}\n` });
   const second = await cordum(["backup", copy, "--data", data]);
   expect(second).toMatchObject({ exitCode: 4, out: "" });
-  expect(second.talk).toContain(`next: cordum backup ${copy}-2\n`);
+  expect(second.err).toContain(`next: cordum backup ${copy}-2\n`);
   writeFileSync(
     join(ups.dir, "cordum.db"),
     "this is no database at all, but it is long enough to look like one".repeat(99),
   );
   const bad = await cordum(["backup", join(ups.dir, "bad"), "--data", ups.dir]);
   expect(bad).toMatchObject({ exitCode: 1, out: "" });
-  expect(bad.talk).toMatch(/^cordum: no copy was made of .*not a database\nnext: cordum config explain data\.dir\n$/);
+  expect(bad.err).toMatch(/^cordum: no copy was made of .*not a database\nnext: cordum config explain data\.dir\n$/);
   expect(existsSync(join(ups.dir, "bad", "cordum.db"))).toBe(false);
   expect(readdirSync(join(ups.dir, "bad"))).toEqual([]);
 });

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { placesIn } from "../../../src/cli/commands/completion.ts";
-import { newKit } from "../../../src/cli/kit.ts";
+import { newContext } from "../../../src/cli/context.ts";
 import { buildProgram } from "../../../src/cli/program.ts";
 import { cordum, ioFor } from "../run.ts";
 
@@ -56,7 +56,7 @@ test.each(["bash", "zsh", "fish"])("%s: every command and every flag is in it", 
   const ran = await cordum(["completion", shell, "--json"]);
   const { script } = JSON.parse(ran.out) as { script: string };
   expect(ran.exitCode).toBe(0);
-  const places = placesIn(buildProgram(newKit(ioFor({}).io, "1.2.3", () => {})));
+  const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));
   const flag = (long: string) => (shell === "fish" ? `-l ${long.slice(2)} ` : long);
   const wanted = places.flatMap(({ path, options }) => [path, ...options.map(({ long }) => flag(long ?? ""))]);
   expect(wanted.filter((text) => !script.includes(text))).toEqual([]);

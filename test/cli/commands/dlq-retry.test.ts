@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import { openTestGateway } from "../../gateway/open.ts";
-import { type Answered, type Asked, type FakeGateway, fakeTime, startFake } from "../fake.ts";
+import { type FakeGateway, type FakeRequest, type FakeResponse, fakeTime, startFake } from "../fake.ts";
 import { cordum } from "../run.ts";
 
 let fake: FakeGateway;
@@ -11,8 +11,8 @@ afterEach(() => fake?.close());
 const ALL = ["dlq", "retry", "--all"];
 
 /** Letters `l0`, `l1` … in pages as asked for, and an answer for each that is tried again. */
-function startLetters(count: number, retried: (id: string) => Answered): Promise<FakeGateway> {
-  return startFake(({ method, path }: Asked) => {
+function startLetters(count: number, retried: (id: string) => FakeResponse): Promise<FakeGateway> {
+  return startFake(({ method, path }: FakeRequest) => {
     if (method === "POST") return retried(path.split("/")[2] ?? "");
     const query = new URL(path, "http://x").searchParams;
     const from = Number(query.get("cursor") ?? 0);
@@ -22,8 +22,8 @@ function startLetters(count: number, retried: (id: string) => Answered): Promise
   });
 }
 
-const good = (id: string): Answered => ({ status: 200, body: { job_id: id, state: "SCHEDULED" } });
-const tried = () => fake.asked.filter(({ method }) => method === "POST").map(({ path }) => path);
+const good = (id: string): FakeResponse => ({ status: 200, body: { job_id: id, state: "SCHEDULED" } });
+const tried = () => fake.requests.filter(({ method }) => method === "POST").map(({ path }) => path);
 
 describe("dlq retry --all", () => {
   test("no faster than asked", async () => {
@@ -57,13 +57,13 @@ describe("dlq retry --all", () => {
     const { io } = fakeTime();
     const ran = await cordum([...ALL, "--max", "450", "--json"], fake.env, "", io);
     expect(tried()).toHaveLength(450);
-    expect(fake.asked.filter(({ method }) => method === "GET")).toHaveLength(3);
+    expect(fake.requests.filter(({ method }) => method === "GET")).toHaveLength(3);
     expect(JSON.parse(ran.out)).toMatchObject({ more: true, next: "cordum dlq retry --all" });
-    expect(ran.talk).toContain("there are more than were listed");
+    expect(ran.err).toContain("there are more than were listed");
   });
 
   test("one that cannot be tried is passed over; a refusal about everything stops it; both are told", async () => {
-    const answers: Readonly<Record<string, Answered>> = {
+    const answers: Readonly<Record<string, FakeResponse>> = {
       l1: { status: 409, body: { code: "job_gone", title: "gone", detail: "it is gone" } },
       l2: { status: 404, body: { code: "dead_letter_not_found", title: "none", detail: "dropped meanwhile" } },
       l4: { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now", retry_after_ms: 9 } },
@@ -83,7 +83,7 @@ describe("dlq retry --all", () => {
       exit_code: 6,
       next: "cordum doctor",
     });
-    expect(ran.talk).toContain("2 dead letters tried again, 2 refused, 2 left alone");
+    expect(ran.err).toContain("2 dead letters tried again, 2 refused, 2 left alone");
   });
 
   test("a server that has no such route stops it, too; refused ones alone end with 4", async () => {
@@ -94,15 +94,15 @@ describe("dlq retry --all", () => {
     fake = await startLetters(1, () => ({ status: 409, body: { code: "unreadable", detail: "bad bytes" } }));
     const ran = await cordum(ALL, fake.env, "", fakeTime().io);
     expect(ran).toMatchObject({ exitCode: 4, out: "DEAD LETTER  STATE    WHAT\nl0           refused  bad bytes\n" });
-    expect(ran.talk).toContain("next: cordum dlq show l0\n");
+    expect(ran.err).toContain("next: cordum dlq show l0\n");
   });
 
   test("progress is for those who watch", async () => {
     fake = await startLetters(30, good);
-    const watched = await cordum(ALL, fake.env, "", { ...fakeTime().io, watched: true });
-    expect(watched.talk).toContain("\r20 of 30\r");
+    const watched = await cordum(ALL, fake.env, "", { ...fakeTime().io, isInteractive: true });
+    expect(watched.err).toContain("\r20 of 30\r");
     const unwatched = await cordum(ALL, fake.env, "", fakeTime().io);
-    expect(unwatched.talk).not.toContain("\r");
+    expect(unwatched.err).not.toContain("\r");
   });
 });
 

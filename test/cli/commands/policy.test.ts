@@ -37,7 +37,7 @@ describe("without a control plane", () => {
     const bad = await cordum(["policy", "check", path, "--json"], NOWHERE);
     expect(bad.exitCode).toBe(2);
     expect(JSON.parse(bad.out).problems.length).toBeGreaterThanOrEqual(2);
-    expect(bad.talk).toContain("bad.yaml:2");
+    expect(bad.err).toContain("bad.yaml:2");
     expect(await cordum(["policy", "check", join(dir, "absent.yaml")], NOWHERE)).toMatchObject({ exitCode: 2 });
   });
 
@@ -84,7 +84,7 @@ test("publish, list, explain, diff, simulate and rollback against a control plan
   expect((await run("rollback")).exitCode).toBe(0);
   const first = await run("rollback");
   expect(first).toMatchObject({ exitCode: 4 });
-  expect(first.talk).toContain("next: cordum policy list");
+  expect(first.err).toContain("next: cordum policy list");
   expect(await run("rollback", "nothing")).toMatchObject({ exitCode: 3 });
   const wrong = file("wrong.yaml", "rules: 7\n");
   expect(await run("publish", wrong)).toMatchObject({ exitCode: 2 });

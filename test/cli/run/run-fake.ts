@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import type { Answered } from "../fake.ts";
+import type { FakeResponse } from "../fake.ts";
 
 export interface AskedWith {
   readonly method: string;
@@ -21,7 +21,9 @@ export interface RunFake {
   close(): void;
 }
 
-export async function startRunFake(answer: (asked: AskedWith) => Answered | Promise<Answered>): Promise<RunFake> {
+export async function startRunFake(
+  answer: (asked: AskedWith) => FakeResponse | Promise<FakeResponse>,
+): Promise<RunFake> {
   const asked: AskedWith[] = [];
   const readers = new Set<ServerResponse>();
   const handle = async (request: IncomingMessage, response: ServerResponse) => {

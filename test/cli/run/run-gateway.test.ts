@@ -100,7 +100,7 @@ describe("against a gateway", () => {
     expect(JSON.parse(good.out)).toEqual({ a: { hello: "world" } });
     const bad = await run("run", "start", "bad", "--wait");
     expect(bad).toMatchObject({ exitCode: 1, out: "" });
-    expect(bad.talk).toMatch(/FAILED after .*this never works.*\nnext: cordum run timeline \S+\n$/);
+    expect(bad.err).toMatch(/FAILED after .*this never works.*\nnext: cordum run timeline \S+\n$/);
   });
 
   test("a question that is asked for each item shows every arm that one of them chose", async () => {
@@ -146,8 +146,8 @@ describe("cordum up --workflows", () => {
     file("a.yaml", "id: a\nsteps:\n  a: {topic: demo.echo}\n");
     const refused = await up().ended;
     expect(refused.exitCode).toBe(2);
-    expect(refused.talk).toContain(`the workflows are wrong, so nothing was started:\n  ${bad}:3:`);
-    expect(refused.talk).toContain(`next: cordum up --workflows ${dir}\n`);
+    expect(refused.err).toContain(`the workflows are wrong, so nothing was started:\n  ${bad}:3:`);
+    expect(refused.err).toContain(`next: cordum up --workflows ${dir}\n`);
 
     file("b.yaml", "id: b\nsteps:\n  a: {topic: demo.echo}\n");
     const running = up();
@@ -156,7 +156,7 @@ describe("cordum up --workflows", () => {
     const versions = async () => (await listed()).map((one: { workflow_id: string; version: number }) => one.version);
     expect(await versions()).toEqual([1, 1]);
     file("b.yaml", "id: b\nsteps:\n  a: {topic: demo.slow}\n");
-    await running.said('"version":2');
+    await running.printed('"version":2');
     expect((await versions()).sort()).toEqual([1, 2]);
   });
 });

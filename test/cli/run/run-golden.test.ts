@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Answered } from "../fake.ts";
+import type { FakeResponse } from "../fake.ts";
 import { Transcript } from "../transcript.ts";
 import { type AskedWith, at, type RunFake, runAfter, startRunFake, WAITS, WORKFLOW } from "./run-fake.ts";
 
@@ -27,8 +27,8 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const ok = (body: object): Answered => ({ status: 200, body });
-const refused = (status: number, code: string, more: object = {}): Answered => ({
+const ok = (body: object): FakeResponse => ({ status: 200, body });
+const refused = (status: number, code: string, more: object = {}): FakeResponse => ({
   status,
   body: { code, status, title: code.replaceAll("_", " "), detail: "because", ...more },
 });
@@ -75,7 +75,7 @@ test("runs", async () => {
   await expect(transcript.text).toMatchFileSnapshot("golden/runs.txt");
 });
 
-function answer({ method, path, body }: AskedWith): Answered {
+function answer({ method, path, body }: AskedWith): FakeResponse {
   const [noun = "", id = "", verb = ""] = path.split("?")[0]?.slice(1).split("/") ?? [];
   if (id === "none") return refused(404, noun === "workflows" ? "workflow_not_found" : "run_not_found");
   const handle = ANSWERS[`${method} ${noun}${id === "" ? "" : "/ID"}${verb === "" ? "" : `/${verb}`}`];
@@ -86,7 +86,7 @@ const STARTED = { run_id: "r1", workflow_id: "photos", version: 3, state: "RUNNI
 const { definition: _, created_by: __, ...LISTED } = WORKFLOW;
 const LINE = { index: null, job_id: null, who: null, why: null, cause: null };
 
-const ANSWERS: Readonly<Record<string, (body: AskedWith["body"]) => Answered>> = {
+const ANSWERS: Readonly<Record<string, (body: AskedWith["body"]) => FakeResponse>> = {
   "POST workflows": ({ source, file }) => {
     const problems = [`${file}:1: a workflow needs \`steps\``];
     if (source.includes("bad")) return refused(400, "invalid_workflow", { problems, detail: problems.join("; ") });

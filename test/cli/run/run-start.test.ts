@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Answered, fakeTime } from "../fake.ts";
+import { type FakeResponse, fakeTime } from "../fake.ts";
 import { cordum } from "../run.ts";
 import { type RunFake, runAfter, startRunFake } from "./run-fake.ts";
 
@@ -13,7 +13,11 @@ afterEach(() => fake?.close());
 const STARTED = { run_id: "r1", workflow_id: "photos", version: 3, state: "RUNNING", replayed: false };
 
 /** Takes the start, then shows the run after these seconds. */
-async function open(seconds: readonly number[], end = "SUCCEEDED", before: readonly Answered[] = []): Promise<void> {
+async function open(
+  seconds: readonly number[],
+  end = "SUCCEEDED",
+  before: readonly FakeResponse[] = [],
+): Promise<void> {
   const [first, left] = [[...before], [...seconds]];
   fake = await startRunFake(({ method, path }) => {
     if (path.endsWith("/explain")) return { status: 200, body: { waits: [] } };
@@ -28,7 +32,7 @@ describe("what is sent", () => {
   test("the input, or none at all", async () => {
     await open([]);
     const ran = await cordum(["run", "start", "a/b"], fake.env);
-    expect(ran).toMatchObject({ exitCode: 0, out: "r1\n", talk: "" });
+    expect(ran).toMatchObject({ exitCode: 0, out: "r1\n", err: "" });
     expect(fake.asked).toEqual([{ method: "POST", path: "/workflows/a%2Fb/runs", body: { labels: {} } }]);
   });
 
@@ -51,10 +55,10 @@ describe("what is sent", () => {
     expect(starts().map(({ input }) => input)).toEqual([{ from: "file" }, { from: "stdin" }]);
     const wrong = await cordum(["run", "start", "photos", "hello"], fake.env);
     expect(wrong).toMatchObject({ exitCode: 2 });
-    expect(wrong.talk).toContain("`hello` is not JSON");
+    expect(wrong.err).toContain("`hello` is not JSON");
     const gone = await cordum(["run", "start", "photos", `@${dir}/none`], fake.env);
     expect(gone).toMatchObject({ exitCode: 2 });
-    expect(gone.talk).toMatch(/cannot read the input .*\nnext: cordum run start /);
+    expect(gone.err).toMatch(/cannot read the input .*\nnext: cordum run start /);
     expect(starts()).toHaveLength(2);
     rmSync(dir, { recursive: true });
   });
@@ -65,7 +69,7 @@ describe("--wait", () => {
     await open([0, 1, 2, 3, 4]);
     const ran = await cordum(["run", "start", "photos", "--wait"], fake.env, "", fakeTime().io);
     expect(ran).toMatchObject({ exitCode: 0, out: '{\n  "tell": "done"\n}\n' });
-    expect(ran.talk).toBe(
+    expect(ran.err).toBe(
       "step publish waits for a human\nnext: cordum approval approve r1:publish@1\nrun r1 SUCCEEDED after 4.0 s\n",
     );
   });
@@ -75,7 +79,7 @@ describe("--wait", () => {
     const ran = await cordum(["run", "start", "photos", "--wait", "--json"], fake.env, "", fakeTime().io);
     expect(ran.exitCode).toBe(1);
     expect(JSON.parse(ran.out)).toMatchObject({ run_id: "r1", state: end });
-    expect(ran.talk).toBe(`run r1 ${end} after 4.0 s: no more disk\nnext: cordum run timeline r1\n`);
+    expect(ran.err).toBe(`run r1 ${end} after 4.0 s: no more disk\nnext: cordum run timeline r1\n`);
   });
 
   test("a start that is told `later` is sent again with the same key: it is one run", async () => {
@@ -91,8 +95,11 @@ describe("--wait", () => {
 
   test("progress for those who watch", async () => {
     await open([0, 1, 2, 3, 4]);
-    const ran = await cordum(["run", "start", "photos", "--wait"], fake.env, "", { ...fakeTime().io, watched: true });
-    expect(ran.talk).toContain("\rRUNNING, 4 of 5 steps, 3.0 s");
+    const ran = await cordum(["run", "start", "photos", "--wait"], fake.env, "", {
+      ...fakeTime().io,
+      isInteractive: true,
+    });
+    expect(ran.err).toContain("\rRUNNING, 4 of 5 steps, 3.0 s");
   });
 });
 
@@ -121,7 +128,7 @@ describe("--dry-run", () => {
         "a     worker  mail.send         DENY by no-mail: not at night  [1]\n" +
         "b     notify             a      not asked                      not known yet\n",
     );
-    expect(ran).toMatchObject({ exitCode: 0, talk: "nothing was started; this is version 3 of workflow photos\n" });
+    expect(ran).toMatchObject({ exitCode: 0, err: "nothing was started; this is version 3 of workflow photos\n" });
   });
 
   test("a kernel that does not answer: exit 6", async () => {
@@ -131,7 +138,7 @@ describe("--dry-run", () => {
     expect(fake.asked[0]?.body).toEqual({ from_step: "a", dry_run: true });
     expect(ran.exitCode).toBe(6);
     expect(ran.out).toContain("unavailable: timeout");
-    expect(ran.talk).toContain("next: cordum doctor\n");
+    expect(ran.err).toContain("next: cordum doctor\n");
   });
 });
 
@@ -146,7 +153,7 @@ describe("refusals", () => {
   ])("%d %j: exit %d, next: %s", async (status, facts, exitCode, next) => {
     fake = await startRunFake(() => ({ status, body: { title: "no", detail: "because", ...facts } }));
     const ran = await cordum(["run", "start", "photos"], fake.env);
-    expect(ran).toMatchObject({ exitCode, talk: `cordum: no: because\nnext: ${next}\n` });
+    expect(ran).toMatchObject({ exitCode, err: `cordum: no: because\nnext: ${next}\n` });
     expect(fake.asked).toHaveLength(1);
   });
 
@@ -154,7 +161,7 @@ describe("refusals", () => {
     const body = { code: "own_job", title: "no", detail: "because", job_id: "r1:ask@1" };
     fake = await startRunFake(() => ({ status: 403, body }));
     const ran = await cordum(["approval", "approve", "r1:ask@1"], fake.env);
-    expect(ran).toMatchObject({ exitCode: 5, talk: "cordum: no: because\nnext: cordum job explain r1:ask@1\n" });
+    expect(ran).toMatchObject({ exitCode: 5, err: "cordum: no: because\nnext: cordum job explain r1:ask@1\n" });
   });
 
   test.each([
@@ -163,6 +170,6 @@ describe("refusals", () => {
   ])("%s: exit 4, next: %s", async (code, next) => {
     fake = await startRunFake(() => ({ status: 409, body: { code, title: "no", detail: "because", run_id: "r1" } }));
     const ran = await cordum(["run", "cancel", "r1"], fake.env);
-    expect(ran).toMatchObject({ exitCode: 4, talk: `cordum: no: because\nnext: ${next}\n` });
+    expect(ran).toMatchObject({ exitCode: 4, err: `cordum: no: because\nnext: ${next}\n` });
   });
 });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { Answered } from "../fake.ts";
+import type { FakeResponse } from "../fake.ts";
 import { cordum } from "../run.ts";
 import { at, type RunFake, runAfter, startRunFake, WAITS, WORKFLOW } from "./run-fake.ts";
 
@@ -11,7 +11,7 @@ afterEach(() => fake?.close());
 function scripted(seconds: readonly number[], end = "SUCCEEDED") {
   const left = [...seconds];
   let now = 0;
-  return (path: string): Answered => {
+  return (path: string): FakeResponse => {
     if (path.endsWith("/explain")) return { status: 200, body: { waits: now >= 1 && now < 3 ? WAITS : [] } };
     if (path.startsWith("/workflows/")) return { status: 200, body: WORKFLOW };
     now = left.shift() ?? now;
@@ -56,7 +56,7 @@ describe("without a terminal", () => {
       "      4.0 s  run r1  SUCCEEDED",
       "",
     ]);
-    expect(ran).toMatchObject({ exitCode: 0, talk: "run r1 SUCCEEDED after 4.0 s\n" });
+    expect(ran).toMatchObject({ exitCode: 0, err: "run r1 SUCCEEDED after 4.0 s\n" });
   });
 
   test("with --json each line is a document; a run that does not succeed ends with 1", async () => {
@@ -76,7 +76,7 @@ describe("without a terminal", () => {
     ]);
     expect(documents[3]).toMatchObject({ run_id: "r1", children: { count: 4_000, failed: 3 } });
     expect(documents.at(-1)).toMatchObject({ error: { message: "no more disk" }, output: null });
-    expect(ran).toMatchObject({ exitCode: 1, talk: "" });
+    expect(ran).toMatchObject({ exitCode: 1, err: "" });
   });
 });
 
@@ -102,7 +102,7 @@ describe("on a terminal", () => {
       "\u001b[J",
     ]);
     expect(second.split(CLEAR)[0]).toBe("run r1  photos v3  SUCCEEDED  4.0 s  5 of 5 steps done");
-    expect(ran).toMatchObject({ exitCode: 0, talk: "run r1 SUCCEEDED after 4.0 s\n" });
+    expect(ran).toMatchObject({ exitCode: 0, err: "run r1 SUCCEEDED after 4.0 s\n" });
   });
 
   test("what has not changed is not drawn again, and the shape of the workflow is asked for once", async () => {
@@ -153,7 +153,7 @@ describe("when it looks", () => {
         await new Promise(setImmediate);
       }
     };
-    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, pause });
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, sleep: pause });
     expect(ran.exitCode).toBe(0);
     expect(pauses).toBeGreaterThanOrEqual(5);
   });

@@ -38,10 +38,10 @@ describe("the role safety", () => {
     const kernel = up(["--role", "safety", "--port", "0", "--policy", file]);
     const address = await kernel.url;
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
-    await kernel.said(`up --safety ${address}`);
+    await kernel.printed(`up --safety ${address}`);
     expect(await ask(address)).toMatchObject({ decision: 1, reason: "one" });
     policyFile("rules: 7\n");
-    await kernel.said("policy_not_published");
+    await kernel.printed("policy_not_published");
     expect(await ask(address)).toMatchObject({ decision: 1, reason: "one" });
     policyFile(rules("two", "deny"));
     await until(
@@ -95,7 +95,7 @@ describe("a policy file of `up`", () => {
     env = { CORDUM_URL: await second.url };
     expect(await version()).toBe("by hand");
     policyFile("rules: [}\n");
-    await second.said("policy_not_published");
+    await second.printed("policy_not_published");
     expect(await version()).toBe("by hand");
     policyFile(rules("three", "allow"));
     await until(version, (now) => now === "three");
@@ -114,7 +114,7 @@ describe("what cannot be is said before anything is started: exit 2", () => {
   ])("%j", async (argv, words) => {
     const ran = await cordum(["up", ...argv]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.talk).toContain(words);
+    expect(ran.err).toContain(words);
   });
 
   test("a port that is taken: exit 4", async () => {

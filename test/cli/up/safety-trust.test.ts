@@ -43,7 +43,7 @@ test("a wrong token: nothing goes out, everybody who asks is told why, and once 
   const caller = plane(address, CALLER);
   const env = { CORDUM_URL: await caller.url };
   const id = (await cordum(["job", "submit", "demo.echo", "2"], env)).out.trim();
-  await Promise.all([caller.said("safety_token_refused"), first.said("safety_caller_refused")]);
+  await Promise.all([caller.printed("safety_token_refused"), first.printed("safety_caller_refused")]);
   const job = async () => JSON.parse((await cordum(["job", "get", id, "--json"], env)).out);
   const waiting = await until(job, ({ wait }) => wait?.retry_class === "safety_unavailable");
   expect(waiting).toMatchObject({
@@ -63,13 +63,13 @@ test("a wrong token: nothing goes out, everybody who asks is told why, and once 
   );
 
   first.child.kill("SIGTERM");
-  const { out, talk } = await first.ended;
+  const { out, err } = await first.ended;
   kernel(KERNEL, address.split(":")[1] ?? "");
   const done = await until(job, ({ state }) => state === "SUCCEEDED");
   expect(done).toMatchObject({ result: 2, safety: { bypassed: false } });
   caller.child.kill("SIGTERM");
   const ended = await caller.ended;
-  const everything = JSON.stringify([waiting, doctor, seen, out, talk, done, ended]);
+  const everything = JSON.stringify([waiting, doctor, seen, out, err, done, ended]);
   for (const token of [TOKEN, OTHER]) expect(everything).not.toContain(token);
 });
 
@@ -92,7 +92,7 @@ describe("what is not safe does not start: exit 2, with the setting to look at",
   ])("%s", async (_, argv, env, setting) => {
     const ran = await ups.start([...argv, "--port", "0", "--data", join(ups.dir, "data")], env).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain(`cordum config explain ${setting}`);
-    expect(ran.talk + ran.out).not.toContain(TOKEN);
+    expect(ran.err).toContain(`cordum config explain ${setting}`);
+    expect(ran.err + ran.out).not.toContain(TOKEN);
   });
 });

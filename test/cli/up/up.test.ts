@@ -15,7 +15,7 @@ describe("cordum up --demo", () => {
   test("a tour: echo, retries, denial, dead letters, lists, a clean stop, and everything still there after", async () => {
     const first = up(["--demo"]);
     const env = { CORDUM_URL: await first.url };
-    await first.said(`job submit demo.echo '{"hello":"world"}' --wait`);
+    await first.printed(`job submit demo.echo '{"hello":"world"}' --wait`);
 
     const echo = await cordum(["job", "submit", "demo.echo", '{"hello":"world"}', "--wait"], env);
     expect(echo).toMatchObject({ exitCode: 0, out: '{\n  "hello": "world"\n}\n' });
@@ -25,7 +25,7 @@ describe("cordum up --demo", () => {
 
     const denied = await cordum(["job", "submit", "demo.forbidden", "--wait"], env);
     expect(denied).toMatchObject({ exitCode: 5, out: "" });
-    expect(denied.talk).toMatch(/next: cordum job get \S+/);
+    expect(denied.err).toMatch(/next: cordum job get \S+/);
 
     const broken = await cordum(["job", "submit", "demo.broken", '{"keep":"me"}', "--wait"], env);
     expect(broken).toMatchObject({ exitCode: 1, out: "" });
@@ -54,7 +54,7 @@ describe("cordum up --demo", () => {
     const shown = await cordum(["job", "get", jobs[2].job_id], again);
     expect(shown.out).toContain("attempt 2  failed");
     expect(await cordum(["job", "get", "nobody"], again)).toMatchObject({ exitCode: 3 });
-    expect((await cordum(["job", "list", "--limit", "1"], again)).talk).toContain(
+    expect((await cordum(["job", "list", "--limit", "1"], again)).err).toContain(
       "more: cordum job list --limit 1 --cursor",
     );
     second.child.kill("SIGTERM");
@@ -69,15 +69,15 @@ describe("cordum up --demo", () => {
     expect(other).toMatchObject({ exitCode: 4 });
     const late = await cordum(["job", "submit", "nobody.serves.this", "--wait", "--timeout", "1ms"], env);
     expect(late).toMatchObject({ exitCode: 6 });
-    expect(late.talk).toMatch(/next: cordum job get \S+/);
+    expect(late.err).toMatch(/next: cordum job get \S+/);
   });
 
   test("the second signal ends it at once, though a job is in progress", async () => {
     const process = up(["--demo"], { CORDUM_LOG_LEVEL: "debug" });
     await cordum(["job", "submit", "demo.slow"], { CORDUM_URL: await process.url });
-    await process.said("demo_slow_began");
+    await process.printed("demo_slow_began");
     process.child.kill("SIGINT");
-    await process.said("finishing what is in progress");
+    await process.printed("finishing what is in progress");
     process.child.kill("SIGINT");
     expect(await process.ended).toMatchObject({ exitCode: 130 });
   });
@@ -88,11 +88,11 @@ describe("cordum up --demo", () => {
     const process = up(["--config", config]);
     await process.url;
     writeFileSync(config, "retry: {lock_busy: {policy: 'fixed:500ms'}}\nbus: {park_after_ms: 100}\n");
-    await process.said("config_reloaded");
-    await process.said("config_needs_a_restart");
+    await process.printed("config_reloaded");
+    await process.printed("config_needs_a_restart");
     writeFileSync(config, "retry: {lock_busy: {polcy: 'fixed:500ms'}}\n");
     process.child.kill("SIGHUP");
-    await process.said("config_not_reloaded");
+    await process.printed("config_not_reloaded");
   });
 });
 
@@ -101,14 +101,14 @@ describe("a start that cannot be", () => {
     await up().url;
     const ran = await up().ended;
     expect(ran).toMatchObject({ exitCode: 4 });
-    expect(ran.talk).toMatch(/is in use by process \d+.*\nnext: cordum up --data /);
+    expect(ran.err).toMatch(/is in use by process \d+.*\nnext: cordum up --data /);
   });
 
   test("a port that is taken: exit 4", async () => {
     const { port } = new URL(await up().url);
     const ran = await startUp(["--data", join(ups.dir, "other"), "--port", port]).ended;
     expect(ran).toMatchObject({ exitCode: 4 });
-    expect(ran.talk).toContain("next: cordum up --port 0");
+    expect(ran.err).toContain("next: cordum up --port 0");
   });
 
   test("a wrong policy: exit 2, with the line and the name that was meant", async () => {
@@ -116,13 +116,13 @@ describe("a start that cannot be", () => {
     writeFileSync(policy, "rules:\n  - {id: a, match: {topic: [x]}, decision: allow, reason: r}\n");
     const ran = await up(["--policy", policy]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain(`${policy}:2: unknown key \`topic\`; did you mean \`topics\`?`);
+    expect(ran.err).toContain(`${policy}:2: unknown key \`topic\`; did you mean \`topics\`?`);
   });
 
   test("an address that is not loopback: exit 2, because there are no keys yet", async () => {
     const ran = await up(["--host", "0.0.0.0"]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.talk).toContain("there is no API key yet");
+    expect(ran.err).toContain("there is no API key yet");
   });
 });
 
@@ -130,7 +130,7 @@ test("a misspelt fail mode refuses to start; `open` opens a lease, and says so l
   expect(await up([], { POLICY_CHECK_FAIL_MODE: "opne" }).ended).toMatchObject({ exitCode: 2 });
   const opened = up([], { POLICY_CHECK_FAIL_MODE: "open" });
   await opened.url;
-  await opened.said("fail_open_opened");
+  await opened.printed("fail_open_opened");
 });
 
 test("a policy of one's own is in force, and status says so", async () => {

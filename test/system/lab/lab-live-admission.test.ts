@@ -23,8 +23,8 @@ test("on NATS and Redis, processes race for two slots: nobody else gets in, and 
     await onlooker.leaveOurs();
     const target = ["--nats", nats.url, "--redis", redis.url, "--processes", "3"];
     const run = new LiveRun(program.file, [...SMALL, "--client", "none", ...target]);
-    const { exitCode, out, talk } = await run.ended;
-    expect(talk).toBe("");
+    const { exitCode, out, err } = await run.ended;
+    expect(err).toBe("");
     expect(exitCode).toBe(0);
     const { live, results } = JSON.parse(out) as Document;
     expect(live).toMatchObject({ processes: 3 });
@@ -52,8 +52,8 @@ test("on NATS and Redis, processes race for two slots: nobody else gets in, and 
 
 test("in the embedded world, one process; callers that come back get in when a run has ended", async () => {
   const rows = [...SMALL, "--client", "jittered", "--policy", "atomic", "--hold-ms", "50"];
-  const { exitCode, out, talk } = await new LiveRun(program.file, rows).ended;
-  expect(talk).toBe("");
+  const { exitCode, out, err } = await new LiveRun(program.file, rows).ended;
+  expect(err).toBe("");
   expect(exitCode).toBe(0);
   const { live, results } = JSON.parse(out) as Document;
   expect(live).toMatchObject({ processes: 1, on: "the embedded world" });

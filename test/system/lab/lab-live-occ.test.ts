@@ -17,8 +17,8 @@ test("on NATS and Redis, clients of several processes update one record, and no 
   try {
     await onlooker.leaveOurs();
     const target = ["--nats", nats.url, "--redis", redis.url, "--processes", "3"];
-    const { exitCode, out, talk } = await new LiveRun(program.file, [...SMALL, ...target]).ended;
-    expect(talk).toBe("");
+    const { exitCode, out, err } = await new LiveRun(program.file, [...SMALL, ...target]).ended;
+    expect(err).toBe("");
     expect(exitCode).toBe(0);
     expectRaced(JSON.parse(out) as Document, 3);
     expect([...onlooker.keys].filter((key) => !/^cordum-lab-\w+-\d:/.test(key))).toEqual(["cordum:theirs"]);
@@ -30,8 +30,8 @@ test("on NATS and Redis, clients of several processes update one record, and no 
 });
 
 test("in the embedded world, all of them in one process", async () => {
-  const { exitCode, out, talk } = await new LiveRun(program.file, SMALL).ended;
-  expect(talk).toBe("");
+  const { exitCode, out, err } = await new LiveRun(program.file, SMALL).ended;
+  expect(err).toBe("");
   expect(exitCode).toBe(0);
   expectRaced(JSON.parse(out) as Document, 1);
 });

@@ -10,7 +10,7 @@ import type { RunningServer } from "../../servers/server.ts";
 export interface Ended {
   readonly exitCode: number | null;
   readonly out: string;
-  readonly talk: string;
+  readonly err: string;
 }
 
 export class LiveRun {
@@ -24,14 +24,14 @@ export class LiveRun {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let out = "";
-    let talk = "";
+    let err = "";
     this.#child.stdout?.on("data", (chunk) => {
       out += String(chunk);
     });
     this.#child.stderr?.on("data", (chunk) => {
-      talk += String(chunk);
+      err += String(chunk);
     });
-    this.ended = once(this.#child, "close").then(([code]) => ({ exitCode: code as number | null, out, talk }));
+    this.ended = once(this.#child, "close").then(([code]) => ({ exitCode: code as number | null, out, err }));
   }
 
   kill(signal: NodeJS.Signals): void {
@@ -40,8 +40,8 @@ export class LiveRun {
 
   /** Waits for something that it does, but not if it ends before. */
   async until(happened: Promise<void>): Promise<void> {
-    const tooEarly = this.ended.then(({ out, talk }) => {
-      throw new Error(`it ended before that: ${out}${talk}`);
+    const tooEarly = this.ended.then(({ out, err }) => {
+      throw new Error(`it ended before that: ${out}${err}`);
     });
     await Promise.race([happened, tooEarly]);
   }

@@ -34,8 +34,8 @@ test("on NATS and Redis, control planes wait for a kernel that is a process of i
     const run = new LiveRun(program.file, [...SMALL, ...target]);
     await run.until(onlooker.seen(/^cordum-lab-\w+-1\./));
     expect(run.members()).toHaveLength(3);
-    const { exitCode, out, talk } = await run.ended;
-    expect(talk).toBe("");
+    const { exitCode, out, err } = await run.ended;
+    expect(err).toBe("");
     expect(exitCode).toBe(0);
     const { live, params, results } = JSON.parse(out) as Document;
     expect(live).toMatchObject({ processes: 3 });
@@ -61,8 +61,8 @@ test("on NATS and Redis, control planes wait for a kernel that is a process of i
 });
 
 test("in the embedded world, one control plane beside the kernel", async () => {
-  const { exitCode, out, talk } = await new LiveRun(program.file, [...SMALL, "--breaker", "off"]).ended;
-  expect(talk).toBe("");
+  const { exitCode, out, err } = await new LiveRun(program.file, [...SMALL, "--breaker", "off"]).ended;
+  expect(err).toBe("");
   expect(exitCode).toBe(0);
   const { live, results } = JSON.parse(out) as Document;
   expect(live).toMatchObject({ processes: 2, on: "the embedded world" });

@@ -50,8 +50,8 @@ describe("on NATS and Redis", () => {
     const run = start("--contenders", "40", ...rows.flatMap((row) => ["--policy", row]), "--json");
     await run.until(onlooker.seen(LAB_RESULT));
     expect(run.members()).toHaveLength(3);
-    const { exitCode, out, talk } = await run.ended;
-    expect(talk).toBe("");
+    const { exitCode, out, err } = await run.ended;
+    expect(err).toBe("");
     expect(exitCode).toBe(0);
     const document = JSON.parse(out) as Document;
     expect(document.live).toMatchObject({
@@ -89,8 +89,8 @@ describe("on NATS and Redis", () => {
     const run = start(...SLOW);
     await run.until(onlooker.seen(LAB_RESULT));
     run.kill("SIGINT");
-    const { exitCode, talk } = await run.ended;
-    expect(talk).toContain("stopped by SIGINT; what it had made is removed");
+    const { exitCode, err } = await run.ended;
+    expect(err).toContain("stopped by SIGINT; what it had made is removed");
     expect(exitCode).toBe(1);
     await expectSwept();
   });
@@ -100,8 +100,8 @@ describe("on NATS and Redis", () => {
     await run.until(onlooker.seen(LAB_RESULT));
     const [first = 0] = run.members();
     process.kill(first, "SIGKILL");
-    const { exitCode, talk } = await run.ended;
-    expect(talk).toContain("a process of the live run ended too early (SIGKILL); what it had made is removed");
+    const { exitCode, err } = await run.ended;
+    expect(err).toContain("a process of the live run ended too early (SIGKILL); what it had made is removed");
     expect(exitCode).toBe(1);
     await expectSwept();
   });
@@ -118,8 +118,8 @@ describe("on NATS and Redis", () => {
     const args = [...SLOW, "--policy", "default", "--live-seconds", "1"];
     const dir = mkdtempSync(join(tmpdir(), "cordum-lab-live-"));
     try {
-      const { exitCode, out, talk } = await start(...args, "--out", dir).ended;
-      expect(exitCode, talk).toBe(0);
+      const { exitCode, out, err } = await start(...args, "--out", dir).ended;
+      expect(exitCode, err).toBe(0);
       expect(out).toMatch(/^hand_over \(not finished\) +[\d,]+ +– +–/m);
       expect(out).toContain("Live, not finished within 1 s: hand_over");
       const document = JSON.parse(readFileSync(join(dir, "lock-busy.json"), "utf8")) as Document;
@@ -151,8 +151,8 @@ test("in the embedded world, one process, in a directory that is gone afterwards
       "default",
       "--json",
     ];
-    const { exitCode, out, talk } = await new LiveRun(program.file, args, { TMPDIR: dir }).ended;
-    expect(talk).toBe("");
+    const { exitCode, out, err } = await new LiveRun(program.file, args, { TMPDIR: dir }).ended;
+    expect(err).toBe("");
     expect(exitCode).toBe(0);
     const document = JSON.parse(out) as Document;
     expect(document.live).toMatchObject({ processes: 1, on: "the embedded world", bus_ping_ms: null });

@@ -5,29 +5,29 @@ import { type Client, openClient } from "./client.ts";
 import type { ExitCode } from "./exit.ts";
 import type { Io } from "./io.ts";
 
-export interface Kit {
+export interface CommandContext {
   readonly io: Io;
   readonly version: string;
   /** Called by commands that talk to a control plane, when they do. */
   client(): Client;
-  end(exitCode: ExitCode): void;
+  exit(exitCode: ExitCode): void;
 }
 
-export function newKit(io: Io, version: string, end: (exitCode: ExitCode) => void): Kit {
-  return { io, version, client: () => openClient(io), end };
+export function newContext(io: Io, version: string, end: (exitCode: ExitCode) => void): CommandContext {
+  return { io, version, client: () => openClient(io), exit };
 }
 
-export function group(parent: Command, name: string, description: string): Command {
+export function addGroup(parent: Command, name: string, description: string): Command {
   return parent.command(name).description(description).helpCommand(false);
 }
 
-export function leaf(parent: Command, name: string, description: string): Command {
+export function addCommand(parent: Command, name: string, description: string): Command {
   return parent.command(name).description(description).option("--json", "print one JSON document");
 }
 
 /** A leaf that shows one page of a list. */
-export function listLeaf(parent: Command, name: string, description: string): Command {
-  return leaf(parent, name, description)
+export function addListCommand(parent: Command, name: string, description: string): Command {
+  return addCommand(parent, name, description)
     .option("--limit <n>", "how many, 1 to 200")
     .option("--cursor <cursor>", "where the page before ended");
 }
