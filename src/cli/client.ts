@@ -1,22 +1,17 @@
-/**
- * The gateway as the commands ask it. Every way in which it can fail becomes an error with an exit code and a next step.
- *
- * Nothing is sent twice unless `patiently` is asked to: a script decides by itself whether to try again.
- */
-import { CliError, EXIT, exitCodeForStatus } from "./exit.ts";
+/** HTTP client of the gateway. Every failure becomes a `CliError` with an exit code; only `retryWhileUnavailable` retries. */
+import { CliError, EXIT, exitCodeForStatus, nextFor } from "./exit.ts";
 import type { Io } from "./io.ts";
-import { nextFor } from "./next.ts";
 
 export interface Client {
   readonly url: string;
   get(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Json>;
   post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Json>;
   delete(path: string): Promise<Json>;
-  /** Server-sent events, as they come, until the signal or the other end ends them. */
+  /** Server-sent events; null if the gateway rejects the subscription. */
   stream(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null>;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: documents of a server whose version may differ from ours; read with care.
+// biome-ignore lint/suspicious/noExplicitAny: the gateway may have another version than this client.
 export type Json = any;
 
 export function openClient(io: Io): Client {
@@ -52,21 +47,18 @@ export function openClient(io: Io): Client {
   };
 }
 
-/** `/jobs/…` with an id that may have anything in it. */
+/** Joins path segments, with percent-encoding. */
 export function pathTo(...parts: readonly string[]): string {
   return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 }
 
-/**
- * Asks again for as long as the control plane says "later" (429, 503), when it says. For commands that wait anyway, and
- * only for what may be asked twice.
- */
-export async function retryWhileUnavailable<T>(io: Io, untilMs: number, ask: () => Promise<T>): Promise<T> {
+/** Retries 429 and 503 responses after their `Retry-After` until the deadline. For idempotent requests only. */
+export async function retryWhileUnavailable<T>(io: Io, untilMs: number, send: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
-      return await ask();
+      return await send();
     } catch (error) {
-      const delayMs = error instanceof CliError ? error.facts.retry_after_ms : undefined;
+      const delayMs = error instanceof CliError ? error.fields.retry_after_ms : undefined;
       if (typeof delayMs !== "number" || io.nowMs() + delayMs > untilMs) throw error;
       await io.sleep(delayMs);
     }
@@ -74,25 +66,25 @@ export async function retryWhileUnavailable<T>(io: Io, untilMs: number, ask: () 
 }
 
 const DEFAULT_URL = "http://127.0.0.1:8081";
-const ANSWER_MS_MAX = 30_000;
+const TIMEOUT_MS = 30_000;
 
 function baseUrl(text: string | undefined): string {
   if (text === undefined || text === "") return DEFAULT_URL;
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, "");
   throw new CliError(
     EXIT.usage,
-    `CORDUM_URL is \`${text}\`, which is no http address`,
+    `CORDUM_URL \`${text}\` is not an http or https URL`,
     `export CORDUM_URL=${DEFAULT_URL}`,
   );
 }
 
 async function request(url: string, path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(`${url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    return await fetch(`${url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const why = cause instanceof Error ? cause.message || String((cause as { code?: string }).code) : String(cause);
-    throw new CliError(EXIT.unavailable, `no control plane answers at ${url} (${why})`, "cordum up");
+    throw new CliError(EXIT.unavailable, `cannot reach the control plane at ${url} (${why})`, "cordum up");
   }
 }
 
@@ -103,18 +95,19 @@ async function readDocument(url: string, response: Response): Promise<Json> {
   } catch {
     throw new CliError(
       exitCodeForStatus(response.status),
-      `${url} answered ${response.status} with something that is no JSON; is it a cordum gateway?`,
+      `${url} responded with status ${response.status} and no JSON body; check that CORDUM_URL is a cordum gateway`,
       "cordum status",
     );
   }
 }
 
 function errorFrom({ status, headers }: Response, document: Json): CliError {
-  const facts: Record<string, unknown> = { ...document };
-  const detail = typeof facts.detail === "string" ? facts.detail : `the control plane answered ${status}`;
-  const title = typeof facts.title === "string" ? `${facts.title}: ` : "";
+  const fields: Record<string, unknown> = { ...document };
+  const detail =
+    typeof fields.detail === "string" ? fields.detail : `the control plane responded with status ${status}`;
+  const title = typeof fields.title === "string" ? `${fields.title}: ` : "";
   const after = Number(headers.get("retry-after") ?? Number.NaN);
-  // The document is finer than the header, which has whole seconds.
-  if (typeof facts.retry_after_ms !== "number" && after >= 0) facts.retry_after_ms = after * 1_000;
-  return new CliError(exitCodeForStatus(status), `${title}${detail}`, nextFor(status, facts), facts);
+  // The body has milliseconds, the header whole seconds.
+  if (typeof fields.retry_after_ms !== "number" && after >= 0) fields.retry_after_ms = after * 1_000;
+  return new CliError(exitCodeForStatus(status), `${title}${detail}`, nextFor(status, fields), fields);
 }

@@ -1,4 +1,4 @@
-/** What the program offers to those who add commands to it, and how the values of flags are read. */
+/** Shared by the command modules: the context of an invocation, command builders and flag parsers. */
 import { type Command, InvalidArgumentError } from "commander";
 import { parseDuration } from "../core/retry/duration.ts";
 import { type Client, openClient } from "./client.ts";
@@ -8,12 +8,12 @@ import type { Io } from "./io.ts";
 export interface CommandContext {
   readonly io: Io;
   readonly version: string;
-  /** Called by commands that talk to a control plane, when they do. */
+  /** Opened on demand: not every command needs a control plane. */
   client(): Client;
   exit(exitCode: ExitCode): void;
 }
 
-export function newContext(io: Io, version: string, end: (exitCode: ExitCode) => void): CommandContext {
+export function newContext(io: Io, version: string, exit: (exitCode: ExitCode) => void): CommandContext {
   return { io, version, client: () => openClient(io), exit };
 }
 
@@ -25,16 +25,15 @@ export function addCommand(parent: Command, name: string, description: string): 
   return parent.command(name).description(description).option("--json", "print one JSON document");
 }
 
-/** A leaf that shows one page of a list. */
 export function addListCommand(parent: Command, name: string, description: string): Command {
   return addCommand(parent, name, description)
-    .option("--limit <n>", "how many, 1 to 200")
-    .option("--cursor <cursor>", "where the page before ended");
+    .option("--limit <n>", "page size, 1 to 200")
+    .option("--cursor <cursor>", "cursor printed after the previous page");
 }
 
 export function whole(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("it must be a whole number.");
+  throw new InvalidArgumentError("must be a whole number.");
 }
 
 export function durationUpTo(msMax: number, msMin = 1): (text: string) => number {
@@ -53,6 +52,6 @@ export function collect(text: string, before: readonly string[]): readonly strin
 
 export function pair(text: string, before: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("write it as key=value.");
+  if (at < 1) throw new InvalidArgumentError("must have the form key=value.");
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }

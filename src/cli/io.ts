@@ -1,22 +1,22 @@
-/** What a command may touch of the process around it: data to stdout, talk to stderr, time. */
+/** The process environment of a command: streams, environment variables and time. */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Data, for programs and people. */
+  /** stdout: data. */
   out(text: string): void;
-  /** Talk, for people. */
+  /** stderr: diagnostics. */
   err(text: string): void;
-  /** Whether somebody is watching the talk: only then is there progress and color. */
+  /** Whether stderr is a terminal; progress and color require it. */
   readonly isInteractive: boolean;
   readonly color: boolean;
-  /** Where the data goes, if that is a terminal that can be drawn on; null or absent for pipes and files. */
+  /** The terminal on stdout, if it supports cursor movement; null or absent for pipes and files. */
   screen?(): Screen | null;
   readStdin(): string;
-  /** How the program was called, so that the commands we name can be typed as they stand. */
+  /** How the program was invoked; used in suggested commands. */
   readonly command: "cordum" | "npx cordum";
-  /** How to start this very program again, as a process of its own; absent where it is not a program. */
+  /** The command line that starts another process of this program; absent in tests. */
   readonly executable?: readonly string[];
   nowMs(): number;
   sleep(delayMs: number): Promise<void>;
@@ -29,21 +29,21 @@ export interface Screen {
 }
 
 export function processIo(): Io {
-  // The reader of a pipe may have seen enough (`cordum job list | head`): that is no error of ours.
+  // `cordum job list | head` closes the pipe early.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
     throw error;
   });
-  const watched = process.stderr.isTTY === true;
+  const isInteractive = process.stderr.isTTY === true;
   return {
     env: process.env,
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
-    isInteractive: watched,
-    color: watched && (process.env.NO_COLOR ?? "") === "",
+    isInteractive,
+    color: isInteractive && (process.env.NO_COLOR ?? "") === "",
     screen: () => screenOf(process.stdout, process.env),
     readStdin: () => readFileSync(0, "utf8"),
-    // Set by npm for whatever it starts: `npx cordum`, `npm start`.
+    // Set by npm for `npx cordum` and `npm start`.
     command: process.env.npm_command === undefined ? "cordum" : "npx cordum",
     executable: [process.execPath, ...process.execArgv, process.argv[1] ?? ""],
     nowMs: () => Date.now(),
@@ -51,7 +51,7 @@ export function processIo(): Io {
   };
 }
 
-/** Asked every time: people change the size of their windows. A dumb terminal cannot move its cursor. */
+/** Read on every call, because the window size may change. Dumb terminals cannot move the cursor. */
 function screenOf({ isTTY, columns, rows }: NodeJS.WriteStream, env: NodeJS.ProcessEnv): Screen | null {
   if (!isTTY || env.TERM === "dumb") return null;
   return { columns: columns || 80, rows: rows || 24, color: (env.NO_COLOR ?? "") === "" };
@@ -61,7 +61,7 @@ export function printJson(io: Io, document: unknown): void {
   io.out(`${JSON.stringify(document, null, 2)}\n`);
 }
 
-/** A line that is written over and over, for whoever watches; nothing at all for others. */
+/** A progress line on stderr, rewritten in place; silent unless stderr is a terminal. */
 export class ProgressLine {
   readonly #io: Io;
   readonly #startedMs: number;
@@ -72,18 +72,18 @@ export class ProgressLine {
     this.#startedMs = io.nowMs();
   }
 
-  /** What takes less than a second needs none. */
+  /** Does nothing within the first second. */
   show(text: string): void {
-    if (!this.#io.isInteractive || this.#io.nowMs() - this.#startedMs < SHOWN_AFTER_MS) return;
+    if (!this.#io.isInteractive || this.#io.nowMs() - this.#startedMs < SHOW_AFTER_MS) return;
     this.#io.err(`\r${text.padEnd(this.#length)}\r`);
     this.#length = text.length;
   }
 
-  /** Before anything else is said, and at the end. */
+  /** Must be called before other output and at the end. */
   clear(): void {
     if (this.#length > 0) this.#io.err(`\r${" ".repeat(this.#length)}\r`);
     this.#length = 0;
   }
 }
 
-const SHOWN_AFTER_MS = 1_000;
+const SHOW_AFTER_MS = 1_000;

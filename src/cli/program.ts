@@ -7,8 +7,8 @@
  */
 import { Argument, Command, CommanderError, Option } from "commander";
 import { printCompletion, SHELLS, type Shell } from "./commands/completion.ts";
+import { addConfig } from "./commands/config.ts";
 import { runDoctor } from "./commands/doctor.ts";
-import { explainConfig } from "./commands/explain.ts";
 import { addApproval, addJob } from "./commands/job-commands.ts";
 import { addAudit, addFailOpen, addKey, addKill } from "./commands/lever-commands.ts";
 import { addPolicy } from "./commands/policy-commands.ts";
@@ -16,7 +16,7 @@ import { addDlq, addWorkers } from "./commands/queue-commands.ts";
 import type { SimCommandOptions } from "./commands/sim.ts";
 import { showStatus } from "./commands/status.ts";
 import { addWorkflow } from "./commands/workflow-commands.ts";
-import { addCommand, addGroup, type CommandContext, newContext, whole } from "./context.ts";
+import { addCommand, type CommandContext, newContext, whole } from "./context.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addLab } from "./lab/lab.ts";
@@ -104,16 +104,6 @@ function addHealth(program: Command, { io, client, version, exit }: CommandConte
   );
 }
 
-function addConfig(program: Command, { io }: CommandContext): void {
-  const config = addGroup(program, "config", "the settings of the control plane");
-  addCommand(config, "explain", "every setting with its value and where that comes from")
-    .argument("[name]", "one setting, in detail")
-    .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
-    .action((name: string | undefined, options: { json?: boolean; config?: string }) => {
-      explainConfig(io, loadConfig(io, options.config, []), name, options.json === true);
-    });
-}
-
 function addBackup(program: Command, { io, exit }: CommandContext): void {
   addCommand(program, "backup", "copy the data of an embedded control plane, while it runs or not")
     .argument("<dir>", "where to; made if it is not there")
@@ -189,7 +179,7 @@ function helpFor(program: Command, argv: readonly string[]): string {
 
 function reportError(io: Io, error: CliError, format: Format, help: string): number {
   const next = (error.next ?? help).replace(/^cordum\b/, io.command);
-  const document = { ...error.facts, error: error.message, exit_code: error.exitCode, next };
+  const document = { ...error.fields, error: error.message, exit_code: error.exitCode, next };
   if (format === "document") printJson(io, document);
   if (format === "line") io.out(`${JSON.stringify({ event: "error", ...document })}\n`);
   // Lists of problems have lines of their own; the lines themselves may quote anything.

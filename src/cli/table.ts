@@ -1,9 +1,35 @@
-/**
- * Text for people. What stands in a cell may come from anybody who submits jobs: it is shown, never obeyed, so that no
- * job can move the cursor or change the title of the terminal of whoever looks at it.
- */
+/** Text output. Cells contain user input, so control characters are escaped before they reach a terminal. */
+import type { Json } from "./client.ts";
+import { EXIT, type ExitCode } from "./exit.ts";
+import { type Io, printJson } from "./io.ts";
 
-/** Columns; the last one may be as long as it likes. */
+export interface PageOptions {
+  readonly json?: boolean;
+  readonly limit?: string;
+  readonly cursor?: string;
+}
+
+export interface ListView {
+  readonly headers: readonly string[];
+  row(item: Json): readonly string[];
+  /** The command without `cordum` and without the cursor; printed with the cursor of the next page. */
+  readonly command: string;
+}
+
+/** Prints one page of a list. */
+export function showPage(io: Io, page: Json, options: PageOptions, { headers, row, command }: ListView): ExitCode {
+  if (options.json) {
+    printJson(io, page);
+    return EXIT.ok;
+  }
+  io.out(textTable(headers, page.items.map(row)));
+  if (page.items.length === 0) io.err("no items found\n");
+  const limit = options.limit === undefined ? "" : ` --limit ${options.limit}`;
+  if (page.next_cursor !== null) io.err(`next page: ${io.command} ${command}${limit} --cursor ${page.next_cursor}\n`);
+  return EXIT.ok;
+}
+
+/** Aligned columns; the last one is not padded. */
 export function textTable(headers: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [headers, ...rows.map((row) => row.map(printable))];
   const widths = headers.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -15,19 +41,19 @@ export function textTable(headers: readonly string[], rows: readonly (readonly s
   return `${all.map(line).join("\n")}\n`;
 }
 
-/** One thing, a line for each of its facts. */
-export function textFacts(facts: readonly (readonly [name: string, text: string])[]): string {
-  const width = Math.max(...facts.map(([name]) => name.length)) + 2;
-  return facts
+/** One `name  value` line per field. */
+export function textFields(fields: readonly (readonly [name: string, text: string])[]): string {
+  const width = Math.max(...fields.map(([name]) => name.length)) + 2;
+  return fields
     .map(([name, text]) => `${name.padEnd(width)}${printable(text)}`.trimEnd())
     .join("\n")
     .concat("\n");
 }
 
-/** On one line, without anything that a terminal would take for a command. */
+/** Escapes line breaks, control characters and bidirectional overrides. */
 export function printable(text: unknown): string {
   return String(text ?? "–").replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it escapes.
     /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
     (char) => ESCAPES[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
@@ -38,8 +64,8 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** As people say it. */
-export function span(ms: number): string {
+/** `90 s`, `5 min`, `3 h`, `4 days`. */
+export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);

@@ -81,8 +81,10 @@ function gather(sources: Sources): GatheredValues {
   return { given, problems, warnings };
 }
 
+export type Overrides = Partial<Omit<Values, "profile">> & { readonly profile?: ProcessSettings["profile"] };
+
 /** Engine settings from the defaults of the profile and overrides. */
-export function settingsFrom(overrides: Partial<Values> = {}): Settings {
+export function settingsFrom(overrides: Overrides = {}): Settings {
   const isBaseline = overrides.profile === "baseline";
   const values = Object.fromEntries(SETTINGS.map((setting) => [setting.name, defaultOf(setting, isBaseline).value]));
   return deepFreeze(engineSettings({ ...values, ...overrides } as Values, []));

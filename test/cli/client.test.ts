@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
 import { newContext } from "../../src/cli/context.ts";
-import { exitCodeForStatus } from "../../src/cli/exit.ts";
-import { NEXT } from "../../src/cli/next.ts";
+import { exitCodeForStatus, NEXT } from "../../src/cli/exit.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { ERRORS } from "../../src/core/model/errors.ts";
 import { type FakeGateway, type FakeResponse, fakeTime, startFake } from "./fake.ts";
@@ -108,7 +107,7 @@ describe("later", () => {
     fake = await startFake(script([{ status: 200, body: { job_id: "j1", state: "PENDING" } }, ...answers]));
     const { io } = fakeTime();
     // A second a poll, so that there is something to show.
-    const slow = { ...io, pause: () => io.pause(1_000), watched: true };
+    const slow = { ...io, sleep: () => io.sleep(1_000), isInteractive: true };
     const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", slow);
     expect(ran.exitCode).toBe(5);
     expect(ran.err.split("next: cordum approval approve j1")).toHaveLength(2);

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
-import { rangeOf, shown } from "../../src/cli/commands/explain.ts";
+import { formatRange, formatValue } from "../../src/cli/commands/config.ts";
 import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
 import { SECTIONS } from "../../src/config/sections.ts";
@@ -38,10 +38,10 @@ function withTable(text: string, name: string, table: string): string {
 
 function settingsTable(): string {
   const rows = [...SETTINGS, ...SECTIONS].map((setting: Setting) => {
-    const founding = setting.baseline === undefined ? "" : code(shown(setting, setting.baseline));
-    return `| \`${setting.name}\` | ${code(shown(setting, setting.default))} | ${founding} | ${rangeOf(setting.type)} | ${setting.help} |`;
+    const baseline = setting.baseline === undefined ? "" : code(formatValue(setting, setting.baseline));
+    return `| \`${setting.name}\` | ${code(formatValue(setting, setting.default))} | ${baseline} | ${formatRange(setting.type)} | ${setting.help} |`;
   });
-  return ["| setting | default | founding | range | what it does |", "|---|---|---|---|---|", ...rows, ""].join("\n");
+  return ["| setting | default | baseline | range | what it does |", "|---|---|---|---|---|", ...rows, ""].join("\n");
 }
 
 function errorsTable(): string {

@@ -54,7 +54,7 @@ export function fakeTime() {
     },
     io: {
       nowMs: () => nowMs,
-      pause: async (delayMs: number) => {
+      sleep: async (delayMs: number) => {
         pauses.push(delayMs);
         nowMs += delayMs;
       },

@@ -26,7 +26,7 @@ describe("color", () => {
     makeTerminal(isTerminal);
     if (value === undefined) delete process.env.NO_COLOR;
     else process.env.NO_COLOR = value;
-    expect(processIo()).toMatchObject({ watched: isTerminal, color: isColored });
+    expect(processIo()).toMatchObject({ isInteractive: isTerminal, color: isColored });
   });
 });
 

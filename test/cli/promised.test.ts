@@ -35,7 +35,7 @@ test("every command takes --json", () => {
 });
 
 test("the exit codes are these, and every error has the one that its status says", () => {
-  expect(EXIT).toEqual({ fine: 0, error: 1, usage: 2, notFound: 3, conflict: 4, denied: 5, tryAgain: 6 });
+  expect(EXIT).toEqual({ ok: 0, error: 1, usage: 2, notFound: 3, conflict: 4, denied: 5, unavailable: 6 });
   const ranges: Readonly<Record<number, number>> = {
     400: 2,
     401: 5,

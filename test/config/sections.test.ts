@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { explainConfig } from "../../src/cli/commands/explain.ts";
+import { explainConfig } from "../../src/cli/commands/config.ts";
 import { type Config, LiveConfig, type Sources } from "../../src/config/config.ts";
 import { good, problemsOf } from "./configured.ts";
 

@@ -2,7 +2,7 @@
 import { type Client, pathTo } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
+import { type PageOptions, showPage } from "../table.ts";
 
 export async function listApprovals(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;

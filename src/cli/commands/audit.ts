@@ -2,8 +2,7 @@
 import type { Client } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
-import { plural } from "../table.ts";
+import { type PageOptions, plural, showPage } from "../table.ts";
 
 export interface ChainOptions extends PageOptions {
   /** The chain of what concerns all tenants. */

@@ -64,7 +64,7 @@ async function retryOne(client: Client, id: string, tally: Tally): Promise<CliEr
     return null;
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
-    const { code } = error.facts;
+    const { code } = error.fields;
     const isAboutIt = (error.exitCode === EXIT.notFound || error.exitCode === EXIT.conflict) && code !== undefined;
     if (!isAboutIt) return error;
     tally.refused.push({ id, code: String(code), error: error.message });
@@ -77,7 +77,7 @@ function tell(io: Io, tally: Tally, { json }: RetryAllOptions): ExitCode {
   const exitCode = stopped?.exitCode ?? (refused.length > 0 ? EXIT.conflict : EXIT.ok);
   const next = nextAfter(tally);
   if (json) {
-    const why = stopped === null ? null : { error: stopped.message, ...stopped.facts };
+    const why = stopped === null ? null : { error: stopped.message, ...stopped.fields };
     printJson(io, { retried, refused, left, more, stopped: why, exit_code: exitCode, next });
   } else {
     const rows = [

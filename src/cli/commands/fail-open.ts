@@ -2,8 +2,7 @@
 import { type Client, type Json, pathTo } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
-import { printable } from "../table.ts";
+import { type PageOptions, printable, showPage } from "../table.ts";
 
 export interface OpenOptions {
   readonly json?: boolean;

@@ -1,7 +1,7 @@
 /** How the `job` and `approval` commands are typed. */
 import { type Command, Option } from "commander";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo, pair } from "../context.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import { type ApproveOptions, approveJob, listApprovals, type RejectOptions, rejectJob } from "./approval.ts";
 import {
   type CancelOptions,

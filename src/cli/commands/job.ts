@@ -4,8 +4,7 @@ import { isFinal, JOB_MOVES, type JobState } from "../../core/model/job.ts";
 import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
-import { plural, printable, textFacts } from "../table.ts";
+import { type PageOptions, plural, printable, showPage, textFields } from "../table.ts";
 
 export interface SubmitOptions {
   readonly json?: boolean;
@@ -191,7 +190,7 @@ function describeJob(job: Json): string {
   for (const line of job.history ?? []) facts.push([`attempt ${line.attempt}`, eventOf(line)]);
   if (job.error) facts.push(["error", job.error.message]);
   facts.push(["input", JSON.stringify(job.input)], ["result", JSON.stringify(job.result)]);
-  return textFacts(facts);
+  return textFields(facts);
 }
 
 function approvalOf(approval: Json): string {
@@ -214,7 +213,7 @@ function describeWait(io: Io, { job_id, state, wait, sentence, unblocks }: Json)
   for (const { what, command } of unblocks) {
     facts.push(["to do", command === null ? what : `${what}: ${command.replace(/^cordum\b/, io.command)}`]);
   }
-  return textFacts(facts);
+  return textFields(facts);
 }
 
 function waitOf(job: Json): string {

@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { ROLES } from "../../core/model/api-key.ts";
 import { FAIL_OPEN_MS } from "../../core/model/fail-open.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, durationUpTo, whole } from "../context.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import { type ChainOptions, listAudit, verifyAudit } from "./audit.ts";
 import {
   type BypassedOptions,

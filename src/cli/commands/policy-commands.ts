@@ -1,7 +1,7 @@
 /** How the `policy` commands are typed. */
 import type { Command } from "commander";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, pair } from "../context.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import type { QuestionOptions } from "./policy.ts";
 
 /** Loaded only when one of them is called: what reads policies would slow every other command down. */

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
 import { CliError, EXIT } from "../exit.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import { dropDeadLetter, listDeadLetters, retryDeadLetter, showDeadLetter } from "./dlq.ts";
 import { retryAllLetters } from "./dlq-retry.ts";
 import { changePool, listLocks, listPools, listWorkers } from "./workers.ts";

@@ -2,7 +2,7 @@
 import type { Client, Json } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { plural, span, textFacts } from "../table.ts";
+import { formatDuration, plural, textFields } from "../table.ts";
 
 export async function showStatus(io: Io, client: Client, json: boolean): Promise<ExitCode> {
   const status = await client.get("/status");
@@ -16,7 +16,7 @@ export async function showStatus(io: Io, client: Client, json: boolean): Promise
 type Facts = readonly (readonly [string, string])[];
 
 function describeStatus(io: Io, url: string, status: Json): string {
-  return textFacts([
+  return textFields([
     ...about(url, status),
     ...safety(status),
     ...killed(status),
@@ -31,7 +31,7 @@ function about(url: string, status: Json): Facts {
   return [
     ["control plane", `${url}, ${status.name}, version ${status.version}, ${status.mode}, profile ${status.profile}`],
     ["ready", status.ready ? "yes" : `no: ${status.not_ready_because}`],
-    ["up for", span(status.uptime_ms)],
+    ["up for", formatDuration(status.uptime_ms)],
     ["access", status.needs_key ? "with API keys" : "without keys: everybody on this machine is its administrator"],
     ["durability", `${durability.profile}: ${durability.meaning}`],
     ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),

@@ -1,7 +1,7 @@
 /** How the `workflow` commands are typed. */
 import type { Command } from "commander";
 import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import { applyWorkflows, deleteWorkflow, getWorkflow, listWorkflows } from "./workflow.ts";
 
 export function addWorkflow(program: Command, { io, client, exit }: CommandContext): void {

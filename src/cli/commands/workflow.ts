@@ -2,9 +2,8 @@
 import { type Client, type Json, pathTo } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
 import { shapeOf } from "../run/run-view.ts";
-import { printable, textFacts, textTable } from "../table.ts";
+import { type PageOptions, printable, showPage, textFields, textTable } from "../table.ts";
 import { readText } from "../up/load-policy.ts";
 
 /** One file after the other; one that is wrong keeps no other from being applied. */
@@ -73,12 +72,12 @@ interface Refused {
 /** What is wrong with each file, as one error; with `--json` also what was applied. */
 function refusalOf(first: Refused, refused: readonly Refused[], applied: readonly Json[]): CliError {
   const lines = refused.flatMap(({ file, error }) => {
-    const problems: unknown = error.facts.problems;
+    const problems: unknown = error.fields.problems;
     if (Array.isArray(problems) && problems.length > 0) return problems.map(String);
     return [error.message.includes(file) ? error.message : `${file}: ${error.message}`];
   });
   const message = `${refused.length === 1 ? "a workflow was" : "workflows were"} not applied:`;
-  const facts = { ...first.error.facts, problems: lines, applied };
+  const facts = { ...first.error.fields, problems: lines, applied };
   // Once it is mended.
   const again = /^[\w./-]+$/.test(first.file) && first.file !== "-" ? `cordum workflow apply ${first.file}` : null;
   return new CliError(first.error.exitCode, [message, ...lines].join("\n  "), first.error.next ?? again, facts);
@@ -99,7 +98,7 @@ function describeWorkflow(workflow: Json): string {
     const step = definition.steps[id];
     return [id, type ?? "", dependsOn.join(", "), doesWhat(step)];
   });
-  return `${textFacts(facts)}\n${textTable(["STEP", "TYPE", "AFTER", "DOES"], rows)}`;
+  return `${textFields(facts)}\n${textTable(["STEP", "TYPE", "AFTER", "DOES"], rows)}`;
 }
 
 function doesWhat(step: Json): string {

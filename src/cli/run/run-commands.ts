@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { RUN_STATES } from "../../core/model/run.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, pair, whole } from "../context.ts";
-import type { PageOptions } from "../page.ts";
+import type { PageOptions } from "../table.ts";
 import {
   explainRun,
   getRun,

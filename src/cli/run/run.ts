@@ -2,8 +2,7 @@
 import { type Client, type Json, pathTo } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../page.ts";
-import { plural, textFacts, textTable } from "../table.ts";
+import { type PageOptions, plural, showPage, textFields, textTable } from "../table.ts";
 import { drawRun } from "./draw-run.ts";
 import { lookOf, pictureOf, seeRun, stepsOf } from "./run-view.ts";
 
@@ -125,7 +124,7 @@ function describeRun(run: Json): string {
   if (run.lock) facts.push(["lock", lockOf(run.lock)]);
   facts.push(["input", JSON.stringify(run.input)], ["output", JSON.stringify(run.output)]);
   if (run.error) facts.push(["error", run.error.message]);
-  return textFacts(facts);
+  return textFields(facts);
 }
 
 function lockOf({ holder, waited_ms, attempts }: Json): string {

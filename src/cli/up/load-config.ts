@@ -6,22 +6,30 @@ import type { Io } from "../io.ts";
 
 export const CONFIG_FILE = "cordum.yaml";
 
-/** What the flags of a command say about settings: `undefined` where the flag was not given. */
+/** Settings given as flags; `undefined` where a flag is absent. */
 export type FlagValues = readonly {
   readonly name: SettingName;
   readonly flag: string;
   readonly value: string | undefined;
 }[];
 
-/** Reads `cordum.yaml` (or the file that was named), the environment and the flags. Throws with everything that is wrong. */
-export function loadConfig(io: Io, configFile: string | undefined, flags: FlagValues): Config {
+/** Reads `cordum.yaml` or the given file, the environment and the flags. Throws an error with all problems. */
+export function loadConfig(
+  io: Io,
+  configFile: string | undefined,
+  flags: FlagValues,
+  warn: (warning: string) => void = (warning) => io.err(`warning: ${warning}\n`),
+): Config {
   const file = readConfigFile(configFile);
   const given = flags.flatMap(({ name, flag, value }) => (value === undefined ? [] : [{ name, flag, value }]));
   const sources: Sources = { file, env: io.env, flags: given };
   const configured = configure(sources);
-  if (configured.kind === "ok") return configured.config;
+  if (configured.kind === "ok") {
+    for (const warning of configured.warnings) warn(warning);
+    return configured.config;
+  }
   const problems = configured.problems.map((problem) => `\n  ${problem}`).join("");
-  throw new CliError(EXIT.usage, `the configuration is wrong:${problems}`, "cordum config explain", {
+  throw new CliError(EXIT.usage, `invalid configuration:${problems}`, "cordum config explain", {
     problems: configured.problems,
   });
 }
@@ -33,6 +41,6 @@ function readConfigFile(path: string | undefined): Sources["file"] {
     return { name, text: readFileSync(name, "utf8") };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new CliError(EXIT.usage, `cannot read the config file \`${name}\`: ${why}`, "cordum config explain");
+    throw new CliError(EXIT.usage, `cannot read config file \`${name}\`: ${why}`, "cordum config explain");
   }
 }

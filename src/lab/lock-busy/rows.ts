@@ -14,9 +14,9 @@ export function settingsOf(row: string, isCapped: boolean): Settings {
   const uncapped = isCapped ? {} : UNCAPPED;
   switch (row as KnownRow) {
     case "founding":
-      return settingsFrom({ ...ROOM, ...uncapped, profile: "founding" });
+      return settingsFrom({ ...ROOM, ...uncapped, profile: "baseline" });
     case "founding_capped":
-      return settingsFrom({ ...ROOM, profile: "founding" });
+      return settingsFrom({ ...ROOM, profile: "baseline" });
     case "hand_over":
       return settingsFrom({ ...ROOM, ...uncapped, "run_lock.coalesce": "false", "run_lock.engine_wait_ms": WAIT_MS });
     case "hand_over_500ms":

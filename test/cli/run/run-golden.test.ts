@@ -36,7 +36,7 @@ const refused = (status: number, code: string, more: object = {}): FakeResponse 
 /** Its time goes on while it is paused for, so that a watched run comes to its end. */
 const change = {
   nowMs: () => Date.parse(at(second)),
-  pause: async () => {
+  sleep: async () => {
     second += 1;
   },
 };

@@ -27,7 +27,7 @@ function clock() {
     pauses,
     io: {
       nowMs: () => nowMs,
-      pause: async (delayMs: number) => {
+      sleep: async (delayMs: number) => {
         pauses.push(delayMs);
         nowMs += delayMs;
       },
@@ -108,11 +108,11 @@ describe("on a terminal", () => {
   test("what has not changed is not drawn again, and the shape of the workflow is asked for once", async () => {
     const answer = scripted([1, 1, 1, 1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
-    const pause = async () => {
+    const sleep = async () => {
       fake.send("data: r1\n\n");
       await new Promise(setImmediate);
     };
-    const still = { nowMs: () => Date.parse(at(0)), pause, screen };
+    const still = { nowMs: () => Date.parse(at(0)), sleep, screen };
     const ran = await cordum(["run", "watch", "r1"], fake.env, "", still);
     expect(ran.out.split("\u001b[J")).toHaveLength(3);
     expect(fake.asked.filter(({ path }) => path.startsWith("/workflows/"))).toHaveLength(1);
@@ -145,7 +145,7 @@ describe("when it looks", () => {
     fake = await startRunFake(({ path }) => answer(path));
     let pauses = 0;
     const nowMs = () => Date.parse(at(0));
-    const pause = async () => {
+    const sleep = async () => {
       pauses += 1;
       // Cut in two, as a network may do.
       for (const part of pauses < 5 ? ['data: {"run_id":"x9"}\n\n'] : ['data: {"run_id":"r', '1"}\n\n']) {
@@ -153,7 +153,7 @@ describe("when it looks", () => {
         await new Promise(setImmediate);
       }
     };
-    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, sleep: pause });
+    const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, sleep });
     expect(ran.exitCode).toBe(0);
     expect(pauses).toBeGreaterThanOrEqual(5);
   });

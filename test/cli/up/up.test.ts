@@ -55,7 +55,7 @@ describe("cordum up --demo", () => {
     expect(shown.out).toContain("attempt 2  failed");
     expect(await cordum(["job", "get", "nobody"], again)).toMatchObject({ exitCode: 3 });
     expect((await cordum(["job", "list", "--limit", "1"], again)).err).toContain(
-      "more: cordum job list --limit 1 --cursor",
+      "next page: cordum job list --limit 1 --cursor",
     );
     second.child.kill("SIGTERM");
     expect(await second.ended).toMatchObject({ exitCode: 0 });

@@ -48,7 +48,7 @@ describe("what is read", () => {
   test("one workflow in two files is a mistake: each would be a version after the other", () => {
     const one = file("one.yaml", workflow("same"));
     const two = file("two.yaml", workflow("same", "demo.slow"));
-    expect(refused(() => loadWorkflows(dir)).facts).toEqual({
+    expect(refused(() => loadWorkflows(dir)).fields).toEqual({
       problems: [`${two}: \`same\` is the workflow of ${one} already`],
     });
   });
