@@ -2,41 +2,59 @@ import { JOBS, type Job } from "../core/model/job.ts";
 import { RUNS } from "../core/model/run.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Change, Committed } from "../ports/store.ts";
-import type { Engine } from "./engine.ts";
+import type { World } from "../ports/world.ts";
+import type { Needs } from "./engine.ts";
+
+/** A change; what is left out is empty, and `atMs` is now. */
+export type Commit = (change: Partial<Change> & Pick<Change, "org" | "puts">) => Promise<Committed>;
 
 /**
- * From a decision to the world: commit, then send what was committed.
+ * Commits a change, then publishes its outbox messages.
  *
- * 1. Nothing is sent that was not committed: "sent but not saved" cannot happen.
- * 2. What was committed is sent: at once from here, or by the sweeper if this process dies or the bus is away.
- * 3. The caller waits for the commit only; sending goes on by itself.
- * 4. Whoever watches jobs hears of those that were changed (see `notices.ts`).
+ * 1. A message is published only after its commit: "sent but not saved" cannot happen.
+ * 2. A committed message is published by this process, or by the outbox relay if this process dies or the bus is away.
+ * 3. The caller waits for the commit, not for the publishing.
+ * 4. Subscribers of the event feed receive every committed job and run.
  */
-export async function commit(
-  engine: Engine,
-  wanted: Partial<Change> & Pick<Change, "org" | "puts">,
-): Promise<Committed> {
-  const { clock, store } = engine.world;
-  const { org, puts, guards = NONE, sends = NONE, watch = NONE, totals = NONE } = wanted;
-  const atMs = wanted.atMs ?? clock.now();
-  const about = aboutOf(puts);
-  // Whoever has a commit under way has work here (see `pace.ts`).
-  if (about !== null) engine.throttle.begin(about, atMs);
-  let committed: Committed;
-  try {
-    committed = await store.commit({ org, atMs, puts, guards, sends, watch, totals });
-  } finally {
-    if (about !== null) engine.throttle.end(about, clock.now());
-  }
-  if (committed.kind === "committed") {
-    engine.events.note(puts);
-    if (sends.length > 0) sendCommitted(engine, sends);
-  }
-  return committed;
+export function createCommit({
+  world,
+  tasks,
+  events,
+  throttle,
+}: Needs<"world" | "tasks" | "events" | "throttle">): Commit {
+  let publishing = 0;
+
+  /** Never throws: the outbox relay publishes what fails here. */
+  const publishCommitted = (messages: readonly Message[]): void => {
+    if (publishing >= PUBLISHING_MAX) return;
+    publishing += 1;
+    const published = publishAll(world, messages)
+      .catch((error: unknown) => world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
+      .finally(() => {
+        publishing -= 1;
+      });
+    tasks.track(published);
+  };
+
+  return async ({ org, puts, atMs = world.clock.now(), guards = NONE, sends = NONE, watch = NONE, totals = NONE }) => {
+    const subject = subjectOf(puts);
+    if (subject !== null) throttle.begin(subject, atMs);
+    let committed: Committed;
+    try {
+      committed = await world.store.commit({ org, atMs, puts, guards, sends, watch, totals });
+    } finally {
+      if (subject !== null) throttle.end(subject, world.clock.now());
+    }
+    if (committed.kind === "committed") {
+      events.record(puts);
+      if (sends.length > 0) publishCommitted(sends);
+    }
+    return committed;
+  };
 }
 
-/** The run, or the job of none, that a change is about. */
-function aboutOf(puts: Change["puts"]): string | null {
+/** The run that a change is about, or the job if it has no run. */
+function subjectOf(puts: Change["puts"]): string | null {
   for (const { table, id, value } of puts) {
     if (value === null) continue;
     if (table === RUNS.name) return id;
@@ -45,42 +63,29 @@ function aboutOf(puts: Change["puts"]): string | null {
   return null;
 }
 
-/** Publishes messages of the outbox and strikes them off. Never throws: what fails here is sent by the sweeper. */
-function sendCommitted(engine: Engine, messages: readonly Message[]): void {
-  if (engine.jobCache.sending >= SENDING_MAX) return;
-  engine.jobCache.sending++;
-  const sending = publishAll(engine, messages)
-    .catch((error: unknown) => engine.world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
-    .finally(() => engine.jobCache.sending--);
-  engine.tasks.track(sending);
-}
-
-/** Strikes off what went, whatever became of the others; then says that some did not go. */
-export async function publishAll(engine: Engine, messages: readonly Message[]): Promise<void> {
-  const sends = await Promise.allSettled(messages.map((message) => engine.world.bus.publish(message)));
-  const went = messages.filter((_, at) => sends[at]?.status === "fulfilled");
-  if (went.length > 0) await engine.world.store.sent(went.map((message) => message.id));
+/** Publishes outbox messages and removes those that were published. Throws the first failure afterwards. */
+export async function publishAll({ bus, store }: World, messages: readonly Message[]): Promise<void> {
+  const sends = await Promise.allSettled(messages.map((message) => bus.publish(message)));
+  const published = messages.filter((_, at) => sends[at]?.status === "fulfilled");
+  if (published.length > 0) await store.sent(published.map((message) => message.id));
   const failed = sends.find((send) => send.status === "rejected");
   if (failed) throw failed.reason;
 }
 
-/**
- * Reads, decides and applies again while the decision was based on an old version, a bounded number of times. `attempt`
- * answers "stale" to be called again.
- */
+/** Repeats `attempt` (load, decide, commit) while it returns "stale", a bounded number of times. */
 export async function retryOnConflict<T>(what: string, attempt: () => Promise<T | "stale"> | T | "stale"): Promise<T> {
-  for (let tries = 0; tries < FRESH_TRIES_MAX; tries++) {
+  for (let tries = 0; tries < ATTEMPTS_MAX; tries++) {
     const answer = await attempt();
     if (answer !== "stale") return answer;
   }
-  throw new ConflictError(`${what} changed ${FRESH_TRIES_MAX} times while it was being decided on`);
+  throw new ConflictError(`${what} changed ${ATTEMPTS_MAX} times during the decision; retry the request`);
 }
 
-/** Others were faster each time: nothing is broken, and trying again helps. */
+/** Every attempt lost a race against another commit. Retrying later helps. */
 export class ConflictError extends Error {
   override readonly name = "Contention";
 }
 
 const NONE = [] as const;
-const SENDING_MAX = 4_096;
-const FRESH_TRIES_MAX = 8;
+const PUBLISHING_MAX = 4_096;
+const ATTEMPTS_MAX = 8;

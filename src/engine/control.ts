@@ -1,5 +1,3 @@
-import type { RetryState } from "../core/retry/budget.ts";
-import type { Packet } from "../protocol/packet.ts";
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "../protocol/subjects.ts";
 import { deliverTo, handleResult, handleSubmission, type MessageHandler, retryKeyOf } from "./delivery/index.ts";
 import type { Engine } from "./engine.ts";
@@ -7,13 +5,13 @@ import { Sweeper } from "./maintenance/index.ts";
 import { watchSafety } from "./safety/index.ts";
 import { watchWorkers } from "./workers/index.ts";
 
-/** One control-plane process: joins the stations to the bus and starts the sweeper. The same lines in every world. */
+/** Subscribes the message handlers of one control-plane process to the bus and starts the sweeper. */
 export async function startControl(engine: Engine): Promise<Control> {
   const { bus } = engine.world;
   const sweeper = new Sweeper(engine);
   const stops = await Promise.all([
-    bus.consume(SUBMIT, SCHEDULER_GROUP, deliverTo(engine, SCHEDULE)),
-    bus.consume(RESULT, ENGINE_GROUP, deliverTo(engine, FINISH)),
+    bus.consume(SUBMIT, SCHEDULER_GROUP, deliverTo(engine, submissions(engine))),
+    bus.consume(RESULT, ENGINE_GROUP, deliverTo(engine, results(engine))),
     watchWorkers(engine),
     watchSafety(engine),
   ]);
@@ -30,17 +28,23 @@ export async function startControl(engine: Engine): Promise<Control> {
 }
 
 export interface Control {
-  /** When the last complete sweep ended. */
+  /** End of the last complete sweep. */
   sweptMs(): number;
-  /** Takes nothing new, finishes what is in progress. */
+  /** Accepts nothing new and waits for work in progress. */
   stop(): Promise<void>;
 }
 
-const SCHEDULE: MessageHandler = { name: "schedule", about: retryKeyOf, handle: handleSubmission };
-const FINISH: MessageHandler = { name: "finish", about: retryKeyOf, handle: finishOne };
+const submissions = (engine: Engine): MessageHandler => ({
+  name: "submission",
+  about: retryKeyOf,
+  handle: (packet) => handleSubmission(engine, packet),
+});
 
-/** Whatever becomes of the result: the worker is no longer busy with it. */
-function finishOne(engine: Engine, packet: Packet, retryState: RetryState): Promise<void> {
-  if (packet.body.kind === "job_result") engine.registry.recordAnswer(packet.body.jobId);
-  return handleResult(engine, packet, retryState);
-}
+const results = (engine: Engine): MessageHandler => ({
+  name: "result",
+  about: retryKeyOf,
+  handle: (packet, retryState) => {
+    if (packet.body.kind === "job_result") engine.registry.recordAnswer(packet.body.jobId);
+    return handleResult(engine, packet, retryState);
+  },
+});

@@ -3,6 +3,7 @@ import type { LiveSettings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
 import { AuditBuffer } from "./audit/index.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
+import { type Commit, createCommit } from "./commit.ts";
 import { LongPollWaiters } from "./dispatch/index.ts";
 import { FairnessThrottle } from "./fairness-throttle.ts";
 import { AdmissionLimiter } from "./intake/index.ts";
@@ -27,6 +28,7 @@ import { Pools, WorkerRegistry } from "./workers/index.ts";
 export interface Engine {
   readonly world: World;
   readonly settings: LiveSettings;
+  readonly commit: Commit;
   readonly tasks: BackgroundTasks;
   readonly timers: Timers;
   readonly events: EventFeed;
@@ -50,6 +52,15 @@ export interface Engine {
 
 /** The part of the engine that a handler uses. */
 export type Needs<K extends keyof Engine> = Pick<Engine, K>;
+
+/** What placing, sending and settling a job uses. */
+export type DispatchContext = Needs<
+  "world" | "settings" | "commit" | "tasks" | "timers" | "jobCache" | "registry" | "pools" | "safety" | "runInbox"
+>;
+
+/** What advancing a run uses. */
+export type RunContext = DispatchContext &
+  Needs<"audit" | "throttle" | "lockStats" | "planCache" | "runCache" | "runEffects">;
 
 export function openEngine(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
   const tasks = new BackgroundTasks();
@@ -75,12 +86,13 @@ export function openEngine(world: World, settings: LiveSettings, kernel: LiveKer
   });
 }
 
-type Bound = "timers" | "runInbox" | "runEffects";
+type Bound = "commit" | "timers" | "runInbox" | "runEffects";
 
 /** Adds the collaborators that call handlers back. They are bound to the composed engine, which breaks the cycle. */
 export function composeEngine(parts: Omit<Engine, Bound>): Engine {
   const engine: Engine = {
     ...parts,
+    commit: createCommit(parts),
     timers: new Timers(parts, (due) => onDue(engine, due)),
     runInbox: new RunInbox(parts, (key, queue) => processRunQueue(engine, key, queue)),
     runEffects: {

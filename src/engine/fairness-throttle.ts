@@ -1,4 +1,4 @@
-import type { Engine } from "./engine.ts";
+import type { Needs } from "./engine.ts";
 
 /**
  * Who lets whom pass, in one process: what has very much to do (a wide `for_each`, the chain of the audit log) takes small
@@ -79,10 +79,7 @@ export class FairnessThrottle {
 }
 
 /** Before a turn: others pass first, where this one has had its share. Null: nobody has to wait. */
-export function awaitTurn(
-  { throttle, world }: Pick<Engine, "throttle" | "world">,
-  about: string,
-): Promise<void> | null {
+export function awaitTurn({ throttle, world }: Needs<"throttle" | "world">, about: string): Promise<void> | null {
   const restMs = throttle.restMs(about, world.clock.now());
   return restMs > 0 ? new Promise((resolve) => world.clock.after(restMs, resolve)) : null;
 }

@@ -11,8 +11,6 @@ export class JobCache {
   readonly #turns = new Map<string, Turn>();
   readonly #full = new Set<string>();
   readonly #sent = new Map<string, Versioned<Job>>();
-  /** Outbox sends in progress after their commit; bounded, the outbox relay sends the rest. */
-  sending = 0;
 
   /** True while a topic without responders is not retried. */
   isIdle(topic: string, nowMs: number): boolean {

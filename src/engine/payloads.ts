@@ -12,14 +12,14 @@ import {
   type Values,
 } from "../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
-import type { Engine } from "./engine.ts";
+import type { Needs } from "./engine.ts";
 
 /**
  * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
  * large one would stand is asked for only then.
  */
 export function storeValue(
-  engine: Engine,
+  engine: Needs<"world" | "settings">,
   value: unknown,
   place: () => Place | Promise<Place>,
   inlineBytesMax = engine.settings.current.limits.inlineBytesMax,
@@ -31,7 +31,7 @@ export function storeValue(
 }
 
 async function storeBytes(
-  engine: Engine,
+  engine: Needs<"world">,
   bytes: Uint8Array,
   place: () => Place | Promise<Place>,
 ): Promise<Payload | TooLarge> {
@@ -43,7 +43,7 @@ async function storeBytes(
 
 /** What somebody sends: if it is too large, it is refused for good. */
 export function storeSent(
-  engine: Engine,
+  engine: Needs<"world" | "settings">,
   what: string,
   value: unknown,
   place: () => Place | Promise<Place>,
@@ -61,7 +61,7 @@ export function storeSent(
  * is this run's alone and nobody knows it yet: so what is put there is known here, and its first steps need not read it.
  */
 export function storeForRun(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "runCache">,
   value: unknown,
   place: Place,
   roomBytes = engine.settings.current.limits.inlineBytesMax,
@@ -84,7 +84,7 @@ export interface Place {
 }
 
 /** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
-export async function keptUntilMs(engine: Engine, runId: string): Promise<number> {
+export async function keptUntilMs(engine: Needs<"world" | "settings">, runId: string): Promise<number> {
   const { run: limits, retention } = engine.settings.current;
   const run = await engine.world.store.load(RUNS, runId);
   const endMs = Math.max(run?.value.deadlineMs ?? 0, engine.world.clock.now() + limits.deadlineMs);
@@ -109,7 +109,7 @@ export interface ValueSource {
  * can point at.
  */
 export function withValues<T>(
-  engine: Engine,
+  engine: Needs<"world" | "runCache">,
   source: ValueSource,
   values: Values,
   decide: (values: Values) => T,
@@ -129,7 +129,12 @@ function asMissing(error: unknown): Missing {
   throw error;
 }
 
-async function load(engine: Engine, source: ValueSource, values: Values, what: MissingValue): Promise<void> {
+async function load(
+  engine: Needs<"world" | "runCache">,
+  source: ValueSource,
+  values: Values,
+  what: MissingValue,
+): Promise<void> {
   switch (what.kind) {
     case "pointer":
       values.addBlob(what.payload.ptr, await loadPointed(engine, what.payload.ptr));
@@ -142,12 +147,12 @@ async function load(engine: Engine, source: ValueSource, values: Values, what: M
   }
 }
 
-export async function valueIn(engine: Engine, payload: Payload): Promise<unknown> {
+export async function valueIn(engine: Needs<"world" | "runCache">, payload: Payload): Promise<unknown> {
   return payload.kind === "inline" ? payload.value : (await loadPointed(engine, payload.ptr)).value;
 }
 
 /** A value that has gone is null: whoever needs it says so in its own words. */
-async function loadPointed(engine: Engine, ptr: string): Promise<Loaded> {
+async function loadPointed(engine: Needs<"world" | "runCache">, ptr: string): Promise<Loaded> {
   const known = engine.runCache.recallValue(ptr);
   if (known) return known;
   const bytes = await engine.world.blobs.get(ptr);
@@ -166,7 +171,7 @@ async function loadPointed(engine: Engine, ptr: string): Promise<Loaded> {
  * is newer than the store. Null altogether when it is more than can be read at once.
  */
 export async function childOutputs(
-  engine: Engine,
+  engine: Needs<"world" | "runCache">,
   { runId, plan, fresh }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
 ): Promise<Loaded<readonly unknown[] | null>> {
@@ -201,7 +206,7 @@ export async function childOutputs(
   return { value: outputs, bytes };
 }
 
-async function outputOf(engine: Engine, { state, output }: Job): Promise<unknown> {
+async function outputOf(engine: Needs<"world" | "runCache">, { state, output }: Job): Promise<unknown> {
   return state !== "SUCCEEDED" || output === null ? null : valueIn(engine, output);
 }
 

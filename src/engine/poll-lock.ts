@@ -1,6 +1,6 @@
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
 import type { LockLease } from "../ports/locks.ts";
-import type { Engine } from "./engine.ts";
+import type { Needs } from "./engine.ts";
 
 /**
  * A lock asked for again and again, as at the founding; kept so that it can be compared with the hand-over queue. Between
@@ -20,7 +20,10 @@ export type Polled =
   | { readonly kind: "held"; readonly lease: LockLease; readonly waitedMs: number; readonly attempts: number }
   | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
 
-export async function pollLock(engine: Engine, { key, org, ttlMs, maxWaitMs, policy, path }: Poll): Promise<Polled> {
+export async function pollLock(
+  engine: Needs<"world" | "lockStats">,
+  { key, org, ttlMs, maxWaitMs, policy, path }: Poll,
+): Promise<Polled> {
   const { clock, locks, metrics, random, name } = engine.world;
   const fromMs = clock.now();
   let delayedMs = 0;

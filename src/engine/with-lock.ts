@@ -3,7 +3,7 @@ import { retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
 import type { Acquired, LockLease, LockRequest } from "../ports/locks.ts";
 import type { World } from "../ports/world.ts";
-import type { Engine } from "./engine.ts";
+import type { Needs } from "./engine.ts";
 import { type Polled, pollLock } from "./poll-lock.ts";
 
 /**
@@ -38,7 +38,7 @@ export interface LockWait {
 }
 
 export async function withLock<T>(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "tasks" | "lockStats">,
   request: LockOptions,
   work: (lease: LockLease, taken: LockWait) => Promise<T>,
 ): Promise<T> {
@@ -87,7 +87,7 @@ export function totalLockWait(
 
 /** Somebody has a lock now. */
 export function recordAcquired(
-  engine: Engine,
+  engine: Needs<"world" | "lockStats">,
   { key, path, accounts = null }: Pick<LockOptions, "key" | "path" | "accounts">,
   { waitedMs, attempts }: LockWait,
 ): void {

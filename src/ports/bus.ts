@@ -1,3 +1,4 @@
+import type { Settlement } from "../core/retry/bus-action.ts";
 import type { Packet } from "../protocol/packet.ts";
 import type { SignatureCode } from "../protocol/signature.ts";
 
@@ -70,13 +71,6 @@ export type Content =
   | { readonly kind: "refused"; readonly bytes: Uint8Array; readonly code: SignatureCode; readonly error: string };
 
 export type Handler = (delivery: Delivery) => Promise<Settlement>;
-
-/** What the broker is told. Parking and dead letters come before, in the flow. */
-export type Settlement =
-  | { readonly kind: "ack" }
-  | { readonly kind: "nak" }
-  | { readonly kind: "nakDelay"; readonly delayMs: number }
-  | { readonly kind: "term" };
 
 export type Dispatched = "sent" | "no_responders";
 

@@ -120,7 +120,7 @@ describe("a packet that others have signed", () => {
     const harness = new Harness({ senders });
     const engine = harness.engine("c");
     const other = ann.sign(submitBytes("ann", "j2", "birch"));
-    const submits: MessageHandler = { ...FINE, handle: handleSubmission };
+    const submits: MessageHandler = { ...FINE, handle: (packet) => handleSubmission(engine, packet) };
     expect(await once(harness, engine, arrived(other, "ann"), submits, SUBMIT)).toEqual({ kind: "term" });
     const deadLetter = await letterOn(harness, engine, SUBMIT);
     expect(deadLetter.bytes).toEqual([...other]);
@@ -133,7 +133,7 @@ describe("a packet that others have signed", () => {
   test("submits for the tenants of its sender; the same words without a signature do not", async () => {
     const harness = new Harness({ senders });
     const { engine } = await harness.control("c1");
-    const submits: MessageHandler = { ...FINE, handle: handleSubmission };
+    const submits: MessageHandler = { ...FINE, handle: (packet) => handleSubmission(engine, packet) };
     const signed = ann.sign(submitBytes("ann", "signed", "acme"));
     expect(await once(harness, engine, arrived(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
     expect(await harness.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });

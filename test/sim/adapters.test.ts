@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Delivery, Message, Settlement } from "../../src/ports/bus.ts";
+import type { Settlement } from "../../src/core/retry/bus-action.ts";
+import type { Delivery, Message } from "../../src/ports/bus.ts";
 import { type LockLease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
 import type { NetFaults } from "../../src/sim/adapters/net.ts";
 import { NO_NET_FAULTS } from "../../src/sim/faults.ts";

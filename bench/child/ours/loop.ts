@@ -38,14 +38,14 @@ class Loop {
   readonly failed: Promise<never>;
   #side: Side | null = null;
   #isRunning = false;
-  #flow: () => void = () => {};
+  #engine: () => void = () => {};
   #drain: () => void = () => {};
   #fail: (error: unknown) => void = () => {};
 
   constructor(stepsEach: number) {
     this.ledger = new Ledger(stepsEach);
     this.flowing = new Promise((resolve) => {
-      this.#flow = resolve;
+      this.#engine = resolve;
     });
     this.drained = new Promise((resolve) => {
       this.#drain = resolve;
@@ -78,7 +78,7 @@ class Loop {
 
   ended(n: number): void {
     if (!this.ledger.end(n, performance.now())) return;
-    this.#flow();
+    this.#engine();
     if (this.#isRunning) this.#launch();
     else if (this.ledger.open === 0) this.#drain();
   }

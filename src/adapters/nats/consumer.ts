@@ -1,4 +1,5 @@
-import type { Content, Handler, Settlement, Stop } from "../../ports/bus.ts";
+import type { Settlement } from "../../core/retry/bus-action.ts";
+import type { Content, Handler, Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { FrameItem } from "../../protocol/frame.ts";
 import { SignatureError } from "../../protocol/signature.ts";

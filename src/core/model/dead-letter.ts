@@ -1,5 +1,5 @@
+import type { DeadLetterReason } from "../retry/bus-action.ts";
 import type { WireError } from "../retry/intent.ts";
-import type { DeadLetterReason } from "../retry/outcome.ts";
 import { EVERY_ORG } from "./api-key.ts";
 import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";

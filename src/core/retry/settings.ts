@@ -4,8 +4,8 @@
  * the same, because failed work must reach the dead letters in both.
  */
 import { type Budget, parseBudget } from "./budget.ts";
+import type { BusLimits } from "./bus-action.ts";
 import type { RetryClass } from "./classes.ts";
-import type { BusLimits } from "./outcome.ts";
 import { type Policy, parsePolicy } from "./policies.ts";
 
 export interface RetryRule {

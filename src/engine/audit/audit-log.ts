@@ -4,8 +4,7 @@ import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
 import type { Run } from "../../core/model/run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
-import { commit } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { AuditBatch } from "./audit-batch.ts";
 
 /**
@@ -17,12 +16,12 @@ import { AuditBatch } from "./audit-batch.ts";
  *    again by this process' sweeper: then a line may be there twice, but is not missing. `chain-audit.ts` takes it from there.
  * 3. Secrets are taken out before anything is written.
  */
-export function auditPut(engine: Engine, line: AuditLine): Put {
+export function auditPut(engine: Needs<"audit">, line: AuditLine): Put {
   return engine.audit.put([engine.audit.stamp(line)], line.org);
 }
 
 /** The same for the verdicts on jobs of one tenant that are made by one commit. */
-export function auditDecisionPuts(engine: Engine, jobs: readonly Job[]): readonly Put[] {
+export function auditDecisionPuts(engine: Needs<"world" | "audit">, jobs: readonly Job[]): readonly Put[] {
   const [org] = jobs.map((job) => job.org);
   if (org === undefined) return [];
   const bundle = new AuditBatch();
@@ -30,7 +29,7 @@ export function auditDecisionPuts(engine: Engine, jobs: readonly Job[]): readonl
   return engine.audit.putAll(bundle, org);
 }
 
-export function recordAudit(engine: Engine, line: AuditLine): void {
+export function recordAudit(engine: Needs<"world" | "commit" | "tasks" | "audit">, line: AuditLine): void {
   if (!engine.audit.gather(line)) return;
   engine.tasks.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
 }
@@ -146,10 +145,10 @@ interface Noted {
 }
 
 /** Never throws. A stale version: it was written before, and the answer was lost. */
-export async function writeAudit(engine: Engine, notes: readonly Noted[]): Promise<void> {
+export async function writeAudit(engine: Needs<"world" | "commit" | "audit">, notes: readonly Noted[]): Promise<void> {
   const { log } = engine.world;
   const writes = notes.map((noted) =>
-    commit(engine, { org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
+    engine.commit({ org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
       if (engine.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
       else log.write("error", "audit_lost", { org: noted.org, id: noted.put.id, error: String(error) });
     }),

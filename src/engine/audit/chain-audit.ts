@@ -14,15 +14,14 @@ import {
   pendingAuditOf,
 } from "../../core/model/audit.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { commit } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
 import { writeAudit } from "./audit-log.ts";
 
 // Moving lines of the audit log into its chains (see `model/audit.ts`): any process may, and one at a time succeeds.
 
 /** Moves what waits into the chains of all orgs; how many lines were moved. */
-export async function chainAll(engine: Engine): Promise<number> {
+export async function chainAll(engine: Needs<"world" | "commit" | "audit" | "throttle">): Promise<number> {
   await writeAudit(engine, engine.audit.takeUnwritten());
   const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
   const orgs = [...waiting.keys()];
@@ -38,7 +37,7 @@ export async function chainAll(engine: Engine): Promise<number> {
  * Moves what waits into the chain of one org, a bounded portion at a time; many portions for each look at what waits, because a
  * look costs the store more than a portion does.
  */
-export async function chainAudit(engine: Engine, org: string): Promise<number> {
+export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">, org: string): Promise<number> {
   const { clock, store } = engine.world;
   const query = { index: pendingAuditOf(org), order: "oldest" } as const;
   let moved = 0;
@@ -86,7 +85,7 @@ interface ChainEnd {
  * somebody else was faster.
  */
 async function chain(
-  engine: Engine,
+  engine: Needs<"world" | "commit">,
   org: string,
   items: readonly Versioned<PendingAudit>[],
   known: ChainEnd | null,
@@ -98,7 +97,7 @@ async function chain(
   );
   const pages = pagesOf(org, last?.value ?? null, entries);
   const pagePuts = pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page));
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org,
     puts: [
       put<AuditHead>(AUDIT_HEADS, org, head, after),
@@ -114,7 +113,7 @@ async function chain(
   };
 }
 
-async function chainEnd({ world: { store } }: Engine, org: string): Promise<ChainEnd> {
+async function chainEnd({ world: { store } }: Needs<"world">, org: string): Promise<ChainEnd> {
   const head = await store.load(AUDIT_HEADS, org);
   return { head, page: await store.load(AUDIT_PAGES, pageId(org, pageOf(head?.value.count ?? 0))) };
 }

@@ -11,12 +11,12 @@ import {
   pageId,
   pageOf,
 } from "../../core/model/audit.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { chainAudit } from "./chain-audit.ts";
 
 /** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */
 export async function readAudit(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "throttle">,
   org: string,
   query: { readonly limit: number; readonly before: number | null },
 ): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
@@ -39,7 +39,7 @@ export async function readAudit(
  * of the chain, or where very many of other kinds lie between.
  */
 export async function readAuditOf(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "throttle">,
   org: string,
   kind: AuditKind,
   query: { readonly limit: number; readonly before: number | null },
@@ -58,7 +58,10 @@ export async function readAuditOf(
 }
 
 /** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
-export async function checkAudit(engine: Engine, org: string): Promise<AuditVerdict & { readonly head: string }> {
+export async function checkAudit(
+  engine: Needs<"world" | "commit" | "throttle">,
+  org: string,
+): Promise<AuditVerdict & { readonly head: string }> {
   const { store } = engine.world;
   await chainAudit(engine, org);
   const head = (await store.load(AUDIT_HEADS, org))?.value ?? emptyHead(org);

@@ -4,69 +4,72 @@ import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import { DEADLINE_MS_DEFAULT, type RetryState } from "../../core/retry/budget.ts";
-import type { RetryClass } from "../../core/retry/classes.ts";
-import { isStoreAway, judgeFailure } from "../../core/retry/failure.ts";
-import { toWire, type WireError } from "../../core/retry/intent.ts";
 import {
   actionFor,
   afterDeadLetter,
   afterPark,
   type DeadLetterReason,
+  type DeliveryOutcome,
   isDeliveryCapNear,
-  type Outcome,
-} from "../../core/retry/outcome.ts";
+  type Settlement,
+} from "../../core/retry/bus-action.ts";
+import type { RetryClass } from "../../core/retry/classes.ts";
+import { classifyFailure, isStoreAway } from "../../core/retry/failure.ts";
+import { toWire, type WireError } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
-import type { Content, Delivery, Handler, Settlement } from "../../ports/bus.ts";
+import type { Content, Delivery, Handler } from "../../ports/bus.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { toBase64 } from "../../protocol/base64.ts";
 import { encodePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { originalId, parkMessage, redeliveryId } from "./park-message.ts";
 
 /**
- * Between the bus and a station: whatever a station throws becomes the one action that its retry intent asks for.
+ * Adapter between the bus and a message handler: an error that the handler throws becomes one bus action, by its retry
+ * intent (`core/retry/failure.ts`, `core/retry/bus-action.ts`).
  *
- * 1. Only a station that returned is acknowledged as done.
- * 2. Budgets are counted in the store, on an account of what the message is about; never by the broker's deliveries.
- * 3. `term` comes after the dead letter was written, `ack` of a parked message after it was parked; if the write fails
- *    the broker keeps the message.
- * 4. A store that is away cannot count: the message is retried by the policy of `store_unavailable` alone. Before the
- *    broker would give up on it, it goes back as a new message.
+ * 1. Only a handler that returned is acknowledged as done.
+ * 2. Budgets are counted in the store, per record that the message is about, never by the broker's delivery count.
+ * 3. `term` follows a written dead letter, `ack` of a parked message follows the write. If the write fails, the broker
+ *    keeps the message.
+ * 4. Without a store nothing can be counted: the message is retried by the `store_unavailable` policy alone. Before the
+ *    broker's delivery cap it is republished as a new message.
  */
 export interface MessageHandler {
   readonly name: string;
-  /** The record that the message is about: its failures share one account. */
+  /** The record that the message is about; messages about one record share its retry state. Empty: the message itself. */
   about(packet: Packet): string;
-  /** `patience`: what its account says of the times that it came before. */
-  handle(engine: Engine, packet: Packet, retryState: RetryState): Promise<void>;
+  /** `retryState`: earlier failures of messages about this record. */
+  handle(packet: Packet, retryState: RetryState): Promise<void>;
 }
 
-/** The account of a packet that is about a job; empty for one that is about nothing but itself. */
+type DeliveryContext = Needs<"world" | "settings" | "commit" | "arrivals">;
+
+/** `about` of packets that concern a job. */
 export function retryKeyOf({ body }: Packet): string {
   return body.kind === "job_request" || body.kind === "job_result" ? `job/${body.jobId}` : "";
 }
 
-export function deliverTo(engine: Engine, messageHandler: MessageHandler): Handler {
+export function deliverTo(engine: DeliveryContext, handler: MessageHandler): Handler {
   return async (delivery) => {
     const { metrics } = engine.world;
     const { content } = delivery;
-    let failure: Failure | null = null;
-    let account: Account | null = null;
+    let failure: FailedDelivery | null = null;
+    let stored: Versioned<StoredRetryState> | null = null;
     if (content.kind === "packet") {
       try {
-        if (comesAgain(delivery)) {
-          account = await engine.world.store.load(RETRY_STATES, accountId(messageHandler, delivery, content.packet));
+        if (isRedelivery(delivery)) {
+          stored = await engine.world.store.load(RETRY_STATES, retryStateId(handler, delivery, content.packet));
         }
-        await messageHandler.handle(engine, content.packet, account?.value.patience ?? {});
-        if (account) await closeAccount(engine, account);
+        await handler.handle(content.packet, stored?.value.patience ?? {});
+        if (stored) await removeRetryState(engine, stored);
       } catch (error) {
-        failure = await failed(engine, messageHandler, delivery, content.packet, account, error);
+        failure = await fail(engine, handler, delivery, content.packet, stored, error);
       }
     } else {
-      failure = unread(delivery, content);
+      failure = unreadable(delivery, content);
     }
     const settlement = failure ? await settleFailure(engine, delivery, failure) : ACK;
     metrics.add("cordum_bus_deliveries_total", { subject: delivery.subject, action: settlement.kind });
@@ -75,21 +78,18 @@ export function deliverTo(engine: Engine, messageHandler: MessageHandler): Handl
   };
 }
 
-type Account = Versioned<StoredRetryState>;
-
-const accountId = ({ about }: MessageHandler, { id }: Delivery, packet: Packet): string =>
+const retryStateId = ({ about }: MessageHandler, { id }: Delivery, packet: Packet): string =>
   about(packet) || originalId(id);
 
-/** One that comes for the first time has no account: healthy messages cost no load. */
-const comesAgain = ({ id, attempt }: Delivery): boolean => attempt > 1 || id !== originalId(id);
+/** A first delivery has no stored retry state, so a healthy message costs no load. */
+const isRedelivery = ({ id, attempt }: Delivery): boolean => attempt > 1 || id !== originalId(id);
 
-interface Failure {
-  readonly outcome: Outcome;
+interface FailedDelivery {
+  readonly outcome: DeliveryOutcome;
   readonly error: WireError;
 }
 
-/** What cannot be read, or comes from nobody who may send it. */
-function unread({ attempt }: Delivery, content: Exclude<Delivery["content"], { kind: "packet" }>): Failure {
+function unreadable({ attempt }: Delivery, content: Exclude<Content, { kind: "packet" }>): FailedDelivery {
   if (content.kind === "undecodable") {
     return {
       outcome: { kind: "undecodable", delivery: attempt },
@@ -100,131 +100,130 @@ function unread({ attempt }: Delivery, content: Exclude<Delivery["content"], { k
   return { outcome: { kind: "permanent" }, error };
 }
 
-async function failed(
-  engine: Engine,
-  messageHandler: MessageHandler,
+async function fail(
+  engine: DeliveryContext,
+  handler: MessageHandler,
   delivery: Delivery,
   packet: Packet,
-  account: Account | null,
+  stored: Versioned<StoredRetryState> | null,
   error: unknown,
-): Promise<Failure> {
+): Promise<FailedDelivery> {
   const wire = toWire(error);
   engine.world.log.write("warn", "delivery_failed", {
-    messageHandler: messageHandler.name,
+    handler: handler.name,
     message: delivery.id,
     error: wire.message,
   });
-  const id = accountId(messageHandler, delivery, packet);
-  return { outcome: await judge(engine, id, account, delivery, error), error: wire };
+  const id = retryStateId(handler, delivery, packet);
+  return { outcome: await countFailure(engine, id, stored, delivery, error), error: wire };
 }
 
-async function judge(
-  engine: Engine,
+async function countFailure(
+  engine: DeliveryContext,
   id: string,
-  known: Account | null,
+  known: Versioned<StoredRetryState> | null,
   delivery: Delivery,
   error: unknown,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   if (isStoreAway(error)) return uncounted(engine, delivery, "store_unavailable");
   try {
     const { settings, nowMs, random } = decisionContext(engine);
-    const account = known ?? (await engine.world.store.load(RETRY_STATES, id));
-    const before = account?.value.patience ?? {};
-    const { outcome, retryState } = judgeFailure(error, {
+    const stored = known ?? (await engine.world.store.load(RETRY_STATES, id));
+    const before = stored?.value.patience ?? {};
+    const { outcome, retryState } = classifyFailure(error, {
       settings: settings.retry,
       retryState: before,
       nowMs,
       deadlineMs: null,
       random,
-      deliveryCapNear: isLate(engine, delivery),
+      isDeliveryCapNear: isNearCap(engine, delivery),
     });
     if (retryState !== before) {
-      const stored: StoredRetryState = { patience: retryState, dueMs: nowMs + DEADLINE_MS_DEFAULT };
-      // A stale version: two failures at once, of which one is counted. The budget ends one try later, at worst.
-      await commit(engine, { org: DEFAULT_ORG, puts: [put(RETRY_STATES, id, account, stored)] });
+      const next: StoredRetryState = { patience: retryState, dueMs: nowMs + DEADLINE_MS_DEFAULT };
+      // Stale: of two concurrent failures one is counted. The budget ends at most one attempt later.
+      await engine.commit({ org: DEFAULT_ORG, puts: [put(RETRY_STATES, id, stored, next)] });
     }
     return outcome;
-  } catch (accountError) {
-    return uncounted(engine, delivery, isStoreAway(accountError) ? "store_unavailable" : "unclassified");
+  } catch (storeError) {
+    return uncounted(engine, delivery, isStoreAway(storeError) ? "store_unavailable" : "unclassified");
   }
 }
 
-/** What was waited for has come: the next wait is counted from its own beginning. */
-async function closeAccount(engine: Engine, account: Account): Promise<void> {
-  const { id } = account;
+/** After a success the next failure starts with an empty retry state. */
+async function removeRetryState(engine: DeliveryContext, stored: Versioned<StoredRetryState>): Promise<void> {
+  const { id } = stored;
   try {
-    await commit(engine, { org: DEFAULT_ORG, puts: [put(RETRY_STATES, id, account, null)] });
+    await engine.commit({ org: DEFAULT_ORG, puts: [put(RETRY_STATES, id, stored, null)] });
   } catch (error) {
-    engine.world.log.write("debug", "account_left_to_expire", { id, error: String(error) });
+    engine.world.log.write("debug", "retry_state_left_to_expire", { id, error: String(error) });
   }
 }
 
-/** A failure that could not be counted is tried again by the policy of its class alone. */
-function uncounted(engine: Engine, delivery: Delivery, retryClass: RetryClass): Outcome {
+/** A failure that could not be counted is retried by the policy of its class. */
+function uncounted(engine: DeliveryContext, delivery: Delivery, retryClass: RetryClass): DeliveryOutcome {
   const { settings, random } = decisionContext(engine);
   return {
     kind: "retryable",
     retryClass,
     delayMs: nextDelay(settings.retry[retryClass].policy, delivery.attempt, random),
-    spent: false,
-    deliveryCapNear: isLate(engine, delivery),
+    isBudgetExhausted: false,
+    isDeliveryCapNear: isNearCap(engine, delivery),
   };
 }
 
-async function settleFailure(engine: Engine, delivery: Delivery, failure: Failure): Promise<Settlement> {
+async function settleFailure(
+  engine: DeliveryContext,
+  delivery: Delivery,
+  { outcome, error }: FailedDelivery,
+): Promise<Settlement> {
   const { parkAfterMs, poisonDelayMs } = engine.settings.current.bus;
-  const poison = engine.settings.current.retry.poison.budget;
-  const poisonMax = poison.kind === "count" ? poison.max : POISON_MAX_DEFAULT;
-  const action = actionFor(failure.outcome, { parkAfterMs, poisonMax, poisonDelayMs });
+  const { budget } = engine.settings.current.retry.poison;
+  const poisonMax = budget.kind === "count" ? budget.max : POISON_MAX_DEFAULT;
+  const action = actionFor(outcome, { parkAfterMs, poisonMax, poisonDelayMs });
   switch (action.kind) {
     case "ack":
     case "nak":
+    case "term":
       return action;
     case "nakDelay":
-      if (failure.outcome.kind === "retryable") {
-        engine.arrivals.note(failure.outcome.retryClass, engine.world.clock.now() + action.delayMs);
+      if (outcome.kind === "retryable") {
+        engine.arrivals.record(outcome.retryClass, engine.world.clock.now() + action.delayMs);
       }
       return action;
     case "park": {
-      const written = await parkMessage(engine, delivery, failure.outcome, failure.error.message, action.delayMs);
-      return afterPark(written || (await renew(engine, delivery)), action.delayMs);
+      const isWritten = await parkMessage(engine, delivery, outcome, error.message, action.delayMs);
+      return afterPark(isWritten || (await republish(engine, delivery)), action.delayMs);
     }
     case "deadLetter": {
-      const written = await writeDeadLetter(engine, delivery, action.reason, failure.error);
-      return afterDeadLetter(written, isLate(engine, delivery) ? LATE_DELAY_MS : poisonDelayMs);
+      const isWritten = await writeDeadLetter(engine, delivery, action.reason, error);
+      return afterDeadLetter(isWritten, isNearCap(engine, delivery) ? NEAR_CAP_DELAY_MS : poisonDelayMs);
     }
     default:
       return action satisfies never;
   }
 }
 
-/**
- * The store is away and the broker will soon give up on the message: it goes back as a new one, whose deliveries count
- * from the beginning. True if the broker has it.
- */
-async function renew(engine: Engine, delivery: Delivery): Promise<boolean> {
-  if (delivery.content.kind !== "packet" || !isLate(engine, delivery)) return false;
+/** Near the delivery cap, without a store: republishes the message, so that its delivery count starts again. */
+async function republish(engine: DeliveryContext, delivery: Delivery): Promise<boolean> {
+  if (delivery.content.kind !== "packet" || !isNearCap(engine, delivery)) return false;
+  const { bus, clock } = engine.world;
+  const { subject, content } = delivery;
   try {
-    const { subject, content } = delivery;
-    await engine.world.bus.publish({
-      id: redeliveryId(delivery.id, engine.world.clock.now()),
-      subject,
-      packet: content.packet,
-    });
+    await bus.publish({ id: redeliveryId(delivery.id, clock.now()), subject, packet: content.packet });
     return true;
   } catch {
     return false;
   }
 }
 
-function isLate(engine: Engine, delivery: Delivery): boolean {
-  const { deliverMax, parkAfterMs } = engine.settings.current.bus;
+function isNearCap({ settings }: DeliveryContext, delivery: Delivery): boolean {
+  const { deliverMax, parkAfterMs } = settings.current.bus;
   return isDeliveryCapNear(delivery.attempt, deliverMax, parkAfterMs !== null);
 }
 
-/** True once the letter is in the store, whoever wrote it. */
+/** True once the dead letter is in the store. */
 async function writeDeadLetter(
-  engine: Engine,
+  engine: DeliveryContext,
   delivery: Delivery,
   reason: DeadLetterReason,
   error: WireError,
@@ -252,7 +251,7 @@ async function writeDeadLetter(
       } as const,
       history: [],
     };
-    const committed = await commit(engine, { org: deadLetter.org, puts: [put(DEAD_LETTERS, id, null, deadLetter)] });
+    const committed = await engine.commit({ org: deadLetter.org, puts: [put(DEAD_LETTERS, id, null, deadLetter)] });
     if (committed.kind === "committed") engine.world.metrics.add("cordum_dead_letters_total", { reason });
     return true;
   } catch (writeError) {
@@ -261,23 +260,20 @@ async function writeDeadLetter(
   }
 }
 
-/**
- * Whose message it was. What cannot be read, or is about no job that is known, is the operators': it may be anybody's, so
- * no tenant sees it, not even the default one.
- */
-async function orgOf(engine: Engine, content: Content): Promise<string> {
+/** The tenant of a dead letter. Unreadable messages and unknown jobs belong to the operators: no tenant sees them. */
+async function orgOf({ world, settings }: DeliveryContext, content: Content): Promise<string> {
   if (content.kind !== "packet") return EVERY_ORG;
   const { body } = content.packet;
   if (body.kind !== "job_result" && body.kind !== "job_request") return EVERY_ORG;
-  const found = await engine.world.store.load(JOBS, body.jobId);
+  const found = await world.store.load(JOBS, body.jobId);
   if (body.kind === "job_result") return found?.value.org ?? EVERY_ORG;
-  // Anybody can write a tenant's name into a packet: that puts no letter before a tenant it may not speak for.
+  // The tenant in a packet is the sender's claim: it counts only if the sender may submit for that tenant.
   const claimed = body.tenantId || DEFAULT_ORG;
-  const isBelieved = tenantClaimProblem(content.packet, claimed, engine.settings.current) === null;
-  return isBelieved || found?.value.org === claimed ? claimed : EVERY_ORG;
+  const isAllowed = tenantClaimProblem(content.packet, claimed, settings.current) === null;
+  return isAllowed || found?.value.org === claimed ? claimed : EVERY_ORG;
 }
 
 const ACK: Settlement = { kind: "ack" };
 const POISON_MAX_DEFAULT = 3;
-/** The few deliveries that are left have to last until the store is back. */
-const LATE_DELAY_MS = 600_000;
+/** Makes the few remaining deliveries last until the store is back. */
+const NEAR_CAP_DELAY_MS = 600_000;

@@ -6,11 +6,11 @@ import type { JobResult, Packet } from "../../protocol/packet.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext } from "../engine.ts";
 import { outputOf, resultIn } from "../packets.ts";
 
 /** Handler of `sys.job.result`: the job ends or waits for its next attempt; the end of a step's job advances its run. */
-export function handleResult(engine: Engine, packet: Packet, retryState: RetryState = {}): Promise<void> {
+export function handleResult(engine: DispatchContext, packet: Packet, retryState: RetryState = {}): Promise<void> {
   const result = resultIn(packet);
   const busy = retryState.lock_busy ?? null;
   return retryOnConflict(`job \`${result.jobId}\``, () => {
@@ -28,7 +28,7 @@ export function handleResult(engine: Engine, packet: Packet, retryState: RetrySt
  * the record is loaded before the result is ignored.
  */
 function settleResult(
-  engine: Engine,
+  engine: DispatchContext,
   found: Versioned<Job>,
   result: JobResult,
   busy: RetryUsage | null,

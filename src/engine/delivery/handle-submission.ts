@@ -3,13 +3,16 @@ import { JOBS } from "../../core/model/job.ts";
 import { permanent } from "../../core/retry/intent.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { admitJob } from "../intake/index.ts";
 import { carriesJob, requestIn, submissionIn } from "../packets.ts";
 import { checkSafety } from "../safety/index.ts";
 
 /** Station 2: a submit message. It announces a job that waits in the store, or brings one from a client of the bus. */
-export async function handleSubmission(engine: Engine, packet: Packet): Promise<void> {
+export async function handleSubmission(
+  engine: DispatchContext & Needs<"audit" | "lockStats">,
+  packet: Packet,
+): Promise<void> {
   const request = requestIn(packet);
   const found = await engine.world.store.load(JOBS, request.jobId);
   if (found && !(carriesJob(request) && found.value.org !== (request.tenantId || DEFAULT_ORG))) {

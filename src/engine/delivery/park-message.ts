@@ -1,12 +1,11 @@
 import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
 import { PARKED, type Parked } from "../../core/model/parked-message.ts";
-import type { Outcome } from "../../core/retry/outcome.ts";
+import type { DeliveryOutcome } from "../../core/retry/bus-action.ts";
 import type { Delivery, Message } from "../../ports/bus.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { fromBase64, toBase64 } from "../../protocol/base64.ts";
 import { decodePacket, encodePacket, keptPacket } from "../../protocol/codec.ts";
-import { commit } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * Long waits leave the broker: the message is written to the store with its time, then acknowledged.
@@ -15,9 +14,9 @@ import type { Engine } from "../engine.ts";
  * 2. It comes back at its own time (see the sweeper), so that the spread which its policy gave is kept.
  */
 export async function parkMessage(
-  engine: Engine,
+  engine: Needs<"world" | "commit">,
   delivery: Delivery,
-  outcome: Outcome,
+  outcome: DeliveryOutcome,
   reason: string,
   delayMs: number,
 ): Promise<boolean> {
@@ -35,7 +34,7 @@ export async function parkMessage(
   };
   try {
     // Stale: this very delivery was parked before and its acknowledgement was lost.
-    await commit(engine, { org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
+    await engine.commit({ org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
     return true;
   } catch (error) {
     engine.world.log.write("warn", "park_failed", { message: delivery.id, error: String(error) });
@@ -44,19 +43,22 @@ export async function parkMessage(
 }
 
 /** The time has come: out of the store and onto the bus, in one commit. */
-export async function unparkMessage(engine: Engine, found: Versioned<Parked>): Promise<void> {
+export async function unparkMessage(
+  engine: Needs<"world" | "commit" | "arrivals">,
+  found: Versioned<Parked>,
+): Promise<void> {
   const { subject, messageId, base64, isVerbatim, dueMs } = found.value;
   const message: Message = {
     id: redeliveryId(messageId, dueMs),
     subject,
     packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)),
   };
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: DEFAULT_ORG,
     puts: [put(PARKED, found.id, found, null)],
     sends: [message],
   });
-  if (committed.kind === "committed") engine.arrivals.note(found.value.retryClass, engine.world.clock.now());
+  if (committed.kind === "committed") engine.arrivals.record(found.value.retryClass, engine.world.clock.now());
 }
 
 /** The id that a message had before it was parked for the first time. */

@@ -14,9 +14,8 @@ import type { Dispatched } from "../../ports/bus.ts";
 import { type Guard, put, type Versioned } from "../../ports/store.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { directSubject, workSubject } from "../../protocol/subjects.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { inputKeyOf, openWorkPacket, workPacket } from "../packets.ts";
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { selectNext } from "./select-next.ts";
@@ -33,7 +32,7 @@ import { dispatchBlock, isTopicBlocked, needsPointer, targetOf } from "./select-
  * 4. Without a responder the job returns to the backlog, and the topic is idle until a worker is seen or the `no_worker`
  *    delay ends. Then one job is tried, whatever the length of the backlog.
  */
-export function drainBacklog(engine: Engine, topic: string): void {
+export function drainBacklog(engine: DispatchContext, topic: string): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(topic, async () => {
     try {
@@ -44,7 +43,7 @@ export function drainBacklog(engine: Engine, topic: string): void {
   });
 }
 
-async function drainRounds(engine: Engine, topic: string): Promise<void> {
+async function drainRounds(engine: DispatchContext, topic: string): Promise<void> {
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (
       engine.tasks.isClosed ||
@@ -68,7 +67,7 @@ async function drainRounds(engine: Engine, topic: string): Promise<void> {
 }
 
 async function sendShares(
-  engine: Engine,
+  engine: DispatchContext,
   topic: string,
   waiting: ReadonlyMap<string, number>,
   room: number,
@@ -82,9 +81,9 @@ async function sendShares(
   return sent.filter(Boolean).length + asideCount;
 }
 
-async function sendOne(engine: Engine, taken: Versioned<Job>): Promise<boolean> {
+async function sendOne(engine: DispatchContext, taken: Versioned<Job>): Promise<boolean> {
   const job = dispatchJob(taken.value, decisionContext(engine));
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: job.org,
     puts: [put(JOBS, taken.id, taken, job)],
     guards: capacityGuards(job, engine.settings.current),
@@ -98,31 +97,35 @@ async function sendOne(engine: Engine, taken: Versioned<Job>): Promise<boolean> 
 }
 
 /** Returns a claimed job that a capacity guard refused. */
-export async function putBack(engine: Engine, taken: Versioned<Job>, guard: Guard): Promise<void> {
+export async function putBack(
+  engine: Needs<"world" | "settings" | "commit" | "safety">,
+  taken: Versioned<Job>,
+  guard: Guard,
+): Promise<void> {
   const job = taken.value;
   if (limitOfGuard(guard, job) === "rule") {
     const waiting = waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine));
-    await commit(engine, { org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
+    await engine.commit({ org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
     return;
   }
   if (limitOfGuard(guard, job) === "lease") engine.safety.grants.recordEnded(job);
   await engine.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
 }
 
-export async function drainAllBacklogs(engine: Engine): Promise<void> {
+export async function drainAllBacklogs(engine: DispatchContext): Promise<void> {
   for (const topic of (await backlogTopics(engine)).keys()) drainBacklog(engine, topic);
 }
 
 /** Backlog length by topic. */
-export async function backlogTopics(engine: Engine): Promise<ReadonlyMap<string, number>> {
+export async function backlogTopics(engine: Needs<"world">): Promise<ReadonlyMap<string, number>> {
   return engine.world.store.counts(BACKLOG_GROUP, GROUP_MAX);
 }
 
-export function sendJob(engine: Engine, sent: Versioned<Job>): void {
+export function sendJob(engine: DispatchContext, sent: Versioned<Job>): void {
   engine.tasks.track(send(engine, sent));
 }
 
-async function send(engine: Engine, sent: Versioned<Job>): Promise<void> {
+async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void> {
   const job = sent.value;
   engine.jobCache.rememberSent(sent);
   try {
@@ -143,7 +146,7 @@ async function send(engine: Engine, sent: Versioned<Job>): Promise<void> {
   }
 }
 
-async function sendTo(engine: Engine, job: Job, target: DispatchTarget): Promise<Dispatched> {
+async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: DispatchTarget): Promise<Dispatched> {
   const { bus, clock } = engine.world;
   if (target.kind === "direct") {
     engine.registry.recordSent(target.workerId, job.id, clock.now());
@@ -158,7 +161,7 @@ async function sendTo(engine: Engine, job: Job, target: DispatchTarget): Promise
 }
 
 /** Stores the input under its wire pointer before the packet is sent. */
-async function pointedPacket(engine: Engine, job: Job): Promise<Packet> {
+async function pointedPacket(engine: Needs<"world">, job: Job): Promise<Packet> {
   const { blobs, clock, name } = engine.world;
   if (job.input.kind === "inline") {
     const bytes = new TextEncoder().encode(JSON.stringify(job.input.value));
@@ -167,14 +170,17 @@ async function pointedPacket(engine: Engine, job: Job): Promise<Packet> {
   return openWorkPacket(name, job);
 }
 
-async function returnToBacklog(engine: Engine, sent: Versioned<Job>): Promise<void> {
+async function returnToBacklog(
+  engine: Needs<"world" | "settings" | "commit" | "jobCache">,
+  sent: Versioned<Job>,
+): Promise<void> {
   const job = sent.value;
   engine.jobCache.recallSent(job.id);
   // Stale: the attempt was answered or timed out in the meantime.
-  await commit(engine, { org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine)))] });
+  await engine.commit({ org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine)))] });
 }
 
-function pauseTopic(engine: Engine, topic: string): void {
+function pauseTopic(engine: DispatchContext, topic: string): void {
   const { clock, random } = engine.world;
   if (engine.jobCache.isIdle(topic, clock.now())) return;
   const policy = engine.settings.current.retry.no_worker.policy;

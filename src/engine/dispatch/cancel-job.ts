@@ -5,7 +5,7 @@ import { CANCEL } from "../../protocol/subjects.ts";
 import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { packet } from "../packets.ts";
 import { settleJob } from "./settle-job.ts";
 
@@ -29,7 +29,7 @@ export type CancelOutcome =
   | { readonly kind: "ended"; readonly state: JobState }
   | { readonly kind: "not_found" };
 
-export function cancelOwnJob(engine: Engine, request: CancelRequest): Promise<CancelOutcome> {
+export function cancelOwnJob(engine: DispatchContext & Needs<"audit">, request: CancelRequest): Promise<CancelOutcome> {
   return retryOnConflict(`job \`${request.jobId}\``, async () => {
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
@@ -45,7 +45,7 @@ export function cancelOwnJob(engine: Engine, request: CancelRequest): Promise<Ca
 }
 
 /** The job as it was before it ended. Also of an attempt that was thought lost: somebody may still be at it. */
-export function notifyWorkers(engine: Engine, job: Job, by: string, why: string): void {
+export function notifyWorkers(engine: Needs<"world">, job: Job, by: string, why: string): void {
   if (job.attempt === 0) return;
   const { bus, clock, log, name } = engine.world;
   try {
@@ -60,7 +60,7 @@ export function notifyWorkers(engine: Engine, job: Job, by: string, why: string)
 
 /** Null also for a job of another tenant. */
 export async function loadTenantJob(
-  engine: Engine,
+  engine: Needs<"world">,
   { org, jobId }: { readonly org: string; readonly jobId: string },
 ): Promise<Versioned<Job> | null> {
   const found = await engine.world.store.load(JOBS, jobId);

@@ -2,7 +2,7 @@ import { endedOf, isFailOpenOnly } from "../../core/model/fail-open.ts";
 import { inFlightOf, type Job, limitOfRule, RUNNING_GROUP, runningOf, underRule } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { Guard } from "../../ports/store.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * What bounds the jobs that are with workers: the topic's window, the tenant's limit, and the limit of the rule that
@@ -38,7 +38,7 @@ export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" 
 
 /** How many of the jobs that wait may go, by org: those of a tenant at its limit, or behind a kill switch, stay. */
 export async function allowedPerOrg(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "pools">,
   waiting: ReadonlyMap<string, number>,
 ): Promise<ReadonlyMap<string, number>> {
   const settings = engine.settings.current;

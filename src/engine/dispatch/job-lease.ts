@@ -3,9 +3,9 @@ import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
 import { outputKey } from "../../protocol/pointer.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { keptUntilMs, storeSent } from "../payloads.ts";
 import { settleJob } from "./settle-job.ts";
 
@@ -29,7 +29,7 @@ export type JobLeaseOutcome =
 
 /** Moves the deadline of the attempt on, with or without a word about how far it is. */
 export function extendLease(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "commit" | "registry">,
   holder: JobLease,
   news: { readonly extendMs: number | null; readonly percent: number | null; readonly message: string | null },
 ): Promise<JobLeaseOutcome> {
@@ -44,12 +44,12 @@ export function extendLease(
     );
     const next = recordProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, decisionContext(engine));
     if (!next) return lost(job.value);
-    const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, job, next)] });
+    const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, job, next)] });
     return committed.kind === "committed" ? { kind: "held", job: next } : "stale";
   });
 }
 
-export function completeLeased(engine: Engine, holder: JobLease, output: unknown): Promise<JobLeaseOutcome> {
+export function completeLeased(engine: DispatchContext, holder: JobLease, output: unknown): Promise<JobLeaseOutcome> {
   return retryOnConflict(`job \`${holder.jobId}\``, async () => {
     const found = await findLeased(engine, holder);
     if (found.kind === "over" && found.job.state === "SUCCEEDED") return { kind: "held", job: found.job };
@@ -61,7 +61,7 @@ export function completeLeased(engine: Engine, holder: JobLease, output: unknown
 }
 
 export function failLeased(
-  engine: Engine,
+  engine: DispatchContext,
   holder: JobLease,
   news: { readonly message: string; readonly isRetryable: boolean; readonly retryAfterMs: number | null },
 ): Promise<JobLeaseOutcome> {
@@ -78,7 +78,7 @@ export function failLeased(
 }
 
 async function end(
-  engine: Engine,
+  engine: DispatchContext,
   found: Versioned<Job>,
   outcome: Omit<JobResult, "jobId" | "workerId">,
   output: Payload | null,
@@ -101,7 +101,7 @@ type Leased =
   | { readonly kind: "over"; readonly job: Job }
   | Extract<JobLeaseOutcome, { kind: "lost" | "unknown" }>;
 
-async function findLeased(engine: Engine, { org, jobId, leaseId }: JobLease): Promise<Leased> {
+async function findLeased(engine: Needs<"world">, { org, jobId, leaseId }: JobLease): Promise<Leased> {
   const found = await engine.world.store.load(JOBS, jobId);
   // Somebody else's job is not there: saying more would tell that it exists.
   if (!found || (org !== "*" && found.value.org !== org)) return { kind: "unknown" };
@@ -115,7 +115,7 @@ const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
 });
 
 /** Under a name of this lease: who has lost it must not write over what another has done. */
-function storeOutput(engine: Engine, { jobId, leaseId }: JobLease, { step }: Job, value: unknown) {
+function storeOutput(engine: Needs<"world" | "settings">, { jobId, leaseId }: JobLease, { step }: Job, value: unknown) {
   return storeSent(engine, "result", value, async () => {
     const { job, retention } = engine.settings.current;
     // The run that it is a step of may be read, or run again, when the job is long over.

@@ -4,9 +4,8 @@ import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/mode
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { HEARTBEAT, workSubject } from "../../protocol/subjects.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { putBack } from "./backlog.ts";
 import { allowedPerOrg, capacityGuards } from "./capacity-guards.ts";
 import { recordHeartbeat } from "./requeue-eligible.ts";
@@ -36,7 +35,10 @@ export interface LeaseRequest {
 }
 
 /** Jobs that are the worker's now; empty when nothing came in time. */
-export async function leaseJobs(engine: Engine, request: LeaseRequest): Promise<readonly Job[]> {
+export async function leaseJobs(
+  engine: DispatchContext & Needs<"waiters">,
+  request: LeaseRequest,
+): Promise<readonly Job[]> {
   const { clock } = engine.world;
   const untilMs = clock.now() + request.waitMs;
   const waiter = engine.waiters.subscribe(request);
@@ -60,7 +62,10 @@ export async function leaseJobs(engine: Engine, request: LeaseRequest): Promise<
 }
 
 /** Other processes hear of it like of any other worker. */
-function announce(engine: Engine, { org, workerId, topics, max, capabilities = [], pool }: LeaseRequest): void {
+function announce(
+  engine: DispatchContext,
+  { org, workerId, topics, max, capabilities = [], pool }: LeaseRequest,
+): void {
   const { bus, clock, name } = engine.world;
   const nowMs = clock.now();
   const sign = { id: workerId, transport: "http", org, topics, capabilities, maxParallelJobs: max } as const;
@@ -82,7 +87,10 @@ function announce(engine: Engine, { org, workerId, topics, max, capabilities = [
   });
 }
 
-async function takeJobs(engine: Engine, request: LeaseRequest): Promise<readonly Versioned<Job>[]> {
+async function takeJobs(
+  engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
+  request: LeaseRequest,
+): Promise<readonly Versioned<Job>[]> {
   if (request.pool !== undefined && engine.pools.draining.has(request.pool)) return [];
   const waiting = await waitingFor(engine, request);
   if (waiting.length === 0) return [];
@@ -106,7 +114,7 @@ async function takeJobs(engine: Engine, request: LeaseRequest): Promise<readonly
 }
 
 /** The topics that have jobs for it, by name, and whose. Others' topics are not asked about: everybody asks each second. */
-async function waitingFor(engine: Engine, { org, topics }: LeaseRequest): Promise<readonly Waiting[]> {
+async function waitingFor(engine: Needs<"world">, { org, topics }: LeaseRequest): Promise<readonly Waiting[]> {
   const names = new Set(topics.flatMap(namesOf));
   const found = await Promise.all(
     [...names].sort().map(async (topic): Promise<Waiting> => {
@@ -128,7 +136,7 @@ function namesOf(topic: string): readonly string[] {
 }
 
 async function takeOf(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
   request: LeaseRequest,
   topic: string,
   waiting: ReadonlyMap<string, number>,
@@ -147,7 +155,7 @@ async function takeOf(
 
 /** What keeps a job from this worker; its pool counts for what it can do, as it does where work is sent. */
 function holdingFor(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
   { org, workerId, capabilities = [] }: LeaseRequest,
 ): (job: Job) => DispatchBlock | null {
   followSettings(engine);
@@ -160,10 +168,14 @@ function holdingFor(
   };
 }
 
-async function leaseOne(engine: Engine, request: LeaseRequest, taken: Versioned<Job>): Promise<Versioned<Job> | null> {
+async function leaseOne(
+  engine: Needs<"world" | "settings" | "commit" | "safety">,
+  request: LeaseRequest,
+  taken: Versioned<Job>,
+): Promise<Versioned<Job> | null> {
   const job = leaseJob(taken.value, request.workerId, engine.world.random.id(), decisionContext(engine));
   const puts = [put(JOBS, taken.id, taken, job)];
-  const committed = await commit(engine, { org: job.org, puts, guards: capacityGuards(job, engine.settings.current) });
+  const committed = await engine.commit({ org: job.org, puts, guards: capacityGuards(job, engine.settings.current) });
   switch (committed.kind) {
     case "committed":
       return { id: taken.id, version: taken.version + 1, value: job };
@@ -178,7 +190,7 @@ async function leaseOne(engine: Engine, request: LeaseRequest, taken: Versioned<
 }
 
 /** It requires what this worker cannot do: it must not stand in the way of jobs that it can. */
-function leftToOthers(engine: Engine, job: Job): DispatchBlock {
+function leftToOthers(engine: Needs<"world" | "settings" | "registry">, job: Job): DispatchBlock {
   const { topic, org, requires } = job;
   const workers = engine.registry.serving(topic, engine.world.clock.now());
   if (workers.some((worker) => servesTenant(worker, org) && hasCapabilities(worker.capabilities, requires)))
@@ -189,11 +201,14 @@ function leftToOthers(engine: Engine, job: Job): DispatchBlock {
 }
 
 /** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */
-export async function releaseJob(engine: Engine, { id, org, leaseId }: Job): Promise<void> {
+export async function releaseJob(
+  engine: Needs<"world" | "settings" | "commit">,
+  { id, org, leaseId }: Job,
+): Promise<void> {
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
-    await commit(engine, { org, puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine)))] });
+    await engine.commit({ org, puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine)))] });
   } catch (error) {
     engine.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
   }

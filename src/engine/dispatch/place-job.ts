@@ -1,9 +1,8 @@
 import { dispatchJob, waitForRule } from "../../core/jobs/attempt.ts";
 import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limitOfRule } from "../../core/model/job.ts";
 import { type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { dispatchBlock } from "./select-target.ts";
@@ -18,7 +17,7 @@ import { settleJob } from "./settle-job.ts";
  * 3. A job that no known worker is fit for waits on its own (see `aim.ts`), so that it does not stand in the way of others.
  */
 export async function placeJob(
-  engine: Engine,
+  engine: DispatchContext,
   before: Versioned<Job> | null,
   job: Job,
   puts: readonly Put[] = [],
@@ -30,7 +29,7 @@ export async function placeJob(
   if (job.state === "SCHEDULED" && !holding && mayGoAtOnce(engine, job)) {
     const sent = dispatchJob(job, decisionContext(engine));
     const first: Guard = { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 };
-    const committed = await commit(engine, {
+    const committed = await engine.commit({
       org: job.org,
       puts: [...puts, put(JOBS, job.id, before, sent)],
       guards: [...guards, first, ...capacityGuards(job, engine.settings.current)],
@@ -70,7 +69,7 @@ export async function placeJob(
 
 /** Into the backlog, or to the end that the decision was. */
 async function settleInStore(
-  engine: Engine,
+  engine: DispatchContext,
   before: Versioned<Job> | null,
   job: Job,
   puts: readonly Put[],
@@ -80,7 +79,7 @@ async function settleInStore(
   if (before && job.step && isFinal(job.state)) {
     return (await settleJob(engine, before, job, puts, { guards })) ? job.state : "stale";
   }
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],
     guards,
@@ -95,6 +94,6 @@ async function settleInStore(
   return job.state;
 }
 
-function mayGoAtOnce(engine: Engine, job: Job): boolean {
+function mayGoAtOnce(engine: Needs<"world" | "jobCache">, job: Job): boolean {
   return !engine.jobCache.isFull(job.topic) && !engine.jobCache.isIdle(job.topic, engine.world.clock.now());
 }

@@ -3,14 +3,14 @@ import { hasCapabilities, servesTenant } from "../../core/jobs/select-target.ts"
 import { JOBS } from "../../core/model/job.ts";
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import type { RegisteredWorker, WorkerHeartbeat } from "../workers/index.ts";
 import { drainBacklog } from "./backlog.ts";
 import { placeJob } from "./place-job.ts";
 import { targetOf } from "./select-target.ts";
 
 /** A worker has said something of itself. */
-export function recordHeartbeat(engine: Engine, sign: WorkerHeartbeat | null): void {
+export function recordHeartbeat(engine: DispatchContext, sign: WorkerHeartbeat | null): void {
   if (sign === null) return;
   const isNews = engine.registry.record(sign, engine.world.clock.now());
   if (sign.isLeaving) return;
@@ -25,7 +25,7 @@ export function recordHeartbeat(engine: Engine, sign: WorkerHeartbeat | null): v
 }
 
 /** Those that it named; else those of its pool that are left alone now. */
-function topicsOf(engine: Engine, sign: WorkerHeartbeat): readonly string[] {
+function topicsOf(engine: Needs<"world" | "jobCache" | "registry">, sign: WorkerHeartbeat): readonly string[] {
   if (sign.topics && sign.topics.length > 0) return sign.topics;
   const nowMs = engine.world.clock.now();
   const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === sign.id);
@@ -39,7 +39,7 @@ function topicsOf(engine: Engine, sign: WorkerHeartbeat): readonly string[] {
  *    nobody else's jobs.
  * 2. A bounded number of them at a time. Who is missed here comes back at its own time.
  */
-export async function requeueEligible(engine: Engine, sign: WorkerHeartbeat): Promise<void> {
+export async function requeueEligible(engine: DispatchContext, sign: WorkerHeartbeat): Promise<void> {
   const nowMs = engine.world.clock.now();
   for (const topic of engine.registry.unfitSubjects()) {
     const worker = engine.registry.serving(topic, nowMs).find((known) => isOf(known, sign));
@@ -48,12 +48,12 @@ export async function requeueEligible(engine: Engine, sign: WorkerHeartbeat): Pr
 }
 
 /** A pool takes work again. */
-export async function requeueAllEligible(engine: Engine): Promise<void> {
+export async function requeueAllEligible(engine: DispatchContext): Promise<void> {
   for (const topic of engine.registry.unfitSubjects()) await placeAll(engine, topic, null);
 }
 
 /** `by`: the only worker of whom there is news; the others were not fit before. */
-async function placeAll(engine: Engine, topic: string, by: RegisteredWorker | null): Promise<void> {
+async function placeAll(engine: DispatchContext, topic: string, by: RegisteredWorker | null): Promise<void> {
   const ids = engine.registry.recallUnfit(topic, (work) => {
     if (by && !(servesTenant(by, work.org) && hasCapabilities(by.capabilities, work.requires))) return false;
     return targetOf(engine, { ...work, topic }).kind !== "wait";
@@ -63,7 +63,7 @@ async function placeAll(engine: Engine, topic: string, by: RegisteredWorker | nu
   }
 }
 
-async function placeAgain(engine: Engine, id: string): Promise<void> {
+async function placeAgain(engine: DispatchContext, id: string): Promise<void> {
   if (engine.tasks.isClosed) return;
   try {
     const found = await engine.world.store.load(JOBS, id);

@@ -1,8 +1,7 @@
 import { fairShare, type Turn } from "../../core/jobs/fair-share.ts";
 import { JOBS, type Job, queueOf } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { commit } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import type { DispatchBlock } from "./select-target.ts";
 
 /**
@@ -24,7 +23,7 @@ export interface Selection {
 
 /** At most `room`, and of each org at most as many as it is `allowed`. */
 export async function selectNext(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "commit" | "jobCache">,
   topic: string,
   allowed: ReadonlyMap<string, number>,
   room: number,
@@ -41,7 +40,12 @@ export async function selectNext(
   return { fit: sorted.fit, asideCount: sorted.aside.length, failure: failure ?? notPutAway };
 }
 
-async function lookFurther(engine: Engine, topic: string, first: Take, sorted: Sorted): Promise<unknown> {
+async function lookFurther(
+  engine: Needs<"world" | "settings" | "jobCache">,
+  topic: string,
+  first: Take,
+  sorted: Sorted,
+): Promise<unknown> {
   // Any number of an org's jobs is looked at: what is held does not count towards what it may have.
   const open = new Map([...sorted.allowed.keys()].map((org) => [org, PASSED_MAX]));
   let { turn, ended } = first;
@@ -60,7 +64,7 @@ async function lookFurther(engine: Engine, topic: string, first: Take, sorted: S
 }
 
 /** Held ones go where they belong, and what was only looked at back to its place. */
-async function putAway(engine: Engine, topic: string, { aside, passed }: Sorted): Promise<unknown> {
+async function putAway(engine: Needs<"world" | "commit">, topic: string, { aside, passed }: Sorted): Promise<unknown> {
   const ofOrg = new Map<string, string[]>();
   for (const { id, value } of passed) {
     const ids = ofOrg.get(value.org);
@@ -69,7 +73,7 @@ async function putAway(engine: Engine, topic: string, { aside, passed }: Sorted)
   }
   const results = await Promise.allSettled([
     ...[...ofOrg].map(([org, ids]) => engine.world.store.untake(JOBS, queueOf(topic, org), ids)),
-    ...aside.map(([taken, job]) => commit(engine, { org: job.org, puts: [put(JOBS, taken.id, taken, job)] })),
+    ...aside.map(([taken, job]) => engine.commit({ org: job.org, puts: [put(JOBS, taken.id, taken, job)] })),
   ]);
   const failed = results.find((result) => result.status === "rejected");
   return failed ? failed.reason : null;
@@ -84,7 +88,7 @@ interface Take {
 }
 
 async function take(
-  engine: Engine,
+  engine: Needs<"world" | "settings">,
   topic: string,
   waiting: ReadonlyMap<string, number>,
   room: number,
@@ -110,7 +114,7 @@ async function take(
 }
 
 /** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
-function anyOf(waiting: ReadonlyMap<string, number>, engine: Engine): string {
+function anyOf(waiting: ReadonlyMap<string, number>, engine: Needs<"world">): string {
   return [...waiting.keys()][Math.floor(engine.world.random.next() * waiting.size)] ?? "";
 }
 

@@ -1,10 +1,13 @@
 import { type DispatchTarget, selectTarget, type Work, waitForWorker } from "../../core/jobs/select-target.ts";
 import type { Job } from "../../core/model/job.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /** Where a job's work would go now, by what this process has heard of workers and pools. */
-export function targetOf(engine: Engine, work: Work & { readonly topic: string }): DispatchTarget {
+export function targetOf(
+  engine: Needs<"world" | "settings" | "registry" | "pools">,
+  work: Work & { readonly topic: string },
+): DispatchTarget {
   const { topic } = work;
   followSettings(engine);
   const workers = engine.registry.serving(topic, engine.world.clock.now());
@@ -12,7 +15,7 @@ export function targetOf(engine: Engine, work: Work & { readonly topic: string }
 }
 
 /** Whether any job of the topic may go at all. Asked before jobs are taken from the backlog. */
-export function isTopicBlocked(engine: Engine, topic: string): boolean {
+export function isTopicBlocked(engine: Needs<"world" | "settings" | "registry" | "pools">, topic: string): boolean {
   if (engine.pools.draining.size === 0) return false;
   const aim = targetOf(engine, { topic, org: "", requires: [] });
   return aim.kind === "lease" || (aim.kind === "wait" && aim.isForAll);
@@ -22,7 +25,10 @@ export function isTopicBlocked(engine: Engine, topic: string): boolean {
  * What keeps a job from being sent although there is room; null for nothing. Most jobs require nothing and no pool is
  * being drained: then nobody has to be asked.
  */
-export function dispatchBlock(engine: Engine, job: Job): DispatchBlock | null {
+export function dispatchBlock(
+  engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
+  job: Job,
+): DispatchBlock | null {
   if (engine.pools.killOf(job.org)) return { kind: "stays" };
   const unpermitted = engine.safety.grants.block(job);
   if (unpermitted) return unpermitted;
@@ -50,7 +56,7 @@ export type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits
  * Whether the input has to stand under its pointer for whoever takes the work: workers of others know no other way. Ours
  * say that they take it with the message.
  */
-export function needsPointer(engine: Engine, topic: string): boolean {
+export function needsPointer(engine: Needs<"world" | "registry">, topic: string): boolean {
   if (!engine.world.bus.workers.mayBeOthers) return false;
   const workers = engine.registry.serving(topic, engine.world.clock.now());
   let hasOurs = false;
@@ -63,6 +69,6 @@ export function needsPointer(engine: Engine, topic: string): boolean {
 }
 
 /** What the settings say of pools, from now on. */
-export function followSettings(engine: Engine): void {
+export function followSettings(engine: Needs<"settings" | "registry" | "pools">): void {
   if (engine.pools.follow(engine.settings.current.pools)) engine.registry.setPools(engine.pools.factsOf);
 }

@@ -3,9 +3,8 @@ import { backlogOf, isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
 import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext } from "../engine.ts";
 import { deadLetterMessage } from "../packets.ts";
 import type { RunPath } from "../runs/index.ts";
 import { drainBacklog } from "./backlog.ts";
@@ -15,7 +14,7 @@ import { drainBacklog } from "./backlog.ts";
  * end of a step's job also advances its run, in the same commit under the run lock.
  */
 export function settleJob(
-  engine: Engine,
+  engine: DispatchContext,
   found: Versioned<Job>,
   next: Job,
   besides: readonly Put[] = [],
@@ -37,7 +36,7 @@ export interface SettleOptions {
 
 /** For a job without a run, a job that does not end, or a job whose run has ended. */
 export async function settleJobAlone(
-  engine: Engine,
+  engine: DispatchContext,
   found: Versioned<Job>,
   next: Job,
   besides: readonly Put[],
@@ -45,7 +44,7 @@ export async function settleJobAlone(
 ): Promise<boolean> {
   const deadLetter = deadLetterOf(next);
   const puts = [...besides, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: next.org,
     puts: deadLetter ? [...puts, put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] : puts,
     guards,

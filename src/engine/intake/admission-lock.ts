@@ -1,5 +1,5 @@
 import type { LockLease } from "../../ports/locks.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { pollLock } from "../poll-lock.ts";
 
 /**
@@ -19,7 +19,7 @@ export type Gated<T> =
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
 export async function withAdmissionLock<T>(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "tasks" | "lockStats">,
   org: string,
   work: (lease: LockLease) => Promise<T>,
 ): Promise<Gated<T>> {
@@ -33,7 +33,11 @@ export async function withAdmissionLock<T>(
 
 export const admissionLockOf = (org: string): string => `cordum:wf:run:admission:${org}`;
 
-async function underLease<T>(engine: Engine, lease: LockLease, work: (lease: LockLease) => Promise<T>): Promise<T> {
+async function underLease<T>(
+  engine: Needs<"world" | "tasks">,
+  lease: LockLease,
+  work: (lease: LockLease) => Promise<T>,
+): Promise<T> {
   try {
     return await work(lease);
   } finally {
@@ -44,7 +48,7 @@ async function underLease<T>(engine: Engine, lease: LockLease, work: (lease: Loc
   }
 }
 
-function noteTaken(engine: Engine, key: string, attempt: number, waitedMs: number): void {
+function noteTaken(engine: Needs<"world" | "lockStats">, key: string, attempt: number, waitedMs: number): void {
   const { metrics } = engine.world;
   engine.lockStats.recordAcquired(key);
   if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });

@@ -6,10 +6,9 @@ import { intentOf } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
 import { storeSent } from "../payloads.ts";
 import { applyDecision, policyRequestOf } from "../safety/index.ts";
@@ -35,7 +34,11 @@ export type Admitted =
   /** The id is not free, and that is all that may be told: whose it is, is none of the client's business. */
   | { readonly kind: "unusable"; readonly jobId: string };
 
-export async function admitJob(engine: Engine, submission: Submission, endpoint = "/api/v1/jobs"): Promise<Admitted> {
+export async function admitJob(
+  engine: DispatchContext & Needs<"audit">,
+  submission: Submission,
+  endpoint = "/api/v1/jobs",
+): Promise<Admitted> {
   const { clock, metrics } = engine.world;
   const startMs = clock.now();
   const rejected = (reason: string) => metrics.add("cordum_admission_rejected_total", { reason });
@@ -52,7 +55,7 @@ export async function admitJob(engine: Engine, submission: Submission, endpoint 
   }
 }
 
-async function takeIn(engine: Engine, submission: Submission): Promise<Admitted> {
+async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Submission): Promise<Admitted> {
   const { random, safety } = engine.world;
   const context = decisionContext(engine);
   const jobId = submission.jobId ?? random.id();
@@ -70,7 +73,7 @@ async function takeIn(engine: Engine, submission: Submission): Promise<Admitted>
     recordAudit(engine, repeatedLine(checked, replayed.jobId));
     return replayed;
   }
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: job.org,
     puts: [...reservation, put(JOBS, jobId, null, job)],
     sends: [submitMessage(engine.world.name, job)],
@@ -79,7 +82,7 @@ async function takeIn(engine: Engine, submission: Submission): Promise<Admitted>
   return replay(engine, submission, jobId);
 }
 
-function reserve(engine: Engine, submission: Submission, jobId: string, traceId: string): Put[] {
+function reserve(engine: Needs<"world" | "settings">, submission: Submission, jobId: string, traceId: string): Put[] {
   if (submission.idempotencyKey === null) return [];
   const id = reservationId(submission.org, submission.idempotencyKey);
   const dueMs = engine.world.clock.now() + engine.settings.current.retention.idempotencyMs;
@@ -87,7 +90,7 @@ function reserve(engine: Engine, submission: Submission, jobId: string, traceId:
 }
 
 /** The key or the id was there already: the same job again, if it was the same wish. */
-async function replay(engine: Engine, submission: Submission, jobId: string): Promise<Admitted> {
+async function replay(engine: Needs<"world">, submission: Submission, jobId: string): Promise<Admitted> {
   const { store } = engine.world;
   const key = submission.idempotencyKey;
   const reserved = key === null ? null : await store.load(RESERVATIONS, reservationId(submission.org, key));
@@ -108,7 +111,11 @@ function isSameWish(job: Job, submission: Submission): boolean {
   return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
 }
 
-function storeInput(engine: Engine, submission: Submission, jobId: string): Promise<Payload> | Payload {
+function storeInput(
+  engine: Needs<"world" | "settings">,
+  submission: Submission,
+  jobId: string,
+): Promise<Payload> | Payload {
   if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
   return storeSent(engine, "input", submission.input, () => {
     // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.

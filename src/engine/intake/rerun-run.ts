@@ -2,7 +2,7 @@ import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
 import { ownRun, planOf } from "../runs/index.ts";
 import { admitRun, admitRunLocked, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
@@ -25,7 +25,11 @@ export type RerunOutcome =
   | { readonly kind: "unknown_step"; readonly known: readonly string[] }
   | { readonly kind: "still_open"; readonly state: RunState };
 
-export async function rerun(engine: Engine, request: RerunRequest, endpoint = RERUN): Promise<RerunOutcome> {
+export async function rerun(
+  engine: RunContext & Needs<"admissionLimiter">,
+  request: RerunRequest,
+  endpoint = RERUN,
+): Promise<RerunOutcome> {
   const { org, runId, fromStep, idempotencyKey } = request;
   const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
@@ -44,7 +48,12 @@ export async function rerun(engine: Engine, request: RerunRequest, endpoint = RE
   );
 }
 
-async function freshRerun(engine: Engine, plan: Plan, before: Run, { fromStep, by }: RerunRequest) {
+async function freshRerun(
+  engine: Needs<"world" | "settings" | "runCache">,
+  plan: Plan,
+  before: Run,
+  { fromStep, by }: RerunRequest,
+) {
   const { clock, random } = engine.world;
   const { run: limits, retention } = engine.settings.current;
   const runId = random.id();

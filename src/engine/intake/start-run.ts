@@ -6,7 +6,7 @@ import { openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
 import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } from "../runs/index.ts";
 import { withAdmissionLock } from "./admission-lock.ts";
@@ -59,7 +59,11 @@ export type StartOutcome =
   | RunLimitReached
   | { readonly kind: "gate_unavailable"; readonly waitedMs: number };
 
-export async function startRun(engine: Engine, request: RunRequest, endpoint: string): Promise<StartOutcome> {
+export async function startRun(
+  engine: RunContext & Needs<"admissionLimiter">,
+  request: RunRequest,
+  endpoint: string,
+): Promise<StartOutcome> {
   return admitRunLocked(engine, request.org, endpoint, async () => {
     const key =
       request.idempotencyKey === null ? null : { key: request.idempotencyKey, fingerprint: fingerprintOf(request) };
@@ -78,7 +82,12 @@ type Fresh =
   | { readonly kind: "fresh"; readonly plan: Plan; readonly run: ReturnType<typeof openRun> }
   | Extract<StartOutcome, { kind: "invalid" }>;
 
-async function freshRun(engine: Engine, plan: Plan, request: RunRequest, version: number): Promise<Fresh> {
+async function freshRun(
+  engine: Needs<"world" | "settings" | "runCache">,
+  plan: Plan,
+  request: RunRequest,
+  version: number,
+): Promise<Fresh> {
   const { clock, random } = engine.world;
   const { run: limits, retention } = engine.settings.current;
   const runId = random.id();
@@ -101,7 +110,7 @@ export interface RunKeyUse {
 
 /** The gate, by the strategy in force; whatever wants a run comes through here. */
 export async function admitRun(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit" | "lockStats" | "runCache" | "runEffects" | "admissionLimiter">,
   org: string,
   key: RunKeyUse | null,
   fresh: () => Promise<Fresh>,
@@ -143,7 +152,7 @@ export async function admitRun(
 
 /** Measures, whatever comes of it. */
 export async function admitRunLocked(
-  engine: Engine,
+  engine: Needs<"world">,
   org: string,
   endpoint: string,
   start: () => Promise<StartOutcome>,
@@ -166,7 +175,7 @@ export async function admitRunLocked(
 
 /** The run that a key has made; asked before any gate, so that a replay never waits (L21). */
 export async function replayOf(
-  engine: Engine,
+  engine: Needs<"world">,
   org: string,
   { key, fingerprint }: RunKeyUse,
 ): Promise<StartOutcome | null> {
@@ -179,7 +188,12 @@ export async function replayOf(
   return { kind: "replayed", runId, state: found?.value.state ?? "SUCCEEDED" };
 }
 
-function reservation(engine: Engine, org: string, { key, fingerprint }: RunKeyUse, runId: string): Put {
+function reservation(
+  engine: Needs<"world" | "settings">,
+  org: string,
+  { key, fingerprint }: RunKeyUse,
+  runId: string,
+): Put {
   const dueMs = engine.world.clock.now() + engine.settings.current.retention.idempotencyMs;
   return put(RUN_RESERVATIONS, reservationKey(org, key), null, { runId, fingerprint, dueMs });
 }

@@ -11,16 +11,15 @@ import { WORKFLOW_HEADS } from "../../core/model/workflow.ts";
 import { retryDelay } from "../../core/retry/intent.ts";
 import { type Due, put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { unparkMessage } from "../delivery/index.ts";
 import { notifyWorkers, placeJob, settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
 
 /** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
-export async function onDue(engine: Engine, due: Due): Promise<void> {
+export async function onDue(engine: TimerContext, due: Due): Promise<void> {
   const timerHandler = TIMER_HANDLERS.get(due.table);
   if (!timerHandler) throw new Error(`no timer handler for table \`${due.table}\`: add it to TIMER_HANDLERS`);
   try {
@@ -37,15 +36,17 @@ export async function onDue(engine: Engine, due: Due): Promise<void> {
   }
 }
 
+type TimerContext = RunContext & Needs<"arrivals">;
+
 interface TimerHandler {
-  fire(engine: Engine, due: Due): Promise<void>;
+  fire(engine: TimerContext, due: Due): Promise<void>;
   /** As it is now; null when it is gone, or waits for no time. */
-  load(engine: Engine, id: string): Promise<Due | null>;
+  load(engine: TimerContext, id: string): Promise<Due | null>;
 }
 
 function handler<T>(
   table: Table<T>,
-  fire: (engine: Engine, found: Versioned<T>) => Promise<void>,
+  fire: (engine: TimerContext, found: Versioned<T>) => Promise<void>,
 ): [string, TimerHandler] {
   return [
     table.name,
@@ -76,7 +77,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
 ]);
 
 /** A stale version below means that somebody else moved the job on; then its time is another one. */
-async function onJobDue(engine: Engine, found: Versioned<Job>): Promise<void> {
+async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned<Job>): Promise<void> {
   const job = found.value;
   if (job.step && (await onStepJobDue(engine, found))) return;
   // Before the job's own deadline is looked at: an approval that nobody gave is the better reason.
@@ -92,7 +93,7 @@ async function onJobDue(engine: Engine, found: Versioned<Job>): Promise<void> {
       notifyWorkers(engine, job, "cordum", passed.error?.message ?? "timed out");
     return;
   }
-  if (job.wait) engine.arrivals.note(job.wait.retryClass, engine.world.clock.now());
+  if (job.wait) engine.arrivals.record(job.wait.retryClass, engine.world.clock.now());
   if (isFinal(job.state)) {
     await removeJob(engine, found);
   } else if (job.state === "PENDING") {
@@ -107,17 +108,17 @@ async function onJobDue(engine: Engine, found: Versioned<Job>): Promise<void> {
  * points at a copy), and what workers wrote whose results did not count. The record goes first: one that somebody has
  * given another life meanwhile keeps its payloads, and what a crash leaves behind ends by itself.
  */
-export async function removeJob(engine: Engine, found: Versioned<Job>): Promise<void> {
+export async function removeJob(engine: Needs<"world" | "commit">, found: Versioned<Job>): Promise<void> {
   const { id, input, output, attempt, org } = found.value;
   const keys = new Set<string>();
   if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   if (output?.kind === "pointer") keys.add(output.ptr);
   // For workers of others an input is put where they look for it, and they put their results where they are looked for.
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
-  const committed = await commit(engine, { org, puts: [put(JOBS, found.id, found, null)] });
+  const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null)] });
   if (committed.kind === "committed") await Promise.all([...keys].map((key) => engine.world.blobs.delete(key)));
 }
 
-async function forget<T>(engine: Engine, table: Table<T>, found: Versioned<T>): Promise<void> {
-  await commit(engine, { org: "", puts: [put(table, found.id, found, null)] });
+async function forget<T>(engine: Needs<"commit">, table: Table<T>, found: Versioned<T>): Promise<void> {
+  await engine.commit({ org: "", puts: [put(table, found.id, found, null)] });
 }

@@ -1,7 +1,7 @@
 import { JOBS, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../../core/model/workflow.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * Slots of workflow runs, counted anew from the runs that hold them and from the steps that wait for one.
@@ -21,7 +21,7 @@ export class SlotRecounts {
   #lastMs: number | null = null;
 
   /** Does nothing when it is not time yet. */
-  async sweep(engine: Engine): Promise<void> {
+  async sweep(engine: Needs<"world">): Promise<void> {
     const nowMs = engine.world.clock.now();
     // A clock that was set back must not stop it for long.
     if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
@@ -31,7 +31,7 @@ export class SlotRecounts {
   }
 
   /** Some further workflows each time, and from the beginning after the last. */
-  async #look(engine: Engine): Promise<void> {
+  async #look(engine: Needs<"world">): Promise<void> {
     const query = { index: ALL_WORKFLOWS, limit: HEADS_MAX, cursor: this.#cursor };
     const { items, cursor } = await engine.world.store.list(WORKFLOW_HEADS, query);
     for (const { value } of items) this.#seen.add(value.org);
@@ -40,7 +40,7 @@ export class SlotRecounts {
 }
 
 /** Looks at the orgs that hold slots, and at some that did: `seen` remembers them from one call to the next. */
-export async function recountSlots(engine: Engine, seen: Set<string> = new Set()): Promise<void> {
+export async function recountSlots(engine: Needs<"world">, seen: Set<string> = new Set()): Promise<void> {
   const { store } = engine.world;
   const groups = await Promise.all([store.counts(RUNS_GROUP, ORGS_MAX), store.counts(SLOT_WAITS_GROUP, ORGS_MAX)]);
   const counts = new Set(groups.flatMap((group) => [...group.keys()]));
@@ -57,7 +57,7 @@ export async function recountSlots(engine: Engine, seen: Set<string> = new Set()
   await Promise.all(orgs.map((org) => recountOrg(engine, org)));
 }
 
-async function recountOrg(engine: Engine, org: string): Promise<void> {
+async function recountOrg(engine: Needs<"world">, org: string): Promise<void> {
   const { store, log, metrics } = engine.world;
   const [held, waits] = await Promise.all([
     store.recount(runsOpenOf(org), RUNS.name, openRunLists(org)),

@@ -8,11 +8,11 @@ import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket, keptPacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { auditPut, decisionLine } from "../audit/index.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { originalId, redeliveryId, retryKeyOf } from "../delivery/index.ts";
 import { placeJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
 import { type RunLimitReached, rejoinRun, stopSubRun } from "../runs/index.ts";
 import { applyDecision, policyRequestOf } from "../safety/index.ts";
@@ -44,7 +44,7 @@ export type RetryOutcome =
   | RunLimitReached
   | { readonly kind: "not_found" };
 
-export function redriveDeadLetter(engine: Engine, request: DeadLetterRequest): Promise<RetryOutcome> {
+export function redriveDeadLetter(engine: RunContext, request: DeadLetterRequest): Promise<RetryOutcome> {
   return retryOnConflict(`dead letter \`${request.id}\``, async () => {
     const deadLetter = await loadLetter(engine, request);
     if (!deadLetter) return { kind: "not_found" };
@@ -62,23 +62,29 @@ export function redriveDeadLetter(engine: Engine, request: DeadLetterRequest): P
 
 export type DropOutcome = { readonly kind: "dropped" | "not_found" };
 
-export function discardDeadLetter(engine: Engine, request: DeadLetterRequest): Promise<DropOutcome> {
+export function discardDeadLetter(
+  engine: Needs<"world" | "commit" | "audit">,
+  request: DeadLetterRequest,
+): Promise<DropOutcome> {
   return retryOnConflict(`dead letter \`${request.id}\``, async () => {
     const deadLetter = await loadLetter(engine, request);
     if (!deadLetter) return { kind: "not_found" };
     const puts = removal(engine, deadLetter, request.by, "dropped");
-    const committed = await commit(engine, { org: request.org, puts });
+    const committed = await engine.commit({ org: request.org, puts });
     return committed.kind === "committed" ? { kind: "dropped" } : "stale";
   });
 }
 
-async function loadLetter(engine: Engine, { org, id }: DeadLetterRequest): Promise<Versioned<DeadLetter> | null> {
+async function loadLetter(
+  engine: Needs<"world">,
+  { org, id }: DeadLetterRequest,
+): Promise<Versioned<DeadLetter> | null> {
   const found = await engine.world.store.load(DEAD_LETTERS, id);
   return found?.value.org === org ? found : null;
 }
 
 async function retryJob(
-  engine: Engine,
+  engine: RunContext,
   deadLetter: Versioned<DeadLetter>,
   jobId: string,
   by: string,
@@ -105,7 +111,7 @@ async function retryJob(
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
   const announced = submitMessage(name, revived);
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: revived.org,
     puts: [...puts, put(JOBS, jobId, found, revived)],
     // To the broker it is another message than the one that announced the job the first time.
@@ -115,7 +121,7 @@ async function retryJob(
 }
 
 /** What is kept elsewhere was to be kept for the first life only. */
-async function keepInput(engine: Engine, { input, deadlineMs }: Job): Promise<boolean> {
+async function keepInput(engine: Needs<"world" | "settings">, { input, deadlineMs }: Job): Promise<boolean> {
   if (input.kind === "inline") return true;
   const bytes = await engine.world.blobs.get(input.ptr);
   if (bytes === null) return false;
@@ -124,7 +130,7 @@ async function keepInput(engine: Engine, { input, deadlineMs }: Job): Promise<bo
 }
 
 async function sendAgain(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "audit">,
   deadLetter: Versioned<DeadLetter>,
   source: Extract<DeadLetter["source"], { kind: "message" }>,
   by: string,
@@ -137,7 +143,7 @@ async function sendAgain(
     subject,
     packet: read.packet,
   };
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: deadLetter.value.org,
     puts: [
       ...removal(engine, deadLetter, by, "retried"),
@@ -161,7 +167,7 @@ function readPacket({
   }
 }
 
-function removal(engine: Engine, deadLetter: Versioned<DeadLetter>, who: string, what: string): readonly Put[] {
+function removal(engine: Needs<"audit">, deadLetter: Versioned<DeadLetter>, who: string, what: string): readonly Put[] {
   const { org, reason, source, error } = deadLetter.value;
   const job = source.kind === "job" ? source.jobId : null;
   const facts = { deadLetter: deadLetter.id, job, reason, error: error.message };
@@ -172,7 +178,7 @@ function removal(engine: Engine, deadLetter: Versioned<DeadLetter>, who: string,
 }
 
 /** The account of what the message is about, if it has one, is closed. */
-async function closing(engine: Engine, accountId: string): Promise<readonly Put[]> {
+async function closing(engine: Needs<"world">, accountId: string): Promise<readonly Put[]> {
   const account = await engine.world.store.load(RETRY_STATES, accountId);
   return account ? [put(RETRY_STATES, accountId, account, null)] : [];
 }

@@ -3,7 +3,7 @@ import type { Due } from "../../ports/store.ts";
 import { chainAll } from "../audit/index.ts";
 import { publishAll } from "../commit.ts";
 import { backlogTopics, drainBacklog } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { Gauges } from "../observe/index.ts";
 import { stopKilled } from "../safety/index.ts";
 import { onDue } from "./due-timers.ts";
@@ -22,7 +22,7 @@ import { SlotRecounts } from "./recount-slots.ts";
  * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
  */
 export class Sweeper {
-  readonly #flow: Engine;
+  readonly #engine: RunContext & Needs<"arrivals">;
   readonly #timers = new Set<Cancel>();
   readonly #waking = new Set<Promise<void>>();
   /** Called when few enough are at work for the next batch. */
@@ -35,14 +35,14 @@ export class Sweeper {
   /** When a sweep last ended without a failure: health is progress, not a ping. */
   sweptMs: number;
 
-  constructor(engine: Engine) {
-    this.#flow = engine;
+  constructor(engine: RunContext & Needs<"arrivals">) {
+    this.#engine = engine;
     this.sweptMs = engine.world.clock.now();
   }
 
   start(): void {
-    const { clock, random } = this.#flow.world;
-    const { everyMs } = this.#flow.settings.current.sweep;
+    const { clock, random } = this.#engine.world;
+    const { everyMs } = this.#engine.settings.current.sweep;
     // The first sweep is early and spread, so that a fleet that starts together does not sweep together.
     this.#next = clock.after(everyMs * random.next(), () => this.#tick());
   }
@@ -59,8 +59,8 @@ export class Sweeper {
   #tick(): void {
     this.#running = this.sweep().then(() => {
       if (this.#stopped) return;
-      const { clock, random } = this.#flow.world;
-      const { everyMs } = this.#flow.settings.current.sweep;
+      const { clock, random } = this.#engine.world;
+      const { everyMs } = this.#engine.settings.current.sweep;
       // Never in step for long: whatever held up a fleet once would have it sweep at the same instants ever after.
       this.#next = clock.after(everyMs * (1 - SPREAD * random.next()), () => this.#tick());
     });
@@ -71,9 +71,9 @@ export class Sweeper {
       outbox: () => this.#outbox(),
       due: () => this.#due(),
       backlog: () => this.#backlog(),
-      audit: () => chainAll(this.#flow),
-      kills: () => stopKilled(this.#flow),
-      slots: () => this.#recounts.sweep(this.#flow),
+      audit: () => chainAll(this.#engine),
+      kills: () => stopKilled(this.#engine),
+      slots: () => this.#recounts.sweep(this.#engine),
     };
     const results = await Promise.all(
       Object.entries(parts).map(async ([part, run]) => {
@@ -81,28 +81,28 @@ export class Sweeper {
           await run();
           return true;
         } catch (error) {
-          this.#flow.world.log.write("warn", "sweep_failed", { part, error: String(error) });
+          this.#engine.world.log.write("warn", "sweep_failed", { part, error: String(error) });
           return false;
         }
       }),
     );
-    if (results.every(Boolean)) this.sweptMs = this.#flow.world.clock.now();
+    if (results.every(Boolean)) this.sweptMs = this.#engine.world.clock.now();
   }
 
   async #outbox(): Promise<void> {
-    const { clock, store, metrics } = this.#flow.world;
-    const { outboxAgeMs, batchMax } = this.#flow.settings.current.sweep;
+    const { clock, store, metrics } = this.#engine.world;
+    const { outboxAgeMs, batchMax } = this.#engine.settings.current.sweep;
     for (;;) {
       const messages = await store.unsent(clock.now() - outboxAgeMs, batchMax);
       if (messages.length === 0 || this.#stopped) return;
-      await publishAll(this.#flow, messages);
+      await publishAll(this.#engine.world, messages);
       metrics.add("cordum_outbox_repairs_total", {}, messages.length);
     }
   }
 
   async #due(): Promise<void> {
-    const { clock, store } = this.#flow.world;
-    const { horizonMs, leaseMs, batchMax } = this.#flow.settings.current.sweep;
+    const { clock, store } = this.#engine.world;
+    const { horizonMs, leaseMs, batchMax } = this.#engine.settings.current.sweep;
     const aheadMax = Math.min(AHEAD_MAX, batchMax);
     let limit = aheadMax;
     for (;;) {
@@ -126,7 +126,7 @@ export class Sweeper {
   }
 
   #arm(item: Due): void {
-    const { clock } = this.#flow.world;
+    const { clock } = this.#engine.world;
     const cancel = clock.after(item.dueMs - clock.now(), () => {
       this.#timers.delete(cancel);
       if (clock.now() < item.dueMs) this.#arm(item);
@@ -137,21 +137,21 @@ export class Sweeper {
 
   /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
   #wake(item: Due): void {
-    const work = onDue(this.#flow, item)
+    const work = onDue(this.#engine, item)
       .catch((error: unknown) => {
-        this.#flow.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
+        this.#engine.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
       })
       .finally(() => {
         this.#waking.delete(work);
-        if (this.#waking.size * 2 < this.#flow.settings.current.sweep.batchMax) this.#onCalm();
+        if (this.#waking.size * 2 < this.#engine.settings.current.sweep.batchMax) this.#onCalm();
       });
     this.#waking.add(work);
   }
 
   async #backlog(): Promise<void> {
-    const topics = await backlogTopics(this.#flow);
-    for (const topic of topics.keys()) drainBacklog(this.#flow, topic);
-    await this.#gauges.show(this.#flow, topics);
+    const topics = await backlogTopics(this.#engine);
+    for (const topic of topics.keys()) drainBacklog(this.#engine, topic);
+    await this.#gauges.show(this.#engine, topics);
   }
 }
 

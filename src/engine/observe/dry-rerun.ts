@@ -1,6 +1,6 @@
 import { isRunFinal, type RunState } from "../../core/model/run.ts";
 import { keepSteps } from "../../core/workflow/run/open-run.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
 import { ownRun, planOf } from "../runs/index.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
@@ -19,7 +19,10 @@ export type DryRerun =
   | { readonly kind: "unknown_step"; readonly known: readonly string[] }
   | { readonly kind: "still_open"; readonly state: RunState };
 
-export async function dryRerun(engine: Engine, { org, runId, fromStep, by }: DryRerunRequest): Promise<DryRerun> {
+export async function dryRerun(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "planCache" | "runCache">,
+  { org, runId, fromStep, by }: DryRerunRequest,
+): Promise<DryRerun> {
   const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;

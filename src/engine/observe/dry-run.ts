@@ -5,7 +5,7 @@ import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definit
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { planOf, versionToRun } from "../runs/index.ts";
 import { askKernel, policyRequestOf } from "../safety/index.ts";
 
@@ -46,14 +46,17 @@ export type DryRun =
   | { readonly kind: "no_workflow" }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-export async function dryRun(engine: Engine, request: DryRunRequest): Promise<DryRun> {
+export async function dryRun(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "planCache">,
+  request: DryRunRequest,
+): Promise<DryRun> {
   const version = await versionToRun(engine, request.org, request.workflowId, request.version);
   const plan = version === null ? null : await planOf(engine, request.org, request.workflowId, version);
   return version === null || !plan ? { kind: "no_workflow" } : dryPlan(engine, plan, { ...request, version });
 }
 
 export async function dryPlan(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
   plan: Plan,
   request: DryRunRequest & { readonly version: number },
 ): Promise<DryRun> {
@@ -69,7 +72,12 @@ export async function dryPlan(
   return { kind: "dry", version, steps };
 }
 
-async function dryStep(engine: Engine, run: Run, step: PlanStep, input: unknown): Promise<DryStep> {
+async function dryStep(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  run: Run,
+  step: PlanStep,
+  input: unknown,
+): Promise<DryStep> {
   const rendered = inputOf(run, step, input);
   const { act } = step;
   const shown = {
@@ -107,13 +115,13 @@ function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
   return problems.length === 0 ? known : { ...known, problem: problems.join("; ") };
 }
 
-function jobOf(engine: Engine, run: Run, step: PlanStep, topic: string, input: unknown): Job {
+function jobOf(engine: Needs<"world" | "settings">, run: Run, step: PlanStep, topic: string, input: unknown): Job {
   const { meta, retry, timeoutMs } = step;
   const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
   return stepJob(run, start, { kind: "inline", value: input }, decisionContext(engine));
 }
 
-function runOf(engine: Engine, plan: Plan, request: DryRunRequest, version: number): Run {
+function runOf(engine: Needs<"world" | "settings">, plan: Plan, request: DryRunRequest, version: number): Run {
   const { org, input, by, labels = {}, priority = null, actorId = null } = request;
   const { nowMs, settings } = decisionContext(engine);
   const order = {

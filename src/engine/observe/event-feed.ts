@@ -89,7 +89,7 @@ export class EventFeed {
   }
 
   /** Called with what was committed. */
-  note(puts: readonly Put[]): void {
+  record(puts: readonly Put[]): void {
     const isTelling = this.#isTelling && this.#world.bus.hasSubscribers(EVENTS);
     if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
     for (const { table, value } of puts) {

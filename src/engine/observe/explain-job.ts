@@ -10,7 +10,7 @@ import {
   underRule,
 } from "../../core/model/job.ts";
 import { jobLimitOf, loadTenantJob, targetOf } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "../runs/index.ts";
 import { breakerRefusal } from "../safety/index.ts";
 
@@ -34,14 +34,21 @@ export interface ExplainRequest {
   readonly isForAll: boolean;
 }
 
-export async function explain(engine: Engine, request: ExplainRequest): Promise<Explained> {
+export async function explain(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  request: ExplainRequest,
+): Promise<Explained> {
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const around = await surroundingsOf(engine, found.value, request.isForAll);
   return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
 }
 
-async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Promise<ExplainContext> {
+async function surroundingsOf(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  job: Job,
+  isForAll: boolean,
+): Promise<ExplainContext> {
   const { clock, store } = engine.world;
   const nowMs = clock.now();
   const settings = engine.settings.current;
@@ -75,7 +82,7 @@ async function surroundingsOf(engine: Engine, job: Job, isForAll: boolean): Prom
   };
 }
 
-async function slotsOf(engine: Engine, org: string): Promise<ExplainContext["slots"]> {
+async function slotsOf(engine: Needs<"world" | "settings">, org: string): Promise<ExplainContext["slots"]> {
   const { open, waiting } = await runCountsOf(engine, org);
   return { used: open, max: runLimitOf(engine.settings.current, org), waiting };
 }

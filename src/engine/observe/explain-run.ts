@@ -1,7 +1,7 @@
 import { JOBS, openChildrenOf } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { ownRun, planOf } from "../runs/index.ts";
 import { explain } from "./explain-job.ts";
 
@@ -21,7 +21,7 @@ export type ExplainedRun =
   | { readonly kind: "not_found" };
 
 export async function explainRun(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety" | "planCache">,
   { org, runId, isForAll = false }: { readonly org: string; readonly runId: string; readonly isForAll?: boolean },
 ): Promise<ExplainedRun> {
   const found = await ownRun(engine, org, runId);
@@ -75,7 +75,7 @@ function wholeOf(run: Run): RunWait | null {
 }
 
 async function stepWait(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   plan: Plan,
   run: Run,
   stepId: string,
@@ -93,7 +93,13 @@ async function stepWait(
 }
 
 /** One of many: what holds up the first child that is open mostly holds up the others. */
-async function fanWait(engine: Engine, run: Run, stepId: string, fan: Fan, isForAll: boolean) {
+async function fanWait(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  run: Run,
+  stepId: string,
+  fan: Fan,
+  isForAll: boolean,
+) {
   const { open, count, succeeded, failed, spawned } = fan;
   const counts = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
   const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
@@ -103,7 +109,12 @@ async function fanWait(engine: Engine, run: Run, stepId: string, fan: Fan, isFor
   return { reason: `${counts}; the first of them: ${reason}`, untilMs, unblocks, jobId };
 }
 
-async function jobWait(engine: Engine, run: Run, jobId: string, isForAll: boolean): Promise<Omit<RunWait, "stepId">> {
+async function jobWait(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  run: Run,
+  jobId: string,
+  isForAll: boolean,
+): Promise<Omit<RunWait, "stepId">> {
   const explained = await explain(engine, { org: run.org, jobId, isForAll });
   if (explained.kind === "not_found") {
     const unblocks = `cordum run cancel ${run.id}`;

@@ -1,7 +1,7 @@
 import { JOBS, waitingOn } from "../../core/model/job.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
 import { RETRY_CLASSES } from "../../core/retry/classes.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * What a sweep finds, as gauges: how much waits and for how long, and how evenly retries come back.
@@ -12,7 +12,7 @@ import type { Engine } from "../engine.ts";
 export class Gauges {
   #shown: readonly string[] = [];
 
-  async show(engine: Engine, backlog: ReadonlyMap<string, number>): Promise<void> {
+  async show(engine: Needs<"world" | "arrivals">, backlog: ReadonlyMap<string, number>): Promise<void> {
     const { metrics, store, clock } = engine.world;
     const longest = [...backlog].sort(([, a], [, b]) => b - a).slice(0, TOPICS_SHOWN_MAX);
     const [parked, ...oldest] = await Promise.all([

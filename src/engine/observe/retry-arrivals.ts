@@ -10,7 +10,7 @@ export class RetryArrivals {
   readonly #rings = new Map<RetryClass, Ring>();
 
   /** `atMs` may lie a little ahead, never more than a minute. */
-  note(retryClass: RetryClass, atMs: number): void {
+  record(retryClass: RetryClass, atMs: number): void {
     let ring = this.#rings.get(retryClass);
     if (!ring) {
       ring = { counts: new Uint32Array(BINS), bins: new Float64Array(BINS) };

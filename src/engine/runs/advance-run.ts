@@ -9,10 +9,10 @@ import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { ConflictError, commit } from "../commit.ts";
+import { ConflictError } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { settleJobAlone } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
 import { decideRun, type RunDecision, STOPPED_MAX } from "./decide-run.ts";
 import type { PendingRunEvent } from "./run-inbox.ts";
@@ -24,7 +24,7 @@ import { cachedPlan, planOf } from "./workflows.ts";
  * has it, or has written to the run since; nobody was told anything.
  */
 export async function advanceRun(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit" | "planCache" | "runCache" | "runEffects">,
   runId: string,
   batch: readonly PendingRunEvent[],
   lock: HeldLock,
@@ -63,7 +63,7 @@ export interface HeldLock extends Pick<LockLease, "key" | "fence" | "waitedMs" |
 
 /** A commit names one record that was another one by then; there may be more. Whose job has changed is told so. */
 async function stillTrue(
-  engine: Engine,
+  engine: Needs<"world">,
   waiting: readonly PendingRunEvent[],
   oldId: string,
 ): Promise<readonly PendingRunEvent[]> {
@@ -89,7 +89,7 @@ type Outcome =
   | { readonly kind: "stale"; readonly id: string };
 
 async function oneRound(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
   plan: Plan,
   found: Versioned<Run>,
   waiting: readonly PendingRunEvent[],
@@ -150,7 +150,10 @@ const spawnedIn = ({ steps }: Run): number =>
   Object.values(steps).reduce((sum, { fan }) => sum + (fan?.spawned ?? 0), 0);
 
 /** null: what the run was made of is gone, or was written by a program that knew more. */
-async function planFor(engine: Engine, { id, org, workflowId, version }: Run): Promise<Plan | null> {
+async function planFor(
+  engine: Needs<"world" | "planCache">,
+  { id, org, workflowId, version }: Run,
+): Promise<Plan | null> {
   try {
     return await planOf(engine, org, workflowId, version);
   } catch (error) {
@@ -164,7 +167,11 @@ async function planFor(engine: Engine, { id, org, workflowId, version }: Run): P
  * Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it; those that
  * wait for a run of their own end before, so that it is stopped: nobody would want it, and it has a slot as well.
  */
-async function abandon(engine: Engine, found: Versioned<Run>, lock: HeldLock): Promise<Outcome> {
+async function abandon(
+  engine: Needs<"world" | "settings" | "commit" | "runCache" | "runEffects">,
+  found: Versioned<Run>,
+  lock: HeldLock,
+): Promise<Outcome> {
   const { id, value: before } = found;
   const guards = guardsOf(id, lock);
   const stopped = await stopSubSteps(engine, before, guards);
@@ -184,14 +191,18 @@ async function abandon(engine: Engine, found: Versioned<Run>, lock: HeldLock): P
     ...(before.parent ? { isParentTold: false } : {}),
   };
   engine.runCache.forgetRun(id);
-  const committed = await commit(engine, { org: run.org, puts: [put(RUNS, id, found, run)], guards });
+  const committed = await engine.commit({ org: run.org, puts: [put(RUNS, id, found, run)], guards });
   if (committed.kind === "refused") throw lostLock(engine, id);
   engine.runEffects.slotFreed(run.org);
   return { kind: "abandoned" };
 }
 
 /** In bounded commits; whatever is left of them when this process dies, the run that is still open leads back to. */
-async function stopSubSteps(engine: Engine, run: Run, guards: readonly Guard[]): Promise<Outcome | "done"> {
+async function stopSubSteps(
+  engine: Needs<"world" | "settings" | "commit">,
+  run: Run,
+  guards: readonly Guard[],
+): Promise<Outcome | "done"> {
   const { store } = engine.world;
   const why = "the definition of its run is gone";
   for (const [stepId, { state, jobId, fan }] of Object.entries(run.steps)) {
@@ -208,7 +219,7 @@ async function stopSubSteps(engine: Engine, run: Run, guards: readonly Guard[]):
         return next ? [put(JOBS, job.id, job, markSubRunLeft(next, decisionContext(engine)))] : [];
       });
       if (puts.length === 0) break;
-      const committed = await commit(engine, { org: run.org, puts, guards });
+      const committed = await engine.commit({ org: run.org, puts, guards });
       if (committed.kind === "refused") throw lostLock(engine, run.id);
       if (committed.kind === "stale") return { kind: "stale", id: committed.id };
     }
@@ -217,7 +228,7 @@ async function stopSubSteps(engine: Engine, run: Run, guards: readonly Guard[]):
 }
 
 /** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */
-function lostLock(engine: Engine, runId: string): Error {
+function lostLock(engine: Needs<"world" | "settings">, runId: string): Error {
   const { policy } = engine.settings.current.retry.lock_busy;
   const delayMs = nextDelay(policy, 1, () => engine.world.random.next());
   return retryAfter(new Error(`the lock of run \`${runId}\` was lost`), delayMs, "lock_busy");
@@ -237,7 +248,7 @@ function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEven
 }
 
 /** The run is over or gone: its jobs end by themselves. */
-async function endAlone(engine: Engine, waiting: readonly PendingRunEvent[], run: Run | null): Promise<void> {
+async function endAlone(engine: DispatchContext, waiting: readonly PendingRunEvent[], run: Run | null): Promise<void> {
   await Promise.all(
     waiting.map(async ({ queued: news, resolve, reject }) => {
       if (news.kind === "event") {

@@ -4,7 +4,7 @@ import type { Notification } from "../../core/workflow/run/run-draft.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
 import { notifyWorkers } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { packet } from "../packets.ts";
 import type { Ended, RunChange } from "./commit-run.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
@@ -19,7 +19,11 @@ export interface RunEffects {
   slotFreed(org: string): void;
 }
 
-export function afterRunCommit(engine: Engine, { before, ended, decided }: RunChange, stopped: readonly Ended[]): void {
+export function afterRunCommit(
+  engine: RunContext,
+  { before, ended, decided }: RunChange,
+  stopped: readonly Ended[],
+): void {
   const { run, made, told } = decided;
   for (const { found, next } of stopped) notifyWorkers(engine, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
@@ -34,14 +38,14 @@ export function afterRunCommit(engine: Engine, { before, ended, decided }: RunCh
   }
 }
 
-function begin(engine: Engine, made: Versioned<Job>): void {
+function begin(engine: RunContext, made: Versioned<Job>): void {
   const { step, state } = made.value;
   if (isFinal(state) || step === undefined) return;
   if (step.kind === "subworkflow") later(engine, "sub_run_not_started", () => startSubRun(engine, made));
   else if (state === "PENDING" && step.kind === "delay") engine.timers.arm(made);
 }
 
-function later(engine: Engine, event: string, work: () => Promise<unknown>): void {
+function later(engine: Needs<"world" | "tasks">, event: string, work: () => Promise<unknown>): void {
   const done = Promise.resolve()
     .then(work)
     .catch((error: unknown) => engine.world.log.write("warn", event, { error: String(error) }));
@@ -49,7 +53,7 @@ function later(engine: Engine, event: string, work: () => Promise<unknown>): voi
 }
 
 function tell(
-  engine: Engine,
+  engine: Needs<"world">,
   runId: string,
   traceId: string,
   org: string,

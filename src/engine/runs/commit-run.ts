@@ -15,10 +15,9 @@ import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { capacityGuards, dispatchBlock, drainBacklog, sendJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { deadLetterMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
 
@@ -47,7 +46,10 @@ export interface Ended {
   readonly next: Job;
 }
 
-export async function commitRun(engine: Engine, change: RunChange): Promise<Committed> {
+export async function commitRun(
+  engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
+  change: RunChange,
+): Promise<Committed> {
   const { before, decided, ended, guards } = change;
   const { run } = decided;
   const context = decisionContext(engine);
@@ -76,7 +78,7 @@ export async function commitRun(engine: Engine, change: RunChange): Promise<Comm
     const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(engine, job, decided.made));
     const sent = new Map<string, Job>();
     for (const job of going) sent.set(job.id, dispatchJob(job, decisionContext(engine)));
-    const committed = await commit(engine, {
+    const committed = await engine.commit({
       org: run.org,
       puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
       guards: [...guards, ...roomFor(engine, going)],
@@ -104,7 +106,7 @@ export async function commitRun(engine: Engine, change: RunChange): Promise<Comm
   }
 }
 
-function sendsOf(engine: Engine, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
+function sendsOf(engine: Needs<"world">, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
   const { name, safety } = engine.world;
   const sends: Message[] = [];
   for (const job of [...ends.map(({ next }) => next), ...made]) {
@@ -122,7 +124,11 @@ function sendsOf(engine: Engine, ends: readonly Ended[], made: readonly Job[]): 
  * A sub-run asks for its slot again and again, so its verdicts stand in the commit that makes it. All others are too many for
  * a record of the audit log each: their lines are written beside the commit.
  */
-function verdictsOn(engine: Engine, { before, decided }: RunChange, judged: readonly Job[]): readonly Put[] {
+function verdictsOn(
+  engine: Needs<"world" | "commit" | "tasks" | "audit">,
+  { before, decided }: RunChange,
+  judged: readonly Job[],
+): readonly Put[] {
   if (before === null && decided.run.parent !== undefined) return auditDecisionPuts(engine, judged);
   for (const job of judged) recordAudit(engine, decisionLine(job));
   return [];
@@ -132,7 +138,11 @@ function verdictsOn(engine: Engine, { before, decided }: RunChange, judged: read
 const isJudged = ({ step, safety }: Job): boolean => step?.kind === "worker" && safety !== null;
 
 /** Few jobs are sent with the commit that makes them; many go through the backlog, which knows whose turn it is. */
-function mayGo(engine: Engine, job: Job, made: readonly Job[]): boolean {
+function mayGo(
+  engine: Needs<"world" | "settings" | "jobCache" | "registry" | "pools" | "safety">,
+  job: Job,
+  made: readonly Job[],
+): boolean {
   if (job.state !== "SCHEDULED" || made.length > AT_ONCE_MAX) return false;
   const { jobCache, world } = engine;
   if (jobCache.isFull(job.topic) || jobCache.isIdle(job.topic, world.clock.now())) return false;
@@ -140,7 +150,7 @@ function mayGo(engine: Engine, job: Job, made: readonly Job[]): boolean {
 }
 
 /** Which of them have to wait: those of a topic without room, or all, where a limit of their tenant or rule is reached. */
-function refusedTopics(engine: Engine, guard: Guard, going: readonly Job[]): readonly string[] {
+function refusedTopics(engine: Needs<"jobCache">, guard: Guard, going: readonly Job[]): readonly string[] {
   const topics = going.map(({ topic }) => topic);
   if (guard.kind !== "counter") return topics;
   const { group, name } = guard.counter;
@@ -152,7 +162,7 @@ function refusedTopics(engine: Engine, guard: Guard, going: readonly Job[]): rea
   return waiting.length > 0 ? waiting : topics;
 }
 
-function roomFor(engine: Engine, going: readonly Job[]): readonly Guard[] {
+function roomFor(engine: Needs<"settings">, going: readonly Job[]): readonly Guard[] {
   const guards: Guard[] = [];
   for (const job of going) {
     guards.push({ kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 });
@@ -162,7 +172,7 @@ function roomFor(engine: Engine, going: readonly Job[]): readonly Guard[] {
 }
 
 function count(
-  engine: Engine,
+  engine: Needs<"world">,
   ends: readonly Ended[],
   { made, stopped, run }: RunDecision,
   deadLetters: readonly DeadLetter[],

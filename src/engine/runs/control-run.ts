@@ -2,7 +2,7 @@ import { isRunFinal, RUNS, type Run, type RunState } from "../../core/model/run.
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * What people do to a run: cancel it, pause it, let it go on. Each is news to the run, under its lock, with its line in the
@@ -24,18 +24,22 @@ export type ControlOutcome =
   | { readonly kind: "not_found" };
 
 /** Reaches running workers, children and sub-workflows. */
-export const cancelRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
-  control(engine, request, "cancel", ["RUNNING", "PAUSED"]);
+export const cancelRun = (
+  engine: Needs<"world" | "audit" | "runInbox">,
+  request: RunControl,
+): Promise<ControlOutcome> => control(engine, request, "cancel", ["RUNNING", "PAUSED"]);
 
 /** Nothing new begins until it is resumed; what is out goes on, and its end is taken in. */
-export const pauseRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
+export const pauseRun = (engine: Needs<"world" | "audit" | "runInbox">, request: RunControl): Promise<ControlOutcome> =>
   control(engine, request, "pause", ["RUNNING"]);
 
-export const resumeRun = (engine: Engine, request: RunControl): Promise<ControlOutcome> =>
-  control(engine, request, "resume", ["PAUSED"]);
+export const resumeRun = (
+  engine: Needs<"world" | "audit" | "runInbox">,
+  request: RunControl,
+): Promise<ControlOutcome> => control(engine, request, "resume", ["PAUSED"]);
 
 async function control(
-  engine: Engine,
+  engine: Needs<"world" | "audit" | "runInbox">,
   { org, runId, by, why }: RunControl,
   kind: "cancel" | "pause" | "resume",
   from: readonly RunState[],
@@ -61,7 +65,7 @@ async function control(
 }
 
 /** Somebody else's run is not there. */
-export async function ownRun(engine: Engine, org: string, runId: string): Promise<Versioned<Run> | null> {
+export async function ownRun(engine: Needs<"world">, org: string, runId: string): Promise<Versioned<Run> | null> {
   const found = await engine.world.store.load(RUNS, runId);
   return found?.value.org === org ? found : null;
 }

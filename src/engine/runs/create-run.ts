@@ -5,7 +5,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Committed, Guard, Put } from "../../ports/store.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { notStartedLine, recordAudit } from "../audit/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun, type RunDecision } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
@@ -29,7 +29,12 @@ export interface RunLimitReached {
   readonly waiting?: number;
 }
 
-export async function createRun(engine: Engine, plan: Plan, fresh: Run, besides: readonly Put[]): Promise<RunCreation> {
+export async function createRun(
+  engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
+  plan: Plan,
+  fresh: Run,
+  besides: readonly Put[],
+): Promise<RunCreation> {
   const decided = await decideRun(engine, plan, fresh, [{ kind: "time" }], new Set());
   const slot = slotGuard(engine.settings.current, fresh.org);
   const guards = fresh.parent === undefined ? [slot, noSlotWaitersGuard(fresh.org)] : [slot];
@@ -52,7 +57,7 @@ export async function createRun(engine: Engine, plan: Plan, fresh: Run, besides:
 }
 
 /** What was kept for a run that was not made: nobody will ever point at it, and who is refused comes again and again. */
-function discard(engine: Engine, { run, made }: RunDecision, why: string): void {
+function discard(engine: Needs<"world" | "commit" | "tasks" | "audit">, { run, made }: RunDecision, why: string): void {
   if (run.parent === undefined && made.length > 0) recordAudit(engine, notStartedLine(run, why));
   const keys = new Set(keysOf(run));
   for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
@@ -71,7 +76,7 @@ export const noSlotWaitersGuard = (org: string): Guard => ({ kind: "counter", co
 
 /** Which of the two refused it, in words for whoever asked; null if it was neither. */
 export async function limitReachedBy(
-  engine: Engine,
+  engine: Needs<"world">,
   org: string,
   limit: number,
   { guard, value }: Extract<Committed, { kind: "refused" }>,
@@ -86,7 +91,7 @@ export const runLimitOf = (settings: Settings, org: string): number =>
   settings.orgs[org]?.limits?.concurrentRunsMax ?? settings.limits.concurrentRunsMax;
 
 /** How many runs of an org are open, and how many of its steps wait for a slot: by name, in a change that changes nothing. */
-export async function runCountsOf({ world: { store, clock } }: Engine, org: string) {
+export async function runCountsOf({ world: { store, clock } }: Needs<"world">, org: string) {
   const watch = [runsOpenOf(org), slotWaitsOf(org)];
   const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
   const [open = 0, waiting = 0] = asked.kind === "committed" ? asked.seen : [];

@@ -5,7 +5,7 @@ import type { Start } from "../../core/workflow/run/run-draft.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
 import { applyDecision, policyRequestOf, secretKey, sha256Of } from "../safety/index.ts";
 
@@ -13,7 +13,7 @@ import { applyDecision, policyRequestOf, secretKey, sha256Of } from "../safety/i
  * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
  * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
  */
-export function createStepJob(engine: Engine, run: Run, start: Start): Job | Promise<Job> {
+export function createStepJob(engine: Needs<"world" | "settings">, run: Run, start: Start): Job | Promise<Job> {
   const { retention, job: limits } = engine.settings.current;
   const input = storeValue(engine, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, engine.world.clock.now() + limits.deadlineMs) + retention.runsMs;
@@ -32,7 +32,12 @@ function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarg
   return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
 }
 
-function withInput(engine: Engine, run: Run, start: Start, input: Payload | TooLarge): Job | Promise<Job> {
+function withInput(
+  engine: Needs<"world" | "settings">,
+  run: Run,
+  start: Start,
+  input: Payload | TooLarge,
+): Job | Promise<Job> {
   const { safety } = engine.world;
   // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
   const context = decisionContext(engine, run.updatedMs);

@@ -8,7 +8,7 @@ import { Values } from "../../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { withValues } from "../payloads.ts";
 import { createStepJob } from "./create-step-job.ts";
 
@@ -27,7 +27,7 @@ export interface RunDecision {
 }
 
 export async function decideRun(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "runCache">,
   plan: Plan,
   before: Run,
   news: readonly RunEvent[],
@@ -45,7 +45,7 @@ export async function decideRun(
 }
 
 class Round {
-  readonly #flow: Engine;
+  readonly #engine: Needs<"world" | "settings" | "runCache">;
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
@@ -58,9 +58,15 @@ class Round {
   #run: Run;
   #hasMore = false;
 
-  constructor(engine: Engine, plan: Plan, run: Run, ended: ReadonlySet<string>, stoppedMax: number) {
+  constructor(
+    engine: Needs<"world" | "settings" | "runCache">,
+    plan: Plan,
+    run: Run,
+    ended: ReadonlySet<string>,
+    stoppedMax: number,
+  ) {
     this.#stoppedMax = stoppedMax;
-    this.#flow = engine;
+    this.#engine = engine;
     this.#plan = plan;
     this.#run = run;
     this.#ended = ended;
@@ -79,18 +85,18 @@ class Round {
 
   /** What the run makes of the news; answers with what is news to it because of that. */
   async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
-    const { limits, retention } = this.#flow.settings.current;
+    const { limits, retention } = this.#engine.settings.current;
     const { inlineBytesMax } = limits;
     const startsMax = Math.max(0, MADE_MAX - this.#made.size);
     const context = {
-      nowMs: this.#flow.world.clock.now(),
+      nowMs: this.#engine.world.clock.now(),
       limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
     };
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
-    const known = new Values((ptr) => this.#flow.runCache.recallValue(ptr));
-    const step = await withValues(this.#flow, source, known, (values) =>
+    const known = new Values((ptr) => this.#engine.runCache.recallValue(ptr));
+    const step = await withValues(this.#engine, source, known, (values) =>
       advance(this.#plan, run, events, values, context),
     );
     this.#run = step.run;
@@ -101,7 +107,7 @@ class Round {
     if (step.blobs.length > 0) await this.#keep(step.blobs);
     const news: RunEvent[] = [];
     for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);
-    const making = wantedOf(step).map((start) => createStepJob(this.#flow, step.run, start));
+    const making = wantedOf(step).map((start) => createStepJob(this.#engine, step.run, start));
     for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
       this.#made.set(job.id, job);
       if (isFinal(job.state)) news.push({ kind: "job_ended", job });
@@ -110,8 +116,8 @@ class Round {
   }
 
   async #keep(blobs: readonly { readonly ptr: string; readonly text: string }[]): Promise<void> {
-    const { blobs: store } = this.#flow.world;
-    const untilMs = this.#run.deadlineMs + 2 * this.#flow.settings.current.retention.runsMs;
+    const { blobs: store } = this.#engine.world;
+    const untilMs = this.#run.deadlineMs + 2 * this.#engine.settings.current.retention.runsMs;
     await Promise.all(blobs.map(({ ptr, text }) => store.put(ptr, new TextEncoder().encode(text), untilMs)));
   }
 
@@ -119,7 +125,7 @@ class Round {
     switch (stop.kind) {
       case "job": {
         if (this.#made.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
-        const found = await this.#flow.world.store.load(JOBS, stop.jobId);
+        const found = await this.#engine.world.store.load(JOBS, stop.jobId);
         if (found) this.#cancel(found, stop.why);
         return;
       }
@@ -141,7 +147,7 @@ class Round {
     const limit = this.#stoppedMax - this.#stopped.size;
     if (limit <= 0) return count;
     const index = openChildrenOf(this.#run.id, stepId);
-    const { items } = await this.#flow.world.store.list(JOBS, { index, limit, order: "oldest" });
+    const { items } = await this.#engine.world.store.list(JOBS, { index, limit, order: "oldest" });
     for (const found of items) {
       if (this.#ended.has(found.id) || this.#stopped.has(found.id)) continue;
       if (this.#cancel(found, why)) count += 1;
@@ -150,7 +156,7 @@ class Round {
   }
 
   #cancel(found: Versioned<Job>, why: string): boolean {
-    const next = cancelJob(found.value, `run ${this.#run.id}`, why, decisionContext(this.#flow));
+    const next = cancelJob(found.value, `run ${this.#run.id}`, why, decisionContext(this.#engine));
     if (next) this.#stopped.set(found.id, { found, next });
     return next !== null;
   }

@@ -1,7 +1,7 @@
 import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
 import { type Run, TIMELINE, type TimelineLine, timelineOf } from "../../core/model/run.ts";
 import type { Page } from "../../ports/store.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { ownRun } from "./control-run.ts";
 
 /** Reading a run: itself, its timeline, the children of a step. */
@@ -15,7 +15,7 @@ export interface TimelineAnswer {
 
 /** Oldest first. Lines are numbered without gaps, so that the number of the next one is a cursor that never lies. */
 export async function timeline(
-  engine: Engine,
+  engine: Needs<"world">,
   run: Run,
   { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
 ): Promise<TimelineAnswer> {
@@ -28,7 +28,12 @@ export async function timeline(
 }
 
 /** Pages are few and in order: those before the one that is asked for are passed over. */
-async function olderLines(engine: Engine, run: Run, from: number, limit: number): Promise<readonly TimelineLine[]> {
+async function olderLines(
+  engine: Needs<"world">,
+  run: Run,
+  from: number,
+  limit: number,
+): Promise<readonly TimelineLine[]> {
   const first = run.lines[0]?.seq ?? 0;
   if (from >= first) return [];
   const lines: TimelineLine[] = [];
@@ -47,7 +52,7 @@ async function olderLines(engine: Engine, run: Run, from: number, limit: number)
 }
 
 export function children(
-  engine: Engine,
+  engine: Needs<"world">,
   run: Run,
   stepId: string,
   { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },

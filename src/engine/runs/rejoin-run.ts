@@ -4,7 +4,7 @@ import { rejoin } from "../../core/workflow/run/rejoin.ts";
 import { redriveStepJob } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import type { RetryOutcome } from "../maintenance/index.ts";
 import { submitMessage } from "../packets.ts";
 import { withLock } from "../with-lock.ts";
@@ -21,7 +21,7 @@ import { planOf } from "./workflows.ts";
  * A run that had ended needs a slot for that, like one that starts, and like that one it comes after those who wait.
  */
 export function rejoinRun(
-  engine: Engine,
+  engine: RunContext,
   request: {
     readonly found: Versioned<Job>;
     readonly revived: Job;
@@ -81,7 +81,7 @@ export function rejoinRun(
 }
 
 /** What it keeps elsewhere was meant to last for its first life. */
-async function keepLonger({ world: { blobs }, settings }: Engine, run: Run): Promise<void> {
+async function keepLonger({ world: { blobs }, settings }: Needs<"world" | "settings">, run: Run): Promise<void> {
   const untilMs = run.deadlineMs + 2 * settings.current.retention.runsMs;
   for (const key of keysOf(run)) {
     const bytes = await blobs.get(key);
@@ -96,7 +96,7 @@ function endOf({ state, error, endsAs }: Run): string | null {
 }
 
 /** To the broker it is another message than the one that announced the job the first time. */
-function announced(engine: Engine, job: Job, version: number) {
+function announced(engine: Needs<"world">, job: Job, version: number) {
   const message = submitMessage(engine.world.name, job);
   return { ...message, id: `${message.id}@${version}` };
 }

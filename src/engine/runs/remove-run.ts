@@ -1,8 +1,8 @@
 import { isRunFinal, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, timelineOf } from "../../core/model/run.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
-import { commit, retryOnConflict } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import { retryOnConflict } from "../commit.ts";
+import type { Needs } from "../engine.ts";
 
 /** A run leaves with its timeline and what it keeps elsewhere; its jobs follow when their own time comes. */
 export type RemoveOutcome =
@@ -15,10 +15,15 @@ interface RemoveRequest {
   readonly by: string;
 }
 
-export const removeRun = (engine: Engine, request: RemoveRequest): Promise<RemoveOutcome> =>
-  retryOnConflict(`run \`${request.runId}\``, () => removeOnce(engine, request));
+export const removeRun = (
+  engine: Needs<"world" | "commit" | "audit">,
+  request: RemoveRequest,
+): Promise<RemoveOutcome> => retryOnConflict(`run \`${request.runId}\``, () => removeOnce(engine, request));
 
-async function removeOnce(engine: Engine, { org, runId, by }: RemoveRequest): Promise<RemoveOutcome | "stale"> {
+async function removeOnce(
+  engine: Needs<"world" | "commit" | "audit">,
+  { org, runId, by }: RemoveRequest,
+): Promise<RemoveOutcome | "stale"> {
   const found = await engine.world.store.load(RUNS, runId);
   if (!found || found.value.org !== org) return { kind: "not_found" };
   const { state, workflowId, parent, isParentTold } = found.value;
@@ -31,21 +36,21 @@ async function removeOnce(engine: Engine, { org, runId, by }: RemoveRequest): Pr
 
 /** All of it goes in one commit. False: the run is another one by now, and stays with everything that it has. */
 export async function removeRunRecords(
-  engine: Engine,
+  engine: Needs<"world" | "commit">,
   found: Versioned<Run>,
   besides: readonly Put[] = [],
 ): Promise<boolean> {
   const { org, id } = found.value;
   const pages = await pagesOf(engine, id);
   const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(engine, found.value)), ...besides];
-  const committed = await commit(engine, { org, puts });
+  const committed = await engine.commit({ org, puts });
   if (committed.kind !== "committed") return false;
   await Promise.all(keysOf(found.value).map((key) => engine.world.blobs.delete(key)));
   return true;
 }
 
 /** A run has a bounded number of steps, and each a bounded number of lines: its pages are not many. */
-async function pagesOf(engine: Engine, runId: string): Promise<readonly Put[]> {
+async function pagesOf(engine: Needs<"world">, runId: string): Promise<readonly Put[]> {
   const puts: Put[] = [];
   for (let cursor: string | undefined; ; ) {
     const query = { index: timelineOf(runId), limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
@@ -57,7 +62,7 @@ async function pagesOf(engine: Engine, runId: string): Promise<readonly Put[]> {
 }
 
 /** A key that made a run which is gone makes another one: it must not answer for what nobody can look at. */
-async function keyOf(engine: Engine, { id, reservation }: Run): Promise<readonly Put[]> {
+async function keyOf(engine: Needs<"world">, { id, reservation }: Run): Promise<readonly Put[]> {
   if (reservation === undefined) return [];
   const reserved = await engine.world.store.load(RUN_RESERVATIONS, reservation);
   return reserved?.value.runId === id ? [put(RUN_RESERVATIONS, reservation, reserved, null)] : [];

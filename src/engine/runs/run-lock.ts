@@ -3,7 +3,7 @@ import type { RetryUsage } from "../../core/retry/budget.ts";
 import { intentOf, retryAfter } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
 import type { Versioned } from "../../ports/store.ts";
-import type { Engine, Needs } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
 import { recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
@@ -25,7 +25,7 @@ import type { PendingRunEvent, QueuedRunEvent, RunKey, RunPath } from "./run-inb
  */
 export const runLockKey = (runId: string): string => `cordum:wf:run:lock:${runId}`;
 
-export async function processRunQueue(engine: Engine, key: RunKey, queue: string): Promise<void> {
+export async function processRunQueue(engine: RunContext, key: RunKey, queue: string): Promise<void> {
   let hasMore = false;
   do {
     if (key.path === "engine") await awaitTurn(engine, key.runId);
@@ -45,7 +45,13 @@ export async function processRunQueue(engine: Engine, key: RunKey, queue: string
  * Those who found the lock busy together do not come back together: each draws a delay of its own. Each is a retry of its
  * own, too; the first was counted where the lock was asked for.
  */
-function ownDelay(engine: Engine, path: RunPath, error: unknown, news: QueuedRunEvent, at: number): unknown {
+function ownDelay(
+  engine: Needs<"world" | "settings">,
+  path: RunPath,
+  error: unknown,
+  news: QueuedRunEvent,
+  at: number,
+): unknown {
   const intent = intentOf(error);
   if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
   const { policy } = engine.settings.current.retry.lock_busy;
@@ -60,7 +66,7 @@ function ownDelay(engine: Engine, path: RunPath, error: unknown, news: QueuedRun
  * not to be had like that, it is acquired.
  */
 async function commitLockFree(
-  engine: Engine,
+  engine: RunContext,
   { org, runId, path }: RunKey,
   queue: string,
 ): Promise<boolean | "locked"> {
@@ -85,7 +91,7 @@ async function commitLockFree(
   return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
 
-function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
+function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
   const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = lookAt(engine, runId);
@@ -128,7 +134,7 @@ function hold(engine: Engine, { org, runId, path }: RunKey, queue: string, isGoi
  * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says. Null: what
  * this process wrote last is as good.
  */
-function lookAt(engine: Engine, runId: string): ((isOld: boolean) => Promise<void>) | null {
+function lookAt(engine: Needs<"world" | "runCache">, runId: string): ((isOld: boolean) => Promise<void>) | null {
   const { locks, store } = engine.world;
   const recalled = engine.runCache.recallRun(runId);
   if (!locks.isShared || (recalled && engine.runCache.isTrusted)) return null;

@@ -1,5 +1,5 @@
 import { JOBS, slotWaitsIn } from "../../core/model/job.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs, RunContext } from "../engine.ts";
 import { startSubRun } from "./sub-run.ts";
 
 /**
@@ -11,7 +11,7 @@ import { startSubRun } from "./sub-run.ts";
  *    newest step in the line fails; if that helped nobody, the next one.
  * 4. All of it is best effort: who waits is woken by its own time as well, and then does the same.
  */
-export function grantSlots(engine: Engine, org: string): void {
+export function grantSlots(engine: RunContext, org: string): void {
   inTurn(engine, `slots of ${org}`, async () => {
     const { store, clock } = engine.world;
     const queue = slotWaitsIn(org);
@@ -26,7 +26,7 @@ export function grantSlots(engine: Engine, org: string): void {
 }
 
 /** One at a time in a process; who asks meanwhile has one more look made. What fails is left to the time of those who wait. */
-function inTurn(engine: Engine, what: string, work: () => Promise<void>): void {
+function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>

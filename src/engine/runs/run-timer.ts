@@ -2,16 +2,15 @@ import { endJob } from "../../core/jobs/transitions.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { removeRunRecords } from "./remove-run.ts";
 import { grantSlots } from "./run-slots.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
 /** The time of a run has come: its deadline, something left undone, a parent to be told, or the end of its retention. */
-export async function onRunDue(engine: Engine, found: Versioned<Run>): Promise<void> {
+export async function onRunDue(engine: DispatchContext, found: Versioned<Run>): Promise<void> {
   const { id, org, state, parent, isParentTold } = found.value;
   if (!isRunFinal(state)) {
     await engine.runInbox.enqueue(
@@ -27,7 +26,7 @@ export async function onRunDue(engine: Engine, found: Versioned<Run>): Promise<v
  *
  * A job that has ended stays while its run does, whose steps point at it.
  */
-export async function onStepJobDue(engine: Engine, found: Versioned<Job>): Promise<boolean> {
+export async function onStepJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned<Job>): Promise<boolean> {
   const job = found.value;
   const { step } = job;
   if (!step) return false;
@@ -45,19 +44,19 @@ export async function onStepJobDue(engine: Engine, found: Versioned<Job>): Promi
     return true;
   }
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;
-  if (job.wait) engine.arrivals.note(job.wait.retryClass, nowMs);
+  if (job.wait) engine.arrivals.record(job.wait.retryClass, nowMs);
   const isStarted = (await startSubRun(engine, found)) === "started";
   // Nobody woke it, so there may be room for others who wait.
   if (isStarted && job.wait?.forSlot) grantSlots(engine, job.org);
   return true;
 }
 
-async function keepWithRun(engine: Engine, found: Versioned<Job>): Promise<boolean> {
+async function keepWithRun(engine: Needs<"world" | "settings" | "commit">, found: Versioned<Job>): Promise<boolean> {
   const { step, org } = found.value;
   const run = await engine.world.store.load(RUNS, step?.runId ?? "");
   if (!run) return false;
   const dueMs =
     Math.max(run.value.dueMs, engine.world.clock.now() + engine.settings.current.retention.jobsMs / 7) + 1_000;
-  await commit(engine, { org, puts: [put(JOBS, found.id, found, { ...found.value, dueMs })] });
+  await engine.commit({ org, puts: [put(JOBS, found.id, found, { ...found.value, dueMs })] });
   return true;
 }

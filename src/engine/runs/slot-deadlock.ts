@@ -5,12 +5,12 @@ import { subRunsOnly } from "../../core/workflow/run/ready.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "./create-run.ts";
 import { planOf } from "./workflows.ts";
 
 /** Somebody has begun to wait: if nobody is left who could give a slot back, one of them has to. */
-export function resolveSlotDeadlock(engine: Engine, org: string): void {
+export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">, org: string): void {
   inTurn(engine, `standstill of ${org}`, async () => {
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
       const openRuns = await standing(engine, org);
@@ -25,7 +25,7 @@ export function resolveSlotDeadlock(engine: Engine, org: string): void {
 }
 
 /** How many runs are open, if all of them stand still because of each other; null if one can go on. */
-async function standing(engine: Engine, org: string): Promise<number | null> {
+async function standing(engine: Needs<"world" | "settings" | "planCache">, org: string): Promise<number | null> {
   const before = await heldUp(engine, org);
   if (before === null) return null;
   const { open, waiting } = await runCountsOf(engine, org);
@@ -48,7 +48,7 @@ interface HeldUp {
 }
 
 /** All open runs of an org; null as soon as one is found that can go on. Mostly that is the first: the youngest is below. */
-async function heldUp(engine: Engine, org: string): Promise<HeldUp | null> {
+async function heldUp(engine: Needs<"world" | "planCache">, org: string): Promise<HeldUp | null> {
   const seen: string[] = [];
   let [waitsFor, subRuns] = [0, 0];
   let cursor: string | undefined;
@@ -67,13 +67,13 @@ async function heldUp(engine: Engine, org: string): Promise<HeldUp | null> {
   return { runs: seen.length, waitsFor, subRuns, picture: seen.join(" ") };
 }
 
-async function subRunsOf(engine: Engine, { value: run }: Versioned<Run>): Promise<number | null> {
+async function subRunsOf(engine: Needs<"world" | "planCache">, { value: run }: Versioned<Run>): Promise<number | null> {
   const plan = await planOf(engine, run.org, run.workflowId, run.version);
   return plan && subRunsOnly(plan, run);
 }
 
 /** One at a time in a process; who asks meanwhile has one more look made. What fails is left to the time of those who wait. */
-function inTurn(engine: Engine, what: string, work: () => Promise<void>): void {
+function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>

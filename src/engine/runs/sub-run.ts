@@ -6,10 +6,9 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { keptUntilMs, storeForRun, valueIn } from "../payloads.ts";
 import { createRun } from "./create-run.ts";
 import { resolveSlotDeadlock } from "./slot-deadlock.ts";
@@ -26,7 +25,7 @@ import { planOf, versionToRun } from "./workflows.ts";
  */
 export type SubRunStart = "started" | "full" | "not_started";
 
-export async function startSubRun(engine: Engine, found: Versioned<Job>): Promise<SubRunStart> {
+export async function startSubRun(engine: RunContext, found: Versioned<Job>): Promise<SubRunStart> {
   try {
     return await startOnce(engine, found);
   } catch (error) {
@@ -39,7 +38,7 @@ export async function startSubRun(engine: Engine, found: Versioned<Job>): Promis
   }
 }
 
-async function startOnce(engine: Engine, found: Versioned<Job>): Promise<SubRunStart> {
+async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<SubRunStart> {
   const job = found.value;
   const { step } = job;
   if (isFinal(job.state) || !step || (job.state !== "PENDING" && job.state !== "RETRYING")) return "not_started";
@@ -111,12 +110,12 @@ function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Jo
 
 const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
 
-async function waitMore(engine: Engine, found: Versioned<Job>, next: Job): Promise<void> {
-  const committed = await commit(engine, { org: next.org, puts: [put(JOBS, next.id, found, next)] });
+async function waitMore(engine: Needs<"commit" | "timers">, found: Versioned<Job>, next: Job): Promise<void> {
+  const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, found, next)] });
   if (committed.kind === "committed") engine.timers.arm({ id: next.id, version: found.version + 1, value: next });
 }
 
-async function giveUp(engine: Engine, found: Versioned<Job>, message: string): Promise<void> {
+async function giveUp(engine: DispatchContext, found: Versioned<Job>, message: string): Promise<void> {
   const { value: job } = found;
   const history = appendHistory(job, historyLine(job, "failed", message, decisionContext(engine).nowMs));
   const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
@@ -124,7 +123,7 @@ async function giveUp(engine: Engine, found: Versioned<Job>, message: string): P
 }
 
 /** A sub-run has ended: so does the step that waited for it, or it tries once more. */
-export async function notifyParent(engine: Engine, found: Versioned<Run>): Promise<void> {
+export async function notifyParent(engine: DispatchContext, found: Versioned<Run>): Promise<void> {
   const run = found.value;
   if (!isRunFinal(run.state) || !run.parent || run.isParentTold) return;
   const { store } = engine.world;
@@ -141,7 +140,7 @@ export async function notifyParent(engine: Engine, found: Versioned<Run>): Promi
     isParentTold: true,
     dueMs: engine.world.clock.now() + engine.settings.current.retention.runsMs,
   };
-  await commit(engine, { org: run.org, puts: [put(RUNS, run.id, found, told)] });
+  await engine.commit({ org: run.org, puts: [put(RUNS, run.id, found, told)] });
 }
 
 export function applySubRun(job: Job, run: Run, output: Payload | null, context: DecisionContext): Job {
@@ -159,7 +158,11 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, context:
 }
 
 /** A run takes its blobs with it; the step that waited for it may be needed for longer. */
-async function copyOutput(engine: Engine, { id, output, parent }: Run, job: Job): Promise<Payload | null> {
+async function copyOutput(
+  engine: Needs<"world" | "settings">,
+  { id, output, parent }: Run,
+  job: Job,
+): Promise<Payload | null> {
   if (output?.kind !== "pointer") return output;
   const bytes = await engine.world.blobs.get(output.ptr);
   if (bytes === null) return null;
@@ -170,7 +173,10 @@ async function copyOutput(engine: Engine, { id, output, parent }: Run, job: Job)
 }
 
 /** The job has ended, its sub-run has not. */
-export async function stopSubRun(engine: Engine, found: Versioned<Job>): Promise<void> {
+export async function stopSubRun(
+  engine: Needs<"world" | "settings" | "commit" | "runInbox">,
+  found: Versioned<Job>,
+): Promise<void> {
   const { step, org, id } = found.value;
   if (!step?.isSubRunLeft) return;
   const runId = step.subRunId ?? "";
@@ -181,7 +187,7 @@ export async function stopSubRun(engine: Engine, found: Versioned<Job>): Promise
     await engine.runInbox.enqueue({ org, runId, path: "engine" }, { kind: "event", event, besides: [] });
   const { isSubRunLeft: _, ...kept } = step;
   const dueMs = engine.world.clock.now() + engine.settings.current.retention.runsMs;
-  await commit(engine, { org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });
+  await engine.commit({ org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });
 }
 
 const DEPTH_MAX = 8;

@@ -24,8 +24,8 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
-import { commit, retryOnConflict } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import { retryOnConflict } from "../commit.ts";
+import type { Needs } from "../engine.ts";
 
 /** `source`: YAML or JSON as it was written, and what the file is called in problems. */
 export type ApplyRequest = { readonly org: string; readonly by: string } & (
@@ -37,7 +37,10 @@ export type Applied =
   | { readonly kind: "applied"; readonly id: string; readonly version: number; readonly isNew: boolean }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-export async function applyWorkflow(engine: Engine, request: ApplyRequest): Promise<Applied> {
+export async function applyWorkflow(
+  engine: Needs<"world" | "commit" | "audit" | "planCache">,
+  request: ApplyRequest,
+): Promise<Applied> {
   const read = readWish(request);
   if (read.kind === "bad") return { kind: "invalid", problems: read.problems };
   const { plan, document } = read;
@@ -53,7 +56,10 @@ export interface DeleteRequest {
 
 export type Deleted = { readonly kind: "deleted" } | { readonly kind: "not_found" };
 
-export function deleteWorkflow(engine: Engine, { org, id, by }: DeleteRequest): Promise<Deleted> {
+export function deleteWorkflow(
+  engine: Needs<"world" | "settings" | "commit" | "audit">,
+  { org, id, by }: DeleteRequest,
+): Promise<Deleted> {
   return retryOnConflict(`workflow \`${id}\``, async () => {
     const found = await loadHead(engine, org, id);
     if (!found || found.value.deletedMs !== undefined) return { kind: "not_found" };
@@ -65,13 +71,13 @@ export function deleteWorkflow(engine: Engine, { org, id, by }: DeleteRequest): 
       put(WORKFLOW_HEADS, found.id, found, after),
       auditPut(engine, { org, kind: "workflow", who: by, what: "deleted", facts }),
     ];
-    return (await commit(engine, { org, puts })).kind === "committed" ? { kind: "deleted" } : "stale";
+    return (await engine.commit({ org, puts })).kind === "committed" ? { kind: "deleted" } : "stale";
   });
 }
 
 /** The newest where no version is named; of a workflow that was deleted, only a version that is named. */
 export async function loadWorkflow(
-  engine: Engine,
+  engine: Needs<"world" | "planCache">,
   org: string,
   id: string,
   version: number | null,
@@ -82,7 +88,7 @@ export async function loadWorkflow(
 
 /** The version that a run which names this one, or none, begins with; null where there is none, or it was deleted. */
 export async function versionToRun(
-  engine: Engine,
+  engine: Needs<"world">,
   org: string,
   id: string,
   version: number | null,
@@ -92,12 +98,17 @@ export async function versionToRun(
 }
 
 /** The plan of a run, if this process has it at hand. */
-export function cachedPlan(engine: Engine, { org, workflowId, version }: Run): Plan | null {
+export function cachedPlan(engine: Needs<"world" | "planCache">, { org, workflowId, version }: Run): Plan | null {
   return engine.planCache.get(versionKey(org, workflowId, version), engine.world.clock.now());
 }
 
 /** Null when there is no such version. Throws when it was applied by another program version, and is not understood. */
-export async function planOf(engine: Engine, org: string, id: string, version: number): Promise<Plan | null> {
+export async function planOf(
+  engine: Needs<"world" | "planCache">,
+  org: string,
+  id: string,
+  version: number,
+): Promise<Plan | null> {
   const key = versionKey(org, id, version);
   const { clock } = engine.world;
   const known = engine.planCache.get(key, clock.now());
@@ -118,7 +129,10 @@ export async function planOf(engine: Engine, org: string, id: string, version: n
  * The time of a head has come: it was deleted. Its versions leave some at a time, and it leaves with the last: whoever
  * applies the workflow again meanwhile is not disturbed, since each commit asks for the head as it was.
  */
-export async function onWorkflowDue(engine: Engine, found: Versioned<WorkflowHead>): Promise<void> {
+export async function onWorkflowDue(
+  engine: Needs<"world" | "settings" | "commit" | "planCache">,
+  found: Versioned<WorkflowHead>,
+): Promise<void> {
   const { store, clock } = engine.world;
   const { org, id, deletedMs } = found.value;
   if (deletedMs === undefined) return;
@@ -126,14 +140,14 @@ export async function onWorkflowDue(engine: Engine, found: Versioned<WorkflowHea
   const runs = await store.list(RUNS, { index: runsOfWorkflow(org, id), limit: 1 });
   if (runs.items.length > 0) {
     const after = { ...found.value, dueMs: nowMs + engine.settings.current.retention.runsMs };
-    await commit(engine, { org, puts: [put(WORKFLOW_HEADS, found.id, found, after)] });
+    await engine.commit({ org, puts: [put(WORKFLOW_HEADS, found.id, found, after)] });
     return;
   }
   const query = { index: versionsOf(org, id), limit: REMOVED_AT_ONCE, order: "oldest" } as const;
   const { items, cursor } = await store.list(WORKFLOW_VERSIONS, query);
   const head = cursor === null ? null : { ...found.value, dueMs: nowMs };
   const removed = items.map((item) => put(WORKFLOW_VERSIONS, item.id, item, null));
-  const committed = await commit(engine, { org, puts: [put(WORKFLOW_HEADS, found.id, found, head), ...removed] });
+  const committed = await engine.commit({ org, puts: [put(WORKFLOW_HEADS, found.id, found, head), ...removed] });
   if (committed.kind === "committed") for (const item of items) engine.planCache.drop(item.id);
 }
 
@@ -151,7 +165,7 @@ function readWish(request: ApplyRequest): Read {
 }
 
 async function applyOnce(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "audit" | "planCache">,
   { org, by }: Pick<ApplyRequest, "org" | "by">,
   { plan, document, hash }: { readonly plan: Plan; readonly document: unknown; readonly hash: string },
 ): Promise<Applied | "stale"> {
@@ -166,7 +180,7 @@ async function applyOnce(
   const createdMs = before && !isDeleted ? before.value.createdMs : nowMs;
   const head: WorkflowHead = { id, org, version, hash, name, createdMs, updatedMs: nowMs };
   const made: WorkflowVersion = { id, org, version, hash, createdMs: nowMs, createdBy: by, document };
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org,
     puts: [
       put(WORKFLOW_HEADS, headKey(org, id), before, head),
@@ -179,12 +193,12 @@ async function applyOnce(
   return { kind: "applied", id, version, isNew: true };
 }
 
-function loadHead(engine: Engine, org: string, id: string): Promise<Versioned<WorkflowHead> | null> {
+function loadHead(engine: Needs<"world">, org: string, id: string): Promise<Versioned<WorkflowHead> | null> {
   return engine.world.store.load(WORKFLOW_HEADS, headKey(org, id));
 }
 
 async function loadVersion(
-  engine: Engine,
+  engine: Needs<"world" | "planCache">,
   org: string,
   id: string,
   version: number,

@@ -4,7 +4,7 @@ import type { Job } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * A verdict becomes what happens to the job.
@@ -13,7 +13,7 @@ import type { Engine } from "../engine.ts";
  *    knows, and its hash stands on the job, before the approval is asked for. Whoever wrote the input may overwrite their
  *    own copy; that is not the one that will be worked on (L34).
  */
-export function applyDecision(engine: Engine, job: Job, decision: Decision): Job | Promise<Job> {
+export function applyDecision(engine: Needs<"world" | "settings">, job: Job, decision: Decision): Job | Promise<Job> {
   const settle = (asked: Job) => decideSafety(asked, decision, decisionContext(engine));
   return decision.effect === "require_approval" ? seal(engine, job).then(settle) : settle(job);
 }
@@ -21,10 +21,10 @@ export function applyDecision(engine: Engine, job: Job, decision: Decision): Job
 export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** One that nobody else knows. */
-export const secretKey = ({ world }: Engine, key: string): string => `${key}.${world.random.id()}`;
+export const secretKey = ({ world }: Needs<"world">, key: string): string => `${key}.${world.random.id()}`;
 
 /** An input that is not there yet is left as it is: the approval finds out that the job has changed. */
-async function seal(engine: Engine, job: Job): Promise<Job> {
+async function seal(engine: Needs<"world" | "settings">, job: Job): Promise<Job> {
   const { input } = job;
   if (input.kind === "inline") return job;
   if (input.sha256 !== undefined && input.ptr !== inputKey(job.id)) return job; // Sealed before.

@@ -14,7 +14,7 @@ import { auditPut, decisionLine } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { loadTenantJob, placeJob, settleJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { applyDecision, sha256Of } from "./apply-decision.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
@@ -46,7 +46,7 @@ export type ApproveOutcome =
   | { readonly kind: "not_waiting"; readonly state: JobState }
   | { readonly kind: "expired" | "own_job" | "not_found" };
 
-export function approve(engine: Engine, request: ApprovalRequest): Promise<ApproveOutcome> {
+export function approve(engine: DispatchContext & Needs<"audit">, request: ApprovalRequest): Promise<ApproveOutcome> {
   return retryOnConflict(`job \`${request.jobId}\``, () => tryApprove(engine, request));
 }
 
@@ -56,7 +56,7 @@ export type RejectOutcome =
   | { readonly kind: "not_found" };
 
 export function reject(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit">,
   request: { readonly org: string; readonly jobId: string; readonly by: string; readonly why: string },
 ): Promise<RejectOutcome> {
   return retryOnConflict(`job \`${request.jobId}\``, async () => {
@@ -71,7 +71,10 @@ export function reject(
   });
 }
 
-async function tryApprove(engine: Engine, request: ApprovalRequest): Promise<ApproveOutcome | "stale"> {
+async function tryApprove(
+  engine: DispatchContext & Needs<"audit">,
+  request: ApprovalRequest,
+): Promise<ApproveOutcome | "stale"> {
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const job = found.value;
@@ -111,7 +114,7 @@ async function tryApprove(engine: Engine, request: ApprovalRequest): Promise<App
 }
 
 async function refuse(
-  engine: Engine,
+  engine: DispatchContext,
   found: Versioned<Job>,
   objection: "expired" | "own_job" | "not_waiting",
 ): Promise<ApproveOutcome | "stale"> {
@@ -134,7 +137,10 @@ type Present =
   | Extract<ApproveOutcome, { kind: "unavailable" | "input_gone" }>;
 
 /** The job with its input as it is now, and what the kernel says to it now. */
-async function presentOf(engine: Engine, job: Job): Promise<Present> {
+async function presentOf(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  job: Job,
+): Promise<Present> {
   const { blobs } = engine.world;
   let now = job;
   if (job.input.kind === "pointer") {
@@ -149,7 +155,7 @@ async function presentOf(engine: Engine, job: Job): Promise<Present> {
   return checked.kind === "decided" ? { kind: "present", job: now, decision: checked.decision } : checked;
 }
 
-function noteOf(engine: Engine, job: Job, who: string, answer: string, why?: string): Put {
+function noteOf(engine: Needs<"audit">, job: Job, who: string, answer: string, why?: string): Put {
   const { approval } = job;
   return auditPut(engine, {
     org: job.org,

@@ -7,10 +7,9 @@ import { isSpreading } from "../../core/retry/policies.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../../ports/store.ts";
 import { auditPut, decisionLine, recordAudit } from "../audit/index.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { failOpenGuard, placeJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { withLock } from "../with-lock.ts";
 import { applyDecision } from "./apply-decision.ts";
 import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
@@ -27,7 +26,10 @@ import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
  * 5. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question, and a
  *    bypass from overtaking a verdict.
  */
-export async function checkSafety(engine: Engine, found: Versioned<Job>): Promise<void> {
+export async function checkSafety(
+  engine: DispatchContext & Needs<"audit" | "lockStats">,
+  found: Versioned<Job>,
+): Promise<void> {
   const { safety } = engine.world;
   // Who waits for the clock or another run is sent nowhere, whoever announces it.
   if (found.value.step && found.value.step.kind !== "worker") return;
@@ -46,7 +48,7 @@ export async function checkSafety(engine: Engine, found: Versioned<Job>): Promis
   await withLock(engine, lock, (lease) => check(engine, found, lease));
 }
 
-async function check(engine: Engine, found: Versioned<Job>, lock: LockLease): Promise<void> {
+async function check(engine: DispatchContext & Needs<"audit">, found: Versioned<Job>, lock: LockLease): Promise<void> {
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(engine, found.value);
   // Under the lock: a store that was slow to give it gathers them as well.
@@ -71,7 +73,7 @@ async function check(engine: Engine, found: Versioned<Job>, lock: LockLease): Pr
 
 /** Somebody else may have written to the job meanwhile; while it still waits for a verdict, this one is it. */
 async function settleVerdict(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit">,
   found: Versioned<Job>,
   decision: Decision,
   guards: readonly Guard[],
@@ -92,7 +94,7 @@ async function settleVerdict(
 }
 
 async function bypass(
-  engine: Engine,
+  engine: DispatchContext & Needs<"audit">,
   found: Versioned<Job>,
   lease: FailOpenGrant,
   reason: string,
@@ -110,25 +112,30 @@ async function bypass(
   log.write("warn", "safety_bypassed", { job: job.id, org: job.org, lease: lease.id, reason });
 }
 
-async function wait(engine: Engine, found: Versioned<Job>, reason: string, guards: readonly Guard[]): Promise<void> {
+async function wait(
+  engine: Needs<"world" | "settings" | "commit" | "timers">,
+  found: Versioned<Job>,
+  reason: string,
+  guards: readonly Guard[],
+): Promise<void> {
   engine.world.metrics.add("cordum_scheduler_safety_unavailable_total");
   const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine));
-  const committed = await commit(engine, { org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
+  const committed = await engine.commit({ org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
   // Stale or refused: somebody else moved the job on, which is all that was wanted.
   if (committed.kind === "committed") engine.timers.arm({ id: found.id, version: found.version + 1, value: waiting });
 }
 
 /** A job that was told to come back later has a verdict: it waits for the next one. */
-async function leaseOf(engine: Engine, job: Job): Promise<FailOpenGrant | null> {
+async function leaseOf(engine: Needs<"safety">, job: Job): Promise<FailOpenGrant | null> {
   return job.safety === null ? engine.safety.grants.find(job.org) : null;
 }
 
 /** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
-function isSpread(engine: Engine, wait: Wait | null): boolean {
+function isSpread(engine: Needs<"settings">, wait: Wait | null): boolean {
   return wait !== null && isSpreading(engine.settings.current.retry[wait.retryClass].policy);
 }
 
-function keptVerdict(engine: Engine, job: Job): Decision | null {
+function keptVerdict(engine: Needs<"safety">, job: Job): Decision | null {
   return engine.safety.verdictFor(job.id, job.deadlineMs);
 }
 

@@ -13,9 +13,9 @@ import type { Checked } from "../../ports/safety.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * The circuit breaker before a safety kernel elsewhere, shared by all processes (`retry/breaker.ts` has the rules).
@@ -29,7 +29,10 @@ import type { Engine } from "../engine.ts";
  * 5. Only a kernel that did not answer is a failure. What is thrown (a store, a shutdown, a request that makes no sense)
  *    is thrown as itself: it is neither a failure nor an answer (L29, L30).
  */
-export async function askKernel(engine: Engine, request: PolicyRequest): Promise<Checked> {
+export async function askKernel(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  request: PolicyRequest,
+): Promise<Checked> {
   const { safety } = engine.world;
   if (safety.local) return { kind: "decided", decision: safety.local(request) };
   const refused = breakerRefusal(engine);
@@ -41,7 +44,7 @@ export async function askKernel(engine: Engine, request: PolicyRequest): Promise
 }
 
 /** Why nobody is asked now; null when a try is worth it. From memory: it costs nothing. */
-export function breakerRefusal(engine: Engine): string | null {
+export function breakerRefusal(engine: Needs<"world" | "settings" | "tasks" | "safety">): string | null {
   const { breaker, claiming } = engine.safety;
   const asked = permission(breaker, givenFor(engine));
   if (breaker.kind === "closed" || asked === "call") return null;
@@ -51,12 +54,16 @@ export function breakerRefusal(engine: Engine): string | null {
 }
 
 /** Another process has changed it. */
-export function breakerChanged(engine: Engine): void {
+export function breakerChanged(engine: Needs<"world" | "tasks" | "safety">): void {
   engine.safety.breakerRead.forget();
   renewInTime(engine);
 }
 
-async function call(engine: Engine, probe: string | null, ask: () => Promise<Checked>): Promise<Checked> {
+async function call(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  probe: string | null,
+  ask: () => Promise<Checked>,
+): Promise<Checked> {
   let checked: Checked;
   try {
     checked = await ask();
@@ -75,7 +82,7 @@ async function call(engine: Engine, probe: string | null, ask: () => Promise<Che
   return checked;
 }
 
-async function claimProbe(engine: Engine): Promise<string | null> {
+async function claimProbe(engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">): Promise<string | null> {
   const probe = engine.world.random.id();
   engine.safety.claiming++;
   try {
@@ -87,7 +94,11 @@ async function claimProbe(engine: Engine): Promise<string | null> {
   }
 }
 
-async function noteFailure(engine: Engine, probe: string | null, reason: string): Promise<void> {
+async function noteFailure(
+  engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
+  probe: string | null,
+  reason: string,
+): Promise<void> {
   const { safety } = engine;
   if (probe !== null) {
     await share(engine, { kind: "failed", probe, reason });
@@ -109,7 +120,10 @@ async function noteFailure(engine: Engine, probe: string | null, reason: string)
 }
 
 /** Load, decide, commit: what becomes of the shared breaker. */
-function share(engine: Engine, event: BreakerEvent): Promise<Breaker> {
+function share(
+  engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
+  event: BreakerEvent,
+): Promise<Breaker> {
   return retryOnConflict("the safety breaker", async () => {
     const { breakerCopies } = engine.safety;
     const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
@@ -122,7 +136,7 @@ function share(engine: Engine, event: BreakerEvent): Promise<Breaker> {
     const isNews = after.kind !== before.kind && (after.kind !== "half_open" || before.kind === "closed");
     const line = { org: ALL_TENANTS, kind: "breaker", who: "cordum", what: after.kind } as const;
     const facts = { process: engine.world.name, reason: "reason" in after ? after.reason : null };
-    const committed = await commit(engine, {
+    const committed = await engine.commit({
       org: ALL_TENANTS,
       puts: [put(BREAKERS, SAFETY_BREAKER, found, after), ...(isNews ? [auditPut(engine, { ...line, facts })] : [])],
     });
@@ -134,12 +148,12 @@ function share(engine: Engine, event: BreakerEvent): Promise<Breaker> {
 }
 
 /** A closed breaker in the store does not know of the failures that this process has counted. */
-function withOwnCount(engine: Engine, stored: Breaker): Breaker {
+function withOwnCount(engine: Needs<"safety">, stored: Breaker): Breaker {
   return stored.kind === "closed" && engine.safety.breaker.kind === "closed" ? engine.safety.breaker : stored;
 }
 
 /** `copies` is how many there were when the store was asked. */
-function adopt(engine: Engine, breaker: Breaker, version: number, copies: number): void {
+function adopt(engine: Needs<"world" | "safety">, breaker: Breaker, version: number, copies: number): void {
   const { safety, world } = engine;
   // An answer that took its time may be older than what came to be known meanwhile. If nothing did, the store has gone back.
   if (version < safety.breakerVersion && copies !== safety.breakerCopies) return;
@@ -149,7 +163,7 @@ function adopt(engine: Engine, breaker: Breaker, version: number, copies: number
   world.metrics.set("cordum_safety_breaker_state", BREAKER_LEVEL[breaker.kind]);
 }
 
-function announce(engine: Engine, breaker: Breaker): void {
+function announce(engine: Needs<"world">, breaker: Breaker): void {
   const { log } = engine.world;
   if (breaker.kind === "open") {
     const { reason, openings, untilMs } = breaker;
@@ -160,7 +174,7 @@ function announce(engine: Engine, breaker: Breaker): void {
   broadcastChange(engine, BREAKERS.name);
 }
 
-function renew(engine: Engine): Promise<void> {
+function renew(engine: Needs<"world" | "safety">): Promise<void> {
   return engine.safety.breakerRead.run(engine.world.clock.now(), async () => {
     const { breakerCopies } = engine.safety;
     const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
@@ -169,20 +183,20 @@ function renew(engine: Engine): Promise<void> {
 }
 
 /** Not more often than that, whoever asks how often; nobody waits for it. */
-function renewInTime(engine: Engine): void {
+function renewInTime(engine: Needs<"world" | "tasks" | "safety">): void {
   const { breakerRead } = engine.safety;
   if (breakerRead.isUnderWay || !breakerRead.isOlderThan(RENEW_MS, engine.world.clock.now())) return;
   inBackground(engine, renew(engine));
 }
 
-function inBackground(engine: Engine, work: Promise<unknown>): void {
+function inBackground(engine: Needs<"world" | "tasks">, work: Promise<unknown>): void {
   const logged = work.catch((error: unknown) => {
     engine.world.log.write("warn", "safety_breaker_not_shared", { error: String(error) });
   });
   engine.tasks.track(logged);
 }
 
-function givenFor(engine: Engine): BreakerContext {
+function givenFor(engine: Needs<"world" | "settings">): BreakerContext {
   const { nowMs, settings, random } = decisionContext(engine);
   const { breaker, timeoutMs } = settings.safety;
   return { nowMs, random, rule: { ...breaker, probeMs: 2 * timeoutMs + PROBE_SLACK_MS } };

@@ -13,8 +13,8 @@ import {
 import { put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
-import { commit, retryOnConflict } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import { retryOnConflict } from "../commit.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * Fail-open leases: opened by a human for a while, ended by themselves (see `model/fail-open.ts`).
@@ -37,14 +37,17 @@ export type FailOpenOutcome =
   | { readonly kind: "bad"; readonly why: string }
   | { readonly kind: "too_many"; readonly limit: number };
 
-export async function openFailOpen(engine: Engine, request: FailOpenRequest): Promise<FailOpenOutcome> {
+export async function openFailOpen(
+  engine: Needs<"world" | "commit" | "audit" | "safety">,
+  request: FailOpenRequest,
+): Promise<FailOpenOutcome> {
   const why = objectionTo(request);
   if (why !== null) return { kind: "bad", why };
   const { clock, log, random } = engine.world;
   const { scope, by, forMs } = request;
   const reason = request.reason.trim();
   const lease = openGrant({ id: random.id(), scope, reason, by }, forMs, clock.now());
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: scope,
     puts: [put(FAIL_OPENS, lease.id, null, lease), noteOf(engine, lease, by, "opened")],
     guards: openCountersOf(scope).map((bound) => ({ kind: "counter", ...bound })),
@@ -64,7 +67,11 @@ export type FailOpenCloseOutcome =
   | { readonly kind: "ended"; readonly lease: FailOpenGrant }
   | { readonly kind: "not_found" };
 
-export function closeFailOpen(engine: Engine, id: string, by: string): Promise<FailOpenCloseOutcome> {
+export function closeFailOpen(
+  engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
+  id: string,
+  by: string,
+): Promise<FailOpenCloseOutcome> {
   return retryOnConflict(`fail-open lease \`${id}\``, async () => {
     const found = await engine.world.store.load(FAIL_OPENS, id);
     if (!found) return { kind: "not_found" };
@@ -76,7 +83,7 @@ export function closeFailOpen(engine: Engine, id: string, by: string): Promise<F
 
 /** The latest of all, or of these scopes, newest first; what has ended is kept as long as jobs are. */
 export async function listFailOpen(
-  engine: Engine,
+  engine: Needs<"world">,
   scopes: readonly string[] | null = null,
 ): Promise<readonly FailOpenGrant[]> {
   const pages = await Promise.all(
@@ -89,22 +96,27 @@ export async function listFailOpen(
 }
 
 /** The time of a lease has come: it was seen, it ends, or, after its retention, it leaves. */
-export async function onFailOpenDue(engine: Engine, found: Versioned<FailOpenGrant>): Promise<void> {
+export async function onFailOpenDue(
+  engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
+  found: Versioned<FailOpenGrant>,
+): Promise<void> {
   if (found.value.ended) {
-    await commit(engine, { org: found.value.scope, puts: [put(FAIL_OPENS, found.id, found, null)] });
+    await engine.commit({ org: found.value.scope, puts: [put(FAIL_OPENS, found.id, found, null)] });
     return;
   }
   const nowMs = engine.world.clock.now();
   if (nowMs >= found.value.endsMs) await end(engine, found, "cordum", "expired");
   else
-    await commit(engine, {
+    await engine.commit({
       org: found.value.scope,
       puts: [put(FAIL_OPENS, found.id, found, observeGrant(found.value, nowMs))],
     });
 }
 
 /** `POLICY_CHECK_FAIL_MODE=open`: for half an hour, and loudly. One at a time, however many processes start. */
-export async function openAtStart(engine: Engine): Promise<FailOpenGrant | null> {
+export async function openAtStart(
+  engine: Needs<"world" | "commit" | "audit" | "safety">,
+): Promise<FailOpenGrant | null> {
   const reason = "POLICY_CHECK_FAIL_MODE=open at start";
   await engine.safety.grants.load();
   const known = engine.safety.grants.open.find(
@@ -122,7 +134,7 @@ export async function openAtStart(engine: Engine): Promise<FailOpenGrant | null>
 }
 
 async function end(
-  engine: Engine,
+  engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
   found: Versioned<FailOpenGrant>,
   by: string,
   what: "closed" | "expired",
@@ -131,7 +143,7 @@ async function end(
   const lease = endGrant(found.value, by, clock.now(), engine.settings.current.retention.jobsMs);
   if (lease === null) return null;
   const puts = [put(FAIL_OPENS, found.id, found, lease), noteOf(engine, lease, by, what)];
-  const committed = await commit(engine, { org: lease.scope, puts });
+  const committed = await engine.commit({ org: lease.scope, puts });
   if (committed.kind !== "committed") return "stale";
   log.write("warn", `fail_open_${what}`, { lease: lease.id, scope: lease.scope, by });
   engine.safety.grants.end(lease);
@@ -139,7 +151,7 @@ async function end(
   return lease;
 }
 
-function changed(engine: Engine): void {
+function changed(engine: Needs<"world" | "safety">): void {
   engine.safety.grants.refresh();
   broadcastChange(engine, FAIL_OPENS.name);
 }
@@ -154,7 +166,7 @@ function objectionTo({ scope, reason, by, forMs }: FailOpenRequest): string | nu
   return `it lasts from ${FAIL_OPEN_MS.min / 1_000} seconds to ${FAIL_OPEN_MS.max / 60_000} minutes; there is no "forever"`;
 }
 
-function noteOf(engine: Engine, lease: FailOpenGrant, who: string, what: string) {
+function noteOf(engine: Needs<"audit">, lease: FailOpenGrant, who: string, what: string) {
   const { id, scope, reason, by, endsMs } = lease;
   const facts = { lease: id, scope, reason, approved_by: by, ends_at: new Date(endsMs).toISOString() };
   return auditPut(engine, { org: scope, kind: "fail_open", who, what, facts });

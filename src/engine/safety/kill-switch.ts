@@ -3,9 +3,9 @@ import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId, POOLS_LIST } from "../
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { cancelOwnJob } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { POOLS_CHANGED, refreshPools } from "../workers/index.ts";
 
 /**
@@ -34,7 +34,10 @@ export interface Engaged {
   readonly cancelled: number;
 }
 
-export async function engageKill(engine: Engine, { scope, reason, by }: KillRequest): Promise<Engaged> {
+export async function engageKill(
+  engine: DispatchContext & Needs<"audit">,
+  { scope, reason, by }: KillRequest,
+): Promise<Engaged> {
   const { clock, log, store } = engine.world;
   const { kind, kill } = await retryOnConflict(`kill switch \`${scope}\``, async () => {
     const found = await store.load(KILLS, killId(scope));
@@ -42,7 +45,7 @@ export async function engageKill(engine: Engine, { scope, reason, by }: KillRequ
     const kill: Kill = { scope, reason, by, engagedMs: clock.now() };
     const line = auditPut(engine, { org: scope, kind: "kill", who: by, what: "engaged", facts: { scope, reason } });
     const puts = [put(KILLS, killId(scope), null, kill), line];
-    return (await commit(engine, { org: scope, puts })).kind === "committed"
+    return (await engine.commit({ org: scope, puts })).kind === "committed"
       ? ({ kind: "engaged", kill } as const)
       : "stale";
   });
@@ -52,7 +55,7 @@ export async function engageKill(engine: Engine, { scope, reason, by }: KillRequ
 }
 
 /** What is with workers although a switch is engaged. Costs next to nothing where there is none. */
-export async function stopKilled(engine: Engine): Promise<void> {
+export async function stopKilled(engine: DispatchContext & Needs<"audit">): Promise<void> {
   const { store } = engine.world;
   for (const { scope } of engine.pools.kills.values()) {
     const running = await store.counts(RUNNING_GROUP, ORGS_MAX);
@@ -64,14 +67,18 @@ export async function stopKilled(engine: Engine): Promise<void> {
 }
 
 /** `null`: none was engaged. */
-export async function releaseKill(engine: Engine, scope: string, by: string): Promise<Kill | null> {
+export async function releaseKill(
+  engine: DispatchContext & Needs<"audit">,
+  scope: string,
+  by: string,
+): Promise<Kill | null> {
   const { log, store } = engine.world;
   const kill = await retryOnConflict(`kill switch \`${scope}\``, async () => {
     const found = await store.load(KILLS, killId(scope));
     if (!found) return null;
     const facts = { scope, engaged_by: found.value.by, reason: found.value.reason };
     const line = auditPut(engine, { org: scope, kind: "kill", who: by, what: "released", facts });
-    const committed = await commit(engine, { org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
+    const committed = await engine.commit({ org: scope, puts: [put(KILLS, killId(scope), found, null), line] });
     return committed.kind === "committed" ? found.value : "stale";
   });
   if (kill) log.write("warn", "kill_released", { scope, by });
@@ -80,18 +87,18 @@ export async function releaseKill(engine: Engine, scope: string, by: string): Pr
 }
 
 /** Those that are engaged, newest first. */
-export async function listKills({ world }: Engine): Promise<readonly Kill[]> {
+export async function listKills({ world }: Needs<"world">): Promise<readonly Kill[]> {
   const page = await world.store.list(KILLS, { index: POOLS_LIST, limit: LISTED_MAX });
   return page.items.filter(({ id }) => isKillId(id)).map(({ value }) => value);
 }
 
-async function changed(engine: Engine): Promise<void> {
+async function changed(engine: DispatchContext): Promise<void> {
   await refreshPools(engine);
   broadcastChange(engine, POOLS_CHANGED);
 }
 
 /** Cancels what is with workers; how many. One that cannot be cancelled now is found again later. */
-async function stopWork(engine: Engine, kill: Kill): Promise<number> {
+async function stopWork(engine: DispatchContext & Needs<"audit">, kill: Kill): Promise<number> {
   const { store } = engine.world;
   const orgs = kill.scope === EVERY_SCOPE ? [...(await store.counts(RUNNING_GROUP, ORGS_MAX)).keys()] : [kill.scope];
   let cancelled = 0;
@@ -101,7 +108,7 @@ async function stopWork(engine: Engine, kill: Kill): Promise<number> {
   return cancelled;
 }
 
-async function stopIn(engine: Engine, index: string, kill: Kill): Promise<number> {
+async function stopIn(engine: DispatchContext & Needs<"audit">, index: string, kill: Kill): Promise<number> {
   let cancelled = 0;
   let cursor: string | undefined;
   do {
@@ -113,7 +120,11 @@ async function stopIn(engine: Engine, index: string, kill: Kill): Promise<number
   return cancelled;
 }
 
-async function stopJob(engine: Engine, { id, org, step }: Job, { by, reason }: Kill): Promise<boolean> {
+async function stopJob(
+  engine: DispatchContext & Needs<"audit">,
+  { id, org, step }: Job,
+  { by, reason }: Kill,
+): Promise<boolean> {
   // A step that waits for another run is with no worker; the jobs of that run are found by themselves.
   if (step && step.kind !== "worker") return false;
   try {

@@ -28,8 +28,8 @@ import { readPolicy } from "../../core/policy/document.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
-import { commit, retryOnConflict } from "../commit.ts";
-import type { Engine } from "../engine.ts";
+import { retryOnConflict } from "../commit.ts";
+import type { Engine, Needs } from "../engine.ts";
 import { adoptPolicy, POLICY_CHANGED } from "./watch-policy.ts";
 
 export interface PublishRequest {
@@ -45,13 +45,16 @@ export type Published =
   | { readonly kind: "unchanged"; readonly snapshot: string }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-export function publishPolicy(engine: Engine, request: PublishRequest): Promise<Published> {
+export function publishPolicy(
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
+  request: PublishRequest,
+): Promise<Published> {
   return publish(engine, request, null);
 }
 
 /** Publishes a file, if it is not the one that was published last. */
 export async function publishFile(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
   file: { readonly name: string; readonly text: string },
 ): Promise<Published> {
   const sha256 = createHash("sha256").update(file.text).digest("hex");
@@ -71,7 +74,7 @@ export type RolledBack =
 
 /** `to` is a snapshot or the id of a release; the one before when not given. */
 export async function rollbackPolicy(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
   request: { readonly to?: string; readonly by: string },
 ): Promise<RolledBack> {
   const answer = await retryOnConflict("the policy in force", () => stepBack(engine, request));
@@ -80,12 +83,16 @@ export async function rollbackPolicy(
 }
 
 /** Newest first, without their texts. */
-export async function releases(engine: Engine, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
+export async function releases(engine: Needs<"world">, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
   const page = await engine.world.store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit });
   return page.items.map(({ value }) => value);
 }
 
-async function publish(engine: Engine, request: PublishRequest, file: PolicyFile | null): Promise<Published> {
+async function publish(
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
+  request: PublishRequest,
+  file: PolicyFile | null,
+): Promise<Published> {
   const read = readPolicy({ name: request.name, text: request.text });
   if (read.kind === "bad") return read;
   const snapshot = compile(read.document);
@@ -95,7 +102,7 @@ async function publish(engine: Engine, request: PublishRequest, file: PolicyFile
 }
 
 async function release(
-  engine: Engine,
+  engine: Needs<"world" | "commit" | "audit">,
   { text, name, by, note }: PublishRequest,
   snapshot: Snapshot,
   file: PolicyFile | null,
@@ -105,7 +112,7 @@ async function release(
   if (before?.value.snapshot === snapshot.hash) {
     if (file === null) return { kind: "unchanged", snapshot: snapshot.hash };
     const puts = [put(POLICY_CHOICE, IN_FORCE, before, { ...before.value, file })];
-    const noted = await commit(engine, { org: ALL, puts });
+    const noted = await engine.commit({ org: ALL, puts });
     return noted.kind === "committed" ? { kind: "unchanged", snapshot: snapshot.hash } : "stale";
   }
   const made: PolicyRelease = {
@@ -129,7 +136,7 @@ async function release(
     file: file ?? before?.value.file ?? null,
   };
   const facts = { snapshot: made.snapshot, previous: before?.value.snapshot ?? null, name, note: made.note };
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: ALL,
     puts: [
       put(POLICY_RELEASES, made.id, null, made),
@@ -143,7 +150,10 @@ async function release(
   return { kind: "published", release: made, previous: before?.value.snapshot ?? null };
 }
 
-async function stepBack(engine: Engine, { to, by }: { to?: string; by: string }): Promise<RolledBack | "stale"> {
+async function stepBack(
+  engine: Needs<"world" | "commit" | "audit">,
+  { to, by }: { to?: string; by: string },
+): Promise<RolledBack | "stale"> {
   const { clock, store } = engine.world;
   const before = await loadChoice(engine);
   if (before === null) return to === undefined ? { kind: "first" } : { kind: "not_found" };
@@ -168,7 +178,7 @@ async function stepBack(engine: Engine, { to, by }: { to?: string; by: string })
     atMs: clock.now(),
     how: "rollback",
   };
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: ALL,
     puts: [
       put(POLICY_CHOICE, IN_FORCE, before, choice),
@@ -181,9 +191,9 @@ async function stepBack(engine: Engine, { to, by }: { to?: string; by: string })
 /** It concerns all orgs. */
 const ALL = "*";
 
-const loadChoice = (engine: Engine) => engine.world.store.load(POLICY_CHOICE, IN_FORCE);
+const loadChoice = (engine: Needs<"world">) => engine.world.store.load(POLICY_CHOICE, IN_FORCE);
 
-async function find(engine: Engine, to: string): Promise<Versioned<PolicyRelease> | null> {
+async function find(engine: Needs<"world">, to: string): Promise<Versioned<PolicyRelease> | null> {
   const { store } = engine.world;
   const [byId, bySnapshot] = await Promise.all([
     store.load(POLICY_RELEASES, to),
@@ -193,7 +203,7 @@ async function find(engine: Engine, to: string): Promise<Versioned<PolicyRelease
 }
 
 /** This process decides by it at once; the others are told, and find out by themselves if they do not hear it. */
-async function spread(engine: Engine): Promise<void> {
+async function spread(engine: Needs<"world" | "kernel">): Promise<void> {
   broadcastChange(engine, POLICY_CHANGED);
   await adoptPolicy(engine);
 }

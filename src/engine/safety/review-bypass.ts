@@ -3,9 +3,9 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
@@ -26,7 +26,10 @@ export type Reviewed =
   | { readonly kind: "reviewed_already"; readonly job: Job }
   | { readonly kind: "unavailable"; readonly reason: string };
 
-export function reviewBypass(engine: Engine, request: ReviewRequest): Promise<Reviewed> {
+export function reviewBypass(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  request: ReviewRequest,
+): Promise<Reviewed> {
   return retryOnConflict<Reviewed>(`job \`${request.jobId}\``, async () => {
     const found = await engine.world.store.load(JOBS, request.jobId);
     if (found?.value.org !== request.org) return { kind: "not_found" };
@@ -40,7 +43,7 @@ export function reviewBypass(engine: Engine, request: ReviewRequest): Promise<Re
     const { effect, ruleId, snapshot } = checked.decision;
     const facts = { job: job.id, topic: job.topic, lease: bypass.leaseId, verdict: effect, rule: ruleId, snapshot };
     const line = auditPut(engine, { org: job.org, kind: "fail_open", who: request.by, what: "reviewed", facts });
-    const committed = await commit(engine, { org: job.org, puts: [put(JOBS, found.id, found, job), line] });
+    const committed = await engine.commit({ org: job.org, puts: [put(JOBS, found.id, found, job), line] });
     return committed.kind === "committed" ? { kind: "reviewed", job, verdict: checked.decision } : "stale";
   });
 }

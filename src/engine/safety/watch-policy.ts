@@ -12,13 +12,13 @@ import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import { CHANGED } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 export const POLICY_CHANGED = "policy";
 export const POLL_MS = 1_000;
 
 /** Puts in force what the store says; true when that is another policy, or another reason for the same one. */
-export async function adoptPolicy(engine: Engine): Promise<boolean> {
+export async function adoptPolicy(engine: Needs<"world" | "kernel">): Promise<boolean> {
   const { store, log } = engine.world;
   const held = engine.kernel.inForce;
   const choice = await store.load(POLICY_CHOICE, IN_FORCE);
@@ -44,7 +44,7 @@ export async function adoptPolicy(engine: Engine): Promise<boolean> {
   return true;
 }
 
-export async function watchPolicy(engine: Engine): Promise<Stop> {
+export async function watchPolicy(engine: Needs<"world" | "kernel">): Promise<Stop> {
   const { bus } = engine.world;
   await adoptPolicy(engine);
   const follower = new Follower(engine);
@@ -58,7 +58,7 @@ export async function watchPolicy(engine: Engine): Promise<Stop> {
 }
 
 class Follower {
-  readonly #flow: Engine;
+  readonly #engine: Needs<"world" | "kernel">;
   #next: Cancel = () => {};
   #looking: Promise<void> | null = null;
   #again = false;
@@ -66,12 +66,12 @@ class Follower {
   /** The last failure that was logged: one that lasts is logged once. */
   #failure = "";
 
-  constructor(engine: Engine) {
-    this.#flow = engine;
+  constructor(engine: Needs<"world" | "kernel">) {
+    this.#engine = engine;
   }
 
   start(): void {
-    this.#next = this.#flow.world.clock.after(POLL_MS, () => this.look());
+    this.#next = this.#engine.world.clock.after(POLL_MS, () => this.look());
   }
 
   /** Now; and once more if it is just being done, because that may have looked too early. */
@@ -99,14 +99,14 @@ class Follower {
   async #adopt(): Promise<void> {
     this.#again = false;
     try {
-      await adoptPolicy(this.#flow);
+      await adoptPolicy(this.#engine);
       this.#failure = "";
     } catch (error) {
       const why = String(error);
       if (why === this.#failure) return;
       this.#failure = why;
-      const still = this.#flow.kernel.inForce.snapshot.hash;
-      this.#flow.world.log.write("error", "policy_not_followed", { why, still });
+      const still = this.#engine.kernel.inForce.snapshot.hash;
+      this.#engine.world.log.write("error", "policy_not_followed", { why, still });
     }
   }
 }

@@ -3,11 +3,11 @@ import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import type { Stop } from "../../ports/bus.ts";
 import { CHANGED } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 import { breakerChanged } from "./circuit-breaker.ts";
 
 /** Hears of it when another process has found out that the kernel does not answer, or has opened or closed a lease. */
-export function watchSafety(engine: Engine): Promise<Stop> {
+export function watchSafety(engine: Needs<"world" | "tasks" | "safety">): Promise<Stop> {
   // Who starts while the kernel is away need not find out by asking it.
   breakerChanged(engine);
   return engine.world.bus.subscribe(CHANGED, (packet) => {

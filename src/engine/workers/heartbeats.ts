@@ -4,7 +4,7 @@ import type { Heartbeat, Packet } from "../../protocol/packet.ts";
 import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
 import { recordHeartbeat } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext } from "../engine.ts";
 import { ProgressBuffer } from "./job-progress.ts";
 import { POOLS_CHANGED, refreshPools } from "./worker-pools.ts";
 import type { WorkerHeartbeat } from "./worker-registry.ts";
@@ -16,7 +16,7 @@ import type { WorkerHeartbeat } from "./worker-registry.ts";
  *    can do are placed (L36).
  * 2. All of it is best effort: what is missed here is found by the sweeper, or by the job's own time.
  */
-export async function watchWorkers(engine: Engine): Promise<Stop> {
+export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   const { bus } = engine.world;
   const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
@@ -73,7 +73,7 @@ function signOf(body: Heartbeat): WorkerHeartbeat {
 const trueIn = (flags: Readonly<Record<string, boolean>>): readonly string[] =>
   Object.entries(flags).flatMap(([name, isSo]) => (isSo ? [name] : []));
 
-async function followPools(engine: Engine): Promise<void> {
+async function followPools(engine: DispatchContext): Promise<void> {
   try {
     await refreshPools(engine);
   } catch (error) {
@@ -82,7 +82,7 @@ async function followPools(engine: Engine): Promise<void> {
 }
 
 /** Now, and every few seconds: who was not told of a change finds out all the same. */
-function refreshOften(engine: Engine): Cancel {
+function refreshOften(engine: DispatchContext): Cancel {
   const { clock, random } = engine.world;
   let isStopped = false;
   let cancel: Cancel = () => {};

@@ -2,9 +2,8 @@ import { recordProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
-import { commit } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../engine.ts";
 
 /**
  * What workers on the bus say of their work: still at it, how far, how much longer.
@@ -13,26 +12,26 @@ import type { Engine } from "../engine.ts";
  * 2. Every process hears it and one has to write it: who finds it written already writes nothing.
  */
 export class ProgressBuffer {
-  readonly #flow: Engine;
+  readonly #engine: Needs<"world" | "settings" | "commit" | "tasks">;
   readonly #news = new Map<string, News>();
   /** When this process last wrote, by job. */
   readonly #wroteMs = new Map<string, number>();
   #isStopped = false;
 
-  constructor(engine: Engine) {
-    this.#flow = engine;
+  constructor(engine: Needs<"world" | "settings" | "commit" | "tasks">) {
+    this.#engine = engine;
   }
 
   hear({ body, senderId }: Packet): void {
     if (body.kind !== "job_progress" || this.#isStopped) return;
-    const { clock, random } = this.#flow.world;
+    const { clock, random } = this.#engine.world;
     const isAwaited = this.#news.has(body.jobId);
     if (!isAwaited && this.#news.size >= NEWS_MAX) return;
     this.#news.set(body.jobId, { ...body, workerId: senderId, heardMs: clock.now() });
     if (isAwaited) return;
     const restMs = (this.#wroteMs.get(body.jobId) ?? Number.NEGATIVE_INFINITY) + EVERY_MS - clock.now();
     const delayMs = Math.max(0, restMs) + random.next() * SPREAD_MS;
-    this.#flow.tasks.after(clock, delayMs, () => this.#flow.tasks.track(this.#write(body.jobId)));
+    this.#engine.tasks.after(clock, delayMs, () => this.#engine.tasks.track(this.#write(body.jobId)));
   }
 
   stop(): void {
@@ -44,16 +43,16 @@ export class ProgressBuffer {
     const news = this.#news.get(jobId);
     this.#news.delete(jobId);
     if (!news || this.#isStopped) return;
-    const { clock, log, store } = this.#flow.world;
+    const { clock, log, store } = this.#engine.world;
     if (this.#wroteMs.size >= NEWS_MAX) this.#wroteMs.clear();
     this.#wroteMs.set(jobId, clock.now());
     try {
       const found = await store.load(JOBS, jobId);
       if (!found || !isAbout(found.value, news)) return;
-      const next = recordProgress(found.value, told(news, found.value), decisionContext(this.#flow));
+      const next = recordProgress(found.value, told(news, found.value), decisionContext(this.#engine));
       if (!next || isSaid(found.value, next)) return;
       // Stale: another process has written it, or the job has moved on.
-      await commit(this.#flow, { org: next.org, puts: [put(JOBS, jobId, found, next)] });
+      await this.#engine.commit({ org: next.org, puts: [put(JOBS, jobId, found, next)] });
     } catch (error) {
       log.write("warn", "progress_not_written", { job: jobId, error: String(error) });
     }

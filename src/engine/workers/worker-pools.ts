@@ -4,9 +4,9 @@ import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
-import { commit, retryOnConflict } from "../commit.ts";
+import { retryOnConflict } from "../commit.ts";
 import { drainAllBacklogs, requeueAllEligible } from "../dispatch/index.ts";
-import type { Engine } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import type { PoolFacts } from "./worker-registry.ts";
 
 /**
@@ -78,7 +78,12 @@ export class Pools {
 }
 
 /** `null`: it was so already. */
-export async function setDraining(engine: Engine, name: string, isDraining: boolean, by: string): Promise<Pool | null> {
+export async function setDraining(
+  engine: DispatchContext & Needs<"audit">,
+  name: string,
+  isDraining: boolean,
+  by: string,
+): Promise<Pool | null> {
   const { store, clock } = engine.world;
   const pool = await retryOnConflict(`pool \`${name}\``, async () => {
     const found = await store.load(POOLS, name);
@@ -87,7 +92,7 @@ export async function setDraining(engine: Engine, name: string, isDraining: bool
     const pool: Pool = { name, createdMs: found?.value.createdMs ?? atMs, isDraining, by, atMs };
     const what = isDraining ? "drained" : "resumed";
     const line = { org: "*", kind: "pool", who: by, what, facts: { pool: name } } as const;
-    const committed = await commit(engine, { org: "", puts: [put(POOLS, name, found, pool), auditPut(engine, line)] });
+    const committed = await engine.commit({ org: "", puts: [put(POOLS, name, found, pool), auditPut(engine, line)] });
     return committed.kind === "committed" ? pool : "stale";
   });
   await refreshPools(engine);
@@ -96,7 +101,7 @@ export async function setDraining(engine: Engine, name: string, isDraining: bool
 }
 
 /** Reads which pools are being drained, and which kill switches are engaged. */
-export async function refreshPools(engine: Engine): Promise<void> {
+export async function refreshPools(engine: DispatchContext): Promise<void> {
   const order = engine.pools.begin();
   const page = await engine.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
   const draining = new Set(
@@ -113,7 +118,7 @@ export async function refreshPools(engine: Engine): Promise<void> {
 }
 
 /** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */
-async function goOn(engine: Engine): Promise<void> {
+async function goOn(engine: DispatchContext): Promise<void> {
   try {
     await Promise.all([drainAllBacklogs(engine), requeueAllEligible(engine)]);
   } catch (error) {

@@ -81,7 +81,7 @@ export interface Call {
 }
 
 export class KeyRing {
-  readonly #flow: Engine;
+  readonly #engine: Engine;
   readonly #found = new Map<string, { readonly atMs: number; readonly key: Promise<Versioned<ApiKey> | null> }>();
   readonly #guesses = new Buckets();
   readonly #notes: KeyNotes;
@@ -89,16 +89,16 @@ export class KeyRing {
   #exist: { readonly atMs: number; readonly answer: Promise<boolean> } | null = null;
 
   constructor(engine: Engine) {
-    this.#flow = engine;
+    this.#engine = engine;
     this.#notes = new KeyNotes(engine);
   }
 
   /** Whether there is any key on record. Once there is one, there always is. */
   exist(): Promise<boolean> {
     if (this.#areThere) return Promise.resolve(true);
-    const nowMs = this.#flow.world.clock.now();
+    const nowMs = this.#engine.world.clock.now();
     if (this.#exist && !isOld(this.#exist.atMs, nowMs)) return this.#exist.answer;
-    const answer = this.#flow.world.store.counts(KEYS_GROUP, 1).then((counts) => counts.size > 0);
+    const answer = this.#engine.world.store.counts(KEYS_GROUP, 1).then((counts) => counts.size > 0);
     this.#exist = { atMs: nowMs, answer };
     answer.then(
       (yes) => {
@@ -129,7 +129,7 @@ export class KeyRing {
       );
     }
     const principal: Principal = { id: key.id, org: key.org, role: key.role };
-    const state = keyState(key, this.#flow.world.clock.now());
+    const state = keyState(key, this.#engine.world.clock.now());
     if (state !== "good") {
       throw this.refuse(new Problem(`key_${state}`, "ask an administrator for another one"), principal);
     }
@@ -154,13 +154,13 @@ export class KeyRing {
   }
 
   async #find(id: string, call: Call): Promise<ApiKey | null> {
-    const nowMs = this.#flow.world.clock.now();
+    const nowMs = this.#engine.world.clock.now();
     const known = this.#found.get(id);
     if (known && !isOld(known.atMs, nowMs)) return (await known.key)?.value ?? null;
     // Whoever has a right key must not suffer from others behind the same address.
     const wasKnown = known !== undefined && (await known.key.catch(() => null)) !== null;
     if (!wasKnown) this.#refuseGuessing(call, nowMs);
-    const key = this.#flow.world.store.load(API_KEYS, id);
+    const key = this.#engine.world.store.load(API_KEYS, id);
     this.#found.delete(id);
     this.#found.set(id, { atMs: nowMs, key });
     key.catch(() => this.#found.delete(id));
@@ -181,26 +181,26 @@ export class KeyRing {
   }
 
   #guess({ ip }: Call): void {
-    this.#guesses.take(ip, this.#flow.world.clock.now(), GUESSES);
+    this.#guesses.take(ip, this.#engine.world.clock.now(), GUESSES);
   }
 }
 
 /** What the audit log hears of keys: each one in use once a minute, and so many refusals a minute; the rest as a number. */
 class KeyNotes {
-  readonly #flow: Engine;
+  readonly #engine: Engine;
   #minute = -1;
   readonly #used = new Set<string>();
   #refused = 0;
 
   constructor(engine: Engine) {
-    this.#flow = engine;
+    this.#engine = engine;
   }
 
   used({ id, org, role }: Principal): void {
     this.#turn();
     if (this.#used.has(id) || this.#used.size >= REMEMBERED_MAX) return;
     this.#used.add(id);
-    recordAudit(this.#flow, { org, kind: "key", who: id, what: "key used", facts: { role } });
+    recordAudit(this.#engine, { org, kind: "key", who: id, what: "key used", facts: { role } });
   }
 
   refused(code: string, principal?: Principal): void {
@@ -208,18 +208,24 @@ class KeyNotes {
     this.#refused += 1;
     if (this.#refused > REFUSALS_MAX) return;
     const { id, org } = principal ?? { id: "unknown", org: EVERY_ORG };
-    recordAudit(this.#flow, { org, kind: "key", who: id, what: "request refused", facts: { code } });
+    recordAudit(this.#engine, { org, kind: "key", who: id, what: "request refused", facts: { code } });
   }
 
   #turn(): void {
-    const minute = Math.floor(this.#flow.world.clock.now() / 60_000);
+    const minute = Math.floor(this.#engine.world.clock.now() / 60_000);
     if (minute === this.#minute) return;
     this.#minute = minute;
     this.#used.clear();
     const more = this.#refused - REFUSALS_MAX;
     this.#refused = 0;
     if (more <= 0) return;
-    recordAudit(this.#flow, { org: EVERY_ORG, kind: "key", who: "unknown", what: "requests refused", facts: { more } });
+    recordAudit(this.#engine, {
+      org: EVERY_ORG,
+      kind: "key",
+      who: "unknown",
+      what: "requests refused",
+      facts: { more },
+    });
   }
 }
 

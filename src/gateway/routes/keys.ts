@@ -26,7 +26,7 @@ import {
   type RootRevocation,
 } from "../../core/model/api-key.ts";
 import { auditPut } from "../../engine/audit/index.ts";
-import { commit, retryOnConflict } from "../../engine/commit.ts";
+import { retryOnConflict } from "../../engine/commit.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
@@ -123,7 +123,7 @@ async function createKey({ engine, keys }: Gateway, { principal, org, body }: Ga
   }
   const { id, role } = key;
   const line = { kind: "key", who: principal.id, what: "key created", facts: { id, role, tenant: key.org } } as const;
-  const committed = await commit(engine, {
+  const committed = await engine.commit({
     org: key.org,
     puts: [put(API_KEYS, id, null, key), auditPut(engine, { ...line, org: key.org })],
     guards: [{ kind: "counter", counter: activeKeysOf(key.org), max: KEYS_MAX }],
@@ -147,7 +147,7 @@ async function revokeKey({ engine, keys }: Gateway, { principal, params }: Gatew
     const witness = isRoot(found.value) ? [await notTheLast(engine, { id, atMs: nowMs })] : [];
     const after: ApiKey = { ...found.value, revokedMs: nowMs };
     const line = { org: after.org, kind: "key", who: principal.id, what: "key revoked", facts: { id } } as const;
-    const committed = await commit(engine, {
+    const committed = await engine.commit({
       org: after.org,
       puts: [put(API_KEYS, id, found, after), ...witness, auditPut(engine, line)],
     });

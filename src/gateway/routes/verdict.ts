@@ -11,21 +11,21 @@ import type { Engine } from "../../engine/engine.ts";
 import { breakerRefusal } from "../../engine/safety/index.ts";
 
 export class Verdicts {
-  readonly #flow: Engine;
+  readonly #engine: Engine;
   /** Who is to be told when something happens to a job. One listener for all, however many they are. */
   readonly #waiting = new Map<string, Set<() => void>>();
   #isListening = false;
 
   constructor(engine: Engine) {
-    this.#flow = engine;
+    this.#engine = engine;
   }
 
   /** The state of a job that was just taken, once it was decided on; PENDING when that does not come in time. */
   async stateOf(jobId: string): Promise<JobState> {
-    const { clock, safety, store } = this.#flow.world;
-    if (safety.local || breakerRefusal(this.#flow) !== null) return "PENDING";
+    const { clock, safety, store } = this.#engine.world;
+    if (safety.local || breakerRefusal(this.#engine) !== null) return "PENDING";
     this.#listen();
-    const untilMs = clock.now() + this.#flow.settings.current.safety.timeoutMs;
+    const untilMs = clock.now() + this.#engine.settings.current.safety.timeoutMs;
     for (;;) {
       const news = this.#wait(jobId, Math.max(0, untilMs - clock.now()));
       const found = await store.load(JOBS, jobId);
@@ -38,7 +38,7 @@ export class Verdicts {
   #listen(): void {
     if (this.#isListening) return;
     this.#isListening = true;
-    this.#flow.events.subscribe(({ jobId }) => {
+    this.#engine.events.subscribe(({ jobId }) => {
       for (const tell of this.#waiting.get(jobId) ?? []) tell();
     });
   }
@@ -55,7 +55,7 @@ export class Verdicts {
         resolve(isNews);
       };
       const tell = () => end(true);
-      const cancel = this.#flow.world.clock.after(ms, () => end(false));
+      const cancel = this.#engine.world.clock.after(ms, () => end(false));
       this.#waiting.set(jobId, (this.#waiting.get(jobId) ?? new Set()).add(tell));
       stop = () => end(false);
     });

@@ -3,7 +3,8 @@
  * message that is handed to it sets that anew: 10 ms from then (see `sim/nak-timer.ts`). So one that is due after a millisecond
  * comes back after ten.
  */
-import type { Bus, Handler, Settlement } from "../../ports/bus.ts";
+import type { Settlement } from "../../core/retry/bus-action.ts";
+import type { Bus, Handler } from "../../ports/bus.ts";
 import { RESULT } from "../../protocol/subjects.ts";
 import type { LiveFigures, ProcessGroup } from "../live.ts";
 import { median } from "../statistics.ts";

@@ -1,4 +1,5 @@
-import type { BusOptions, Content, Delivery, Handler, Settlement } from "../../ports/bus.ts";
+import type { Settlement } from "../../core/retry/bus-action.ts";
+import type { BusOptions, Content, Delivery, Handler } from "../../ports/bus.ts";
 import type { Process } from "../process.ts";
 import { NakTimer } from "./nak-timer.ts";
 import { latency, type Network } from "./net.ts";

@@ -57,7 +57,7 @@ export function startTally(engine: Engine, hooks: TallyHooks): Promise<Stop> {
   const messageHandler: MessageHandler = {
     name: "tally",
     about: () => "",
-    handle: (at, packet) => countUnderLock(at, packet, hooks),
+    handle: (packet) => countUnderLock(engine, packet, hooks),
   };
   return engine.world.bus.consume(TALLY_SUBJECT, TALLY_GROUP, deliverTo(engine, messageHandler));
 }

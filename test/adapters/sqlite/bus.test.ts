@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Delivery, Settlement } from "../../../src/ports/bus.ts";
+import type { Settlement } from "../../../src/core/retry/bus-action.ts";
+import type { Delivery } from "../../../src/ports/bus.ts";
 import { put } from "../../../src/ports/store.ts";
 import { SUBMIT } from "../../../src/protocol/subjects.ts";
 import { ACK, GROUP, gate, NAK, names, Recorder, request, submit } from "../../contract/bus/bus.subject.ts";

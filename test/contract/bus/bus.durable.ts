@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import type { Settlement } from "../../../src/ports/bus.ts";
+import type { Settlement } from "../../../src/core/retry/bus-action.ts";
+
 import { SUBMIT } from "../../../src/protocol/subjects.ts";
 import {
   ACK,

@@ -1,4 +1,5 @@
-import type { Bus, BusOptions, Delivery, Handler, Settlement } from "../../../src/ports/bus.ts";
+import type { Settlement } from "../../../src/core/retry/bus-action.ts";
+import type { Bus, BusOptions, Delivery, Handler } from "../../../src/ports/bus.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
 

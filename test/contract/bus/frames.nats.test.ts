@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { isUnavailable } from "../../../src/adapters/nats/errors.ts";
-import type { Delivery, Settlement } from "../../../src/ports/bus.ts";
+import type { Settlement } from "../../../src/core/retry/bus-action.ts";
+import type { Delivery } from "../../../src/ports/bus.ts";
 import { encodePacket } from "../../../src/protocol/codec.ts";
 import { encodeFrame } from "../../../src/protocol/frame.ts";
 import { DLQ, RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";

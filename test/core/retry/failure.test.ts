@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type RetryState, recordFailure } from "../../../src/core/retry/budget.ts";
+import { actionFor, type BusAction, isDeliveryCapNear } from "../../../src/core/retry/bus-action.ts";
 import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
-import { type Circumstances, delayFor, judgeFailure } from "../../../src/core/retry/failure.ts";
+import { classifyFailure, delayFor, type FailureContext } from "../../../src/core/retry/failure.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
-import { actionFor, type BusAction, isDeliveryCapNear } from "../../../src/core/retry/outcome.ts";
 import { interval, parsePolicy } from "../../../src/core/retry/policies.ts";
 import {
   BASELINE_BUS_LIMITS,
@@ -19,7 +19,7 @@ const PROFILES = [
   { settings: BASELINE_RETRY, limits: BASELINE_BUS_LIMITS },
 ];
 
-const at = (more: Partial<Circumstances> = {}): Circumstances => ({
+const at = (more: Partial<FailureContext> = {}): FailureContext => ({
   settings: DEFAULT_RETRY,
   retryState: {},
   nowMs: 0,
@@ -28,16 +28,20 @@ const at = (more: Partial<Circumstances> = {}): Circumstances => ({
   ...more,
 });
 
-describe("judgeFailure", () => {
+describe("classifyFailure", () => {
   test("L1: whatever was thrown is tried again, parked or a dead letter, never acknowledged", () => {
     fc.assert(
       fc.property(fc.anything(), fc.nat(20), fc.constantFrom(...PROFILES), (thrown, failed, { settings, limits }) => {
         let retryState: RetryState = {};
         for (let count = 0; count <= failed; count += 1) {
-          const judged = judgeFailure(thrown, at({ settings, retryState, nowMs: count }));
-          retryState = judged.retryState;
-          expect(judged.outcome).toMatchObject({ kind: "retryable", retryClass: "unclassified", spent: count >= 7 });
-          expect(actionFor(judged.outcome, limits).kind).not.toBe("ack");
+          const failure = classifyFailure(thrown, at({ settings, retryState, nowMs: count }));
+          retryState = failure.retryState;
+          expect(failure.outcome).toMatchObject({
+            kind: "retryable",
+            retryClass: "unclassified",
+            isBudgetExhausted: count >= 7,
+          });
+          expect(actionFor(failure.outcome, limits).kind).not.toBe("ack");
         }
       }),
     );
@@ -46,27 +50,33 @@ describe("judgeFailure", () => {
   test("a failure that states nothing gets the delays of its policy, one attempt after the other", () => {
     let retryState: RetryState = {};
     for (let attempt = 1; attempt <= 8; attempt += 1) {
-      const judged = judgeFailure(new Error("x"), at({ retryState, random: () => 0.999_999 }));
-      expect(judged.outcome).toMatchObject({ delayMs: interval(DEFAULT_RETRY.unclassified.policy, attempt).hiMs });
-      retryState = judged.retryState;
+      const failure = classifyFailure(new Error("x"), at({ retryState, random: () => 0.999_999 }));
+      expect(failure.outcome).toMatchObject({ delayMs: interval(DEFAULT_RETRY.unclassified.policy, attempt).hiMs });
+      retryState = failure.retryState;
     }
   });
 
   test("a stated delay is obeyed and booked", () => {
     const error = new Error("outer", { cause: retryAfter("run lock busy", 432, "lock_busy") });
-    expect(judgeFailure(error, at({ nowMs: 7 }))).toEqual({
-      outcome: { kind: "retryable", delayMs: 432, retryClass: "lock_busy", spent: false, deliveryCapNear: false },
+    expect(classifyFailure(error, at({ nowMs: 7 }))).toEqual({
+      outcome: {
+        kind: "retryable",
+        delayMs: 432,
+        retryClass: "lock_busy",
+        isBudgetExhausted: false,
+        isDeliveryCapNear: false,
+      },
       retryState: { lock_busy: { count: 1, sinceMs: 7, lastDelayMs: 432 } },
     });
-    expect(judgeFailure(error, at({ deliveryCapNear: true })).outcome).toMatchObject({ deliveryCapNear: true });
+    expect(classifyFailure(error, at({ isDeliveryCapNear: true })).outcome).toMatchObject({ isDeliveryCapNear: true });
   });
 
   test("L2: permanent is never tried again, at the first failure, and uses up nothing", async () => {
     const property = fc.asyncProperty(anyWrappings, async (wrappings) => {
       const retryState = recordFailure({}, "lock_busy", 0, 1);
-      const judged = judgeFailure(await wrapAll(permanent("invalid transition"), wrappings), at({ retryState }));
-      expect(judged.retryState).toBe(retryState);
-      expect(actionFor(judged.outcome, DEFAULT_BUS_LIMITS)).toEqual({ kind: "deadLetter", reason: "permanent" });
+      const failure = classifyFailure(await wrapAll(permanent("invalid transition"), wrappings), at({ retryState }));
+      expect(failure.retryState).toBe(retryState);
+      expect(actionFor(failure.outcome, DEFAULT_BUS_LIMITS)).toEqual({ kind: "deadLetter", reason: "permanent" });
     });
     await fc.assert(property);
   });
@@ -75,12 +85,12 @@ describe("judgeFailure", () => {
     let retryState: RetryState = recordFailure({}, "poison", 0, 5_000);
     const others = Object.entries(retryState);
     for (let nowMs = 0; nowMs < 9 * 60_000; nowMs += 500) {
-      const judged = judgeFailure(retryAfter("busy", 500, "lock_busy"), at({ retryState, nowMs }));
-      expect(judged.outcome).toMatchObject({ spent: false });
-      retryState = judged.retryState;
+      const failure = classifyFailure(retryAfter("busy", 500, "lock_busy"), at({ retryState, nowMs }));
+      expect(failure.outcome).toMatchObject({ isBudgetExhausted: false });
+      retryState = failure.retryState;
     }
     for (const [other, spent] of others) expect(retryState[other as "poison"]).toBe(spent);
-    expect(judgeFailure(new Error("x"), at({ retryState })).outcome).toMatchObject({ spent: false });
+    expect(classifyFailure(new Error("x"), at({ retryState })).outcome).toMatchObject({ isBudgetExhausted: false });
   });
 
   test("L12: every class ends in the dead letters, whatever it waits for", () => {
@@ -92,9 +102,9 @@ describe("judgeFailure", () => {
         let last: BusAction = { kind: "nak" };
         // Two days, an hour at a time: more failures than any count, later than any deadline.
         for (let nowMs = 0; nowMs <= 48 * 3_600_000; nowMs += 3_600_000) {
-          const judged = judgeFailure(error, at({ settings, retryState, nowMs, deadlineMs }));
-          retryState = judged.retryState;
-          last = actionFor(judged.outcome, limits);
+          const failure = classifyFailure(error, at({ settings, retryState, nowMs, deadlineMs }));
+          retryState = failure.retryState;
+          last = actionFor(failure.outcome, limits);
         }
         expect(last).toEqual({ kind: "deadLetter", reason: "budget" });
       }),
@@ -104,7 +114,7 @@ describe("judgeFailure", () => {
   test("only the account of the failure's own class changes", async () => {
     const property = fc.asyncProperty(anyStatement, anyWrappings, anyClass, async (error, wrappings, earlier) => {
       const before = recordFailure({}, earlier, 0, 1);
-      const { outcome, retryState } = judgeFailure(
+      const { outcome, retryState } = classifyFailure(
         await wrapAll(error, wrappings),
         at({ retryState: before, nowMs: 5 }),
       );
@@ -128,12 +138,12 @@ describe("L3: a lock that stays busy until its budget ends", () => {
         settings,
         retryState,
         nowMs,
-        deliveryCapNear: isDeliveryCapNear(delivery, DELIVER_MAX, limits.parkAfterMs !== null),
+        isDeliveryCapNear: isDeliveryCapNear(delivery, DELIVER_MAX, limits.parkAfterMs !== null),
       });
       const delayMs = delayFor("lock_busy", circumstances);
-      const judged = judgeFailure(retryAfter("run lock busy", delayMs, "lock_busy"), circumstances);
-      last = actionFor(judged.outcome, limits);
-      retryState = judged.retryState;
+      const failure = classifyFailure(retryAfter("run lock busy", delayMs, "lock_busy"), circumstances);
+      last = actionFor(failure.outcome, limits);
+      retryState = failure.retryState;
       nowMs += delayMs;
       if (last.kind === "nakDelay") expect(delivery).toBeLessThan(DELIVER_MAX);
       // A parked message comes back as a new one.

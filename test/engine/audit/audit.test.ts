@@ -11,7 +11,6 @@ import {
 import { auditPut, recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { chainAll, chainAudit } from "../../../src/engine/audit/chain-audit.ts";
 import { checkAudit } from "../../../src/engine/audit/read-audit.ts";
-import { commit } from "../../../src/engine/commit.ts";
 import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { type Change, put, type Store } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
@@ -43,11 +42,11 @@ test("a line stands in the commit that it is about: refused together, there toge
   const window = { group: "inflight", name: "t" };
   const guards = [{ kind: "counter", counter: window, max: -1 }] as const;
   const refused = await harness.run(
-    commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", "no"))], guards }),
+    engine.commit({ org: "acme", puts: [auditPut(engine, line("acme", "no"))], guards }),
   );
   expect(refused.kind).toBe("refused");
   expect(pendingOf(harness).size).toBe(0);
-  await harness.run(commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", "yes"))] }));
+  await harness.run(engine.commit({ org: "acme", puts: [auditPut(engine, line("acme", "yes"))] }));
   await harness.run(chainAudit(engine, "acme"));
   expect(entriesOf(harness, "acme").map(({ what }) => what)).toEqual(["yes"]);
   expect(pendingOf(harness).size).toBe(0);
@@ -108,7 +107,7 @@ test("a thousand records are looked at a few times, and moved in portions that n
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 1_000; at++)
-    await harness.run(commit(engine, { org: "acme", puts: [auditPut(engine, line("acme", `${at}`))] }));
+    await harness.run(engine.commit({ org: "acme", puts: [auditPut(engine, line("acme", `${at}`))] }));
   const counts = { list: 0, load: 0, puts: [] as number[] };
   const { store } = engine.world;
   const counted = around(store, {
@@ -144,7 +143,7 @@ test("a check finds an entry that was changed in the store, and names it", async
   const page = await harness.run(engine.world.store.load(AUDIT_PAGES, pageId("acme", 1)));
   const entries = page!.value.entries.map((entry) => (entry.index === 321 ? { ...entry, who: "nobody" } : entry));
   await harness.run(
-    commit(engine, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }),
+    engine.commit({ org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }),
   );
   const verdict = await harness.run(checkAudit(engine, "acme"));
   expect(verdict.problem).toMatchObject({ index: 321, why: expect.stringContaining("changed") });
@@ -159,10 +158,10 @@ test("a page that was removed, and a head that was set back, are found", async (
   const { store } = engine.world;
   const head = await harness.run(store.load(AUDIT_HEADS, "acme"));
   const last = await harness.run(store.load(AUDIT_PAGES, pageId("acme", 2)));
-  await harness.run(commit(engine, { org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
+  await harness.run(engine.commit({ org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
   expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(400);
   const back = { ...head!.value, count: 400 };
-  await harness.run(commit(engine, { org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
+  await harness.run(engine.commit({ org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
   expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(399);
 });
 

@@ -3,12 +3,13 @@ import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { PARKED_GROUP, RETRY_STATES } from "../../../src/core/model/parked-message.ts";
 import type { RetryState } from "../../../src/core/retry/budget.ts";
+import type { Settlement } from "../../../src/core/retry/bus-action.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { deliverTo } from "../../../src/engine/delivery/deliver-message.ts";
 import { redeliveryId } from "../../../src/engine/delivery/park-message.ts";
 import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { withLock } from "../../../src/engine/with-lock.ts";
-import type { Content, Settlement } from "../../../src/ports/bus.ts";
+import type { Content } from "../../../src/ports/bus.ts";
 import { fromBase64 } from "../../../src/protocol/base64.ts";
 import { decodePacket } from "../../../src/protocol/codec.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
@@ -182,7 +183,7 @@ describe("what becomes of a delivery", () => {
     const harness = new Harness();
     const told: RetryState[] = [];
     const come = (name: string, id: string, attempt: number, fails: boolean) => {
-      const handle = async (_flow: Engine, _packet: Packet, retryState: RetryState) => {
+      const handle = async (_packet: Packet, retryState: RetryState) => {
         told.push(retryState);
         if (fails) throw retryAfter("busy", 100, "lock_busy");
       };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { RUN_RESERVATIONS, RUNS, RUNS_GROUP } from "../../../src/core/model/run.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
+import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type RunRequest, startRun } from "../../../src/engine/intake/start-run.ts";
@@ -140,7 +140,7 @@ describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it 
     let dead = 0;
     for (let fatal = 1; ; fatal++) {
       const { harness, engines } = await open(strategy, 1, 2);
-      const doomed = { ...engines[0]!, world: dyingAt(harness, engines[0]!, fatal) };
+      const doomed = composeEngine({ ...engines[0]!, world: dyingAt(harness, engines[0]!, fatal) });
       let isAnswered = false;
       void startRun(doomed, { ...WISH, workflowId: "ask", idempotencyKey: "k" }, "test").then(() => {
         isAnswered = true;

@@ -33,7 +33,7 @@ test("the changes of one tick are one packet, and a process hears its own once",
   const admit = (jobId: string) => harness.admit(engine, { topic: "danger.x", jobId });
   // Three commits that are answered at the same moment.
   const puts = (id: string) => [{ table: "job", value: { id, org: "o", topic: "t", state: "PENDING", updatedMs: 1 } }];
-  for (const id of ["1", "2", "3"]) engine.events.note(puts(id) as never);
+  for (const id of ["1", "2", "3"]) engine.events.record(puts(id) as never);
   await harness.pass(100);
   expect(packets).toHaveLength(1);
   expect(own.map(({ jobId }) => jobId)).toEqual(["1", "2", "3"]);
@@ -51,7 +51,7 @@ test("what does not fit into a packet is left out of it, and counted; this proce
   other.events.subscribe((notice) => there.push(notice));
   await harness.pass(100);
   const job = { id: "x", org: "o".repeat(64), topic: "t".repeat(128), state: "PENDING", updatedMs: 1 };
-  for (let at = 0; at < 700; at++) engine.events.note([{ table: "job", value: job }] as never);
+  for (let at = 0; at < 700; at++) engine.events.record([{ table: "job", value: job }] as never);
   await harness.pass(100);
   expect(here).toHaveLength(700);
   expect(there).toHaveLength(500);
@@ -70,17 +70,17 @@ test("runs are told, too, here and in other processes, whatever the number of th
   const job = { id: "r1:s@1", org: "acme", topic: "t", state: "PENDING", updatedMs: 1 };
   const run = { id: "r1", org: "acme", workflowId: "order", state: "RUNNING", updatedMs: 2, steps: {}, labels: {} };
   const jobs = Array.from({ length: 600 }, () => ({ table: "job", value: job }));
-  engine.events.note([...jobs, { table: "run", value: run }, { table: "run", value: null }] as never);
+  engine.events.record([...jobs, { table: "run", value: run }, { table: "run", value: null }] as never);
   await harness.pass(100);
   const told = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 2 };
   expect(here).toEqual([told]);
   expect(there).toEqual([told]);
   expect(packets).toHaveLength(1);
-  for (let at = 0; at < 300; at++) engine.events.note([{ table: "run", value: run }] as never);
+  for (let at = 0; at < 300; at++) engine.events.record([{ table: "run", value: run }] as never);
   await harness.pass(100);
   expect(there).toHaveLength(201);
   stop();
-  engine.events.note([{ table: "run", value: run }] as never);
+  engine.events.record([{ table: "run", value: run }] as never);
   await harness.pass(100);
   expect(there).toHaveLength(201);
 });
@@ -92,7 +92,7 @@ test("a packet without runs looks as it did before there were any: older process
   await harness.run(harness.engine("watcher").world.bus.subscribe(EVENTS, (packet) => packets.push(packet)));
   await harness.pass(100);
   const job = { id: "j", org: "o", topic: "t", state: "PENDING", updatedMs: 1 };
-  engine.events.note([{ table: "job", value: job }] as never);
+  engine.events.record([{ table: "job", value: job }] as never);
   await harness.pass(100);
   const details = { jobs: '[["o","j","t","PENDING",1]]', left_out: "0" };
   expect(packets.map(({ body }) => (body.kind === "alert" ? body.details : null))).toEqual([details]);

@@ -166,18 +166,18 @@ test("L20: a backlog that nobody works on shows its length and the age of its ol
 describe("how evenly retries come back", () => {
   test("even arrivals are near 1, a herd is many times the mean", () => {
     const even = new RetryArrivals();
-    for (let at = 0; at < 60_000; at += 10) even.note("lock_busy", at);
+    for (let at = 0; at < 60_000; at += 10) even.record("lock_busy", at);
     expect(even.peakToMean(59_999).get("lock_busy")).toBeCloseTo(1, 1);
     const herd = new RetryArrivals();
-    for (let count = 0; count < 600; count++) herd.note("lock_busy", 10_000 * (count % 6));
+    for (let count = 0; count < 600; count++) herd.record("lock_busy", 10_000 * (count % 6));
     expect(herd.peakToMean(59_999).get("lock_busy")).toBeCloseTo(200, 1);
   });
 
   test("only the last minute counts, classes apart, and a few are too few", () => {
     const arrivals = new RetryArrivals();
-    for (let count = 0; count < 100; count++) arrivals.note("throttled", 5);
-    for (let at = 60_000; at < 120_000; at += 50) arrivals.note("throttled", at);
-    for (let count = 0; count < 5; count++) arrivals.note("no_worker", 100_000);
+    for (let count = 0; count < 100; count++) arrivals.record("throttled", 5);
+    for (let at = 60_000; at < 120_000; at += 50) arrivals.record("throttled", at);
+    for (let count = 0; count < 5; count++) arrivals.record("no_worker", 100_000);
     const figures = arrivals.peakToMean(119_999);
     expect(figures.get("throttled")).toBeCloseTo(1, 5);
     expect(figures.get("no_worker")).toBe(0);
@@ -186,7 +186,7 @@ describe("how evenly retries come back", () => {
 
   test("what is noted ahead of its time counts when it comes", () => {
     const arrivals = new RetryArrivals();
-    for (let count = 0; count < 30; count++) arrivals.note("lock_busy", 62_000);
+    for (let count = 0; count < 30; count++) arrivals.record("lock_busy", 62_000);
     expect(arrivals.peakToMean(60_000).get("lock_busy")).toBe(0);
     expect(arrivals.peakToMean(62_000).get("lock_busy")).toBeGreaterThan(1);
   });

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Payload } from "../../../src/core/model/job.ts";
 import { RUN_VALUE_BYTES_MAX, RUNS } from "../../../src/core/model/run.ts";
-import { commit } from "../../../src/engine/commit.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { startRun } from "../../../src/engine/intake/start-run.ts";
@@ -97,7 +96,7 @@ describe("a value of some KiB", () => {
     const each = { ...value.steps.each!, fan: { ...fan!, items: inline(fan!.items) } };
     const old = { ...value, input: inline(value.input), steps: { each } };
     engine.runCache.forgetRun(id);
-    const written = await harness.run(commit(engine, { org: "default", puts: [put(RUNS, id, found, old)] }));
+    const written = await harness.run(engine.commit({ org: "default", puts: [put(RUNS, id, found, old)] }));
     expect(written.kind).toBe("committed");
     await harness.pass(20_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [600, 600] } });

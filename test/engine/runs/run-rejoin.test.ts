@@ -5,7 +5,6 @@ import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
 import { openRun } from "../../../src/core/workflow/run/open-run.ts";
 import { rejoin } from "../../../src/core/workflow/run/rejoin.ts";
-import { commit } from "../../../src/engine/commit.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { defaultRunRequest } from "../../../src/engine/intake/start-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
@@ -134,7 +133,7 @@ describe("L42: a step's dead letter, tried again", () => {
     const account = `job/${id}:a@1`;
     const retryState = { lock_busy: { count: 900, sinceMs: engine.world.clock.now() - 3_600_000, lastDelayMs: 500 } };
     const stored = { patience: retryState, dueMs: engine.world.clock.now() + 3_600_000 };
-    await harness.run(commit(engine, { org: "default", puts: [put(RETRY_STATES, account, null, stored)] }));
+    await harness.run(engine.commit({ org: "default", puts: [put(RETRY_STATES, account, null, stored)] }));
     expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
     expect(harness.bench.net.store.load(RETRY_STATES, account)).toBeNull();
   });

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AUDIT_PAGES, pageId } from "../../../src/core/model/audit.ts";
 import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
-import { commit } from "../../../src/engine/commit.ts";
 import { put } from "../../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
@@ -64,7 +63,7 @@ test("what was changed in the store is found and named", async () => {
   const { store } = gateway.engine.world;
   const page = await store.load(AUDIT_PAGES, pageId("acme", 1));
   const entries = page!.value.entries.map((entry) => (entry.index === 250 ? { ...entry, what: "nothing" } : entry));
-  await commit(gateway.engine, { org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] });
+  await gateway.engine.commit({ org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] });
   const after = await get("/api/v1/audit/verify", "acme");
   expect(after.body).toMatchObject({ ok: false, entries: 250, problem: { index: 250 } });
 });

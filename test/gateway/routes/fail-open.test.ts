@@ -3,7 +3,6 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { bypassSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
-import { commit } from "../../../src/engine/commit.ts";
 import { put } from "../../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../open.ts";
 
@@ -99,5 +98,5 @@ async function bypassed(jobId: string): Promise<void> {
   const given = { nowMs: engine.world.clock.now(), settings: defaultSettings(), random: () => 0 };
   const job = newJob(checked.submission, { jobId, traceId: jobId }, { kind: "inline", value: null }, given);
   const after = bypassSafety(job, { id: "l1" }, "no answer", given);
-  await commit(engine, { org: job.org, puts: [put(JOBS, jobId, null, after)] });
+  await engine.commit({ org: job.org, puts: [put(JOBS, jobId, null, after)] });
 }

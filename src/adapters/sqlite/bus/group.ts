@@ -1,4 +1,5 @@
-import type { Delivery, Handler, Message, Settlement, Stop } from "../../../ports/bus.ts";
+import type { Settlement } from "../../../core/retry/bus-action.ts";
+import type { Delivery, Handler, Message, Stop } from "../../../ports/bus.ts";
 import type { Cancel } from "../../../ports/clock.ts";
 import { DiskQueue, type Envelope, type GroupHost } from "./disk-queue.ts";
 import { NEVER_MS } from "./rows.ts";

@@ -1,27 +1,30 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { DELAY_MS_MAX } from "../../../src/core/retry/duration.ts";
 import {
   actionFor,
   afterDeadLetter,
   afterPark,
   type BusAction,
+  type DeliveryOutcome,
   isDeliveryCapNear,
-  type Outcome,
-} from "../../../src/core/retry/outcome.ts";
+} from "../../../src/core/retry/bus-action.ts";
+import { DELAY_MS_MAX } from "../../../src/core/retry/duration.ts";
 import { BASELINE_BUS_LIMITS, DEFAULT_BUS_LIMITS } from "../../../src/core/retry/settings.ts";
 import { anyClass } from "./arbitraries.ts";
 
-const retryable = (delayMs: number, more: { spent?: boolean; deliveryCapNear?: boolean } = {}): Outcome => ({
+const retryable = (
+  delayMs: number,
+  more: { isBudgetExhausted?: boolean; isDeliveryCapNear?: boolean } = {},
+): DeliveryOutcome => ({
   kind: "retryable",
   delayMs,
   retryClass: "lock_busy",
-  spent: false,
+  isBudgetExhausted: false,
   ...more,
 });
 
 /** Each row of the contract: the outcome, the action, and the founding action where it is another. */
-const ROWS: [string, Outcome, BusAction, BusAction?][] = [
+const ROWS: [string, DeliveryOutcome, BusAction, BusAction?][] = [
   ["done", { kind: "done" }, { kind: "ack" }],
   ["L2: permanent", { kind: "permanent" }, { kind: "deadLetter", reason: "permanent" }],
   ["undecodable, 1st delivery", { kind: "undecodable", delivery: 1 }, { kind: "nakDelay", delayMs: 5_000 }],
@@ -31,12 +34,20 @@ const ROWS: [string, Outcome, BusAction, BusAction?][] = [
   ["retryable, 1 ms", retryable(1), { kind: "nakDelay", delayMs: 1 }],
   ["retryable, 2 s", retryable(2_000), { kind: "nakDelay", delayMs: 2_000 }],
   ["L5: retryable, longer", retryable(2_001), { kind: "park", delayMs: 2_001 }, { kind: "nakDelay", delayMs: 2_001 }],
-  ["L12: budget spent, short delay", retryable(1, { spent: true }), { kind: "deadLetter", reason: "budget" }],
-  ["L12: budget spent, no delay", retryable(0, { spent: true }), { kind: "deadLetter", reason: "budget" }],
-  ["L12: budget spent, long delay", retryable(9_999, { spent: true }), { kind: "deadLetter", reason: "budget" }],
+  [
+    "L12: budget spent, short delay",
+    retryable(1, { isBudgetExhausted: true }),
+    { kind: "deadLetter", reason: "budget" },
+  ],
+  ["L12: budget spent, no delay", retryable(0, { isBudgetExhausted: true }), { kind: "deadLetter", reason: "budget" }],
+  [
+    "L12: budget spent, long delay",
+    retryable(9_999, { isBudgetExhausted: true }),
+    { kind: "deadLetter", reason: "budget" },
+  ],
   [
     "L3: near the broker's cap",
-    retryable(500, { deliveryCapNear: true }),
+    retryable(500, { isDeliveryCapNear: true }),
     { kind: "park", delayMs: 500 },
     { kind: "deadLetter", reason: "budget" },
   ],
@@ -65,15 +76,15 @@ describe("actionFor", () => {
     expect(actionFor({ kind: "undecodable", delivery: 2 }, limits).kind).toBe("deadLetter");
   });
 
-  const anyFailed: fc.Arbitrary<Outcome> = fc.oneof(
+  const anyFailed: fc.Arbitrary<DeliveryOutcome> = fc.oneof(
     fc.record({ kind: fc.constant("permanent" as const) }),
     fc.record({ kind: fc.constant("undecodable" as const), delivery: fc.oneof(fc.integer(), fc.double()) }),
     fc.record({
       kind: fc.constant("retryable" as const),
       delayMs: fc.double(),
       retryClass: anyClass,
-      spent: fc.boolean(),
-      deliveryCapNear: fc.boolean(),
+      isBudgetExhausted: fc.boolean(),
+      isDeliveryCapNear: fc.boolean(),
     }),
   );
   const anyLimits = fc.record({
@@ -105,7 +116,7 @@ describe("actionFor", () => {
   test("L12: a spent budget goes to the dead letters, whatever its class and delay", () => {
     fc.assert(
       fc.property(fc.double(), anyClass, anyLimits, (delayMs, retryClass, limits) => {
-        const action = actionFor({ kind: "retryable", delayMs, retryClass, spent: true }, limits);
+        const action = actionFor({ kind: "retryable", delayMs, retryClass, isBudgetExhausted: true }, limits);
         expect(action).toEqual({ kind: "deadLetter", reason: "budget" });
       }),
     );
