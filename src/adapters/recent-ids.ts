@@ -1,13 +1,13 @@
 /**
- * Ids seen in the last minutes, in bounded memory: two generations, of which the older is forgotten as a whole.
- * An id is remembered for at least half of `forMs`, and for `forMs` at most; less when more than `idsMax` come.
+ * Set of recently seen ids in bounded memory: two generations, the older of which is dropped as a whole.
+ * An id is kept for between `forMs / 2` and `forMs`, or shorter when more than `idsMax` ids arrive in that time.
  */
 export class RecentIds {
   readonly #forMs: number;
   readonly #idsMax: number;
   #young = new Set<string>();
   #old = new Set<string>();
-  #turnedMs = 0;
+  #rotatedMs = 0;
 
   constructor(forMs: number, idsMax: number) {
     this.#forMs = forMs;
@@ -15,20 +15,20 @@ export class RecentIds {
   }
 
   add(id: string, nowMs: number): void {
-    this.#turn(nowMs);
+    this.#rotate(nowMs);
     this.#young.add(id);
   }
 
   has(id: string, nowMs: number): boolean {
-    this.#turn(nowMs);
+    this.#rotate(nowMs);
     return this.#young.has(id) || this.#old.has(id);
   }
 
-  #turn(nowMs: number): void {
-    const ageMs = nowMs - this.#turnedMs;
+  #rotate(nowMs: number): void {
+    const ageMs = nowMs - this.#rotatedMs;
     if (ageMs < this.#forMs / 2 && this.#young.size < this.#idsMax / 2) return;
     this.#old = ageMs < this.#forMs ? this.#young : new Set();
     this.#young = new Set();
-    this.#turnedMs = nowMs;
+    this.#rotatedMs = nowMs;
   }
 }

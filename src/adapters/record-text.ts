@@ -2,29 +2,29 @@ import { type Patch, patched, patchOf } from "../ports/patch.ts";
 import type { Put } from "../ports/store.ts";
 
 /**
- * Records as text: a document, and behind it, a line each, what was changed since (see `ports/patch.ts`).
+ * Records as text: a JSON document, followed by one line for each later delta (`ports/patch.ts`).
  *
- * 1. A text that begins with a line break goes behind what is there; any other takes its place. JSON has no line breaks.
- * 2. Every so many versions the whole is written: so a record is never more than a few lines, however often it changes.
+ * 1. A text that starts with a line break is a delta and is appended to the stored text. Any other text replaces it. JSON
+ *    contains no raw line breaks.
+ * 2. Every `WHOLE_EVERY`th version is written whole, which bounds the number of deltas.
  */
-export function textOf({ table, id, value, before, expect }: Put): string {
+export function encodeValue({ table, id, value, before, expect }: Put): string {
   if (expect !== null && expect > 0 && (expect + 1) % WHOLE_EVERY !== 0) {
     const patch = patchOf(before, value);
     if (patch !== null) return `\n${JSON.stringify(patch)}`;
   }
-  return jsonOf(value, `${table} \`${id}\``);
+  return encodeJson(value, `${table} \`${id}\``);
 }
 
-export function jsonOf(value: unknown, what: string): string {
+export function encodeJson(value: unknown, what: string): string {
   const json: string | undefined = JSON.stringify(value);
   if (json === undefined) throw new Error(`${what} is not a JSON document`);
   return json;
 }
 
-/** Whether the text goes behind what is there. */
-export const isMore = (text: string): boolean => text.charCodeAt(0) === LINE_BREAK;
+export const isDelta = (text: string): boolean => text.charCodeAt(0) === LINE_BREAK;
 
-export function valueIn(text: string): unknown {
+export function decodeValue(text: string): unknown {
   if (!text.includes("\n")) return JSON.parse(text);
   const [whole = "", ...patches] = text.split("\n");
   let value: unknown = JSON.parse(whole);

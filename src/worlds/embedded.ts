@@ -3,12 +3,11 @@ import { cryptoRandom } from "../adapters/node/crypto-random.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
 import { SqliteBlobs } from "../adapters/sqlite/blobs.ts";
 import { SqliteBus } from "../adapters/sqlite/bus/bus.ts";
-import { openHere } from "../adapters/sqlite/link.ts";
 import { EmbeddedLocks } from "../adapters/sqlite/locks.ts";
-import type { FencePlace } from "../adapters/sqlite/records.ts";
+import type { FencePlace } from "../adapters/sqlite/queries.ts";
 import { Sequence } from "../adapters/sqlite/sequence.ts";
+import { openStorage, type Storage } from "../adapters/sqlite/storage.ts";
 import { SqliteStore } from "../adapters/sqlite/store.ts";
-import { type Link, Writer } from "../adapters/sqlite/writer.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { Log } from "../ports/log.ts";
@@ -18,7 +17,7 @@ import type { Safety } from "../ports/safety.ts";
 import type { World } from "../ports/world.ts";
 
 export interface EmbeddedOptions {
-  /** Made if it is not there. It belongs to this process until `close`. */
+  /** Created if missing, and locked by this process until `close`. */
   readonly dir: string;
   readonly name?: string;
   readonly log: Log;
@@ -27,31 +26,32 @@ export interface EmbeddedOptions {
   readonly bus: BusOptions;
   readonly clock?: Clock;
   readonly random?: Random;
-  /** The shipped one, unless a test wants it otherwise. */
-  readonly openLink?: (dir: string) => Promise<Link>;
+  /** Rows in the memtable at which a checkpoint starts; for tests. */
+  readonly memtableRowsMax?: number | undefined;
 }
 
 export interface EmbeddedWorld {
   readonly world: World;
-  /** Writes down what is under way and gives the directory free. Whoever consumes or serves should have stopped. */
+  /** Writes everything in flight and releases the directory. Consumers and servers should be stopped before. */
   close(): Promise<void>;
 }
 
-/** A world in one process and one data directory; everything that is awaited in it survives a power cut. */
+/** A world in one process and one data directory. A resolved write survives a power cut. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWorld> {
-  const { log, metrics, safety, clock = wallClock, openLink = openHere } = options;
+  const { dir, log, metrics, safety, clock = wallClock, memtableRowsMax } = options;
   const random = options.random ?? cryptoRandom(clock);
-  const writer = new Writer(await openLink(options.dir), clock, log);
-  const store = new SqliteStore(writer);
-  const { bus, fences } = await openParts(writer, clock, options);
+  const storage = await openStorage(dir, { clock, log, memtableRowsMax });
+  const { writer, tables } = storage;
+  const store = new SqliteStore(writer, tables);
+  const { bus, fences } = await openBus(storage, clock, options);
   const locks = new EmbeddedLocks(clock, random, () => fences.next());
-  const blobs = new SqliteBlobs(writer, clock);
-  const stopTidying = startTidying(clock, log, store, blobs);
+  const blobs = new SqliteBlobs(writer, tables.blobs, clock);
+  const stopCleanup = startCleanup(clock, log, store, blobs);
   const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
   return {
     world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },
     close: async () => {
-      stopTidying();
+      stopCleanup();
       locks.close();
       bus.close();
       await writer.close();
@@ -59,43 +59,43 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWo
   };
 }
 
-async function openParts(writer: Writer, clock: Clock, { log, bus: busOptions }: EmbeddedOptions) {
+async function openBus({ writer, tables }: Storage, clock: Clock, { log, bus: busOptions }: EmbeddedOptions) {
   try {
-    const bus = await SqliteBus.open(writer, clock, log, busOptions);
-    return { bus, fences: await Sequence.open(writer, log, "fence") };
+    const bus = await SqliteBus.open(writer, tables.messages, clock, log, busOptions);
+    return { bus, fences: await Sequence.open(writer, tables.sequences, log, "fence") };
   } catch (error) {
-    // Whoever tries again must find the directory free.
+    // Releases the directory for the next try.
     await writer.close();
     throw error;
   }
 }
 
-/** Every minute a bounded step: expired blobs, fences of records that are long gone. */
-function startTidying(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteBlobs): Cancel {
+/** Deletes expired blobs and the fences of removed records, a bounded number every minute. */
+function startCleanup(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteBlobs): Cancel {
   let from: FencePlace | null = null;
   let isStopped = false;
   let cancel: Cancel = () => {};
-  const tidy = async () => {
+  const cleanUp = async () => {
     try {
-      await blobs.removeExpired(TIDY_BLOBS_MAX);
-      from = await store.forgetFences(clock.now() - FENCE_KEPT_MS, from, TIDY_FENCES_MAX);
+      await blobs.deleteExpired(BLOBS_PER_CLEANUP);
+      from = await store.pruneFences(clock.now() - FENCE_KEPT_MS, from, FENCES_PER_CLEANUP);
     } catch (error) {
-      if (!isStopped) log.write("warn", "store.tidy_failed", { error: String(error) });
+      if (!isStopped) log.write("warn", "store.cleanup_failed", { error: String(error) });
     }
-    if (!isStopped) arm();
+    if (!isStopped) schedule();
   };
-  const arm = () => {
-    cancel = clock.after(TIDY_EVERY_MS, () => void tidy());
+  const schedule = () => {
+    cancel = clock.after(CLEANUP_EVERY_MS, () => void cleanUp());
   };
-  arm();
+  schedule();
   return () => {
     isStopped = true;
     cancel();
   };
 }
 
-const TIDY_EVERY_MS = 60_000;
-const TIDY_BLOBS_MAX = 50;
-const TIDY_FENCES_MAX = 1_000;
-/** Far longer than anybody can have held a lock. */
+const CLEANUP_EVERY_MS = 60_000;
+const BLOBS_PER_CLEANUP = 50;
+const FENCES_PER_CLEANUP = 1_000;
+/** Far longer than any lock is held. */
 const FENCE_KEPT_MS = 7 * 24 * 3_600_000;

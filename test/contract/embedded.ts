@@ -7,12 +7,9 @@ import type { LogLevel } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
 import type { Safety } from "../../src/ports/safety.ts";
 import { type EmbeddedWorld, openEmbedded } from "../../src/worlds/embedded.ts";
-import { openLocally } from "../adapters/sqlite/directory.ts";
+import { isolatedBlobs, isolatedStore } from "./isolated.ts";
 
-/**
- * An embedded world in a directory of its own, which can be closed and opened again. Only copies get to its scribe and
- * back, so that nothing can lean on a shared object; the shipped link is tested in `test/adapters/sqlite/link.test.ts`.
- */
+/** An embedded world in a directory of its own, which can be closed and opened again. Store and blobs are isolated. */
 export class EmbeddedBench {
   readonly dir = mkdtempSync(join(tmpdir(), "cordum-embedded-"));
   readonly logged: { readonly level: LogLevel; readonly event: string }[] = [];
@@ -33,10 +30,10 @@ export class EmbeddedBench {
       metrics: NO_METRICS,
       safety: NO_SAFETY,
       bus: this.#bus,
-      openLink: openLocally,
       ...(this.#clock ? { clock: this.#clock } : {}),
     });
-    return this.#opened.world;
+    const { world } = this.#opened;
+    return { ...world, store: isolatedStore(world.store), blobs: isolatedBlobs(world.blobs) };
   }
 
   async reopen(): Promise<EmbeddedWorld["world"]> {
@@ -58,5 +55,5 @@ export class EmbeddedBench {
 const NO_METRICS: Metrics = { add: () => {}, set: () => {}, observe: () => {} };
 const NO_SAFETY: Safety = {
   local: null,
-  check: async () => ({ kind: "unavailable", reason: "there is no policy in this test" }),
+  check: async () => ({ kind: "unavailable", reason: "this test has no policy" }),
 };

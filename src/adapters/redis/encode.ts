@@ -1,6 +1,6 @@
 import type { Entry } from "../../core/model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../../ports/store.ts";
-import { isMore, textOf, valueIn } from "../record-text.ts";
+import { decodeValue, encodeValue, isDelta } from "../record-text.ts";
 import { lockName } from "./keys.ts";
 
 /**
@@ -47,7 +47,7 @@ export function encodeArgs(values: readonly string[]): Encoded {
 /** The arguments of `COMMIT` for one change. */
 export function encodeChange(change: Change): Encoded {
   const { puts, sends } = change;
-  const records = puts.map((put) => (put.value === null ? null : textOf(put)));
+  const records = puts.map((put) => (put.value === null ? null : encodeValue(put)));
   const messages = sends.map((message) => JSON.stringify(message));
   return encoded((args) => {
     for (let at = 0; at < puts.length; at += 1) addPut(args, puts[at]!, records[at]!);
@@ -123,7 +123,7 @@ export function decodeRecord(record: string): Decoded {
           .split("\n")
           .filter((_, at) => at % 2 === 0)
           .join("\n");
-  return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: valueIn(text) };
+  return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: decodeValue(text) };
 }
 
 /** Text in the server's protocol, growing: in parts, because joining many texts once is cheaper than adding one by one. */
@@ -184,7 +184,7 @@ function encoded(write: (args: Args) => void): Encoded {
 function addPut(args: Args, { table, id, expect, from, to }: Put, text: string | null): void {
   const dueMs = text === null ? null : to.dueMs;
   const next = expect === null ? UNKNOWN : String(expect + 1);
-  args.op(text !== null && isMore(text) ? "M" : "P").add(ridOf(table, id));
+  args.op(text !== null && isDelta(text) ? "M" : "P").add(ridOf(table, id));
   args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : next);
   args.add(text === null ? "" : `${text}\n${next} ${dueMs ?? "-"} ${to.queue?.score ?? "-"}`);
   args.add(dueMs === from.dueMs ? "=" : String(dueMs ?? ""));

@@ -1,38 +1,83 @@
 import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { Writer } from "./writer.ts";
+import type { Database, Statement } from "./database.ts";
+import type { GroupCommit } from "./group-commit.ts";
 
-/** Payloads in the data directory. An expired one is invisible at once and removed in passing, a few at a time. */
+/** Blobs in the data directory. An expired blob is invisible at once; later puts delete it. */
 export class SqliteBlobs implements Blobs {
-  readonly #writer: Writer;
+  readonly #writer: GroupCommit;
+  readonly #rows: BlobRows;
   readonly #clock: Clock;
 
-  constructor(writer: Writer, clock: Clock) {
+  constructor(writer: GroupCommit, rows: BlobRows, clock: Clock) {
     this.#writer = writer;
+    this.#rows = rows;
     this.#clock = clock;
   }
 
   async put(key: string, bytes: Uint8Array, expiresAtMs: number): Promise<void> {
     if (bytes.byteLength > BLOB_BYTES_MAX) {
-      throw new Error(
-        `blob \`${key}\` has ${bytes.byteLength} bytes, more than the ${BLOB_BYTES_MAX} that a blob may have`,
-      );
+      throw new Error(`blob \`${key}\` has ${bytes.byteLength} bytes, the limit is ${BLOB_BYTES_MAX}`);
     }
-    // A view would travel with all that it is a view of.
-    const whole = bytes.byteLength === bytes.buffer.byteLength ? bytes : Uint8Array.from(bytes);
-    await this.#writer.change("putBlob", key, whole, expiresAtMs, this.#clock.now());
+    const nowMs = this.#clock.now();
+    await this.#writer.write("tables", () => {
+      // Each put deletes up to two expired blobs: expired blobs cannot accumulate, and no put pays for thousands.
+      this.#rows.deleteExpired(nowMs, EXPIRED_PER_PUT);
+      this.#rows.put(key, bytes, expiresAtMs);
+    });
   }
 
   get(key: string): Promise<Uint8Array | null> {
-    return this.#writer.read("getBlob", key, this.#clock.now());
+    const nowMs = this.#clock.now();
+    return this.#writer.read("memory", () => this.#rows.get(key, nowMs));
   }
 
-  async delete(key: string): Promise<void> {
-    await this.#writer.change("deleteBlob", key);
+  delete(key: string): Promise<void> {
+    return this.#writer.write("tables", () => this.#rows.delete(key));
   }
 
-  /** Removes expired blobs, so many at most; answers how many there were. */
-  removeExpired(limit: number): Promise<number> {
-    return this.#writer.change("removeExpiredBlobs", this.#clock.now(), limit);
+  /** Deletes at most `limit` expired blobs. Returns their number. */
+  deleteExpired(limit: number): Promise<number> {
+    const nowMs = this.#clock.now();
+    return this.#writer.write("tables", () => this.#rows.deleteExpired(nowMs, limit));
+  }
+}
+
+const EXPIRED_PER_PUT = 2;
+
+/** The SQL of blobs. Writes run inside the caller's transaction. */
+export class BlobRows {
+  readonly #put: Statement;
+  readonly #get: Statement;
+  readonly #delete: Statement;
+  readonly #deleteExpired: Statement;
+
+  constructor(db: Database) {
+    this.#put = db.prepare(
+      "insert into blobs (key, expires_ms, bytes) values (?, ?, ?) " +
+        "on conflict (key) do update set expires_ms = excluded.expires_ms, bytes = excluded.bytes",
+    );
+    this.#get = db.prepare("select bytes from blobs where key = ? and expires_ms > ?");
+    this.#delete = db.prepare("delete from blobs where key = ?");
+    this.#deleteExpired = db.prepare(
+      "delete from blobs where key in (select key from blobs where expires_ms <= ? order by expires_ms limit ?)",
+    );
+  }
+
+  put(key: string, bytes: Uint8Array, expiresMs: number): void {
+    this.#put.run(key, expiresMs, bytes);
+  }
+
+  get(key: string, nowMs: number): Uint8Array | null {
+    const row = this.#get.get(key, nowMs) as { bytes: Uint8Array } | undefined;
+    return row ? new Uint8Array(row.bytes) : null;
+  }
+
+  delete(key: string): void {
+    this.#delete.run(key);
+  }
+
+  deleteExpired(nowMs: number, limit: number): number {
+    return Number(this.#deleteExpired.run(nowMs, limit).changes);
   }
 }

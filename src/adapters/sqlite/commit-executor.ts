@@ -1,145 +1,143 @@
-import { type Answers, type Batch, type Call, type Failure, failed, failureOf, sizeOf } from "./batch.ts";
+import { type BatchStatement, BatchWriter, type Checkpointer, EPOCH, WriteBatch } from "./checkpoint.ts";
 import type { Database } from "./database.ts";
 import type { Journal } from "./journal.ts";
-import { type Handlers, IN_MEMORY, isLenient, isQuestion } from "./operations.ts";
-import { type Participant, recoverAll } from "./participant.ts";
-import { type BatchStatement, BatchWriter, EPOCH, WriteBatch } from "./write-batch.ts";
+import type { JournalStep } from "./rows.ts";
 
 /**
- * Where batches of calls are carried out, in order.
+ * Runs batches of calls in order, in the thread of the caller.
  *
- * 1. A batch that needs only memory and lookups by key goes into the journal: one write, and none of the tables is touched.
- *    Any other batch goes into the tables, in one transaction with everything that only the journal has: so whoever reads
- *    tables sees all of it, and a record that changed five times meanwhile is written once.
- * 2. First the changes run, in the order in which they came, then the reads. None of them awaited another, so any order
- *    is a fair one, and this one lets the changes be written in bulk.
- * 3. A call that throws takes nobody with it: the batch is undone and each call runs again alone. So calls must be
- *    repeatable; what they change in memory is undone by their participant.
- * 4. Answers are given when all that was done before is on disk. A transaction that only reads writes nothing.
- * 5. A journal that fails is replaced by the tables until they have taken in everything.
- * 6. Where there is a folder, what has gathered is handed to it while batches go on. Who needs the tables meanwhile waits, and
- *    those behind with him: nobody else writes into the tables before the folder has. What it could not do is done here.
- * 7. Who comes with nothing but questions lets the folder have a turn first, and the others go on. Then little is left to be
- *    written here, and nothing at all for questions that need no more than what was there when they were asked.
+ * 1. A batch that needs only memory and key lookups is written to the journal. Any other batch runs in one SQLite
+ *    transaction that first checkpoints the whole memtable, so SQL always sees complete tables.
+ * 2. The changes of a batch run first, in order, then its reads. Calls of one batch do not depend on each other's results,
+ *    so this order is legal, and it allows one bulk write of all changes.
+ * 3. When a call throws, the batch is rolled back and each call runs again alone. So calls must be repeatable, and the
+ *    participants must undo the changes to memory.
+ * 4. A batch resolves when everything before it is on disk, also if it only reads.
+ * 5. After a failed journal write, batches go to the tables until a checkpoint has succeeded.
+ * 6. A checkpoint runs in the checkpointer while journal batches continue. It is the only writer of the tables until it
+ *    ends: a batch that needs the tables waits for it, and later batches wait behind that batch. A failed checkpoint is
+ *    repeated in this thread.
+ * 7. A query batch starts a checkpoint and waits for it; other batches do not wait for the query.
  */
 export class CommitExecutor {
   readonly #db: Database;
   readonly #journal: Journal;
-  readonly #handlers: Handlers;
   readonly #participants: readonly Participant[];
   readonly #tables: BatchWriter;
-  readonly #folder: Checkpointer | null;
-  /** What the folder was handed, until the tables have it. */
-  #aside: readonly BatchStatement[] | null = null;
-  /** Resolves when the folder has done it, or has not. */
-  #folding: Promise<void> | null = null;
-  /** Batches that wait for that. */
-  #line = 0;
+  readonly #checkpointer: Checkpointer | null;
+  /** Handed to the checkpointer and not yet in the tables. */
+  #frozen: readonly BatchStatement[] | null = null;
+  /** Resolves when the running checkpoint has ended, also if it failed. */
+  #checkpointing: Promise<void> | null = null;
+  #batchesWaiting = 0;
 
   constructor(
     db: Database,
     journal: Journal,
-    { handlers, participants }: StoreOperations,
-    folder: Checkpointer | null = null,
+    participants: readonly Participant[],
+    checkpointer: Checkpointer | null = null,
   ) {
     this.#db = db;
     this.#journal = journal;
-    this.#handlers = handlers;
     this.#participants = participants;
     this.#tables = new BatchWriter(db);
-    this.#folder = folder;
+    this.#checkpointer = checkpointer;
   }
 
-  async run(batch: Batch): Promise<Answers> {
-    if (this.#isWorthATurn && isQuestion(batch)) {
-      await this.#foldBeside();
-      const answers = isLenient(batch) ? this.#askTables(batch) : null;
-      if (answers !== null) return answers;
+  /** Resolves when the batch is on disk. Results and failures are in its calls; the first failure is also returned. */
+  async run(batch: Batch): Promise<BatchFailure | null> {
+    while (this.#mustWait(batch)) await this.#checkpointEnded();
+    let failure = this.#runBatch(batch);
+    while (failure === "wait") {
+      await this.#checkpointEnded();
+      failure = this.#runBatch(batch);
     }
-    while (this.#mustWait(batch)) await this.#folded();
-    let answers = this.#runAll(batch);
-    while (answers === "wait") {
-      await this.#folded();
-      answers = this.#runAll(batch);
-    }
-    const safe = this.#journal.safe();
-    if (this.#fill >= 1) this.#foldAside();
+    const synced = this.#journal.sync();
+    if (this.#fill >= 1) this.#startCheckpoint();
     try {
-      await safe;
+      await synced;
     } catch (error) {
-      while (this.#folding !== null) await this.#folded();
-      const { failure } = this.#transact(NOTHING);
-      if (failure !== null) return failed(batch, failureOf("commit", error));
+      while (this.#checkpointing !== null) await this.#checkpointEnded();
+      if (this.#transact(EMPTY) !== null) return failAll(batch, failureOf("commit", error));
     }
-    return answers;
+    return failure;
   }
 
-  /** Takes in what an earlier boot left in the journal. */
+  /** Runs a batch of reads that may wait for a checkpoint (7). */
+  async query(batch: Batch): Promise<BatchFailure | null> {
+    if (this.#isCheckpointWorthwhile) {
+      await this.#checkpointAside();
+      if (needsOnlySnapshot(batch) && this.#readSnapshot(batch)) return null;
+    }
+    return this.run(batch);
+  }
+
+  /** Replays the journal of an earlier process. */
   recover(entries: readonly string[]): void {
-    recoverAll(this.#participants, entries);
+    replay(this.#participants, entries);
     this.checkpoint();
   }
 
-  /** Puts everything into the tables and starts the journal again. The folder must be at rest. */
+  /** Checkpoints in this thread. No other checkpoint may be running. */
   checkpoint(): void {
-    const { failure } = this.#transact(NOTHING, true);
-    if (failure !== null) throw new Error(failure.text);
+    const failure = this.#transact(EMPTY, true);
+    if (failure !== null) throw failure.error;
   }
 
-  /** The same, whatever is under way. */
   async close(): Promise<void> {
-    while (this.#folding !== null) await this.#folding;
+    while (this.#checkpointing !== null) await this.#checkpointing;
     this.checkpoint();
   }
 
   /** (6) */
   #mustWait(batch: Batch): boolean {
-    if (this.#folding === null) return false;
-    return this.#line > 0 || this.#fill >= FILL_MAX || this.#needsTables(batch);
+    if (this.#checkpointing === null) return false;
+    return this.#batchesWaiting > 0 || this.#fill >= FILL_MAX || this.#needsTables(batch);
   }
 
-  async #folded(): Promise<void> {
-    this.#line += 1;
-    await this.#folding;
-    this.#line -= 1;
+  async #checkpointEnded(): Promise<void> {
+    this.#batchesWaiting += 1;
+    await this.#checkpointing;
+    this.#batchesWaiting -= 1;
   }
 
-  /** (7) Starting a thread for a handful of rows is not. */
-  get #isWorthATurn(): boolean {
-    return this.#folding !== null || (this.#folder !== null && this.#fill >= TURN_MIN);
+  /** (7) A few rows are written faster in this thread. */
+  get #isCheckpointWorthwhile(): boolean {
+    return this.#checkpointing !== null || (this.#checkpointer !== null && this.#fill >= QUERY_FILL_MIN);
   }
 
-  /** Resolves when the tables have what was there when it was called, unless the folder failed. */
-  async #foldBeside(): Promise<void> {
-    await this.#folding; // It began before.
-    if (this.#fill > 0) this.#foldAside();
-    await this.#folding;
+  /** Resolves when the tables have everything that was committed before the call, unless the checkpoint failed. */
+  async #checkpointAside(): Promise<void> {
+    await this.#checkpointing; // It may have started before the last commit.
+    if (this.#fill > 0) this.#startCheckpoint();
+    await this.#checkpointing;
   }
 
-  /** What the tables say as they are. Null when they have not what they should have, or a question fails. */
-  #askTables({ reads }: Batch): Answers | null {
-    if (this.#mustFold) return null;
+  /** Reads the tables as they are. False if a checkpoint failed or a query throws: then the batch runs as any other. */
+  #readSnapshot({ reads }: Batch): boolean {
+    if (this.#mustCheckpoint) return false;
     try {
-      return { results: reads.map((call) => this.#call(call)), failures: null, trouble: null };
+      for (const call of reads) call.result = call.run();
+      return true;
     } catch {
-      return null;
+      return false;
     }
   }
 
-  #foldAside(): void {
-    if (this.#folder === null || this.#folding !== null || this.#mustFold) return;
+  #startCheckpoint(): void {
+    if (this.#checkpointer === null || this.#checkpointing !== null || this.#mustCheckpoint) return;
     const epoch = this.#journal.epoch + 1;
-    this.#aside = this.#handOver(epoch);
-    for (const participant of this.#participants) participant.setAside();
-    this.#journal.begin(epoch);
-    this.#folding = this.#folder.checkpoint(this.#aside).then(
+    this.#frozen = this.#collect(epoch);
+    for (const participant of this.#participants) participant.freeze();
+    this.#journal.switchHalf(epoch);
+    this.#checkpointing = this.#checkpointer.checkpoint(this.#frozen).then(
       () => {
-        this.#folding = null;
-        this.#aside = null;
-        for (const participant of this.#participants) participant.folded();
+        this.#checkpointing = null;
+        this.#frozen = null;
+        for (const participant of this.#participants) participant.dropFrozen();
       },
       () => {
-        this.#folding = null;
+        this.#checkpointing = null;
       },
     );
   }
@@ -150,151 +148,218 @@ export class CommitExecutor {
     return fill;
   }
 
-  /** "wait" when there is no room for it before the folder has done its work. */
-  #runAll(batch: Batch): Answers | "wait" {
-    const { results, failure } = this.#transact(batch);
-    if (failure === null) return { results, failures: null, trouble: null };
-    if (failure === NO_ROOM) return "wait";
-    if (failure.stage === "call" && sizeOf(batch) > 1) return this.#folding === null ? this.#runAlone(batch) : "wait";
-    return failed(batch, failure);
+  /** "wait": the batch cannot run before the current checkpoint has ended. */
+  #runBatch(batch: Batch): BatchFailure | null | "wait" {
+    const failure = this.#transact(batch);
+    if (failure === null) return null;
+    if (failure === JOURNAL_FULL) return "wait";
+    if (failure.stage === "call" && sizeOf(batch) > 1) {
+      return this.#checkpointing === null ? this.#runEachAlone(batch) : "wait";
+    }
+    return failAll(batch, failure);
   }
 
-  #runAlone({ piggybacked, changes, reads }: Batch): Answers {
-    const results: unknown[] = [];
-    const failures: (Failure | null)[] = [];
-    const troubles: Failure[] = [];
-    const transact = (alone: Partial<Batch>) => {
-      const { results, failure } = this.#transact({ ...NOTHING, ...alone });
-      if (failure !== null) troubles.push(failure);
-      return { result: results[0], failure };
+  #runEachAlone({ piggybacked, changes, reads }: Batch): BatchFailure | null {
+    const failures: Failure[] = [];
+    const transact = (alone: Partial<Batch>): Failure | null => {
+      const failure = this.#transact({ ...EMPTY, ...alone });
+      if (failure !== null) failures.push(failure);
+      return failure;
     };
-    const answer = ({ result, failure }: ReturnType<typeof transact>) => {
-      results.push(result);
-      failures.push(failure);
-    };
-    for (const call of piggybacked) transact({ piggybacked: [call] });
-    for (const call of changes) answer(transact({ changes: [call] }));
-    for (const call of reads) answer(transact({ reads: [call] }));
-    const [first] = troubles;
-    return { results, failures, trouble: first ? { ...first, calls: troubles.length } : null };
+    for (const operation of piggybacked) transact({ piggybacked: [operation] });
+    for (const call of changes) call.failure = transact({ changes: [call] });
+    for (const call of reads) call.failure = transact({ reads: [call] });
+    const [first] = failures;
+    return first === undefined ? null : { ...first, calls: failures.length };
   }
 
-  #transact(batch: Batch, isFold = this.#needsTables(batch)): Transacted {
-    let isInTables = false;
+  #transact(batch: Batch, isCheckpoint = this.#needsTables(batch)): Failure | null {
+    let isInTransaction = false;
     let stage: Failure["stage"] = "commit";
     const begin = () => {
       this.#db.exec("begin");
-      isInTables = true;
-      if (this.#aside !== null) this.#tables.write(this.#aside);
+      isInTransaction = true;
+      if (this.#frozen !== null) this.#tables.write(this.#frozen);
     };
     try {
-      if (isFold) begin();
+      if (isCheckpoint) begin();
       stage = "call";
-      for (const call of batch.piggybacked) this.#call(call);
-      const results = batch.changes.map((call) => this.#call(call));
-      if (isInTables) this.#flush();
-      for (const call of batch.reads) results.push(this.#call(call));
+      for (const operation of batch.piggybacked) operation.run();
+      for (const call of batch.changes) call.result = call.run();
+      if (isInTransaction) this.#writeMemtable();
+      for (const call of batch.reads) call.result = call.run();
       stage = "commit";
-      if (!isInTables && !this.#keepInJournal()) {
-        if (this.#folding !== null) {
-          this.#undo();
-          return { results: [], failure: NO_ROOM };
+      if (!isInTransaction && !this.#appendToJournal()) {
+        if (this.#checkpointing !== null) {
+          this.#rollBackMemory();
+          return JOURNAL_FULL;
         }
         begin();
-        this.#flush();
+        this.#writeMemtable();
       }
-      if (isInTables) this.#db.exec("commit");
-      for (const participant of this.#participants) participant.kept();
-      if (isInTables) this.#restart();
-      return { results, failure: null };
+      if (isInTransaction) this.#db.exec("commit");
+      for (const participant of this.#participants) participant.onCommit();
+      if (isInTransaction) this.#checkpointDone();
+      return null;
     } catch (error) {
-      if (isInTables) this.#rollBack();
-      this.#undo();
-      return { results: [], failure: failureOf(stage, error) };
+      if (isInTransaction) this.#rollBack();
+      this.#rollBackMemory();
+      return failureOf(stage, error);
     }
   }
 
   #needsTables({ piggybacked, changes, reads }: Batch): boolean {
-    if (this.#mustFold || (this.#folder === null && this.#fill >= 1)) return true;
-    const needsTables = ([name]: Call) => !IN_MEMORY.has(name);
-    return piggybacked.some(needsTables) || changes.some(needsTables) || reads.some(needsTables);
+    if (this.#mustCheckpoint || (this.#checkpointer === null && this.#fill >= 1)) return true;
+    for (const { needs } of piggybacked) if (needs !== "memory") return true;
+    for (const { needs } of changes) if (needs !== "memory") return true;
+    for (const { needs } of reads) if (needs !== "memory") return true;
+    return false;
   }
 
-  /** Something has failed, and the tables make up for it. */
-  get #mustFold(): boolean {
-    return this.#journal.isBroken || (this.#aside !== null && this.#folding === null);
+  /** A journal write or a checkpoint failed (5, 6). */
+  get #mustCheckpoint(): boolean {
+    return this.#journal.isBroken || (this.#frozen !== null && this.#checkpointing === null);
   }
 
-  /** False when it does not fit. */
-  #keepInJournal(): boolean {
+  /** False when the journal has no room. */
+  #appendToJournal(): boolean {
     const pieces: string[] = [];
-    for (const participant of this.#participants) participant.tell(pieces);
+    for (const participant of this.#participants) participant.encodeChanges(pieces);
     if (pieces.length === 0) return true;
-    pieces[0] = `[${pieces[0]!.slice(1)}`; // In place of the first comma.
+    pieces[0] = `[${pieces[0]!.slice(1)}`; // Replaces the first comma.
     pieces.push("]");
     return this.#journal.append(pieces);
   }
 
-  #flush(): void {
-    this.#tables.write(this.#handOver(this.#journal.isUsed ? this.#journal.epoch + 1 : null));
+  #writeMemtable(): void {
+    this.#tables.write(this.#collect(this.#journal.isUsed ? this.#journal.epoch + 1 : null));
   }
 
-  #handOver(epoch: number | null): readonly BatchStatement[] {
+  #collect(epoch: number | null): readonly BatchStatement[] {
     const batch = new WriteBatch();
-    for (const participant of this.#participants) participant.handOver(batch);
+    for (const participant of this.#participants) participant.collect(batch);
     if (epoch !== null) batch.add(EPOCH, epoch);
     return batch.statements();
   }
 
-  /** The tables have everything. */
-  #restart(): void {
-    this.#aside = null;
+  /** The tables have everything: empties the memtable and the journal. */
+  #checkpointDone(): void {
+    this.#frozen = null;
     for (const participant of this.#participants) {
-      participant.folded();
-      participant.setAside();
-      participant.folded();
+      participant.dropFrozen();
+      participant.freeze();
+      participant.dropFrozen();
     }
-    if (this.#journal.isUsed) this.#journal.restart(this.#journal.epoch + 1);
+    if (this.#journal.isUsed) this.#journal.reset(this.#journal.epoch + 1);
   }
 
-  #undo(): void {
-    for (const participant of this.#participants) participant.undone();
-  }
-
-  #call([name, ...args]: Call): unknown {
-    return (this.#handlers[name] as (...args: unknown[]) => unknown)(...args);
+  #rollBackMemory(): void {
+    for (const participant of this.#participants) participant.onRollback();
   }
 
   #rollBack(): void {
     try {
       this.#db.exec("rollback");
     } catch {
-      // Some errors (a full disk, an I/O error) have rolled back already, and then this one says so.
+      // Some errors (disk full, I/O error) roll back by themselves.
     }
   }
 }
 
-/** Who answers the calls, and who has to know how their batch ended. */
-export interface StoreOperations {
-  readonly handlers: Handlers;
-  readonly participants: readonly Participant[];
+/**
+ * In-memory state that takes part in every batch: it is journaled with it, rolled back with it, and written to the tables
+ * by a checkpoint.
+ */
+export interface Participant {
+  /** Share of the capacity that is used. A checkpoint starts at 1. */
+  readonly fill: number;
+  /** Appends the changes of the current batch to a journal entry: a comma and a step for each. */
+  encodeChanges(pieces: string[]): void;
+  /** Applies a step of the journal. Ignores the steps of other participants. */
+  replay(step: JournalStep): void;
+  /** Adds all rows that the tables do not have, including those of the current batch. */
+  collect(batch: WriteBatch): void;
+  /** A checkpoint of the collected rows has started: they stay readable and no longer change. */
+  freeze(): void;
+  /** The frozen rows are in the tables. */
+  dropFrozen(): void;
+  onCommit(): void;
+  onRollback(): void;
 }
 
-/** Writes into the tables beside the scribe, in one transaction, durably. Rejects when nothing was written. */
-export interface Checkpointer {
-  checkpoint(passages: readonly BatchStatement[]): Promise<void>;
-  close(): Promise<void>;
+/** Applies journal entries to memory. */
+export function replay(participants: readonly Participant[], entries: readonly string[]): void {
+  for (const entry of entries) {
+    for (const step of JSON.parse(entry) as readonly JournalStep[]) {
+      for (const participant of participants) participant.replay(step);
+    }
+  }
 }
 
-interface Transacted {
-  readonly results: unknown[];
-  readonly failure: Failure | null;
+/**
+ * What an operation reads and writes besides the memtable.
+ * - `memory`: at most key lookups, and reads of tables that the journal does not cover (messages, blobs).
+ * - `tables`: needs a transaction on complete tables.
+ * - `snapshot`: a read of complete tables that may miss commits made after the call.
+ */
+export type Needs = "memory" | "tables" | "snapshot";
+
+export interface Operation {
+  /** May run more than once (3). */
+  readonly run: () => unknown;
+  readonly needs: Needs;
 }
 
-/** How full those who wait for the folder may get, until batches wait too. */
+/** An operation whose outcome is awaited. */
+export interface Call extends Operation {
+  result: unknown;
+  failure: Failure | null;
+}
+
+export interface Batch {
+  readonly piggybacked: readonly Operation[];
+  readonly changes: readonly Call[];
+  readonly reads: readonly Call[];
+}
+
+export interface Failure {
+  /** "call": the call itself threw. "commit": the transaction or the journal write failed. */
+  readonly stage: "call" | "commit";
+  /** The disk or the machine is at fault, not the call: a retry may succeed. */
+  readonly isPassing: boolean;
+  readonly error: Error;
+}
+
+export interface BatchFailure extends Failure {
+  /** Number of calls that failed. */
+  readonly calls: number;
+}
+
+function needsOnlySnapshot({ piggybacked, reads }: Batch): boolean {
+  return piggybacked.length === 0 && reads.every(({ needs }) => needs === "snapshot");
+}
+
+const sizeOf = ({ piggybacked, changes, reads }: Batch): number => piggybacked.length + changes.length + reads.length;
+
+function failAll(batch: Batch, failure: Failure): BatchFailure {
+  for (const call of batch.changes) call.failure = failure;
+  for (const call of batch.reads) call.failure = failure;
+  return { ...failure, calls: sizeOf(batch) };
+}
+
+function failureOf(stage: Failure["stage"], cause: unknown): Failure {
+  const { errcode, sqliteCode } = cause as { errcode?: number; sqliteCode?: number };
+  const isPassing = stage === "commit" || PASSING_CODES.has((errcode ?? sqliteCode ?? 0) & 0xff);
+  return { stage, isPassing, error: cause instanceof Error ? cause : new Error(String(cause)) };
+}
+
+/** SQLite result codes: busy, locked, no memory, read only, I/O error, corrupt, full, cannot open. */
+const PASSING_CODES: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 11, 13, 14]);
+
+/** Fill of the memtable behind a running checkpoint at which batches wait for it. */
 const FILL_MAX = 4;
-/** How full they must be for a question to wait for the folder. */
-const TURN_MIN = 1 / 24;
+/** Fill of the memtable from which a query waits for a checkpoint. */
+const QUERY_FILL_MIN = 1 / 24;
 
-const NO_ROOM: Failure = { stage: "commit", isPassing: true, text: "no room in the journal" };
-const NOTHING: Batch = { piggybacked: [], changes: [], reads: [] };
+const JOURNAL_FULL: Failure = { stage: "commit", isPassing: true, error: new Error("the journal is full") };
+const EMPTY: Batch = { piggybacked: [], changes: [], reads: [] };

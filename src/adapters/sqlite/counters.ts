@@ -1,29 +1,31 @@
 import type { CounterName } from "../../core/model/table.ts";
+import { COUNTER, DELETE_COUNTER, type WriteBatch } from "./checkpoint.ts";
+import type { Participant } from "./commit-executor.ts";
 import type { Database } from "./database.ts";
-import type { JournalStep, Participant } from "./participant.ts";
-import { COUNTER, DELETE_COUNTER, type WriteBatch } from "./write-batch.ts";
+import type { JournalStep } from "./rows.ts";
 
 /**
- * The counters. The data directory has one process, so they are read from memory; a hot one is written once for many
- * commits. A counter at zero does not exist. Totals are counters of a group that no record can name.
+ * All counters, in memory. A checkpoint writes those that changed. A counter at zero has no row. Totals are counters in
+ * a group that records cannot name.
  */
 export class Counters implements Participant {
   readonly #groups = new Map<string, Map<string, Cell>>();
-  /** By this batch. */
+  /** Changed by the current batch. */
   #touched: Cell[] = [];
-  /** Not as in the tables. */
-  #unfolded = new Set<Cell>();
-  /** On their way into the tables. */
-  #aside: ReadonlySet<Cell> = NO_CELLS;
+  /** Changed since the last checkpoint. */
+  #dirty = new Set<Cell>();
+  /** In the running checkpoint. */
+  #frozen: ReadonlySet<Cell> = NO_CELLS;
+  /** Counters do not trigger a checkpoint: their number is bounded by their names. */
   readonly fill = 0;
-  #turn = 0;
+  #page = 0;
 
   constructor(db: Database) {
     const rows = db.prepare("select grp, name, value from counters order by grp, name").all() as CounterRow[];
     for (const { grp, name, value } of rows) {
       const cell = this.#cell({ group: grp, name });
       cell.value = value;
-      cell.kept = value;
+      cell.committed = value;
     }
   }
 
@@ -47,71 +49,67 @@ export class Counters implements Participant {
     this.add({ group: TOTALS, name }, delta);
   }
 
-  /** Of more than `limit` counters, each call shows the next ones: none is always left out. */
+  /** The non-zero counters of a group. With more than `limit` of them, successive calls return successive pages. */
   group(group: string, limit: number): ReadonlyMap<string, number> {
     const cells = [...(this.#groups.get(group)?.values() ?? [])].filter((cell) => cell.value !== 0);
-    const from = cells.length > limit ? this.#turn++ * limit : 0;
-    const shown = Math.min(limit, cells.length);
+    const from = cells.length > limit ? this.#page++ * limit : 0;
+    const length = Math.min(limit, cells.length);
     return new Map(
-      Array.from({ length: shown }, (_, at) => {
+      Array.from({ length }, (_, at) => {
         const cell = cells[(from + at) % cells.length]!;
         return [cell.name, cell.value];
       }),
     );
   }
 
-  tell(pieces: string[]): void {
-    for (const { group, name, value, kept } of this.#touched) {
-      if (value !== kept) pieces.push(",", JSON.stringify(["count", group, name, value]));
+  encodeChanges(pieces: string[]): void {
+    for (const { group, name, value, committed } of this.#touched) {
+      if (value !== committed) pieces.push(",", JSON.stringify(["count", group, name, value]));
     }
   }
 
-  recover([word, ...rest]: JournalStep): void {
+  replay([word, ...rest]: JournalStep): void {
     if (word !== "count") return;
     const [group, name, value] = rest as [string, string, number];
     this.add({ group, name }, value - this.value({ group, name }));
   }
 
-  handOver(batch: WriteBatch): void {
-    for (const cell of this.#touched) this.#unfolded.add(cell);
-    for (const { group, name, value } of this.#unfolded) {
+  collect(batch: WriteBatch): void {
+    for (const cell of this.#touched) this.#dirty.add(cell);
+    for (const { group, name, value } of this.#dirty) {
       if (value === 0) batch.add(DELETE_COUNTER, group, name);
       else batch.add(COUNTER, group, name, value);
     }
   }
 
-  setAside(): void {
-    this.#aside = this.#unfolded;
-    this.#unfolded = new Set();
+  freeze(): void {
+    this.#frozen = this.#dirty;
+    this.#dirty = new Set();
   }
 
-  kept(): void {
-    this.#end((cell) => {
-      if (cell.value !== cell.kept) this.#unfolded.add(cell);
-      cell.kept = cell.value;
-    });
-  }
-
-  /** A counter at zero is forgotten here, and not before: the tables had to be told. */
-  folded(): void {
-    for (const cell of this.#aside) {
-      if (cell.value !== 0 || this.#unfolded.has(cell)) continue;
+  /** Removes counters at zero, once their row is deleted. */
+  dropFrozen(): void {
+    for (const cell of this.#frozen) {
+      if (cell.value !== 0 || this.#dirty.has(cell)) continue;
       const cells = this.#groups.get(cell.group);
       cells?.delete(cell.name);
       if (cells?.size === 0) this.#groups.delete(cell.group);
     }
-    this.#aside = NO_CELLS;
+    this.#frozen = NO_CELLS;
   }
 
-  undone(): void {
-    this.#end((cell) => {
-      cell.value = cell.kept;
-    });
-  }
-
-  #end(agree: (cell: Cell) => void): void {
+  onCommit(): void {
     for (const cell of this.#touched) {
-      agree(cell);
+      if (cell.value !== cell.committed) this.#dirty.add(cell);
+      cell.committed = cell.value;
+      cell.isTouched = false;
+    }
+    if (this.#touched.length > 0) this.#touched = [];
+  }
+
+  onRollback(): void {
+    for (const cell of this.#touched) {
+      cell.value = cell.committed;
       cell.isTouched = false;
     }
     if (this.#touched.length > 0) this.#touched = [];
@@ -125,7 +123,7 @@ export class Counters implements Participant {
     }
     let cell = cells.get(name);
     if (!cell) {
-      cell = { group, name, value: 0, kept: 0, isTouched: false };
+      cell = { group, name, value: 0, committed: 0, isTouched: false };
       cells.set(name, cell);
     }
     return cell;
@@ -136,14 +134,14 @@ interface Cell {
   readonly group: string;
   readonly name: string;
   value: number;
-  /** As it was before this batch. */
-  kept: number;
+  /** The value before the current batch. */
+  committed: number;
   isTouched: boolean;
 }
 
 const NO_CELLS: ReadonlySet<Cell> = new Set();
 
-/** The names of groups are single lines. */
+/** Names of groups contain no line break. */
 const TOTALS = "\ntotals";
 
 interface CounterRow {

@@ -1,20 +1,19 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { Journal, readJournal } from "./journal.ts";
+import { Journal, readJournal, syncPath } from "./journal.ts";
 import { MIGRATIONS } from "./schema.ts";
-import { syncPath } from "./sync-path.ts";
 
 /**
- * The data directory: which SQLite, who may use it, and how durable it is.
+ * Opens a data directory: locks it, migrates the schema, reads the journal.
  *
- * 1. The directory belongs to one process. The lock is a file lock of the operating system, so it dies with its holder
- *    however the holder dies; a second process is told who has it.
- * 2. A commit that returned survives a power cut: WAL with `synchronous=FULL`, and the same for the journal in front of it.
- * 3. The schema version is checked before anything is read: a newer one is refused, an older one is migrated.
+ * 1. One process at a time has the directory open. The lock is a file lock of the operating system, which ends with the
+ *    process.
+ * 2. SQLite commits survive a power cut: WAL mode with `synchronous = full`.
+ * 3. A newer schema is refused before anything is read.
  */
 export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   const path = resolve(dir);
-  makeDurably(path);
+  makeDirectory(path);
   const sqlite = await sqliteModule();
   const lock = lockDirectory(path, openFile(sqlite, join(path, LOCK_FILE)));
   let db: Database | null = null;
@@ -22,7 +21,7 @@ export async function openDataDirectory(dir: string): Promise<DataDirectory> {
     db = openFile(sqlite, join(path, DATA_FILE));
     db.exec(PRAGMAS);
     migrate(db, MIGRATIONS, path);
-    return opened(path, lock, db);
+    return directoryOf(path, lock, db);
   } catch (error) {
     db?.close();
     lock.close();
@@ -30,22 +29,22 @@ export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   }
 }
 
-function opened(path: string, lock: Database, db: Database): DataDirectory {
+function directoryOf(path: string, lock: Database, db: Database): DataDirectory {
   const file = join(path, JOURNAL_FILE);
   const epoch = epochOf(db);
-  const left = readJournal(file, epoch);
+  const journalEntries = readJournal(file, epoch);
   const journal = new Journal(file, epoch + 1);
   let closed: Promise<void> | null = null;
   const close = async () => {
     await journal.close();
-    // The lock goes last: whoever gets it next finds the database closed.
+    // The lock is released last: the next process finds the database closed.
     db.close();
     lock.close();
   };
   return {
     db,
     journal,
-    left,
+    journalEntries,
     close: () => {
       closed ??= close();
       return closed;
@@ -56,17 +55,17 @@ function opened(path: string, lock: Database, db: Database): DataDirectory {
 export interface DataDirectory {
   readonly db: Database;
   readonly journal: Journal;
-  /** What the journal has and the tables have not. */
-  readonly left: readonly string[];
+  /** Entries that the tables do not have. */
+  readonly journalEntries: readonly string[];
   close(): Promise<void>;
 }
 
-/** Which entries of the journal the tables have not taken in yet. */
+/** The oldest epoch of the journal that the tables do not have. */
 export function epochOf(db: Database): number {
   return (db.prepare("select epoch from journal").get() as { epoch: number }).epoch;
 }
 
-/** The part of `node:sqlite` that we use; `@photostructure/sqlite` has the same. */
+/** The common subset of `node:sqlite` and `@photostructure/sqlite`. */
 export interface Database {
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -81,17 +80,17 @@ export interface Statement {
 
 export type SqlValue = null | number | string | Uint8Array;
 
-/** Brings a database to the newest schema; each step and its version number are one transaction. */
+/** Migrates to the latest schema. Each step is one transaction with its version number. */
 export function migrate(db: Database, migrations: readonly string[], path: string): void {
   const found = userVersion(db);
   if (found > migrations.length) {
     throw new Error(
-      `data directory \`${path}\` was written by a newer cordum (schema ${found}, this one knows ${migrations.length}): ` +
-        "upgrade cordum, or give it another directory",
+      `data directory \`${path}\` was written by a newer cordum (schema ${found}, this version supports ${migrations.length}): ` +
+        "upgrade cordum, or use another directory",
     );
   }
   if (found === 0 && !isEmpty(db)) {
-    throw new Error(`\`${join(path, DATA_FILE)}\` is not a cordum database: give it another directory`);
+    throw new Error(`\`${join(path, DATA_FILE)}\` is not a cordum database: use another directory`);
   }
   for (const [at, sql] of migrations.slice(found).entries()) {
     db.exec("begin immediate");
@@ -112,9 +111,8 @@ const LOCK_FILE = "lock.db";
 const HOLDER_FILE = "lock.pid";
 
 /**
- * A checkpoint copies the WAL into the database inside somebody's commit: 2,000 pages (8 MB) keep that stall in the low
- * tens of milliseconds, and are long enough that a hot page is copied once for many commits.
- * The WAL keeps its size, so that a commit's fsync has no file growth to write down.
+ * SQLite's own WAL checkpoint runs inside a commit. 2,000 pages (8 MB) keep that stall in the low tens of milliseconds, and
+ * a hot page is still copied once for many commits. The WAL file keeps its size, so an fsync has no file growth to write.
  */
 export const PRAGMAS = `
   pragma busy_timeout = 5000;
@@ -131,7 +129,7 @@ interface SqliteModule {
 }
 
 export async function sqliteModule(): Promise<SqliteModule> {
-  // Not an import: runtimes without it would fail to load this file, and bundlers would try to resolve it.
+  // Not an import: it would fail to load on runtimes without it, and bundlers would try to resolve it.
   const builtin = process.getBuiltinModule("node:sqlite") as SqliteModule | undefined;
   return builtin ?? ((await import("@photostructure/sqlite")) as unknown as SqliteModule);
 }
@@ -144,7 +142,7 @@ export function openFile({ DatabaseSync }: SqliteModule, file: string): Database
   }
 }
 
-/** Holds an exclusive transaction on a file of its own for as long as the process lives. */
+/** The lock is an exclusive transaction on a separate file, open for the lifetime of the process. */
 function lockDirectory(path: string, lock: Database): Database {
   const holderFile = join(path, HOLDER_FILE);
   try {
@@ -155,11 +153,11 @@ function lockDirectory(path: string, lock: Database): Database {
     if (!isBusy(error)) throw error;
     throw new Error(
       `data directory \`${path}\` is in use by process ${readHolder(holderFile)}: ` +
-        "stop that process, or give this one another directory",
+        "stop that process, or use another directory",
       { cause: error },
     );
   }
-  // The id is for people; the lock is what counts, so a crash between the two lines is harmless.
+  // The process id is only shown in errors. A crash before this line is harmless.
   writeFileSync(holderFile, `${process.pid}\n`);
   return lock;
 }
@@ -187,8 +185,8 @@ function isEmpty(db: Database): boolean {
   return (db.prepare("select count(*) as n from sqlite_schema").get() as { n: number }).n === 0;
 }
 
-/** A new directory is itself only durable once its parent is. */
-function makeDurably(path: string): void {
+/** A new directory is durable once its parent directory is synced. */
+function makeDirectory(path: string): void {
   const first = mkdirSync(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
   for (let at = path; ; at = dirname(at)) {

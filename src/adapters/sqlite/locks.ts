@@ -3,19 +3,19 @@ import type { Acquired, LockLease, LockRequest, Locks, LockView } from "../../po
 import type { Random } from "../../ports/random.ts";
 
 /**
- * Locks within one process: the data directory belongs to it, so the locks of an earlier boot are void at once.
+ * Locks within one process. The data directory has one process, so a restart voids all locks.
  *
- * 1. A release hands over to the first waiter in the same step; nobody can come in between.
- * 2. One timer per holder renews at a third of the TTL. A process that was paused for longer than the TTL finds that out
- *    there, or when somebody asks for the lock, whichever comes first: the lease is lost, the next waiter has it.
- * 3. Waiters live exactly as long as this process does, so they need no lease of their own.
+ * 1. A release hands the lock to the first waiter synchronously: no other request can take it in between.
+ * 2. A timer per holder renews at a third of the TTL. After a pause of the process longer than the TTL, the lease is lost when
+ *    the timer fires or another request arrives, whichever is first.
+ * 3. Waiters need no lease of their own: they die with the process.
  */
 export class EmbeddedLocks implements Locks {
   readonly isShared = false;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #nextFence: () => number;
-  readonly #doors = new Map<string, Door>();
+  readonly #locks = new Map<string, Lock>();
   #isClosed = false;
 
   constructor(clock: Clock, random: Random, nextFence: () => number) {
@@ -25,25 +25,25 @@ export class EmbeddedLocks implements Locks {
   }
 
   async acquire(request: LockRequest): Promise<Acquired> {
-    if (this.#isClosed) throw new Error("the locks are closed");
-    const door = this.#doorOf(request.key);
-    if (door.holder !== null && this.#clock.now() >= door.holder.expiresMs) this.#lose(door, door.holder);
-    if (door.holder !== null) return request.waitMs <= 0 ? busy(door, 0) : this.#wait(door, request);
+    if (this.#isClosed) throw new Error(CLOSED);
+    const lock = this.#lockOf(request.key);
+    if (lock.holder !== null && this.#clock.now() >= lock.holder.expiresMs) this.#lose(lock, lock.holder);
+    if (lock.holder !== null) return request.waitMs <= 0 ? busy(lock, 0) : this.#wait(lock, request);
     try {
-      return { kind: "held", lease: this.#admit(door, request, 0) };
+      return { kind: "held", lease: this.#grant(lock, request, 0) };
     } catch (error) {
-      this.#doors.delete(request.key);
+      this.#locks.delete(request.key);
       throw error;
     }
   }
 
-  /** Here a lock is acquired without asking anybody: there is nothing to spare. */
+  /** Not supported: `acquire` needs no round trip here, so a lock-free commit saves nothing. */
   reserveFence(): null {
     return null;
   }
 
   async list(limit: number): Promise<readonly LockView[]> {
-    const views = [...this.#doors.values()].map(({ key, holder, waiters }) => ({
+    const views = [...this.#locks.values()].map(({ key, holder, waiters }) => ({
       key,
       holder: holder?.owner ?? null,
       fence: holder?.fence ?? 0,
@@ -53,57 +53,56 @@ export class EmbeddedLocks implements Locks {
     return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1)).slice(0, limit);
   }
 
-  /** Holders lose their leases, waiters are refused. */
+  /** Rejects all waiters and ends all leases. */
   close(): void {
     this.#isClosed = true;
-    for (const door of this.#doors.values()) {
-      door.holder?.stopRenewing();
-      for (const waiter of door.waiters) waiter.refuse(new Error("the locks are closed"));
-      door.holder?.abort();
+    for (const lock of this.#locks.values()) {
+      lock.holder?.stopRenewing();
+      for (const waiter of lock.waiters) waiter.reject(new Error(CLOSED));
+      lock.holder?.abort();
     }
-    this.#doors.clear();
+    this.#locks.clear();
   }
 
-  #doorOf(key: string): Door {
-    let door = this.#doors.get(key);
-    if (!door) {
-      door = { key, holder: null, waiters: new Set() };
-      this.#doors.set(key, door);
+  #lockOf(key: string): Lock {
+    let lock = this.#locks.get(key);
+    if (!lock) {
+      lock = { key, holder: null, waiters: new Set() };
+      this.#locks.set(key, lock);
     }
-    return door;
+    return lock;
   }
 
-  #wait(door: Door, request: LockRequest): Promise<Acquired> {
+  #wait(lock: Lock, request: LockRequest): Promise<Acquired> {
     const sinceMs = this.#clock.now();
     return new Promise((resolve, reject) => {
-      const giveUp = () => {
-        door.waiters.delete(waiter);
-        resolve(busy(door, this.#clock.now() - sinceMs));
-      };
-      const cancel = this.#clock.after(request.waitMs, giveUp);
+      const cancelTimeout = this.#clock.after(request.waitMs, () => {
+        lock.waiters.delete(waiter);
+        resolve(busy(lock, this.#clock.now() - sinceMs));
+      });
       const waiter: Waiter = {
-        enter: () => {
-          cancel();
+        grant: () => {
+          cancelTimeout();
           try {
-            resolve({ kind: "held", lease: this.#admit(door, request, this.#clock.now() - sinceMs) });
+            resolve({ kind: "held", lease: this.#grant(lock, request, this.#clock.now() - sinceMs) });
           } catch (error) {
             reject(error);
           }
         },
-        refuse: (error) => {
-          cancel();
+        reject: (error) => {
+          cancelTimeout();
           reject(error);
         },
       };
-      door.waiters.add(waiter);
+      lock.waiters.add(waiter);
     });
   }
 
-  #admit(door: Door, request: LockRequest, waitedMs: number): LockLease {
+  #grant(lock: Lock, request: LockRequest, waitedMs: number): LockLease {
     const fence = this.#nextFence();
     const holder = new Holder(request.owner, fence, this.#clock.now() + request.ttlMs);
-    door.holder = holder;
-    this.#renewLater(door, holder, request.ttlMs);
+    lock.holder = holder;
+    this.#scheduleRenewal(lock, holder, request.ttlMs);
     return {
       key: request.key,
       token: this.#random.id(),
@@ -116,66 +115,66 @@ export class EmbeddedLocks implements Locks {
       get isLost() {
         return holder.isLost;
       },
-      release: async () => this.#release(door, holder),
+      release: async () => this.#release(lock, holder),
     };
   }
 
-  #renewLater(door: Door, holder: Holder, ttlMs: number): void {
-    holder.renewal = this.#clock.after(ttlMs / 3, () => {
+  #scheduleRenewal(lock: Lock, holder: Holder, ttlMs: number): void {
+    holder.stopRenewing = this.#clock.after(ttlMs / 3, () => {
       const nowMs = this.#clock.now();
       if (nowMs >= holder.expiresMs) {
-        this.#lose(door, holder);
+        this.#lose(lock, holder);
         return;
       }
       holder.expiresMs = nowMs + ttlMs;
-      this.#renewLater(door, holder, ttlMs);
+      this.#scheduleRenewal(lock, holder, ttlMs);
     });
   }
 
-  /** Another may have it already: then nothing is freed. */
-  #release(door: Door, holder: Holder): boolean {
-    if (door.holder !== holder) return false;
+  /** Does nothing when another holder has the lock already. */
+  #release(lock: Lock, holder: Holder): boolean {
+    if (lock.holder !== holder) return false;
     const isValid = this.#clock.now() < holder.expiresMs;
     holder.stopRenewing();
-    this.#handOver(door);
+    this.#handOver(lock);
     return isValid;
   }
 
-  #lose(door: Door, holder: Holder): void {
+  #lose(lock: Lock, holder: Holder): void {
     holder.stopRenewing();
-    if (door.holder === holder) this.#handOver(door);
+    if (lock.holder === holder) this.#handOver(lock);
     holder.abort();
   }
 
-  #handOver(door: Door): void {
-    door.holder = null;
-    for (const waiter of door.waiters) {
-      door.waiters.delete(waiter);
-      waiter.enter();
-      // A waiter that found no fence was told so; the next one tries.
-      if (door.holder !== null) return;
+  #handOver(lock: Lock): void {
+    lock.holder = null;
+    for (const waiter of lock.waiters) {
+      lock.waiters.delete(waiter);
+      waiter.grant();
+      // Still null when there was no fence for this waiter.
+      if (lock.holder !== null) return;
     }
-    this.#doors.delete(door.key);
+    this.#locks.delete(lock.key);
   }
 }
 
-interface Door {
+interface Lock {
   readonly key: string;
   holder: Holder | null;
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly waiters: Set<Waiter>;
 }
 
 interface Waiter {
-  enter(): void;
-  refuse(error: Error): void;
+  grant(): void;
+  reject(error: Error): void;
 }
 
 class Holder {
   readonly owner: string;
   readonly fence: number;
   expiresMs: number;
-  renewal: Cancel = () => {};
+  stopRenewing: Cancel = () => {};
   #controller: AbortController | null = null;
   isLost = false;
 
@@ -185,15 +184,11 @@ class Holder {
     this.expiresMs = expiresMs;
   }
 
-  /** Made when somebody looks at it: most holders are done before. */
+  /** Created on first use: most holders never need it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.isLost) this.#controller.abort();
     return this.#controller.signal;
-  }
-
-  stopRenewing(): void {
-    this.renewal();
   }
 
   abort(): void {
@@ -202,6 +197,8 @@ class Holder {
   }
 }
 
-function busy(door: Door, waitedMs: number): Acquired {
-  return { kind: "busy", holder: door.holder?.owner ?? null, waitedMs, attempts: 1 };
+function busy(lock: Lock, waitedMs: number): Acquired {
+  return { kind: "busy", holder: lock.holder?.owner ?? null, waitedMs, attempts: 1 };
 }
+
+const CLOSED = "the locks are closed";

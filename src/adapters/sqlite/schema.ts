@@ -1,11 +1,10 @@
 /**
- * The tables of the data directory, as a list of steps: step n leads from schema n to schema n + 1. A released step is
- * never edited; a change is a new step.
+ * Migrations of the SQLite schema: step n leads from schema n to schema n + 1. A released step is never edited.
  *
- * Names are text: a dictionary of numbers would be faster by less than the noise of the measurement, and would have to be
- * cleaned up. A record has one queue place and one due time at most, so they are columns of it with partial indexes:
- * one statement writes all three. Records have row ids because their values are long: a key tree with the values inside
- * it is slow to insert into when ids are random.
+ * - Tables, lists and queues are identified by text. Numeric ids measured no faster and would need garbage collection.
+ * - A record has at most one queue place and one due time. Both are columns with partial indexes, so one statement writes
+ *   all three.
+ * - `records` has row ids: inserts at random keys into a `without rowid` table with long values are slow.
  */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -62,6 +61,6 @@ export const MIGRATIONS: readonly string[] = [
   create table journal (epoch integer not null);
   insert into journal values (1);
   `,
-  // The values of records may have further lines, of what was changed since: a program that does not know them must not try.
-  "-- no table is other than before",
+  // From schema 3 on, record values may contain deltas (`record-text.ts`), which older versions cannot read.
+  "-- no table changes",
 ];

@@ -1,31 +1,35 @@
 import type { Log } from "../../ports/log.ts";
-import type { Writer } from "./writer.ts";
+import type { Database, Statement } from "./database.ts";
+import type { GroupCommit } from "./group-commit.ts";
 
 /**
- * Numbers that only grow, also across restarts and crashes, without a write for each: they are reserved in blocks, the
- * next one while half of the last is left. A crash skips the rest of a block.
+ * Numbers that only grow, across restarts and crashes. They are reserved in blocks, so most cost no write: the next block
+ * is reserved when half of the current one is used. A restart skips the rest of a block.
  */
 export class Sequence {
   readonly #name: string;
-  readonly #writer: Writer;
+  readonly #writer: GroupCommit;
+  readonly #rows: SequenceRows;
   readonly #log: Log;
   #next: number;
   #end: number;
   #isReserving = false;
 
-  private constructor(writer: Writer, log: Log, name: string, end: number) {
+  private constructor(writer: GroupCommit, rows: SequenceRows, log: Log, name: string, end: number) {
     this.#name = name;
     this.#writer = writer;
+    this.#rows = rows;
     this.#log = log;
     this.#end = end;
     this.#next = end - BLOCK;
   }
 
-  static async open(writer: Writer, log: Log, name: string): Promise<Sequence> {
-    return new Sequence(writer, log, name, await writer.change("reserve", name, BLOCK));
+  static async open(writer: GroupCommit, rows: SequenceRows, log: Log, name: string): Promise<Sequence> {
+    const end = await writer.write("tables", () => rows.reserve(name, BLOCK));
+    return new Sequence(writer, rows, log, name, end);
   }
 
-  /** Throws when the numbers have run out because the disk has refused all along. */
+  /** Throws when all reserved numbers are used because the disk keeps failing. */
   next(): number {
     if (this.#next === this.#end) throw new Error(`no number of \`${this.#name}\` could be reserved: see the log`);
     const number = this.#next++;
@@ -36,8 +40,8 @@ export class Sequence {
   async #reserveMore(): Promise<void> {
     this.#isReserving = true;
     try {
-      // Blocks follow one another: nobody else reserves in this directory.
-      this.#end = await this.#writer.change("reserve", this.#name, BLOCK);
+      // Blocks are contiguous: this object is the only one that reserves them.
+      this.#end = await this.#writer.write("tables", () => this.#rows.reserve(this.#name, BLOCK));
     } catch (error) {
       this.#log.write("error", "store.reserve_failed", { name: this.#name, error: String(error) });
     } finally {
@@ -46,5 +50,21 @@ export class Sequence {
   }
 }
 
-/** More than can be asked for while a transaction is under way. */
+/** More numbers than are used during one write. */
 const BLOCK = 100_000;
+
+/** The SQL of sequences. Runs inside the caller's transaction. */
+export class SequenceRows {
+  readonly #reserve: Statement;
+
+  constructor(db: Database) {
+    this.#reserve = db.prepare(
+      "insert into sequences (name, next) values (?, ?) on conflict do update set next = next + ? returning next",
+    );
+  }
+
+  /** Returns the exclusive end of a new block, which follows the previous block. The first number is 1. */
+  reserve(name: string, block: number): number {
+    return (this.#reserve.get(name, block + 1, block) as { next: number }).next;
+  }
+}

@@ -1,37 +1,36 @@
-import { ByRecord } from "./by-record.ts";
 import type { Statement } from "./database.ts";
 
 /**
- * A number that a table of the database has for each record (0 where it has none), asked for more often than SQLite should be.
+ * Cache of one number per record (a version or a fence) in a SQLite table, 0 for a missing row. The cache relies on being
+ * told about every write to the table (`put`).
  *
- * 1. Nobody else writes into the tables: what was written is told here, and known until it is forgotten with all the rest.
- * 2. What is not known was written before that. So its id is not beyond the largest of that time; whose id is beyond has
- *    nothing there, and need not be looked for. New records mostly are.
+ * 1. The first lookup in a table stores the largest id of that table as its bound. A row that is written later is in the
+ *    cache until the cache is cleared, bounds included.
+ * 2. So an id above the bound that is not cached has no row, and needs no query. New ids mostly are above it.
  */
 export class VersionCache {
-  readonly #numbers = new ByRecord<number>();
-  /** No id that was written before is larger. */
+  readonly #numbers = new RecordMap<number>();
   readonly #bounds = new Map<string, string>();
   readonly #selectLargest: Statement;
   readonly #select: Statement;
-  readonly #max: number;
+  readonly #sizeMax: number;
 
-  constructor(largest: Statement, number: Statement, max = KNOWN_MAX) {
-    this.#selectLargest = largest;
-    this.#select = number;
-    this.#max = max;
+  constructor(selectLargest: Statement, select: Statement, sizeMax = SIZE_MAX) {
+    this.#selectLargest = selectLargest;
+    this.#select = select;
+    this.#sizeMax = sizeMax;
   }
 
-  of(table: string, id: string): number {
-    const known = this.#numbers.get(table, id);
-    if (known !== undefined) return known;
-    if (id > this.#boundOf(table) && isPlain(id)) return 0;
+  get(table: string, id: string): number {
+    const cached = this.#numbers.get(table, id);
+    if (cached !== undefined) return cached;
+    if (id > this.#boundOf(table) && isAscii(id)) return 0;
     return (this.#select.get(table, id) as { number: number } | undefined)?.number ?? 0;
   }
 
-  /** It stands in the table. */
+  /** The table now has this number. */
   put(table: string, id: string, number: number): void {
-    if (this.#numbers.size >= this.#max) {
+    if (this.#numbers.size >= this.#sizeMax) {
       this.#numbers.clear();
       this.#bounds.clear();
     }
@@ -48,7 +47,46 @@ export class VersionCache {
   }
 }
 
-/** SQLite orders by bytes and we by halves of characters: the two agree on whoever has only plain ones. */
-const isPlain = (id: string): boolean => /^[ -~]*$/.test(id);
+/** SQLite compares UTF-8 bytes, JavaScript UTF-16 code units. Both orders agree for printable ASCII. */
+const isAscii = (id: string): boolean => /^[ -~]*$/.test(id);
 
-const KNOWN_MAX = 20_000;
+const SIZE_MAX = 20_000;
+
+/** Map with the key (table, id). Two levels are cheaper than a concatenated key: the id strings have a cached hash. */
+export class RecordMap<T> {
+  readonly #tables = new Map<string, Map<string, T>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get(table: string, id: string): T | undefined {
+    return this.#tables.get(table)?.get(id);
+  }
+
+  set(table: string, id: string, value: T): void {
+    let ids = this.#tables.get(table);
+    if (ids === undefined) {
+      ids = new Map();
+      this.#tables.set(table, ids);
+    }
+    const sizeBefore = ids.size;
+    ids.set(id, value);
+    this.#size += ids.size - sizeBefore;
+  }
+
+  setOrDelete(table: string, id: string, value: T | undefined): void {
+    if (value !== undefined) this.set(table, id, value);
+    else if (this.#tables.get(table)?.delete(id)) this.#size -= 1;
+  }
+
+  *values(): Generator<T> {
+    for (const ids of this.#tables.values()) yield* ids.values();
+  }
+
+  clear(): void {
+    this.#tables.clear();
+    this.#size = 0;
+  }
+}

@@ -7,7 +7,7 @@ import { ACK, GROUP, gate, NAK, names, Recorder, request, submit } from "../../c
 import { changeOf, DOCS } from "../../contract/store/store.subject.ts";
 import { numberOf, type Opened, TestDirectory } from "./directory.ts";
 
-/** Answers deliveries and remembers them. */
+/** Settles deliveries and records them. */
 class Inbox extends Recorder<Delivery> {
   readonly #answer: (delivery: Delivery) => Settlement | Promise<Settlement>;
 
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 afterEach(() => directory.close());
 
-/** Counts every row that is ever written, also those that are gone again. */
+/** Counts all rows ever written, including deleted ones. */
 function countWrites(opened: Opened): () => number {
   opened.db.exec(
     "create table written (id); create trigger w after insert on messages begin insert into written values (new.id); end",
@@ -44,8 +44,8 @@ function countWrites(opened: Opened): () => number {
   return () => numberOf(opened.db, "select count(*) from written");
 }
 
-describe("messages that need no disk", () => {
-  it("a message that its handler ends in time is never written, and its publisher is told after the handler", async () => {
+describe("messages in memory", () => {
+  it("does not write a message that ends within the grace period; publish resolves after the handler", async () => {
     const opened = await directory.open();
     const writes = countWrites(opened);
     const events: string[] = [];
@@ -59,12 +59,12 @@ describe("messages that need no disk", () => {
     const ids = names("m", 200);
     await Promise.all(ids.map((id) => opened.bus.publish(submit(id)).then(() => events.push(`safe ${id}`))));
     expect(writes()).toBe(0);
-    opened.fold();
+    opened.checkpoint();
     expect(numberOf(opened.db, "select count(*) from records")).toBe(200);
     for (const id of ids) expect(events.indexOf(`handled ${id}`)).toBeLessThan(events.indexOf(`safe ${id}`));
   });
 
-  it("no handler runs inside its publisher's call", async () => {
+  it("does not run handlers inside publish", async () => {
     const { bus } = await directory.open();
     const inbox = new Inbox();
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -76,20 +76,20 @@ describe("messages that need no disk", () => {
 });
 
 describe("messages on disk", () => {
-  it("a publisher does not wait for a slow handler: the message is on disk, and off it once it is ended", async () => {
+  it("publish does not wait for a slow handler: the message is stored, and deleted when it ends", async () => {
     const { bus, db } = await directory.open();
-    const doors = gate();
-    const inbox = new Inbox(() => doors.passed.then(() => ACK));
+    const handlers = gate();
+    const inbox = new Inbox(() => handlers.passed.then(() => ACK));
     await bus.consume(SUBMIT, GROUP, inbox.handler);
     await bus.publish(submit("m"));
     expect(numberOf(db, ROWS)).toBe(1);
-    doors.open();
+    handlers.open();
     await directory.clock.pass(20);
     expect(numberOf(db, ROWS)).toBe(0);
     expect(inbox.list()).toEqual(["m#1"]);
   });
 
-  it("what was not ended comes again after a crash, and each delivery that began counts", async () => {
+  it("redelivers after a crash and counts every begun delivery", async () => {
     for (const attempt of [1, 2, 3]) {
       const { bus } = await directory.open();
       const inbox = new Inbox(never);
@@ -109,7 +109,7 @@ describe("messages on disk", () => {
     expect(numberOf(db, ROWS)).toBe(0);
   });
 
-  it("a delay is kept across a restart", async () => {
+  it("keeps a delay across a restart", async () => {
     const first = await directory.open();
     const delayed = new Inbox(() => later(60_000));
     await first.bus.consume(SUBMIT, GROUP, delayed.handler);
@@ -125,7 +125,7 @@ describe("messages on disk", () => {
     expect(inbox.list()).toEqual(["m#2"]);
   });
 
-  it("closing writes down what is under way", async () => {
+  it("close stores messages in flight", async () => {
     const { bus, writer } = await directory.open({ inFlightMax: 1 });
     await bus.consume(SUBMIT, GROUP, new Inbox(never).handler);
     const published = Promise.all(["working", "ready"].map((id) => bus.publish(submit(id))));
@@ -142,7 +142,7 @@ describe("messages on disk", () => {
     await expect(bus.publish(submit("late"))).rejects.toThrow("closed");
   });
 
-  it("a damaged row is delivered as its bytes", async () => {
+  it("delivers a damaged row as raw bytes", async () => {
     const { bus, db } = await directory.open();
     const stop = await bus.consume(SUBMIT, GROUP, new Inbox().handler);
     await stop();
@@ -157,7 +157,7 @@ describe("messages on disk", () => {
     expect(found.get("bytes")).toMatchObject({ kind: "undecodable", bytes: new Uint8Array([0xff, 0, 0x12, 0x80]) });
   });
 
-  it("a long backlog arrives once and in order, and new messages are not lost behind it", async () => {
+  it("delivers a long backlog once and in order, then newer messages", async () => {
     const { bus, db } = await directory.open({ inFlightMax: 100 });
     await (await bus.consume(SUBMIT, GROUP, new Inbox().handler))();
     const ids = names("m", 10_000);
@@ -176,22 +176,22 @@ describe("messages on disk", () => {
     expect(numberOf(db, ROWS)).toBe(0);
   });
 
-  it("more messages than memory takes while handlers are busy: each arrives once", async () => {
+  it("delivers each message once when there are more than fit in memory", async () => {
     const { bus } = await directory.open({ inFlightMax: 8 });
-    const doors = gate();
-    const inbox = new Inbox(() => doors.passed.then(() => ACK));
+    const handlers = gate();
+    const inbox = new Inbox(() => handlers.passed.then(() => ACK));
     await bus.consume(SUBMIT, GROUP, inbox.handler);
     const ids = names("m", 6_000);
     await directory.clock.run(Promise.all(ids.map((id) => bus.publish(submit(id)))));
-    doors.open();
+    handlers.open();
     await directory.clock.run(inbox.count(ids.length));
     await directory.clock.pass(50);
     expect(inbox.seen.map(({ id }) => id).sort()).toEqual(ids);
   });
 });
 
-describe("groups", () => {
-  it("a group that subscribed once gets its messages also while nobody runs, across a restart", async () => {
+describe("consumer groups", () => {
+  it("keeps messages for a group without members, across a restart", async () => {
     const first = await directory.open();
     await (await first.bus.consume(SUBMIT, "a", new Inbox().handler))();
     await (await first.bus.consume(SUBMIT, "b", new Inbox().handler))();
@@ -207,7 +207,7 @@ describe("groups", () => {
     }
   });
 
-  it("what nobody has ever asked for waits for the first group, and for no other", async () => {
+  it("keeps messages of a subject without groups for its first group only", async () => {
     const first = await directory.open();
     await first.bus.publish(submit("m1"));
     await directory.crash();
@@ -224,7 +224,7 @@ describe("groups", () => {
     expect(b.list()).toEqual(["m3#1"]);
   });
 
-  it("a subject that nobody consumes refuses when it is full, and drops nothing", async () => {
+  it("rejects when a subject without consumers is full, and drops nothing", async () => {
     const before = await directory.open();
     before.db.exec(
       "insert into messages (subject, grp, id, packet, attempt, visible_ms, at_ms) " +
@@ -234,26 +234,26 @@ describe("groups", () => {
     await directory.crash();
     const { bus, db } = await directory.open();
     await bus.publish(submit("last"));
-    await expect(bus.publish(submit("too many"))).rejects.toThrow(/nobody consumes `sys.job.submit`: 100000 messages/);
+    await expect(bus.publish(submit("too many"))).rejects.toThrow(/`sys.job.submit` has no consumer: 100000 messages/);
     expect(numberOf(db, ROWS)).toBe(100_000);
     await bus.consume(SUBMIT, GROUP, new Inbox(never).handler);
     await bus.publish(submit("too many"));
   });
 
-  it("a subject that nobody has consumed for a week refuses", async () => {
+  it("rejects after a subject had no consumer for a week", async () => {
     const { bus, db } = await directory.open();
     const week = 7 * 24 * 3_600_000;
     await bus.publish(submit("m1"));
     await directory.clock.pass(week);
     await bus.publish(submit("m2"));
     await directory.clock.pass(1);
-    await expect(bus.publish(submit("m3"))).rejects.toThrow("nobody consumes");
+    await expect(bus.publish(submit("m3"))).rejects.toThrow("has no consumer");
     expect(numberOf(db, ROWS)).toBe(2);
   });
 });
 
-describe("answers", () => {
-  it("delayed messages hold no slots: healthy ones pass (L5)", async () => {
+describe("settlements", () => {
+  it("delayed messages take no slots (L5)", async () => {
     const { bus } = await directory.open({ inFlightMax: 2 });
     const inbox = new Inbox(({ id }) => (id.startsWith("slow") ? later(60_000) : ACK));
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -266,12 +266,12 @@ describe("answers", () => {
     expect(inbox.seen).toHaveLength(101);
   });
 
-  it("each delayed message comes at its own millisecond", async () => {
+  it("redelivers each delayed message at its own millisecond", async () => {
     const { bus } = await directory.open();
-    const comeMs: number[] = [];
+    const redeliveredMs: number[] = [];
     const inbox = new Inbox(({ id, attempt }) => {
       if (attempt === 1) return later(Number(id.slice(1)));
-      comeMs.push(directory.clock.now());
+      redeliveredMs.push(directory.clock.now());
       return ACK;
     });
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -279,10 +279,10 @@ describe("answers", () => {
     const delays = [900, 10, 350, 351, 500, 10];
     await Promise.all(delays.map((delay, index) => bus.publish(submit(`${index}${delay}`))));
     await directory.clock.pass(1_000);
-    expect(comeMs.map((ms) => ms - startMs)).toEqual([...delays].sort((a, b) => a - b));
+    expect(redeliveredMs.map((ms) => ms - startMs)).toEqual([...delays].sort((a, b) => a - b));
   });
 
-  it("after the last delivery a message is kept, told of, and not delivered again (L3)", async () => {
+  it("keeps and logs a message after its last delivery, without another one (L3)", async () => {
     const { bus, db } = await directory.open({ deliverMax: 3 });
     const inbox = new Inbox(() => NAK);
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -293,7 +293,7 @@ describe("answers", () => {
     expect(directory.logged.map(({ event }) => event)).toContain("bus.delivery_limit");
   });
 
-  it("a message that could not be written is refused, and may be published again at once", async () => {
+  it("rejects publish after a failed write, and accepts the message again at once", async () => {
     const { bus, store } = await directory.open();
     await (await bus.consume(SUBMIT, GROUP, new Inbox().handler))();
     directory.commitErrors = [new Error("database or disk is full")];
@@ -306,7 +306,7 @@ describe("answers", () => {
     expect(inbox.list()).toEqual(["m#1"]);
   });
 
-  it("an answer that could not be written is not lost: memory keeps the message", async () => {
+  it("keeps a message in memory when its delay could not be written", async () => {
     const { bus } = await directory.open();
     const inbox = new Inbox(({ attempt }) => {
       if (attempt > 1) return ACK;
@@ -319,7 +319,7 @@ describe("answers", () => {
     expect(inbox.list()).toEqual(["m#1", "m#2"]);
   });
 
-  it("ids are remembered for two minutes at least, not for ever", async () => {
+  it("deduplicates ids for at least two minutes, not forever", async () => {
     const { bus } = await directory.open();
     const inbox = new Inbox();
     await bus.consume(SUBMIT, GROUP, inbox.handler);
@@ -332,7 +332,7 @@ describe("answers", () => {
     expect(inbox.list()).toEqual(["m#1", "m#1"]);
   });
 
-  it("that nobody listens is known, and nobody has to think of something to tell", async () => {
+  it("reports whether a subject has subscribers", async () => {
     const { bus } = await directory.open();
     expect(bus.hasSubscribers(SUBMIT)).toBe(false);
     const stop = await bus.subscribe(SUBMIT, () => {});

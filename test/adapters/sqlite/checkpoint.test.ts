@@ -1,30 +1,35 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { backUpDirectory } from "../../../src/adapters/sqlite/backup.ts";
-import { FoldingThread } from "../../../src/adapters/sqlite/checkpointer.ts";
-import type { Checkpointer } from "../../../src/adapters/sqlite/commit-executor.ts";
+import {
+  type BatchStatement,
+  BatchWriter,
+  type Checkpointer,
+  CheckpointThread,
+  RECORD,
+  WriteBatch,
+} from "../../../src/adapters/sqlite/checkpoint.ts";
 import { DATA_FILE, openFile, PRAGMAS, sqliteModule } from "../../../src/adapters/sqlite/database.ts";
-import { type BatchStatement, BatchWriter } from "../../../src/adapters/sqlite/write-batch.ts";
 import { put } from "../../../src/ports/store.ts";
 import { gate } from "../../contract/bus/bus.subject.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, StoreKit, T0 } from "../../contract/store/store.subject.ts";
 import { numberOf, TestDirectory } from "./directory.ts";
 
 let directory: TestDirectory;
-let folder: HeldFolder;
+let checkpointer: HeldCheckpointer;
 beforeEach(() => {
   directory = new TestDirectory();
-  folder = new HeldFolder(join(directory.dir, DATA_FILE));
+  checkpointer = new HeldCheckpointer(join(directory.dir, DATA_FILE));
 });
 afterEach(() => directory.close());
 
-/** Writes when it is let, and then fails if it is told to. */
-class HeldFolder implements Checkpointer {
+/** Writes once `held` is open, unless `failure` is set. */
+class HeldCheckpointer implements Checkpointer {
   readonly #file: string;
-  readonly sheets: (readonly BatchStatement[])[] = [];
+  readonly batches: (readonly BatchStatement[])[] = [];
   held = gate();
   failure: Error | null = null;
-  /** Written, but nobody hears of it. */
+  /** Writes, and never resolves. */
   isMute = false;
   readonly written = gate();
 
@@ -32,13 +37,13 @@ class HeldFolder implements Checkpointer {
     this.#file = file;
   }
 
-  async checkpoint(passages: readonly BatchStatement[]): Promise<void> {
-    this.sheets.push(structuredClone(passages));
+  async checkpoint(statements: readonly BatchStatement[]): Promise<void> {
+    this.batches.push(structuredClone(statements));
     await this.held.passed;
     if (this.failure) throw this.failure;
     const db = openFile(await sqliteModule(), this.#file);
     db.exec(`${PRAGMAS} begin immediate`);
-    new BatchWriter(db).write(passages);
+    new BatchWriter(db).write(statements);
     db.exec("commit");
     db.close();
     this.written.open();
@@ -48,7 +53,7 @@ class HeldFolder implements Checkpointer {
   async close(): Promise<void> {}
 }
 
-/** Enough for whatever waits for nothing. */
+/** Enough macrotasks for calls that do not wait for the checkpoint. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -58,16 +63,16 @@ const doc = (text: string, list: string): Doc => {
 };
 const idsOf = async (kit: StoreKit, index: string) => (await kit.pages({ index, limit: 100, order: "oldest" })).flat();
 
-async function openKit(unfoldedMax = 2) {
-  const opened = await directory.open({}, { folder, unfoldedMax });
+async function openKit(memtableRowsMax = 2) {
+  const opened = await directory.open({}, { checkpointer, memtableRowsMax });
   const kit = new StoreKit({ store: opened.store, run: (promise) => promise, close: async () => {} });
   return { ...opened, kit };
 }
 
-describe("while the tables are being written beside", () => {
-  it("what was changed since is read once, also when it is in the tables and nobody has said so yet", async () => {
+describe("during a checkpoint", () => {
+  it("reads each delta once, also before the end of the checkpoint is known", async () => {
     const { kit } = await openKit(1);
-    folder.held.open();
+    checkpointer.held.open();
     const change = async (text: string) => {
       const before = await kit.load("a");
       const { lists = [], ...rest } = before?.value ?? doc("", "new");
@@ -75,26 +80,26 @@ describe("while the tables are being written beside", () => {
     };
     const seen = async () => (await kit.load("a"))?.value.lists?.map(({ name }) => name);
     await change("1");
-    await folder.written.passed;
+    await checkpointer.written.passed;
     await turns();
-    folder.isMute = true;
+    checkpointer.isMute = true;
     await change("2");
     await turns();
-    expect(folder.sheets).toHaveLength(2);
+    expect(checkpointer.batches).toHaveLength(2);
     expect(await seen()).toEqual(["new", "1", "2"]);
     await change("3");
     await change("4");
     expect(await seen()).toEqual(["new", "1", "2", "3", "4"]);
   });
 
-  it("commits go on, and what is on its way is seen: records, versions, counters, fences", async () => {
+  it("commits continue and see frozen records, versions, counters and fences", async () => {
     const { kit, store, db } = await openKit();
     const fence = { kind: "fence", table: "doc", id: "a", fence: 7 } as const;
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))], {
       guards: [fence],
       sends: [message("m")],
     });
-    expect(folder.sheets).toHaveLength(1);
+    expect(checkpointer.batches).toHaveLength(1);
     expect(numberOf(db, "select count(*) from records")).toBe(0);
     expect(await kit.load("a")).toMatchObject({ version: 1, value: { text: "1" } });
     expect(await kit.commit([put(DOCS, "a", null, doc("again", "new"))])).toMatchObject({ kind: "stale" });
@@ -105,30 +110,30 @@ describe("while the tables are being written beside", () => {
     await store.sent(["m"]);
     expect(await kit.load("b")).toBeNull();
     expect(await kit.counts()).toEqual({ busy: 1 });
-    folder.held.open();
+    checkpointer.held.open();
     expect([await idsOf(kit, "new"), await idsOf(kit, "busy")]).toEqual([[], ["a"]]);
     expect(await store.unsent(T0 + 1, 10)).toEqual([]);
     expect(numberOf(db, "select count(*) from fences")).toBe(1);
   });
 
-  it("a counter that was gone and came back is counted on", async () => {
+  it("keeps a counter that returns to zero and is raised again", async () => {
     const { kit } = await openKit();
     await kit.set("a", doc("1", "new"));
     await kit.set("b", doc("1", "other"));
-    expect(folder.sheets).toHaveLength(1);
+    expect(checkpointer.batches).toHaveLength(1);
     await kit.set("a", null);
-    folder.held.open();
+    checkpointer.held.open();
     await turns();
-    folder.held = gate();
+    checkpointer.held = gate();
     await kit.set("c", doc("1", "new"));
     await kit.set("d", doc("1", "other"));
-    expect(folder.sheets).toHaveLength(2);
-    folder.held.open();
+    expect(checkpointer.batches).toHaveLength(2);
+    checkpointer.held.open();
     expect(await idsOf(kit, "new")).toEqual(["c"]);
     expect(await kit.counts()).toEqual({ new: 1, other: 2 });
   });
 
-  it("who takes waits for the tables, those behind with him, and nobody overtakes", async () => {
+  it("a take waits for the checkpoint, and later batches wait behind it", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     const order: string[] = [];
@@ -137,12 +142,12 @@ describe("while the tables are being written beside", () => {
     const changed = kit.set("c", doc("1", "new")).then(() => order.push("changed"));
     await turns();
     expect(order).toEqual([]);
-    folder.held.open();
+    checkpointer.held.open();
     await Promise.all([taken, changed]);
     expect(order).toEqual(["taken a,b", "changed"]);
   });
 
-  it("who asks for a list waits for the tables, nobody waits with him, and he sees all that was there", async () => {
+  it("a list waits for a checkpoint without blocking batches, and sees all earlier commits", async () => {
     const { kit, db } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     await kit.set("c", doc("1", "new"));
@@ -150,13 +155,13 @@ describe("while the tables are being written beside", () => {
     await turns();
     await kit.set("a", doc("2", "busy"));
     expect(await kit.load("a")).toMatchObject({ version: 2 });
-    folder.held.open();
+    checkpointer.held.open();
     expect(await listed).toEqual(["b", "c"]);
-    expect(folder.sheets).toHaveLength(2);
+    expect(checkpointer.batches).toHaveLength(2);
     expect(numberOf(db, "select count(*) from records")).toBe(3);
   });
 
-  it("what is due is asked for beside, too, and is given as it stands when it is given", async () => {
+  it("a due query waits for a checkpoint without blocking batches, and sees later commits too", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     const later = { ...doc("2", "busy"), dueMs: T0 + 60_000 };
@@ -164,25 +169,25 @@ describe("while the tables are being written beside", () => {
     await turns();
     await kit.set("a", later);
     await kit.set("c", doc("1", "new"));
-    const first = folder.held;
-    folder.held = gate();
+    const first = checkpointer.held;
+    checkpointer.held = gate();
     first.open();
-    await folder.written.passed;
+    await checkpointer.written.passed;
     await turns();
-    // Its own turn has begun: what comes now is in no sheet, and counts all the same.
-    expect(folder.sheets).toHaveLength(2);
+    // The checkpoint of the query has started: it does not include the next commit.
+    expect(checkpointer.batches).toHaveLength(2);
     await kit.set("b", later);
-    folder.held.open();
+    checkpointer.held.open();
     expect(await due).toEqual(["c"]);
     expect(await kit.due(T0 + 60_000, 10, T0)).toEqual(["a", "b"]);
   });
 
-  it("what could not be written there is written here, before what came after it", async () => {
+  it("repeats a failed checkpoint in the main thread, before later rows", async () => {
     const { kit, db } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     await kit.set("a", doc("2", "busy"));
-    folder.failure = new Error("database or disk is full");
-    folder.held.open();
+    checkpointer.failure = new Error("database or disk is full");
+    checkpointer.held.open();
     expect([await idsOf(kit, "new"), await idsOf(kit, "busy")]).toEqual([["b"], ["a"]]);
     expect(await kit.counts()).toEqual({ new: 1, busy: 1 });
     expect(numberOf(db, "select version from records where id = 'a'")).toBe(2);
@@ -191,7 +196,7 @@ describe("while the tables are being written beside", () => {
   });
 
   for (const isWritten of [false, true]) {
-    it(`a crash ${isWritten ? "after" : "before"} it loses nothing and repeats nothing`, async () => {
+    it(`recovers from a crash ${isWritten ? "after" : "before"} its transaction`, async () => {
       const { kit, store } = await openKit();
       await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))], {
         sends: [message("m"), message("kept")],
@@ -199,28 +204,28 @@ describe("while the tables are being written beside", () => {
       await kit.set("a", doc("2", "busy"));
       await store.sent(["m"]);
       await kit.set("b", null);
-      folder.isMute = true;
+      checkpointer.isMute = true;
       if (isWritten) {
-        folder.held.open();
-        await folder.written.passed;
+        checkpointer.held.open();
+        await checkpointer.written.passed;
       }
       for (let boot = 0; boot < 3; boot++) {
         await directory.crash();
-        folder = new HeldFolder(join(directory.dir, DATA_FILE));
-        folder.held.open();
+        checkpointer = new HeldCheckpointer(join(directory.dir, DATA_FILE));
+        checkpointer.held.open();
         const again = await openKit();
         expect(await again.kit.load("a")).toMatchObject({ version: 2 + boot, value: { text: `${2 + boot}` } });
         expect(await again.kit.load("b")).toBeNull();
         expect([await idsOf(again.kit, "new"), await idsOf(again.kit, "busy")]).toEqual([[], ["a"]]);
         expect(await again.kit.counts()).toEqual({ busy: 1 });
         expect((await again.store.unsent(T0 + 1, 10)).map(({ id }) => id)).toEqual(["kept"]);
-        // What the file has of an earlier boot must not be taken for what came after it.
+        // Entries of earlier boots in the file must not be replayed after this one.
         await again.kit.set("a", doc(`${3 + boot}`, "busy"));
       }
     });
   }
 
-  it("a copy has what is on its way, and what came after it", async () => {
+  it("a backup includes frozen rows and later commits", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     await kit.set("a", doc("2", "busy"));
@@ -232,50 +237,50 @@ describe("while the tables are being written beside", () => {
       { id: "b", version: 1 },
     ]);
     copy.close();
-    folder.held.open();
+    checkpointer.held.open();
     expect(await idsOf(kit, "busy")).toEqual(["a"]);
   });
 
-  it("a journal without room makes batches wait, and a bad call among them harms nobody", async () => {
+  it("a full journal makes batches wait for the checkpoint", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     await kit.set("c", doc("x".repeat(3_000_000), "new"));
-    let isIn = false;
+    let isSettled = false;
     const waiting = Promise.allSettled([
       kit.set("d", doc("x".repeat(3_000_000), "new")),
       kit.commitTogether([changeOf([put(DOCS, "e", null, doc("1", "new"))])]),
     ]).then((all) => {
-      isIn = true;
+      isSettled = true;
       return all;
     });
     await turns();
-    expect(isIn).toBe(false);
-    folder.held.open();
+    expect(isSettled).toBe(false);
+    checkpointer.held.open();
     expect((await waiting).map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
     expect(await idsOf(kit, "new")).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("those who gather behind it are bounded: then they wait", async () => {
+  it("batches wait when the memtable is full", async () => {
     const { kit } = await openKit();
     await kit.commit([put(DOCS, "a", null, doc("1", "new")), put(DOCS, "b", null, doc("1", "new"))]);
     const later = ["c", "d", "e", "f", "g", "h", "i", "j"];
     for (const id of later) await kit.set(id, doc("1", "new"));
-    let isIn = false;
+    let isSettled = false;
     const last = kit.set("k", doc("1", "new")).then(() => {
-      isIn = true;
+      isSettled = true;
     });
     await turns();
-    expect(isIn).toBe(false);
-    folder.held.open();
+    expect(isSettled).toBe(false);
+    checkpointer.held.open();
     await last;
     expect(await idsOf(kit, "new")).toEqual(["a", "b", ...later, "k"]);
   });
 });
 
-describe("the thread that folds", () => {
-  it("says what went wrong, goes on afterwards, and comes again after it died", async () => {
+describe("the checkpoint thread", () => {
+  it("reports errors, continues after them, and restarts after it exited", async () => {
     const { db } = await directory.open();
-    const thread = new FoldingThread(join(directory.dir, DATA_FILE), PRAGMAS);
+    const thread = new CheckpointThread(join(directory.dir, DATA_FILE), PRAGMAS);
     const row = (n: number): BatchStatement => {
       return { sql: "insert into counters (grp, name, value) values (?, ?, ?)", width: 3, values: ["g", `c${n}`, n] };
     };
@@ -290,23 +295,41 @@ describe("the thread that folds", () => {
     expect(names.map(({ name }) => name)).toEqual(["c1", "c3", "c4", "c5"]);
   });
 
-  it("keeps the process alive while somebody waits for it, and no longer", async () => {
+  it("keeps the process alive only during a checkpoint", async () => {
     await directory.open();
-    const thread = new FoldingThread(join(directory.dir, DATA_FILE), PRAGMAS);
+    const thread = new CheckpointThread(join(directory.dir, DATA_FILE), PRAGMAS);
     const ports = () => process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
     const before = ports();
-    const folded = thread.checkpoint([]);
+    const checkpointed = thread.checkpoint([]);
     expect(ports()).toBe(before + 1);
-    await folded;
+    await checkpointed;
     expect(ports()).toBe(before);
     const closed = thread.close();
     expect(ports()).toBe(before + 1);
     await closed;
   });
 
-  it("that cannot open the tables is an error, not silence", async () => {
-    const thread = new FoldingThread(join(directory.dir, "no", "such", "folder.db"), PRAGMAS);
-    await expect(thread.checkpoint([])).rejects.toThrow("gone");
+  it("rejects when it cannot open the database", async () => {
+    const thread = new CheckpointThread(join(directory.dir, "no", "such", "checkpointer.db"), PRAGMAS);
+    await expect(thread.checkpoint([])).rejects.toThrow("exited");
     await thread.close();
+  });
+});
+
+describe("a write batch", () => {
+  it("written twice has the effect of one write, also for deltas", async () => {
+    const { db } = await directory.open();
+    const tables = new BatchWriter(db);
+    const write = (version: number, text: string) => {
+      const batch = new WriteBatch();
+      batch.add(RECORD, "job", "a", version, text, null, null, null);
+      // After a checkpoint thread died, it is unknown whether its batch was written.
+      for (const statements of [batch.statements(), batch.statements()]) tables.write(statements);
+    };
+    write(1, "1");
+    write(3, "\n2\n3");
+    expect(db.prepare("select version, value from records").all()).toEqual([{ version: 3, value: "1\n2\n3" }]);
+    write(1, "anew");
+    expect(db.prepare("select version, value from records").all()).toEqual([{ version: 1, value: "anew" }]);
   });
 });

@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 describe("the data directory", () => {
-  it("is made if it is not there, for its owner alone, and survives a power cut", async () => {
+  it("is created if missing, accessible to its owner only, with full sync", async () => {
     const path = join(dir, "a", "b");
     const directory = await openDataDirectory(path);
     expect(statSync(path).mode & 0o777).toBe(0o700);
@@ -27,14 +27,14 @@ describe("the data directory", () => {
     await directory.close();
   });
 
-  it("says which file it cannot open", async () => {
+  it("names the file that cannot be opened", async () => {
     mkdirSync(join(dir, "cordum.db"));
     await expect(openDataDirectory(dir)).rejects.toThrow(`\`${join(dir, "cordum.db")}\` cannot be opened`);
     rmSync(join(dir, "cordum.db"), { recursive: true });
     await (await openDataDirectory(dir)).close();
   });
 
-  it("belongs to one: the second is told who has it, and gets it once that one is gone", async () => {
+  it("is locked to one process, which the error names, until it is closed", async () => {
     const first = await openDataDirectory(dir);
     await expect(openDataDirectory(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
     await first.close();
@@ -55,13 +55,13 @@ describe("the schema version", () => {
     }
   };
 
-  it("that is newer is refused, and the directory is free again", async () => {
+  it("rejects a newer schema and releases the directory", async () => {
     await withDb((db) => db.exec("pragma user_version = 1000"));
     for (let tries = 0; tries < 2; tries++)
       await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
   });
 
-  it("that is older is migrated, step by step, and each step once", async () => {
+  it("runs each missing migration once", async () => {
     await withDb((db) => {
       const steps = [
         ...MIGRATIONS,
@@ -75,7 +75,7 @@ describe("the schema version", () => {
     });
   });
 
-  it("stays where it was when a step fails", async () => {
+  it("keeps the last version when a migration fails", async () => {
     await withDb((db) => {
       const steps = [...MIGRATIONS, "create table extra (n)", "create table half (n); insert into nowhere values (1)"];
       expect(() => migrate(db, steps, dir)).toThrow("nowhere");
@@ -84,7 +84,7 @@ describe("the schema version", () => {
     });
   });
 
-  it("of a database that is not ours is refused, and it is left as it is", async () => {
+  it("rejects a database of another application", async () => {
     await withDb((db) => db.exec("create table theirs (n); pragma user_version = 0"));
     await expect(openDataDirectory(dir)).rejects.toThrow("is not a cordum database");
   });

@@ -1,44 +1,39 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Batch } from "../../../src/adapters/sqlite/batch.ts";
 import { SqliteBus } from "../../../src/adapters/sqlite/bus/bus.ts";
-import {
-  type Checkpointer,
-  CommitExecutor,
-  type StoreOperations,
-} from "../../../src/adapters/sqlite/commit-executor.ts";
+import type { Checkpointer } from "../../../src/adapters/sqlite/checkpoint.ts";
+import { type Batch, type BatchFailure, CommitExecutor } from "../../../src/adapters/sqlite/commit-executor.ts";
 import {
   type Database,
   type DataDirectory,
   JOURNAL_FILE,
   openDataDirectory,
 } from "../../../src/adapters/sqlite/database.ts";
+import { GroupCommit } from "../../../src/adapters/sqlite/group-commit.ts";
 import { durableWriter, Journal } from "../../../src/adapters/sqlite/journal.ts";
-import { openHere } from "../../../src/adapters/sqlite/link.ts";
-import { storeOperations } from "../../../src/adapters/sqlite/operations.ts";
+import { Tables } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
-import { type Link, Writer } from "../../../src/adapters/sqlite/writer.ts";
 import type { BusOptions } from "../../../src/ports/bus.ts";
 import type { Log, LogFields } from "../../../src/ports/log.ts";
 import { ManualClock } from "../../contract/manual-clock.ts";
 
 const writeDurably = durableWriter();
 
-/** A data directory whose database can be watched, made to fail, and left without a word as in a crash. */
+/** A data directory with counted commits, injected disk errors and crashes. */
 export class TestDirectory {
-  readonly dir = mkdtempSync(join(tmpdir(), "cordum-worlds-"));
+  readonly dir = mkdtempSync(join(tmpdir(), "cordum-sqlite-"));
   readonly clock: ManualClock;
   readonly logged: { readonly event: string; readonly fields: LogFields }[] = [];
   readonly log: Log = { write: (_level, event, fields = {}) => void this.logged.push({ event, fields }) };
-  /** Transactions that were committed, and errors to throw instead of the next commits. */
+  /** Committed SQLite transactions, and errors that the next ones throw. */
   commits = 0;
   commitErrors: Error[] = [];
-  /** The same for writes of the journal. */
+  /** Writes of the journal, and errors that the next ones throw. */
   writes = 0;
   writeErrors: Error[] = [];
-  /** Answers wait for it. */
-  answersHeld: Promise<void> | null = null;
+  /** Batches settle after it. */
+  settlementHeld: Promise<void> | null = null;
   #opened: DataDirectory | null = null;
   #journal: Journal | null = null;
 
@@ -46,26 +41,29 @@ export class TestDirectory {
     this.clock = clock;
   }
 
-  async open(options: Partial<BusOptions> = {}, folding: Folding = {}): Promise<Opened> {
+  async open(options: Partial<BusOptions> = {}, checkpoints: Checkpoints = {}): Promise<Opened> {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
-    const operations = storeOperations(db, folding.unfoldedMax);
-    const executor = new CommitExecutor(db, this.#tappedJournal(this.#opened.journal), operations, folding.folder);
-    executor.recover(this.#opened.left);
-    const run = async (batch: Batch) => {
-      const answers = await executor.run(batch);
-      await this.answersHeld;
-      return answers;
+    const tables = new Tables(db, checkpoints.memtableRowsMax);
+    const journal = this.#tappedJournal(this.#opened.journal);
+    const executor = new CommitExecutor(db, journal, tables.participants, checkpoints.checkpointer);
+    executor.recover(this.#opened.journalEntries);
+    const held = async (settled: Promise<BatchFailure | null>) => {
+      const failure = await settled;
+      await this.settlementHeld;
+      return failure;
     };
-    const writer = new Writer({ run: copying(run), close: () => executor.close() }, this.clock, this.log);
-    const store = new SqliteStore(writer);
-    const bus = await SqliteBus.open(writer, this.clock, this.log, { ...BUS, ...options });
+    const run = (batch: Batch) => held(executor.run(batch));
+    const query = (batch: Batch) => held(executor.query(batch));
+    const writer = new GroupCommit({ run, query, close: () => executor.close() }, this.clock, this.log);
+    const store = new SqliteStore(writer, tables);
+    const bus = await SqliteBus.open(writer, tables.messages, this.clock, this.log, { ...BUS, ...options });
     this.commits = 0;
     this.writes = 0;
-    return { db, operations, writer, store, bus, fold: () => executor.checkpoint() };
+    return { db, tables, writer, store, bus, checkpoint: () => executor.checkpoint() };
   }
 
-  /** Whatever only memory knew is gone. */
+  /** Drops everything that is only in memory. */
   async crash(): Promise<void> {
     await this.#journal?.close();
     await this.#opened?.close();
@@ -102,28 +100,17 @@ export class TestDirectory {
   }
 }
 
-/** A data directory behind a link that only copies get through, as between threads: nothing can lean on a shared object. */
-export async function openLocally(dir: string, unfoldedMax?: number): Promise<Link> {
-  const { run, close } = await openHere(dir, unfoldedMax);
-  return { run: copying(run), close };
-}
-
-const copying =
-  (run: Link["run"]): Link["run"] =>
-  async (batch) =>
-    structuredClone(await run(structuredClone(batch)));
-
-export interface Folding {
-  readonly folder?: Checkpointer;
-  readonly unfoldedMax?: number;
+export interface Checkpoints {
+  readonly checkpointer?: Checkpointer;
+  readonly memtableRowsMax?: number;
 }
 
 export interface Opened {
   readonly db: Database;
-  readonly operations: StoreOperations;
-  /** Puts everything into the tables. */
-  readonly fold: () => void;
-  readonly writer: Writer;
+  readonly tables: Tables;
+  /** Checkpoints synchronously. */
+  readonly checkpoint: () => void;
+  readonly writer: GroupCommit;
   readonly store: SqliteStore;
   readonly bus: SqliteBus;
 }

@@ -12,23 +12,24 @@ beforeEach(() => {
 });
 afterEach(() => directory.close());
 
-const openShelf = async () => {
-  const { db, writer } = await directory.open();
+const openQueue = async () => {
+  const { db, writer, tables } = await directory.open();
   const options = { ackWaitMs: 1, deliverMax: 1, inFlightMax: 1 };
   let seq = 0;
   const newSeq = () => ++seq;
-  const host = { clock: directory.clock, log: directory.log, writer, options, newSeq, watch: () => {} };
-  return { db, writer, diskQueue: new DiskQueue(host, SUBMIT, GROUP, { size: 0, oldestMs: null }) };
+  const { clock, log } = directory;
+  const context = { clock, log, writer, rows: tables.messages, options, newSeq, afterGrace: () => {} };
+  return { db, writer, diskQueue: new DiskQueue(context, SUBMIT, GROUP, { size: 0, oldestMs: null }) };
 };
 
-/** By then a batch has left, and is not yet answered. */
+/** A batch is in flight and not settled. */
 const untilSent = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("a message on its way to disk or back", () => {
-  it("writing a message down late does not undo the delay that it was given meanwhile", async () => {
-    const { db, diskQueue } = await openShelf();
+describe("the disk queue", () => {
+  it("a late store does not overwrite a delay", async () => {
+    const { db, diskQueue } = await openQueue();
     for (const order of ["delay first", "store first"]) {
-      const envelope = diskQueue.newSlip(submit(order));
+      const envelope = diskQueue.newEnvelope(submit(order));
       const calls = [() => diskQueue.delay(envelope, 9_999), () => diskQueue.store(envelope)];
       await Promise.all((order === "delay first" ? calls : [...calls].reverse()).map((call) => call()));
     }
@@ -36,28 +37,28 @@ describe("a message on its way to disk or back", () => {
     expect(diskQueue.size).toBe(2);
   });
 
-  it("a message that is ended before its row is written gets none", async () => {
-    const { db, diskQueue } = await openShelf();
-    const envelope = diskQueue.newSlip(submit("m"));
+  it("writes no row for a message that ended before its batch", async () => {
+    const { db, diskQueue } = await openQueue();
+    const envelope = diskQueue.newEnvelope(submit("m"));
     const stored = diskQueue.store(envelope);
     diskQueue.end(envelope);
     await stored;
     expect([numberOf(db, ROWS), diskQueue.size]).toEqual([0, 0]);
   });
 
-  it("a message that is ended while its row is being written loses it", async () => {
-    const { db, diskQueue, writer } = await openShelf();
-    const envelope = diskQueue.newSlip(submit("m"));
-    const ended = writer.change("deleteBlob", "none").then(() => diskQueue.end(envelope));
+  it("deletes the row of a message that ends during the write", async () => {
+    const { db, diskQueue, writer } = await openQueue();
+    const envelope = diskQueue.newEnvelope(submit("m"));
+    const ended = writer.write("tables", () => {}).then(() => diskQueue.end(envelope));
     await diskQueue.store(envelope);
     await ended;
     await directory.clock.pass(20);
     expect([numberOf(db, ROWS), diskQueue.size]).toEqual([0, 0]);
   });
 
-  it("a delivery that begins while the row is being written counts", async () => {
-    const { db, diskQueue } = await openShelf();
-    const envelope = diskQueue.newSlip(submit("m"));
+  it("counts a delivery that begins during the write", async () => {
+    const { db, diskQueue } = await openQueue();
+    const envelope = diskQueue.newEnvelope(submit("m"));
     const stored = diskQueue.store(envelope);
     await untilSent();
     envelope.attempt = 1;
@@ -66,17 +67,17 @@ describe("a message on its way to disk or back", () => {
     expect(numberOf(db, "select attempt from messages")).toBe(1);
   });
 
-  it("a message that is ended while it is being read does not come back", async () => {
-    const { db, diskQueue } = await openShelf();
-    const [ended, other] = ["ended", "other"].map((id) => diskQueue.newSlip(submit(id)));
+  it("does not load a message that ends during the load", async () => {
+    const { db, diskQueue } = await openQueue();
+    const [ended, other] = ["ended", "other"].map((id) => diskQueue.newEnvelope(submit(id)));
     await Promise.all([diskQueue.store(ended!), diskQueue.store(other!)]);
     const held = gate();
-    directory.answersHeld = held.passed;
+    directory.settlementHeld = held.passed;
     const loading = diskQueue.load(10, new Set());
     await untilSent();
     diskQueue.end(ended!);
     held.open();
-    expect((await loading).slips.map(({ id }) => id)).toEqual(["other"]);
+    expect((await loading).envelopes.map(({ id }) => id)).toEqual(["other"]);
     await directory.clock.pass(20);
     expect([numberOf(db, ROWS), diskQueue.size]).toEqual([1, 1]);
   });

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { backUpDirectory } from "../../../src/adapters/sqlite/backup.ts";
 import { durableWriter, Journal, readJournal, type WriteDurably } from "../../../src/adapters/sqlite/journal.ts";
-import { openHere } from "../../../src/adapters/sqlite/link.ts";
+import { openStorage } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
-import { Writer } from "../../../src/adapters/sqlite/writer.ts";
 import { put } from "../../../src/ports/store.ts";
 import { gate } from "../../contract/bus/bus.subject.ts";
 import {
@@ -31,42 +30,42 @@ afterEach(() => directory.close());
 
 const fileOf = () => join(directory.dir, "a.journal");
 
-describe("who waits for the disk", () => {
+describe("durable writer", () => {
   const LARGE = Buffer.alloc(8_192);
 
-  /** Writes so often, each taking as long as `tookMs` says; "h" for each that was waited for here, "a" for one aside. */
-  async function written(times: number, tookMs: (write: number) => number): Promise<string> {
+  /** Writes `times` times with the given sync times. Returns "t" for each sync in this thread, "p" for one in the pool. */
+  async function syncs(times: number, syncMs: (write: number) => number): Promise<string> {
     const fd = openSync(join(directory.dir, "disk"), "w+");
-    let [nowMs, ways] = [0, ""];
+    let [nowMs, places] = [0, ""];
     const write = durableWriter({
       nowMs: () => nowMs,
       sync: () => {
-        nowMs += tookMs(ways.length);
-        ways += "h";
+        nowMs += syncMs(places.length);
+        places += "t";
       },
-      syncAside: async () => {
-        nowMs += 100; // This thread had other things to do: that says nothing about the disk.
-        ways += "a";
+      syncInPool: async () => {
+        nowMs += 100; // A busy thread delays the callback: that says nothing about the disk.
+        places += "p";
       },
     });
     for (let at = 0; at < times; at++) await write(fd, LARGE, 0);
     closeSync(fd);
-    return ways;
+    return places;
   }
-  const aside = (times: number) => "a".repeat(times);
+  const pool = (times: number) => "p".repeat(times);
 
-  it("this thread while it is quick, and again soon after it was slow for a while", async () => {
-    expect(await written(40, () => 0.2)).toBe("h".repeat(40));
-    expect(await written(40, (write) => (write % 5 < 3 ? 30 : 0.2))).toBe("h".repeat(40));
-    expect(await written(40, (write) => (write >= 10 && write < 14 ? 30 : 0.2))).toBe(
-      `${"h".repeat(14)}${aside(16)}${"h".repeat(10)}`,
+  it("syncs in this thread while the disk is fast, and again after a slow phase", async () => {
+    expect(await syncs(40, () => 0.2)).toBe("t".repeat(40));
+    expect(await syncs(40, (write) => (write % 5 < 3 ? 30 : 0.2))).toBe("t".repeat(40));
+    expect(await syncs(40, (write) => (write >= 10 && write < 14 ? 30 : 0.2))).toBe(
+      `${"t".repeat(14)}${pool(16)}${"t".repeat(10)}`,
     );
   });
 
-  it("another one while it is slow, with a look now and then, ever more rarely", async () => {
-    expect(await written(120, () => 10)).toBe(`hhhh${aside(16)}h${aside(32)}h${aside(64)}ha`);
-    const looks = [...(await written(100_000, () => 10))].filter((way) => way === "h").length;
-    expect(looks).toBeLessThan(40);
+  it("syncs in the pool while the disk is slow, with rarer and rarer trials", async () => {
+    expect(await syncs(120, () => 10)).toBe(`tttt${pool(16)}t${pool(32)}t${pool(64)}tp`);
+    const trials = [...(await syncs(100_000, () => 10))].filter((place) => place === "t").length;
+    expect(trials).toBeLessThan(40);
   });
 });
 
@@ -77,52 +76,52 @@ describe("the journal", () => {
   });
   const open = (epoch: number, write?: WriteDurably) => {
     const journal = new Journal(fileOf(), epoch, write);
-    journal.restart(epoch);
+    journal.reset(epoch);
     opened.push(journal);
     return journal;
   };
 
-  it("gives back what was safe, in order, and nothing of another epoch", async () => {
+  it("returns synced entries in order, and none of another epoch", async () => {
     const journal = open(1);
     for (const text of ["one", "two ☂", "three"]) journal.append([text]);
-    await journal.safe();
+    await journal.sync();
     expect(readJournal(fileOf(), 1)).toEqual(["one", "two ☂", "three"]);
     expect(readJournal(fileOf(), 2)).toEqual([]);
-    journal.restart(2);
+    journal.reset(2);
     journal.append(["four"]);
-    await journal.safe();
+    await journal.sync();
     expect(readJournal(fileOf(), 2)).toEqual(["four"]);
     expect(readJournal(fileOf(), 3)).toEqual([]);
   });
 
-  it("the next epoch begins while the tables take in the last one, and reaches the disk behind it", async () => {
-    const places: number[] = [];
+  it("writes the next epoch into the other half, after the previous epoch", async () => {
+    const positions: number[] = [];
     const busy = gate();
-    const journal = open(1, async (fd, bytes, place) => {
-      places.push(place);
-      if (places.length === 1) await busy.passed;
-      await writeDurably(fd, bytes, place);
+    const journal = open(1, async (fd, bytes, position) => {
+      positions.push(position);
+      if (positions.length === 1) await busy.passed;
+      await writeDurably(fd, bytes, position);
     });
     journal.append(["one"]);
-    const first = journal.safe();
+    const first = journal.sync();
     journal.append(["two"]);
-    const second = journal.safe();
-    journal.begin(2);
+    const second = journal.sync();
+    journal.switchHalf(2);
     journal.append(["three"]);
-    const third = journal.safe();
+    const third = journal.sync();
     expect(readJournal(fileOf(), 1)).toEqual([]);
     busy.open();
     await Promise.all([first, second, third]);
-    expect(places).toEqual([0, 14 + 3, 4 * 1_024 * 1_024]);
+    expect(positions).toEqual([0, 14 + 3, 4 * 1_024 * 1_024]);
     expect(readJournal(fileOf(), 1)).toEqual(["one", "two", "three"]);
     expect(readJournal(fileOf(), 2)).toEqual(["three"]);
-    journal.begin(3);
+    journal.switchHalf(3);
     journal.append(["four"]);
-    await journal.safe();
+    await journal.sync();
     expect(readJournal(fileOf(), 2)).toEqual(["three", "four"]);
   });
 
-  it("nothing of the next epoch is written where something of the last one is missing", async () => {
+  it("does not write the next epoch after a failed write of the previous one", async () => {
     const errors = [null, new Error("disk I/O error")];
     const journal = open(1, async (...write) => {
       const error = errors.shift();
@@ -130,12 +129,12 @@ describe("the journal", () => {
       await writeDurably(...write);
     });
     journal.append(["one"]);
-    const first = journal.safe();
+    const first = journal.sync();
     journal.append(["lost"]);
-    const second = journal.safe();
-    journal.begin(2);
+    const second = journal.sync();
+    journal.switchHalf(2);
     journal.append(["behind it"]);
-    const third = journal.safe();
+    const third = journal.sync();
     await first;
     await expect(second).rejects.toThrow("disk");
     await expect(third).rejects.toThrow("disk");
@@ -143,10 +142,10 @@ describe("the journal", () => {
     expect(readJournal(fileOf(), 1)).toEqual(["one"]);
   });
 
-  it("ends at an entry that is not whole, wherever it was cut", async () => {
+  it("stops at a damaged entry, whichever byte is damaged", async () => {
     const journal = open(1);
     for (const text of ["one", "two", "three"]) journal.append([text]);
-    await journal.safe();
+    await journal.sync();
     const whole = readFileSync(fileOf());
     const entry = 14 + 3;
     for (let cut = entry; cut < 2 * entry; cut++) {
@@ -158,19 +157,19 @@ describe("the journal", () => {
     }
   });
 
-  it("what comes while the disk is busy goes there in one write", async () => {
+  it("writes entries that were appended during a write together", async () => {
     const sizes: number[] = [];
     const busy = gate();
-    const journal = open(1, async (fd, bytes, place) => {
+    const journal = open(1, async (fd, bytes, position) => {
       sizes.push(bytes.length);
       await busy.passed;
-      await writeDurably(fd, bytes, place);
+      await writeDurably(fd, bytes, position);
     });
     journal.append(["first"]);
-    const first = journal.safe();
+    const first = journal.sync();
     const others = names("e", 50).map((text) => {
       journal.append([text]);
-      return journal.safe();
+      return journal.sync();
     });
     busy.open();
     await Promise.all([first, ...others]);
@@ -178,7 +177,7 @@ describe("the journal", () => {
     expect(readJournal(fileOf(), 1)).toEqual(["first", ...names("e", 50)]);
   });
 
-  it("a write that failed makes all after it unsafe, until the journal starts again", async () => {
+  it("rejects every sync after a failed write until a reset", async () => {
     const errors = [new Error("disk I/O error")];
     const journal = open(1, async (...write) => {
       const error = errors.shift();
@@ -186,31 +185,31 @@ describe("the journal", () => {
       await writeDurably(...write);
     });
     journal.append(["lost"]);
-    const first = journal.safe();
+    const first = journal.sync();
     journal.append(["behind it"]);
-    const second = journal.safe();
+    const second = journal.sync();
     await expect(first).rejects.toThrow("disk");
     await expect(second).rejects.toThrow("journal");
-    await expect(journal.safe()).rejects.toThrow("journal");
-    journal.restart(2);
+    await expect(journal.sync()).rejects.toThrow("journal");
+    journal.reset(2);
     journal.append(["again"]);
-    await journal.safe();
+    await journal.sync();
     expect(readJournal(fileOf(), 2)).toEqual(["again"]);
   });
 
-  it("says when something does not fit", async () => {
+  it("append returns false when there is no room", async () => {
     const journal = open(1);
     expect(journal.append(["x".repeat(3_000_000)])).toBe(true);
     expect(journal.append(["x".repeat(3_000_000)])).toBe(false);
-    journal.restart(2);
+    journal.reset(2);
     expect(journal.append(["x".repeat(3_000_000)])).toBe(true);
-    await journal.safe();
+    await journal.sync();
   });
 });
 
 const idsOf = async (kit: StoreKit, index: string) => (await kit.pages({ index, limit: 100, order: "oldest" })).flat();
 
-describe("a store with a journal in front of its tables", () => {
+describe("a store with a journal", () => {
   const openKit = async () => {
     const opened = await directory.open();
     const kit = new StoreKit({ store: opened.store, run: (promise) => promise, close: async () => {} });
@@ -220,8 +219,8 @@ describe("a store with a journal in front of its tables", () => {
     return { text, lists: [at(list, 1)], queue: at("q", 1), dueMs: T0, counters: [counter(list)] };
   };
 
-  it("writes a record that changed several times once, and a message that was sent not at all", async () => {
-    const { kit, store, db, fold } = await openKit();
+  it("checkpoints a record once for several changes, and a sent message never", async () => {
+    const { kit, store, db, checkpoint } = await openKit();
     db.exec(
       "create table written (what); create trigger r after insert on records begin insert into written values ('r'); end",
     );
@@ -233,17 +232,17 @@ describe("a store with a journal in front of its tables", () => {
     await kit.set("a", doc("3", "done"));
     expect(await kit.load("a")).toMatchObject({ version: 3, value: { text: "3" } });
     expect(directory.commits).toBe(0);
-    fold();
+    checkpoint();
     const written = db.prepare("select what from written order by what").all() as { what: string }[];
     expect(written.map(({ what }) => what)).toEqual(["l", "r"]);
     expect(await idsOf(kit, "done")).toEqual(["a"]);
     expect(await idsOf(kit, "busy")).toEqual([]);
   });
 
-  it("a record that left a list and came back, and one that came and went, stand where they should", async () => {
-    const { kit, fold } = await openKit();
+  it("merges list moves of a record between checkpoints", async () => {
+    const { kit, checkpoint } = await openKit();
     await kit.set("a", doc("", "here"));
-    fold();
+    checkpoint();
     await kit.set("a", doc("", "there"));
     await kit.set("a", doc("", "here"));
     await kit.set("b", doc("", "here"));
@@ -253,7 +252,7 @@ describe("a store with a journal in front of its tables", () => {
     expect([await idsOf(kit, "here"), await kit.counts()]).toEqual([[], {}]);
   });
 
-  it("after a crash everything is there that only the journal had: records, places, counters, messages, fences", async () => {
+  it("recovers records, places, counters, messages and fences from the journal", async () => {
     const { kit, store } = await openKit();
     await kit.set("a", doc("1", "new"));
     await kit.set("a", doc("2", "busy"));
@@ -277,7 +276,7 @@ describe("a store with a journal in front of its tables", () => {
     }
   });
 
-  it("what an earlier boot left is not read again behind what this one writes", async () => {
+  it("does not replay entries of an earlier process after newer ones", async () => {
     const first = await openKit();
     await first.kit.set("a", doc("1", "new"));
     await first.kit.set("b", doc("1", "new"));
@@ -289,7 +288,7 @@ describe("a store with a journal in front of its tables", () => {
     expect(await idsOf(third.kit, "new")).toEqual(["b"]);
   });
 
-  it("a journal that fails is replaced by the tables, and nobody notices", async () => {
+  it("writes to the tables when the journal fails", async () => {
     const { kit, db } = await openKit();
     directory.writeErrors = [new Error("disk I/O error")];
     expect(await kit.set("a", doc("1", "new"))).toMatchObject({ kind: "committed" });
@@ -299,7 +298,7 @@ describe("a store with a journal in front of its tables", () => {
     expect(await (await openKit()).kit.load("a")).toMatchObject({ version: 2 });
   });
 
-  it("when the tables fail too, the call is rejected, and what it did comes to light later or not at all", async () => {
+  it("rejects when journal and tables fail; the outcome is unknown", async () => {
     const { kit } = await openKit();
     directory.writeErrors = [new Error("disk I/O error")];
     directory.commitErrors = [new Error("database or disk is full"), new Error("database or disk is full")];
@@ -310,7 +309,7 @@ describe("a store with a journal in front of its tables", () => {
     expect(await (await openKit()).kit.load("a")).toMatchObject({ version: 1 });
   });
 
-  it("what does not fit into the journal goes into the tables", async () => {
+  it("writes to the tables when the journal is full", async () => {
     const { kit, db } = await openKit();
     await kit.set("a", doc("x".repeat(3_000_000), "new"));
     await kit.set("b", doc("y".repeat(3_000_000), "new"));
@@ -320,12 +319,12 @@ describe("a store with a journal in front of its tables", () => {
     expect(await idsOf(again.kit, "new")).toEqual(["a", "b"]);
   });
 
-  it("a record is found after a restart, in whatever script its id is written", async () => {
+  it("finds records with non-ASCII ids after a restart", async () => {
     const ids = ["a", "z", "\u{fffd}", "\u{1f600}", "\u{e000}"];
     const first = await openKit();
     for (const id of ids) await first.kit.set(id, doc(id, "new"));
     await directory.crash();
-    // The first boot takes the journal in and remembers what it wrote; the second has to ask the tables.
+    // The first boot caches the versions that it replays; the second reads the tables.
     await openKit();
     await directory.crash();
     const { kit } = await openKit();
@@ -334,21 +333,21 @@ describe("a store with a journal in front of its tables", () => {
     }
   });
 
-  it("a copy has what only the journal had, and the original goes on", async () => {
+  it("a backup includes the journal, and the original continues", async () => {
     const { kit } = await openKit();
     await kit.set("a", doc("1", "new"));
     const into = join(directory.dir, "copy");
     expect(await backUpDirectory(directory.dir, into)).toMatchObject({ kind: "done" });
     await kit.set("a", doc("2", "busy"));
-    const link = await openHere(into);
-    const store = new SqliteStore(new Writer(link, directory.clock, directory.log));
+    const { writer, tables } = await openStorage(into, directory);
+    const store = new SqliteStore(writer, tables);
     const copied = new StoreKit({ store, run: (promise) => promise, close: async () => {} });
     expect([await idsOf(copied, "new"), await copied.counts()]).toEqual([["a"], { new: 1 }]);
-    await link.close();
+    await writer.close();
     expect(await idsOf(kit, "busy")).toEqual(["a"]);
   });
 
-  it("memory is bounded: a long row of commits reaches the tables by itself", async () => {
+  it("checkpoints by itself after many commits", async () => {
     const { kit, db } = await openKit();
     for (const id of names("d", 40)) {
       await kit.commitTogether(names(id, 50).map((one) => changeOf([put(DOCS, one, null, { text: "" })])));

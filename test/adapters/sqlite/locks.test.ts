@@ -15,7 +15,7 @@ async function hold(locks: Locks, owner: string, waitMs = 0): Promise<LockLease>
   return answer.lease;
 }
 
-describe("a process that was paused for longer than the TTL (L14)", () => {
+describe("a process paused for longer than the TTL (L14)", () => {
   let clock: ManualClock;
   let locks: EmbeddedLocks;
   beforeEach(() => {
@@ -25,7 +25,7 @@ describe("a process that was paused for longer than the TTL (L14)", () => {
   });
   afterEach(() => locks.close());
 
-  it("has lost its lock: the holder is told, the waiter has it with a larger fence", async () => {
+  it("loses its lock: the signal aborts and the waiter gets a larger fence", async () => {
     const lease = await hold(locks, "old");
     const waiting = hold(locks, "new", 60_000);
     await clock.pause(TTL_MS + 1_000);
@@ -37,7 +37,7 @@ describe("a process that was paused for longer than the TTL (L14)", () => {
     expect(await next.release()).toBe(true);
   });
 
-  it("has lost it also to whoever asks before its timers run", async () => {
+  it("loses it to a request that arrives before its timers fire", async () => {
     const lease = await hold(locks, "old");
     const { signal } = lease;
     const paused = clock.pause(TTL_MS);
@@ -48,7 +48,7 @@ describe("a process that was paused for longer than the TTL (L14)", () => {
     expect(await next.release()).toBe(true);
   });
 
-  it("is told at the release that the lock was not its own any more", async () => {
+  it("release returns false", async () => {
     const lease = await hold(locks, "old");
     const paused = clock.pause(TTL_MS);
     expect(await lease.release()).toBe(false);
@@ -57,7 +57,7 @@ describe("a process that was paused for longer than the TTL (L14)", () => {
     await hold(locks, "new");
   });
 
-  it("keeps it when the pause was shorter", async () => {
+  it("keeps its lock when the pause was shorter", async () => {
     const lease = await hold(locks, "a");
     for (let n = 0; n < 5; n++) await clock.pause(TTL_MS - 1);
     expect(lease.signal.aborted).toBe(false);
@@ -66,7 +66,7 @@ describe("a process that was paused for longer than the TTL (L14)", () => {
 });
 
 describe("embedded locks", () => {
-  it("refuse waiters and abort holders when they are closed", async () => {
+  it("reject waiters and abort holders on close", async () => {
     const clock = new ManualClock();
     const locks = new EmbeddedLocks(clock, random, () => 1);
     const lease = await hold(locks, "a");
@@ -78,7 +78,7 @@ describe("embedded locks", () => {
     await expect(locks.acquire(request("c"))).rejects.toThrow("closed");
   });
 
-  it("throw when there is no fence to give: neither held nor busy (L16)", async () => {
+  it("throw when there is no fence: neither held nor busy (L16)", async () => {
     let isBroken = true;
     const nextFence = () => {
       if (isBroken) throw new Error("no fence");
@@ -98,18 +98,18 @@ describe("embedded locks", () => {
   });
 });
 
-describe("numbers that only grow", () => {
+describe("sequence", () => {
   let directory: TestDirectory;
   beforeEach(() => {
     directory = new TestDirectory();
   });
   afterEach(() => directory.close());
 
-  it("grow across crashes, and begin with 1", async () => {
+  it("grows across crashes, starting with 1", async () => {
     let last = 0;
     for (let boot = 0; boot < 3; boot++) {
-      const { writer } = await directory.open();
-      const numbers = await Sequence.open(writer, directory.log, "fence");
+      const { writer, tables } = await directory.open();
+      const numbers = await Sequence.open(writer, tables.sequences, directory.log, "fence");
       if (boot === 0) expect(numbers.next()).toBe(1);
       for (let n = 0; n < 100; n++) {
         const next = numbers.next();
@@ -120,9 +120,9 @@ describe("numbers that only grow", () => {
     }
   });
 
-  it("are reserved ahead, without a write for each, and never given twice", async () => {
-    const { writer } = await directory.open();
-    const numbers = await Sequence.open(writer, directory.log, "fence");
+  it("reserves blocks ahead and never repeats a number", async () => {
+    const { writer, tables } = await directory.open();
+    const numbers = await Sequence.open(writer, tables.sequences, directory.log, "fence");
     let last = 0;
     for (let round = 0; round < 30; round++) {
       for (let n = 0; n < 20_000; n++) {
@@ -130,15 +130,15 @@ describe("numbers that only grow", () => {
         if (next !== last + 1) expect(next).toBe(last + 1);
         last = next;
       }
-      await writer.read("total", "none");
+      await writer.read("memory", () => {});
     }
     expect(last).toBe(600_000);
     expect(directory.commits).toBeLessThan(20);
   });
 
-  it("run out with an error, not with a repetition, when nothing can be written", async () => {
-    const { writer } = await directory.open();
-    const numbers = await Sequence.open(writer, directory.log, "fence");
+  it("throws when no block can be reserved", async () => {
+    const { writer, tables } = await directory.open();
+    const numbers = await Sequence.open(writer, tables.sequences, directory.log, "fence");
     directory.commitErrors = Array.from({ length: 1_000 }, () => new Error("disk I/O error"));
     const seen = new Set<number>();
     const takeAll = async () => {

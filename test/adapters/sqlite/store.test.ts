@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { FencePlace } from "../../../src/adapters/sqlite/records.ts";
+import type { FencePlace } from "../../../src/adapters/sqlite/queries.ts";
 import { put } from "../../../src/ports/store.ts";
 import { at, changeOf, DOCS, names, StoreKit, T0 } from "../../contract/store/store.subject.ts";
 import { numberOf, TestDirectory } from "./directory.ts";
@@ -17,7 +17,7 @@ describe("the embedded store", () => {
     return { ...opened, kit };
   };
 
-  it("claims of an earlier boot are void at once", async () => {
+  it("voids claims on restart", async () => {
     const { kit } = await openKit();
     await kit.create({ a: { text: "", queue: at("q", 1), dueMs: T0 } });
     expect(await kit.take("q", 1, T0, 3_600_000)).toEqual(["a"]);
@@ -28,7 +28,7 @@ describe("the embedded store", () => {
     expect(await again.kit.due(T0)).toEqual(["a"]);
   });
 
-  it("everything acknowledged is there after a crash, with its counters", async () => {
+  it("recovers every acknowledged commit after a crash, with its counters", async () => {
     const { kit } = await openKit();
     const counters = [{ group: "slots", name: "x" }];
     await kit.commitTogether(names("d", 300).map((id) => changeOf([put(DOCS, id, null, { text: id, counters })])));
@@ -38,22 +38,22 @@ describe("the embedded store", () => {
     expect(numberOf(again.db, "select count(*) from records")).toBe(300);
   });
 
-  it("a counter at zero leaves nothing behind", async () => {
-    const { kit, db, fold } = await openKit();
+  it("deletes the row of a counter at zero", async () => {
+    const { kit, db, checkpoint } = await openKit();
     await kit.set("a", { text: "", counters: [{ group: "slots", name: "x" }] });
-    fold();
+    checkpoint();
     expect(numberOf(db, "select count(*) from counters")).toBe(1);
     await kit.set("a", null);
-    fold();
+    checkpoint();
     expect(numberOf(db, "select count(*) from counters")).toBe(0);
   });
 
-  it("totals survive a crash, are no counters, and a commit that fails adds nothing", async () => {
-    const { store, fold } = await openKit();
+  it("totals survive a crash, are not listed as counters, and ignore failed commits", async () => {
+    const { store, checkpoint } = await openKit();
     const add = (delta: number) => store.commit({ ...changeOf([]), totals: [{ name: "x", delta }] });
     expect(await store.total("x")).toBe(0);
     await Promise.all([add(2), add(3)]);
-    fold();
+    checkpoint();
     directory.commitErrors = [new Error("disk I/O error")];
     const taken = store.take(DOCS, { queue: "q", limit: 1, nowMs: T0, leaseMs: 1 });
     await expect(add(100)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
@@ -65,7 +65,7 @@ describe("the embedded store", () => {
     expect(await again.kit.counts()).toEqual({});
   });
 
-  it("a commit that fails leaves no version behind in memory", async () => {
+  it("rolls back versions after a failed commit", async () => {
     const { kit } = await openKit();
     await kit.set("a", { text: "1" });
     const before = await kit.load("a");
@@ -79,18 +79,18 @@ describe("the embedded store", () => {
     expect(await kit.load("a")).toMatchObject({ version: 1 });
   });
 
-  it("fences of records that are long gone are forgotten, step by step; all others are kept", async () => {
-    const { kit, store, db, fold } = await openKit();
+  it("prunes old fences of removed records, in steps, and keeps all others", async () => {
+    const { kit, store, db, checkpoint } = await openKit();
     const fence = (id: string) => ({ kind: "fence", table: "doc", id, fence: 5 }) as const;
     const ids = names("d", 25);
     for (const id of ids) await kit.set(id, { text: "" }, { guards: [fence(id)], atMs: T0 });
     for (const id of ids.slice(5)) await kit.set(id, null);
     await kit.commit([], { guards: [fence("young")], atMs: T0 + 1_000 });
-    fold();
+    checkpoint();
     let from: FencePlace | null = null;
     const steps: (FencePlace | null)[] = [];
     do {
-      from = await store.forgetFences(T0 + 500, from, 10);
+      from = await store.pruneFences(T0 + 500, from, 10);
       steps.push(from);
     } while (from !== null);
     expect(steps).toHaveLength(3);
@@ -98,14 +98,14 @@ describe("the embedded store", () => {
     expect(left.map(({ id }) => id)).toEqual([...ids.slice(0, 5), "young"]);
   });
 
-  it("refuses the guard `free`: it does not know the locks, and what is not known to be free is not", async () => {
+  it("refuses the guard `free`, because it does not know the locks", async () => {
     const { kit } = await openKit();
     const guards = [{ kind: "free", lock: "cordum:wf:run:lock:r-1" }] as const;
     expect(await kit.set("a", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[0], value: 0 });
     expect(await kit.load("a")).toBeNull();
   });
 
-  it("a score that is not an integer in range is refused, and so is a record put twice", async () => {
+  it("rejects a score that is not an integer in range, and a record put twice", async () => {
     const { kit } = await openKit();
     for (const score of [-1, 1.5, Number.NaN, 2 ** 53]) {
       await expect(kit.commit([put(DOCS, "a", null, { text: "", lists: [at("all", score)] })])).rejects.toThrow(

@@ -6,7 +6,7 @@ busContract("embedded", async (options) => {
   const clock = new ManualClock();
   const bench = new EmbeddedBench({ clock, bus: options });
   const { bus } = await bench.open();
-  const alone = "an embedded bus has one process; what its death leaves is tested in test/adapters/sqlite/bus.test.ts";
+  const alone = "an embedded bus has one process; its crash is tested in test/adapters/sqlite/bus.test.ts";
   return {
     bus,
     other: async () => bus,
@@ -16,7 +16,7 @@ busContract("embedded", async (options) => {
     capabilities: {
       processes: alone,
       crash: alone,
-      inject: "nobody else writes to an embedded bus; a damaged row is tested in test/adapters/sqlite/bus.test.ts",
+      inject: "no other process writes to an embedded bus; a damaged row is tested in test/adapters/sqlite/bus.test.ts",
     },
     close: () => bench.close(),
   };

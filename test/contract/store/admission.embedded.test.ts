@@ -9,8 +9,8 @@ import type { World } from "../../../src/ports/world.ts";
 import { WISH } from "../../engine/run-harness.ts";
 import { EmbeddedBench } from "../embedded.ts";
 
-/** Admission on a file of its own: the limit is 2, and what is started stays open. */
-describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s", (strategy) => {
+/** The limit is 2, and started runs stay open. */
+describe.each(["atomic", "polled"] as const)("embedded admission, %s", (strategy) => {
   let bench: EmbeddedBench;
   let engine: Engine;
 
@@ -40,7 +40,7 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     await bench.close();
   });
 
-  test.each([10, 100])("%i starts at once: exactly 2, and an end lets one in", async (count) => {
+  test.each([10, 100])("admits exactly 2 of %i concurrent starts, and one more after a run ends", async (count) => {
     const outcomes = await race(Array(count).fill(null));
     const refused = outcomes.filter(({ kind }) => kind !== "started");
     expect(refused).toEqual(Array(count - 2).fill({ kind: "full", current: 2, limit: 2 }));
@@ -50,7 +50,7 @@ describe.each(["atomic", "polled"] as const)("the gate of the embedded world, %s
     expect((await race(Array(10).fill(null))).filter(({ kind }) => kind === "started")).toHaveLength(1);
   });
 
-  test("50 with one key make one run; the key, the run and its slot are there after a restart", async () => {
+  test("starts one run for 50 requests with one key; key, run and slot survive a restart", async () => {
     const outcomes = await race(Array(50).fill("k"));
     const ids = new Set(outcomes.map((outcome) => ("runId" in outcome ? outcome.runId : outcome.kind)));
     expect(ids.size).toBe(1);

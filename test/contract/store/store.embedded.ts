@@ -2,17 +2,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { wallClock } from "../../../src/adapters/node/wall-clock.ts";
+import { openStorage } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
-import { Writer } from "../../../src/adapters/sqlite/writer.ts";
-import { openLocally } from "../../adapters/sqlite/directory.ts";
+import { isolatedStore } from "../isolated.ts";
 import type { StoreSubject } from "./store.contract.ts";
 
-/** A store in a data directory of its own; after `unfoldedMax` rows it is time for the tables. */
-export async function openSubject(unfoldedMax?: number): Promise<StoreSubject> {
+/** A store in a new data directory. A checkpoint starts at `memtableRowsMax` rows. */
+export async function openSubject(memtableRowsMax?: number): Promise<StoreSubject> {
   const dir = mkdtempSync(join(tmpdir(), "cordum-store-"));
   const open = async () => {
-    const writer = new Writer(await openLocally(dir, unfoldedMax), wallClock, { write: () => {} });
-    return { store: new SqliteStore(writer), close: () => writer.close() };
+    const { writer, tables } = await openStorage(dir, { clock: wallClock, log: { write: () => {} }, memtableRowsMax });
+    return { store: isolatedStore(new SqliteStore(writer, tables)), close: () => writer.close() };
   };
   let opened = await open();
   return {

@@ -2,53 +2,59 @@ import type { Bus, BusOptions, Dispatched, Handler, Message, Stop } from "../../
 import type { Clock } from "../../../ports/clock.ts";
 import type { Log } from "../../../ports/log.ts";
 import type { Packet } from "../../../protocol/packet.ts";
-import { LocalCalls } from "../../local-calls.ts";
 import { RecentIds } from "../../recent-ids.ts";
-import type { Writer } from "../writer.ts";
-import type { GroupHost } from "./disk-queue.ts";
-import { Group } from "./group.ts";
-import { type FoundMessages, NO_GROUP } from "./rows.ts";
+import type { GroupCommit } from "../group-commit.ts";
+import { ConsumerGroup } from "./consumer-group.ts";
+import type { BusContext } from "./disk-queue.ts";
+import { type MessageRows, NO_GROUP, type StoredMessages } from "./message-rows.ts";
+import { LocalPubSub } from "./pubsub.ts";
 
 /**
- * The bus of an embedded world: one process, messages on disk where they have to be.
+ * The bus of the embedded world: one process, durable messages in the data directory.
  *
- * 1. A message that a handler ends within a few turns of the writer is never written: what the handler did is on disk
- *    already, and its publisher is told only then.
- * 2. All else is written in the store's own transactions, and delivered again after a restart.
- * 3. A group that subscribed once gets every message, running or not. A subject that nobody ever consumed keeps its
- *    messages for the first group that does.
+ * 1. A message whose handler ends it within a grace period is never written: the effects of the handler are on disk, and
+ *    `publish` resolves after them.
+ * 2. Other messages are written in the batches of the store, and redelivered after a restart.
+ * 3. A consumer group that subscribed once gets every later message, also while it has no members. A subject without groups
+ *    keeps its messages for its first group.
  */
 export class SqliteBus implements Bus {
   readonly workers = { mayBeOthers: false, why: "all workers on this bus are in this process, and ours" };
-  readonly #host: GroupHost;
-  readonly #subjects = new Map<string, Map<string, Group>>();
-  readonly #recent: OncePerId;
-  readonly #calls: LocalCalls;
-  /** Looks at messages that are not safe yet, by the turn in which they came; the last are the youngest. */
-  #young: (() => boolean)[][] = [];
-  #isTurning = false;
+  readonly #context: BusContext;
+  readonly #subjects = new Map<string, Map<string, ConsumerGroup>>();
+  readonly #deduplicator: Deduplicator;
+  readonly #pubsub: LocalPubSub;
+  /** Checks of messages that are only in memory, by the batch in which they were added; the last is the current one. */
+  #graceChecks: (() => boolean)[][] = [];
+  #isGraceScheduled = false;
 
-  static async open(writer: Writer, clock: Clock, log: Log, options: BusOptions): Promise<SqliteBus> {
-    return new SqliteBus(writer, clock, log, options, await writer.read("findMessages"));
+  static async open(
+    writer: GroupCommit,
+    rows: MessageRows,
+    clock: Clock,
+    log: Log,
+    options: BusOptions,
+  ): Promise<SqliteBus> {
+    const stored = await writer.read("memory", () => rows.stored());
+    return new SqliteBus({ writer, rows, clock, log, options }, stored);
   }
 
-  private constructor(writer: Writer, clock: Clock, log: Log, options: BusOptions, { groups, lastSeq }: FoundMessages) {
+  private constructor(context: Omit<BusContext, "newSeq" | "afterGrace">, { groups, lastSeq }: StoredMessages) {
     let seq = lastSeq;
-    const newSeq = () => ++seq;
-    this.#host = { clock, log, writer, options, newSeq, watch: (look) => this.#watch(look) };
-    this.#recent = new OncePerId(clock);
-    this.#calls = new LocalCalls(log);
-    for (const found of groups) {
-      this.#groupsOf(found.subject).set(found.name, new Group(this.#host, found.subject, found.name, found));
+    this.#context = { ...context, newSeq: () => ++seq, afterGrace: (check) => this.#afterGrace(check) };
+    this.#deduplicator = new Deduplicator(context.clock);
+    this.#pubsub = new LocalPubSub(context.log);
+    for (const group of groups) {
+      this.#groupsOf(group.subject).set(group.name, new ConsumerGroup(this.#context, group.subject, group.name, group));
     }
   }
 
   publish(message: Message): Promise<void> {
-    return this.#recent.once(message.id, () => {
+    return this.#deduplicator.once(message.id, () => {
       const groups = this.#groupsOf(message.subject);
       if (groups.size === 0) groups.set(NO_GROUP, this.#newGroup(message.subject, NO_GROUP));
-      const offers = [...groups.values()].map((group) => group.offer(message));
-      return offers.length === 1 ? offers[0]! : Promise.all(offers).then(() => {});
+      const published = [...groups.values()].map((group) => group.publish(message));
+      return published.length === 1 ? published[0]! : Promise.all(published).then(() => {});
     });
   }
 
@@ -62,36 +68,37 @@ export class SqliteBus implements Bus {
     const group = groups.get(name) ?? orphans ?? this.#newGroup(subject, name);
     groups.set(name, group);
     const isFirst = groups.size === 1;
-    await this.#host.writer.change("subscribe", subject, name, isFirst);
+    const { writer, rows } = this.#context;
+    await writer.write("tables", () => rows.subscribe(subject, name, isFirst));
     return group.join(handler);
   }
 
   broadcast(subject: string, packet: Packet): void {
-    this.#calls.tell(subject, packet);
+    this.#pubsub.broadcast(subject, packet);
   }
 
   hasSubscribers(subject: string): boolean {
-    return this.#calls.hasListeners(subject);
+    return this.#pubsub.hasSubscribers(subject);
   }
 
   subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    return this.#calls.listen(subject, handler);
+    return this.#pubsub.subscribe(subject, handler);
   }
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
-    return this.#calls.dispatch(subject, packet);
+    return this.#pubsub.dispatch(subject, packet);
   }
 
   serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    return this.#calls.serve(subject, handler);
+    return this.#pubsub.serve(subject, handler);
   }
 
-  /** Hands the writer what only memory knows; the writer is closed after. */
+  /** Queues the writes of messages that are only in memory. The writer must be closed afterwards. */
   close(): void {
     for (const groups of this.#subjects.values()) for (const group of groups.values()) group.close();
   }
 
-  #groupsOf(subject: string): Map<string, Group> {
+  #groupsOf(subject: string): Map<string, ConsumerGroup> {
     let groups = this.#subjects.get(subject);
     if (!groups) {
       groups = new Map();
@@ -100,31 +107,31 @@ export class SqliteBus implements Bus {
     return groups;
   }
 
-  #newGroup(subject: string, name: string): Group {
-    return new Group(this.#host, subject, name, { size: 0, oldestMs: null });
+  #newGroup(subject: string, name: string): ConsumerGroup {
+    return new ConsumerGroup(this.#context, subject, name, { size: 0, oldestMs: null });
   }
 
-  #watch(look: () => boolean): void {
-    if (this.#young.length === 0) this.#young.push([]);
-    this.#young.at(-1)!.push(look);
-    this.#turnSoon();
+  #afterGrace(check: () => boolean): void {
+    if (this.#graceChecks.length === 0) this.#graceChecks.push([]);
+    this.#graceChecks.at(-1)!.push(check);
+    this.#scheduleGraceChecks();
   }
 
-  #turnSoon(): void {
-    if (this.#isTurning) return;
-    this.#isTurning = true;
-    this.#host.writer.afterTurn(() => {
-      this.#isTurning = false;
-      const old = this.#young.length >= GRACE_TURNS ? this.#young.shift()! : [];
-      this.#young.push(old.filter((look) => !look()));
-      if (this.#young.some((turn) => turn.length > 0)) this.#turnSoon();
-      else this.#young = [];
+  #scheduleGraceChecks(): void {
+    if (this.#isGraceScheduled) return;
+    this.#isGraceScheduled = true;
+    this.#context.writer.afterBatch(() => {
+      this.#isGraceScheduled = false;
+      const due = this.#graceChecks.length >= GRACE_BATCHES ? this.#graceChecks.shift()! : [];
+      this.#graceChecks.push(due.filter((check) => !check()));
+      if (this.#graceChecks.some((checks) => checks.length > 0)) this.#scheduleGraceChecks();
+      else this.#graceChecks = [];
     });
   }
 }
 
-/** Two messages with one id are one message: while it is being published, and for a while after. */
-class OncePerId {
+/** Two messages with one id are one message: during the publish, and for some minutes after it. */
+class Deduplicator {
   readonly #clock: Clock;
   readonly #running = new Map<string, Promise<void>>();
   readonly #published = new RecentIds(RECENT_MS, RECENT_MAX);
@@ -143,7 +150,7 @@ class OncePerId {
         this.#published.add(id, this.#clock.now());
       },
       (error: unknown) => {
-        // A publish that failed may be tried again at once.
+        // A failed publish may be repeated at once.
         this.#running.delete(id);
         throw error;
       },
@@ -153,8 +160,8 @@ class OncePerId {
   }
 }
 
-/** Enough for a handler that loads, takes a lock, and commits. */
-const GRACE_TURNS = 6;
-/** An id is remembered for half of this at least. */
+/** Enough for a handler that loads, takes a lock and commits. */
+const GRACE_BATCHES = 6;
+/** Ids are kept for at least half of this. */
 const RECENT_MS = 240_000;
 const RECENT_MAX = 200_000;

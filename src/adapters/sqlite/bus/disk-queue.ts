@@ -1,148 +1,169 @@
 import type { BusOptions, Content, Message } from "../../../ports/bus.ts";
 import type { Clock } from "../../../ports/clock.ts";
 import type { Log } from "../../../ports/log.ts";
-import type { Writer } from "../writer.ts";
-import { contentOf, type MessageRow, NO_GROUP, type VisibleRow } from "./rows.ts";
+import type { Packet } from "../../../protocol/packet.ts";
+import type { GroupCommit } from "../group-commit.ts";
+import { type MessageRow, type MessageRows, NO_GROUP, type VisibleRow } from "./message-rows.ts";
 
-/** What the groups of a bus share. */
-export interface GroupHost {
+/** What the consumer groups of a bus share. */
+export interface BusContext {
   readonly clock: Clock;
   readonly log: Log;
-  readonly writer: Writer;
+  readonly writer: GroupCommit;
+  readonly rows: MessageRows;
   readonly options: BusOptions;
-  /** Numbers are given before the row is written, so that a message can be spoken of in memory. */
+  /** Assigned before the row is written, so that memory and disk agree on it. */
   newSeq(): number;
-  /** Calls `look` after a few turns of the event loop, and again after as many until it answers true. */
-  watch(look: () => boolean): void;
+  /** Calls `check` after a grace period of a few batches, and again after each further one until it returns true. */
+  afterGrace(check: () => boolean): void;
 }
 
-/** A message on its way to one group. */
+/** A message of one consumer group. */
 export interface Envelope {
   readonly seq: number;
   readonly id: string;
   readonly content: Content;
-  /** As it is on disk; null until it has to be. */
+  /** Encoded content, once it was needed. */
   text: string | Uint8Array | null;
   /** Deliveries begun. */
   attempt: number;
-  isRow: boolean;
-  /** Writes under way. */
-  writes: number;
+  isStored: boolean;
+  writesInFlight: number;
   isEnded: boolean;
-  /** The publisher, as long as it waits. */
-  safe: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | null;
+  /** The pending `publish`. */
+  publisher: { readonly resolve: () => void; readonly reject: (error: unknown) => void } | null;
 }
 
-/**
- * The part of a group that is on disk: how much there is, how much there may be, and the way there and back.
- * Nothing that was acknowledged is dropped: a group that is full refuses.
- */
+/** The stored messages of a consumer group, bounded in number. A full queue rejects new messages; it drops none. */
 export class DiskQueue {
-  readonly #host: GroupHost;
+  readonly #context: BusContext;
   readonly #subject: string;
   #name: string;
   #size: number;
   #oldestMs: number | null;
-  /** While a load is under way: what it may still see and must not bring back. */
-  #erasedMeanwhile: Set<number> | null = null;
+  /** Deleted since the running `load` started, which may still return them. */
+  #deletedDuringLoad: Set<number> | null = null;
 
-  constructor(host: GroupHost, subject: string, name: string, found: { size: number; oldestMs: number | null }) {
-    this.#host = host;
+  constructor(
+    context: BusContext,
+    subject: string,
+    name: string,
+    stored: { readonly size: number; readonly oldestMs: number | null },
+  ) {
+    this.#context = context;
     this.#subject = subject;
     this.#name = name;
-    this.#size = found.size;
-    this.#oldestMs = found.oldestMs;
+    this.#size = stored.size;
+    this.#oldestMs = stored.oldestMs;
   }
 
   get size(): number {
     return this.#size;
   }
 
-  /** The first group of a subject takes over what waited for it. */
+  /** The first group of a subject takes over the messages of `NO_GROUP`. */
   rename(name: string): void {
     this.#name = name;
   }
 
-  newSlip({ id, packet }: Message): Envelope {
-    const seq = this.#host.newSeq();
-    const content: Content = { kind: "packet", packet };
-    return { seq, id, content, text: null, attempt: 0, isRow: false, writes: 0, isEnded: false, safe: null };
+  newEnvelope({ id, packet }: Message): Envelope {
+    return {
+      seq: this.#context.newSeq(),
+      id,
+      content: { kind: "packet", packet },
+      text: null,
+      attempt: 0,
+      isStored: false,
+      writesInFlight: 0,
+      isEnded: false,
+      publisher: null,
+    };
   }
 
-  /** Why there is no room for one more; null when there is. */
+  /** The reason to reject another message, or null. */
   refusal(): Error | null {
     if (this.#name !== NO_GROUP) {
       if (this.#size < ROWS_MAX) return null;
       return new Error(
-        `\`${this.#subject}\` is full: ${this.#size} messages wait for \`${this.#name}\`: start its consumers`,
+        `queue \`${this.#subject}\` is full: ${this.#size} messages wait for group \`${this.#name}\`: start its consumers`,
       );
     }
-    const ageMs = this.#oldestMs === null ? 0 : this.#host.clock.now() - this.#oldestMs;
+    const ageMs = this.#oldestMs === null ? 0 : this.#context.clock.now() - this.#oldestMs;
     if (this.#size < ORPHANS_MAX && ageMs <= ORPHAN_AGE_MS_MAX) return null;
     return new Error(
-      `nobody consumes \`${this.#subject}\`: ${this.#size} messages wait, the oldest for ${Math.floor(ageMs / 1_000)} s: ` +
+      `\`${this.#subject}\` has no consumer: ${this.#size} messages wait, the oldest for ${Math.floor(ageMs / 1_000)} s: ` +
         "start a consumer",
     );
   }
 
-  /** Writes down a message unless it was ended meanwhile. Its publisher is told. */
+  /** Stores a message, unless it has ended by then. Settles its publisher. */
   async store(envelope: Envelope): Promise<void> {
-    if (envelope.isEnded || envelope.isRow) return;
-    const nowMs = this.#host.clock.now();
+    if (envelope.isEnded || envelope.isStored) return;
+    const { clock, writer, rows } = this.#context;
+    const nowMs = clock.now();
     await this.#write(envelope, nowMs, () => {
-      const isEnded = () => envelope.isEnded;
-      return this.#host.writer.changeUnless(isEnded, "addMessage", this.#rowOf(envelope, nowMs, nowMs));
+      const row = this.#rowOf(envelope, nowMs, nowMs);
+      return writer.writeUnless(
+        () => envelope.isEnded,
+        "tables",
+        () => rows.add(row),
+      );
     });
   }
 
-  /** Writes down when a message comes again. Its publisher is told; false when the disk refused. */
-  async delay(envelope: Envelope, visibleMs: number): Promise<boolean> {
-    const nowMs = this.#host.clock.now();
+  /** Stores when a message is delivered again. Settles its publisher. False when the write failed. */
+  delay(envelope: Envelope, visibleMs: number): Promise<boolean> {
+    const { clock, writer, rows } = this.#context;
+    const nowMs = clock.now();
     return this.#write(envelope, nowMs, () => {
-      return this.#host.writer.change("putMessage", this.#rowOf(envelope, visibleMs, nowMs));
+      const row = this.#rowOf(envelope, visibleMs, nowMs);
+      return writer.write("tables", () => rows.put(row));
     });
   }
 
-  /** Counts a delivery before it begins; only a message on disk, or on its way there, can come again after a crash. */
-  begin({ isRow, writes, seq, attempt }: Envelope): Promise<void> | null {
-    return isRow || writes > 0 ? this.#host.writer.change("beginMessage", seq, attempt) : null;
+  /** Counts a delivery before it begins. Null for a message that is only in memory: a crash ends its count with it. */
+  begin({ isStored, writesInFlight, seq, attempt }: Envelope): Promise<void> | null {
+    if (!isStored && writesInFlight === 0) return null;
+    const { writer, rows } = this.#context;
+    return writer.write("tables", () => rows.begin(seq, attempt));
   }
 
   end(envelope: Envelope): void {
     envelope.isEnded = true;
-    tellSafe(envelope);
-    this.#erase(envelope);
+    confirm(envelope);
+    this.#delete(envelope);
   }
 
-  /** Reads what is ready and not `held`; what is read is held from then on. One at a time. */
-  async load(limit: number, held: Set<number>): Promise<Loaded> {
-    const { clock, writer } = this.#host;
-    const erased = new Set<number>();
-    this.#erasedMeanwhile = erased;
+  /** Reads visible messages that are not in `inMemory`, and adds them to it. Not reentrant. */
+  async load(limit: number, inMemory: Set<number>): Promise<Loaded> {
+    const { clock, writer, rows } = this.#context;
+    const deleted = new Set<number>();
+    this.#deletedDuringLoad = deleted;
     try {
-      const most = limit + held.size;
-      const found = await writer.readLatest("visibleMessages", this.#subject, this.#name, clock.now(), most);
-      const fresh = found.rows.filter(({ seq }) => !held.has(seq) && !erased.has(seq));
-      for (const { seq } of fresh) held.add(seq);
-      return { slips: fresh.map(slipOf), hasMore: found.hasMore, nextMs: found.nextMs };
+      const [subject, name, nowMs, rowsMax] = [this.#subject, this.#name, clock.now(), limit + inMemory.size];
+      writer.flushPiggybacked();
+      const found = await writer.read("memory", () => rows.visible(subject, name, nowMs, rowsMax));
+      const fresh = found.rows.filter(({ seq }) => !inMemory.has(seq) && !deleted.has(seq));
+      for (const { seq } of fresh) inMemory.add(seq);
+      return { envelopes: fresh.map(envelopeOf), hasMore: found.hasMore, nextMs: found.nextMs };
     } finally {
-      this.#erasedMeanwhile = null;
+      this.#deletedDuringLoad = null;
     }
   }
 
-  /** False when the disk refused. Null from `write` says that there was nothing to write any more. */
+  /** `write` resolves with null when the write became obsolete. */
   async #write(envelope: Envelope, nowMs: number, write: () => Promise<unknown>): Promise<boolean> {
-    envelope.writes += 1;
+    envelope.writesInFlight += 1;
     try {
-      envelope.text ??= textOf(envelope.content);
-      if ((await write()) !== null) this.#stored(envelope, nowMs);
+      envelope.text ??= encodeContent(envelope.content);
+      if ((await write()) !== null) this.#onStored(envelope, nowMs);
       return true;
     } catch (error) {
-      envelope.safe?.reject(error);
-      envelope.safe = null;
+      envelope.publisher?.reject(error);
+      envelope.publisher = null;
       return false;
     } finally {
-      envelope.writes -= 1;
+      envelope.writesInFlight -= 1;
     }
   }
 
@@ -150,57 +171,71 @@ export class DiskQueue {
     return { seq, subject: this.#subject, group: this.#name, id, packet: text!, attempt, visibleMs, atMs };
   }
 
-  #stored(envelope: Envelope, nowMs: number): void {
-    if (!envelope.isRow) {
-      envelope.isRow = true;
+  #onStored(envelope: Envelope, nowMs: number): void {
+    if (!envelope.isStored) {
+      envelope.isStored = true;
       this.#size += 1;
       this.#oldestMs ??= nowMs;
     }
-    tellSafe(envelope);
-    if (envelope.isEnded) this.#erase(envelope);
+    confirm(envelope);
+    if (envelope.isEnded) this.#delete(envelope);
   }
 
-  #erase(envelope: Envelope): void {
-    if (!envelope.isRow) return;
-    envelope.isRow = false;
+  /** Piggybacked: after a crash the message may be delivered again. */
+  #delete(envelope: Envelope): void {
+    if (!envelope.isStored) return;
+    envelope.isStored = false;
     this.#size -= 1;
-    this.#erasedMeanwhile?.add(envelope.seq);
-    // A crash may forget it, and then the message comes once more: "at least once".
-    this.#host.writer.later("deleteMessage", envelope.seq);
+    const { seq } = envelope;
+    this.#deletedDuringLoad?.add(seq);
+    const { writer, rows } = this.#context;
+    writer.piggyback("tables", () => rows.delete(seq));
   }
 }
 
 export interface Loaded {
-  readonly slips: readonly Envelope[];
+  readonly envelopes: readonly Envelope[];
   readonly hasMore: boolean;
-  /** When the next delayed one is due; null when there is none, or more to read first. */
+  /** See `VisibleRows`. */
   readonly nextMs: number | null;
 }
 
 const ROWS_MAX = 1_000_000;
-/** What a subject keeps for a group that has not come yet. */
+/** Limits of a subject without consumer groups. */
 const ORPHANS_MAX = 100_000;
 const ORPHAN_AGE_MS_MAX = 7 * 24 * 3_600_000;
 
-function tellSafe(envelope: Envelope): void {
-  envelope.safe?.resolve();
-  envelope.safe = null;
+/** Resolves the pending `publish`. */
+function confirm(envelope: Envelope): void {
+  envelope.publisher?.resolve();
+  envelope.publisher = null;
 }
 
-function slipOf({ seq, id, packet, attempt }: VisibleRow): Envelope {
+function envelopeOf({ seq, id, packet, attempt }: VisibleRow): Envelope {
   return {
     seq,
     id,
-    content: contentOf(packet),
+    content: decodeContent(packet),
     text: packet,
     attempt,
-    isRow: true,
-    writes: 0,
+    isStored: true,
+    writesInFlight: 0,
     isEnded: false,
-    safe: null,
+    publisher: null,
   };
 }
 
-function textOf(content: Content): string | Uint8Array {
+function encodeContent(content: Content): string | Uint8Array {
   return content.kind === "packet" ? JSON.stringify(content.packet) : content.bytes;
+}
+
+/** The raw bytes when the row is not a JSON document. */
+function decodeContent(packet: string | Uint8Array): Content {
+  try {
+    const text = typeof packet === "string" ? packet : new TextDecoder("utf-8", { fatal: true }).decode(packet);
+    return { kind: "packet", packet: JSON.parse(text) as Packet };
+  } catch (error) {
+    const bytes = typeof packet === "string" ? new TextEncoder().encode(packet) : Uint8Array.from(packet);
+    return { kind: "undecodable", bytes, error: String(error) };
+  }
 }

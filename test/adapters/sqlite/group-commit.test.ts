@@ -28,7 +28,7 @@ describe("group commit", () => {
   const change = (id: string, doc: Partial<Doc> = {}) => changeOf([put(DOCS, id, null, { text: id, ...doc })]);
   const isThere = async (id: string) => (await opened.store.load(DOCS, id)) !== null;
 
-  it("calls of one tick are one transaction, and resolve after its commit", async () => {
+  it("commits the calls of one tick in one transaction and resolves after it", async () => {
     const commitsSeen = await Promise.all([
       ...names("d", 100).map((id) => opened.store.commit(change(id)).then(() => directory.commits)),
       opened.bus.publish(message("m")).then(() => directory.commits),
@@ -38,25 +38,25 @@ describe("group commit", () => {
     expect(new Set(commitsSeen)).toEqual(new Set([1]));
   });
 
-  it("a read sees the changes that were called before it in its tick", async () => {
+  it("reads the changes made before it in its tick", async () => {
     void opened.store.commit(change("a"));
     expect(await opened.store.load(DOCS, "a")).toMatchObject({ version: 1 });
   });
 
-  it("more calls than fit into one batch go into several, and each is answered", async () => {
+  it("splits many calls into several batches", async () => {
     const answers = await Promise.all(names("d", 2_500).map((id) => opened.store.commit(change(id))));
     expect(new Set(answers.map(({ kind }) => kind))).toEqual(new Set(["committed"]));
-    opened.fold();
+    opened.checkpoint();
     expect(numberOf(opened.db, "select count(*) from records")).toBe(2_500);
   });
 
-  it("a tick that only reads does not touch the disk", async () => {
+  it("does not write for a tick that only reads", async () => {
     await opened.store.commit(change("a", { lists: [at("all", 1)], queue: at("q", 1), dueMs: T0 }));
-    opened.fold();
+    opened.checkpoint();
     const files = ["cordum.db-wal", "cordum.journal"].map((file) => join(directory.dir, file));
-    const traces = () =>
+    const stats = () =>
       files.map((file) => statSync(file, { bigint: true })).map(({ size, mtimeNs }) => [size, mtimeNs]);
-    const before = traces();
+    const before = stats();
     const claim = { nowMs: T0, leaseMs: 10, limit: 10 };
     await Promise.all([
       opened.store.load(DOCS, "a"),
@@ -67,10 +67,10 @@ describe("group commit", () => {
       opened.store.unsent(T0, 10),
     ]);
     await opened.store.load(DOCS, "b");
-    expect(traces()).toEqual(before);
+    expect(stats()).toEqual(before);
   });
 
-  it("if the commit fails, all of its calls reject and nothing of them is left", async () => {
+  it("rejects all calls of a failed commit and rolls them back", async () => {
     const kit = new StoreKit({ store: opened.store, run: (promise) => promise, close: async () => {} });
     await kit.create({ old: { text: "old", queue: at("q", 1), dueMs: T0, counters: [counter("x")] } });
     const old = await kit.load("old");
@@ -92,28 +92,23 @@ describe("group commit", () => {
     expect(await kit.counts()).toEqual({ x: 2 });
   });
 
-  it("a call that throws fails alone, and what it had written is undone", async () => {
+  it("rolls back and rejects only the calls that throw", async () => {
     const insert = opened.db.prepare("insert into blobs (key, expires_ms, bytes) values (?, 1, x'00')");
-    Object.assign(opened.operations.handlers, {
-      deleteBlob: () => {
-        insert.run("half");
-        throw new Error("a bug");
-      },
-      getBlob: () => {
-        throw new Error("another bug");
-      },
-      putBlob: () => {
-        insert.run("whole");
-        insert.run("whole");
-      },
-    });
     const calls = await Promise.allSettled([
       opened.store.commit(change("before", { counters: [counter("x")], queue: at("q", 1) })),
-      opened.writer.change("deleteBlob", "a"),
+      opened.writer.write("tables", () => {
+        insert.run("half");
+        throw new Error("a bug");
+      }),
       opened.store.commit(change("after", { counters: [counter("x")] })),
       opened.store.take(DOCS, { queue: "q", limit: 10, nowMs: T0, leaseMs: 10 }),
-      opened.writer.change("putBlob", "b", new Uint8Array(), 1, 1),
-      opened.writer.read("getBlob", "c", 1),
+      opened.writer.write("tables", () => {
+        insert.run("twice");
+        insert.run("twice");
+      }),
+      opened.writer.read("memory", () => {
+        throw new Error("another bug");
+      }),
     ]);
     const [fine, failed] = ["fulfilled", "rejected"];
     expect(calls.map(({ status }) => status)).toEqual([fine, failed, fine, fine, failed, failed]);
@@ -125,14 +120,48 @@ describe("group commit", () => {
     expect(directory.logged.map(({ event, fields }) => [event, fields.calls])).toEqual([["store.write_failed", 3]]);
   });
 
-  it("what rides along costs no transaction of its own while others come by", async () => {
+  it("does not repeat a piggybacked write that throws", async () => {
+    let runs = 0;
+    opened.writer.piggyback("memory", () => {
+      runs += 1;
+      throw new Error("a bug");
+    });
+    expect(await opened.store.commit(change("a"))).toMatchObject({ kind: "committed" });
+    await directory.clock.pass(100);
+    // Once in the batch, once alone.
+    expect(runs).toBe(2);
+    expect(directory.logged.map(({ event, fields }) => [event, fields.stage])).toEqual([
+      ["store.write_failed", "call"],
+    ]);
+  });
+
+  it("skips a write that is obsolete when its batch starts", async () => {
+    let isObsolete = false;
+    const skipped = opened.writer.writeUnless(
+      () => isObsolete,
+      "tables",
+      () => 1,
+    );
+    isObsolete = true;
+    expect(await skipped).toBeNull();
+  });
+
+  it("keeps the original error as the cause", async () => {
+    const bug = new Error("a bug");
+    const call = opened.writer.read("memory", () => {
+      throw bug;
+    });
+    await expect(call).rejects.toMatchObject({ message: "a bug", cause: bug });
+  });
+
+  it("piggybacked writes join the next batch with changes, or get a batch after 20 ms", async () => {
     await opened.store.commit(changeOf([], { sends: [message("m1"), message("m2"), message("m3")] }));
-    opened.fold();
+    opened.checkpoint();
     directory.writes = 0;
     await opened.store.sent(["m1"]);
     await opened.store.load(DOCS, "a");
     const left = () => {
-      opened.fold();
+      opened.checkpoint();
       return numberOf(opened.db, "select count(*) from outbox");
     };
     expect(left()).toBe(3);
@@ -146,21 +175,21 @@ describe("group commit", () => {
     expect(await opened.store.unsent(T0, 10)).toEqual([]);
   });
 
-  it("what rides along survives a commit that fails", async () => {
+  it("repeats piggybacked writes after a failed commit", async () => {
     await opened.store.commit(changeOf([], { sends: [message("m")] }));
-    opened.fold();
+    opened.checkpoint();
     await opened.store.sent(["m"]);
     directory.commitErrors = [new Error("database or disk is full")];
-    await expect(opened.writer.change("deleteBlob", "a")).rejects.toThrow("full");
+    await expect(opened.writer.write("tables", () => {})).rejects.toThrow("full");
     expect(numberOf(opened.db, "select count(*) from outbox")).toBe(1);
-    await opened.writer.change("deleteBlob", "a");
+    await opened.writer.write("tables", () => {});
     expect(numberOf(opened.db, "select count(*) from outbox")).toBe(0);
   });
 
-  it("closing also writes what rides along while all batches are under way", async () => {
+  it("writes piggybacked writes on close while all batches are in flight", async () => {
     await opened.store.commit(changeOf([], { sends: [message("m")] }));
     const held = gate();
-    directory.answersHeld = held.passed;
+    directory.settlementHeld = held.passed;
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     const commits = [];
     for (const id of ["a", "b"]) {
@@ -175,7 +204,7 @@ describe("group commit", () => {
     expect(numberOf(opened.db, "select count(*) from outbox")).toBe(0);
   });
 
-  it("closing writes what was called before it and refuses what comes after", async () => {
+  it("writes earlier calls on close and rejects later ones", async () => {
     await opened.store.commit(changeOf([], { sends: [message("m")] }));
     void opened.store.sent(["m"]);
     const before = opened.store.commit(change("before"));

@@ -4,34 +4,33 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { wallClock } from "../../../src/adapters/node/wall-clock.ts";
 import { openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
-import { openHere } from "../../../src/adapters/sqlite/link.ts";
+import type { GroupCommit } from "../../../src/adapters/sqlite/group-commit.ts";
+import { openStorage } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
-import { type Link, Writer } from "../../../src/adapters/sqlite/writer.ts";
 import { put } from "../../../src/ports/store.ts";
 import { changeOf, DOCS, names, T0 } from "../../contract/store/store.subject.ts";
 
-describe("the shipped link to a data directory", () => {
+describe("storage", () => {
   let dir: string;
-  const links: Link[] = [];
+  const writers: GroupCommit[] = [];
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "cordum-link-"));
+    dir = mkdtempSync(join(tmpdir(), "cordum-storage-"));
   });
   afterEach(async () => {
-    for (const link of links.splice(0)) await link.close();
+    for (const writer of writers.splice(0)) await writer.close();
     rmSync(dir, { recursive: true, force: true });
   });
 
+  const options = { clock: wallClock, log: { write: () => {} } };
   const open = async () => {
-    const link = await openHere(dir);
-    links.push(link);
-    const logged: string[] = [];
-    const writer = new Writer(link, wallClock, { write: (_level, event) => void logged.push(event) });
-    return { link, writer, store: new SqliteStore(writer), logged };
+    const { writer, tables } = await openStorage(dir, options);
+    writers.push(writer);
+    return { writer, store: new SqliteStore(writer, tables) };
   };
   const change = (id: string) => changeOf([put(DOCS, id, null, { text: id })]);
   const fail = { code: "STORE_UNAVAILABLE" };
 
-  it("answers many calls at once, each with its own answer, and shows what was written before", async () => {
+  it("settles many concurrent calls with their own results, reads after writes", async () => {
     const { store } = await open();
     const ids = names("d", 1_000);
     const commits = ids.map((id, at) => store.commit(at % 10 === 9 ? change(ids[at - 1]!) : change(id)));
@@ -44,7 +43,7 @@ describe("the shipped link to a data directory", () => {
     );
   });
 
-  it("closing waits for what is under way, and gives the directory free", async () => {
+  it("writes calls in flight on close and releases the directory", async () => {
     const { writer, store } = await open();
     const commits = names("d", 200).map((id) => store.commit(change(id)));
     await store.sent(["m"]);
@@ -56,14 +55,14 @@ describe("the shipped link to a data directory", () => {
     expect(await again.store.load(DOCS, "d-00199")).toMatchObject({ version: 1 });
   });
 
-  it("that another has is refused with the words of the directory", async () => {
+  it("rejects a directory that is in use", async () => {
     const held = await openDataDirectory(dir);
-    await expect(openHere(dir)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
-    held.close();
+    await expect(openStorage(dir, options)).rejects.toThrow(`\`${dir}\` is in use by process ${process.pid}`);
+    await held.close();
     await open();
   });
 
-  it("a bad call is an error of its own: the others are carried out", async () => {
+  it("rejects only the call that throws", async () => {
     const { store } = await open();
     const calls = await Promise.allSettled([
       store.list(DOCS, { index: "all", limit: Number.NaN }),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { encodeEntry, readStep, type Step } from "../../../src/adapters/sqlite/journal-entry.ts";
+import { decodeStep, encodeStep, type JournalStep, type Step } from "../../../src/adapters/sqlite/rows.ts";
 
 const anyText = fc.string({ unit: "binary" });
 const entries = fc.array(fc.oneof(anyText, fc.maxSafeNat()), { maxLength: 6 });
@@ -16,20 +16,20 @@ const row: fc.Arbitrary<Step> = fc
     left: entries,
     entered: entries,
   })
-  .map((told) => ({ kind: "row", row: told }));
+  .map((fields) => ({ kind: "row", row: fields }));
 
-/** As the journal has it. */
-function told(steps: readonly Step[]): unknown {
+/** Encodes steps into a journal entry and parses it. */
+function journaled(steps: readonly Step[]): unknown {
   const pieces: string[] = [];
-  for (const step of steps) encodeEntry(step, pieces);
+  for (const step of steps) encodeStep(step, pieces);
   expect(pieces[0]?.startsWith(",") ?? true).toBe(true);
   return JSON.parse(`[${pieces.join("").slice(1)}]`);
 }
 
-test("what the journal is told of rows can be read again, whatever their names", () => {
+test("decodes the rows that it encodes, whatever their names", () => {
   fc.assert(
     fc.property(fc.array(row, { minLength: 1, maxLength: 4 }), (rows) => {
-      const read = (told(rows) as Parameters<typeof readStep>[0][]).map(readStep);
+      const read = (journaled(rows) as JournalStep[]).map(decodeStep);
       const plain = rows.map((step) => {
         if (step.kind !== "row") return step;
         const { text } = step.row;
@@ -45,10 +45,10 @@ test("what the journal is told of rows can be read again, whatever their names",
   );
 });
 
-test("a time that is no number does not spoil the journal", () => {
+test("encodes a due time that is not a finite number as null", () => {
   const row = { table: "t", id: "i", version: 1, text: "{}", queue: null, score: null, left: [], entered: [] };
   for (const dueMs of [Number.NaN, Number.POSITIVE_INFINITY]) {
-    expect(told([{ kind: "row", row: { ...row, dueMs } }])).toEqual([
+    expect(journaled([{ kind: "row", row: { ...row, dueMs } }])).toEqual([
       ["row", "t", "i", 1, null, null, null, [], [], {}],
     ]);
   }

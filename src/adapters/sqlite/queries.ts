@@ -1,26 +1,21 @@
 import type { DueQuery, TakeQuery } from "../../ports/store.ts";
-import type { Place } from "./claim-queue.ts";
-import type { Claims } from "./claims.ts";
-import type { Commits } from "./commit.ts";
+import type { Claims, Place } from "./claims.ts";
 import type { Database, Statement } from "./database.ts";
+import type { Memtable, RecordRow } from "./memtable.ts";
 
-/** The questions about records and the outbox. All but `load` need the tables to have everything. */
-export class Records {
+/** SQL queries on records, fences and the outbox. They need complete tables. */
+export class Queries {
   readonly #claims: Claims;
-  readonly #commits: Commits;
+  readonly #memtable: Memtable;
   readonly #sql: Statements;
 
-  constructor(db: Database, claims: Claims, commits: Commits) {
+  constructor(db: Database, claims: Claims, memtable: Memtable) {
     this.#claims = claims;
-    this.#commits = commits;
-    this.#sql = statementsOf(db);
+    this.#memtable = memtable;
+    this.#sql = prepare(db);
   }
 
-  load(table: string, id: string): RecordRow | null {
-    return this.#commits.load(table, id, () => (this.#sql.load.get(table, id) as RecordRow | undefined) ?? null);
-  }
-
-  /** The rows of a list behind a place, or from its beginning. */
+  /** The rows of a list after a place, or from its start. */
   list(table: string, name: string, isOldestFirst: boolean, after: ListPlace | null, limit: number): PlacedRow[] {
     const { score, id } = after ?? (isOldestFirst ? BEFORE_ALL : AFTER_ALL);
     const statement = isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest;
@@ -29,14 +24,14 @@ export class Records {
 
   take(table: string, query: TakeQuery): readonly RecordRow[] {
     return this.#claims.takeQueued(table, query.queue, query, (from, limit) => {
-      const { score, id } = from ?? FROM_FIRST;
+      const { score, id } = from ?? FIRST;
       return this.#sql.queue.all(table, query.queue, score, id, limit) as (PlacedRow & Place)[];
     });
   }
 
   due(query: DueQuery): readonly (PlacedRow & Place)[] {
     return this.#claims.takeDue(query, (from, limit) => {
-      const { score, table, id } = from ?? FROM_FIRST;
+      const { score, table, id } = from ?? FIRST;
       return this.#sql.due.all(score, table, id, query.untilMs, limit) as (PlacedRow & Place)[];
     });
   }
@@ -46,25 +41,18 @@ export class Records {
   }
 
   /**
-   * Forgets fences whose record is gone and that were last used at or before `untilMs`. Looks at some rows beginning
-   * after `from`, and says where to go on; null after the last.
+   * Deletes fences of missing records that were last used at or before `untilMs`. Scans `limit` rows after `from`; returns
+   * where to continue, null at the end.
    */
-  forgetFences(untilMs: number, from: FencePlace | null, limit: number): FencePlace | null {
+  pruneFences(untilMs: number, from: FencePlace | null, limit: number): FencePlace | null {
     const rows = this.#sql.fences.all(from?.table ?? "", from?.id ?? "", limit) as FenceRow[];
     for (const { tbl, id, at_ms } of rows) {
-      if (at_ms > untilMs || this.#commits.hasFence(tbl, id)) continue;
-      if (this.load(tbl, id) === null) this.#sql.forgetFence.run(tbl, id);
+      if (at_ms > untilMs || this.#memtable.hasFence(tbl, id)) continue;
+      if (this.#memtable.load(tbl, id) === null) this.#sql.deleteFence.run(tbl, id);
     }
     const last = rows.at(-1);
     return last && rows.length === limit ? { table: last.tbl, id: last.id } : null;
   }
-}
-
-export interface RecordRow {
-  readonly id: string;
-  readonly version: number;
-  /** See `record-text.ts`. */
-  readonly value: string;
 }
 
 export interface PlacedRow extends RecordRow {
@@ -93,10 +81,10 @@ interface FenceRow {
   readonly at_ms: number;
 }
 
-type Statements = ReturnType<typeof statementsOf>;
+type Statements = ReturnType<typeof prepare>;
 
-/** `cross join` keeps the order that is written: the index leads, the record is looked up. */
-function statementsOf(db: Database) {
+/** `cross join` fixes the join order: scan the list index, look up each record. */
+function prepare(db: Database) {
   const list = (after: "<" | ">", order: "asc" | "desc"): Statement =>
     db.prepare(
       "select l.score, r.id, r.version, r.value from lists l cross join records r on r.tbl = l.tbl and r.id = l.id " +
@@ -104,7 +92,6 @@ function statementsOf(db: Database) {
         `order by l.score ${order}, l.id ${order} limit ?`,
     );
   return {
-    load: db.prepare("select id, version, value from records where tbl = ? and id = ?"),
     listNewest: list("<", "desc"),
     listOldest: list(">", "asc"),
     queue: db.prepare(
@@ -117,11 +104,11 @@ function statementsOf(db: Database) {
     ),
     unsent: db.prepare("select id, subject, packet from outbox where at_ms <= ? order by at_ms, seq limit ?"),
     fences: db.prepare("select tbl, id, at_ms from fences where (tbl, id) > (?, ?) order by tbl, id limit ?"),
-    forgetFence: db.prepare("delete from fences where tbl = ? and id = ?"),
+    deleteFence: db.prepare("delete from fences where tbl = ? and id = ?"),
   };
 }
 
 const SCORE_MAX = 2 ** 53 - 1;
 const BEFORE_ALL: ListPlace = { score: -1, id: "" };
 const AFTER_ALL: ListPlace = { score: SCORE_MAX, id: "" };
-const FROM_FIRST: Place = { score: -SCORE_MAX, table: "", id: "" };
+const FIRST: Place = { score: -SCORE_MAX, table: "", id: "" };

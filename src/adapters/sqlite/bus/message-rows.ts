@@ -1,8 +1,6 @@
-import type { Content } from "../../../ports/bus.ts";
-import type { Packet } from "../../../protocol/packet.ts";
 import type { Database, SqlValue, Statement } from "../database.ts";
 
-/** The messages that had to be written down: one row for each message and group. All calls run inside a transaction. */
+/** The SQL of stored messages: one row per message and consumer group. Writes run inside the caller's transaction. */
 export class MessageRows {
   readonly #add: Statement;
   readonly #put: Statement;
@@ -42,7 +40,7 @@ export class MessageRows {
     this.#lastSeq = db.prepare("select max(seq) as seq from messages");
   }
 
-  /** Leaves a row that is there already as it is: it may have been given a delay since. */
+  /** Keeps an existing row: it may have a delay already. */
   add(row: MessageRow): void {
     this.#add.run(...valuesOf(row));
   }
@@ -51,6 +49,7 @@ export class MessageRows {
     this.#put.run(...valuesOf(row));
   }
 
+  /** Stores the number of a delivery. */
   begin(seq: number, attempt: number): void {
     this.#begin.run(attempt, seq);
   }
@@ -59,40 +58,38 @@ export class MessageRows {
     this.#delete.run(seq);
   }
 
-  /** The first rows that are ready; when there are no more of them, also when the next delayed one is. */
-  visible(subject: string, group: string, nowMs: number, limit: number): Visible {
+  /** The first rows that are visible. When these are all, also when the next delayed row becomes visible. */
+  visible(subject: string, group: string, nowMs: number, limit: number): VisibleRows {
     const rows = this.#visible.all(subject, group, nowMs, limit) as VisibleRow[];
     if (rows.length === limit) return { rows, hasMore: true, nextMs: null };
     const { ms: nextMs } = this.#nextVisible.get(subject, group, nowMs) as { ms: number | null };
     return { rows, hasMore: false, nextMs };
   }
 
-  /** From now on the group gets every message; the first group of a subject also gets what waited for it. */
+  /** Registers a group. The first group of a subject adopts the messages that were published before it. */
   subscribe(subject: string, group: string, isFirst: boolean): void {
     this.#subscribe.run(subject, group);
     if (isFirst) this.#adopt.run(group, subject);
   }
 
-  /** What an earlier boot left. */
-  found(): FoundMessages {
-    const last = this.#lastSeq.get() as { seq: number | null };
-    return { groups: this.#known(), lastSeq: last.seq ?? 0 };
-  }
-
-  /** Every group that ever subscribed, and every subject with messages that nobody has asked for yet. */
-  #known(): readonly KnownGroup[] {
-    const sizes = this.#sizes.all() as KnownGroup[];
+  /** All registered groups, and `NO_GROUP` for every subject with messages but without a group. */
+  stored(): StoredMessages {
+    const sizes = this.#sizes.all() as StoredGroup[];
     const groups = this.#groups.all() as { subject: string; name: string }[];
     const isEmpty = (group: { subject: string; name: string }) =>
       !sizes.some((one) => one.subject === group.subject && one.name === group.name);
-    return [...sizes, ...groups.filter(isEmpty).map((group) => ({ ...group, size: 0, oldestMs: null }))];
+    const { seq } = this.#lastSeq.get() as { seq: number | null };
+    return {
+      groups: [...sizes, ...groups.filter(isEmpty).map((group) => ({ ...group, size: 0, oldestMs: null }))],
+      lastSeq: seq ?? 0,
+    };
   }
 }
 
-/** Stands for the group that has not come yet. */
+/** Group of messages on a subject without consumer groups. */
 export const NO_GROUP = "";
 
-/** Never visible again: kept for whoever looks for it, not delivered. */
+/** `visible_ms` of a message that is kept and not delivered again. */
 export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 export interface MessageRow {
@@ -113,19 +110,19 @@ export interface VisibleRow {
   readonly attempt: number;
 }
 
-export interface Visible {
+export interface VisibleRows {
   readonly rows: readonly VisibleRow[];
   readonly hasMore: boolean;
-  /** When the next delayed one is due; null when there is none, or more to read first. */
+  /** When the next delayed row becomes visible; null when there is none, or when `hasMore`. */
   readonly nextMs: number | null;
 }
 
-export interface FoundMessages {
-  readonly groups: readonly KnownGroup[];
+export interface StoredMessages {
+  readonly groups: readonly StoredGroup[];
   readonly lastSeq: number;
 }
 
-export interface KnownGroup {
+export interface StoredGroup {
   readonly subject: string;
   readonly name: string;
   readonly size: number;
@@ -135,15 +132,4 @@ export interface KnownGroup {
 function valuesOf(row: MessageRow): SqlValue[] {
   const { seq, subject, group, id, packet, attempt, visibleMs, atMs } = row;
   return [seq, subject, group, id, packet, attempt, visibleMs, atMs];
-}
-
-/** What a row says, or its bytes when it says nothing that can be read. */
-export function contentOf(packet: string | Uint8Array): Content {
-  try {
-    const text = typeof packet === "string" ? packet : new TextDecoder("utf-8", { fatal: true }).decode(packet);
-    return { kind: "packet", packet: JSON.parse(text) as Packet };
-  } catch (error) {
-    const bytes = typeof packet === "string" ? new TextEncoder().encode(packet) : Uint8Array.from(packet);
-    return { kind: "undecodable", bytes, error: String(error) };
-  }
 }
