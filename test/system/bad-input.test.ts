@@ -103,7 +103,7 @@ test("an unsigned submit on the bus that claims another tenant makes no job, but
   const { body } = await door.until("/dlq", (answer) => answer.body.items.length > 0);
   expect(body.items[0]).toMatchObject({ source: "message", subject: SUBMIT, reason: "permanent" });
   expect(body.items[0].error.message).toContain(
-    "an unsigned packet may not speak for tenant `acme`; submit over HTTP with a key of the tenant",
+    "an unsigned packet may not submit for tenant `acme`; submit over HTTP with an API key of the tenant",
   );
   const acme = door.with({ "x-tenant-id": "acme" });
   expect((await acme.get("/jobs/stolen")).status).toBe(404);

@@ -91,9 +91,9 @@ export function approveJob(
  */
 export function approvalMismatch(approval: Approval, expected: ApprovalExpectation): string | null {
   if (expected.jobHash !== undefined && expected.jobHash !== approval.jobHash)
-    return `the job that was looked at has the hash \`${expected.jobHash}\`, this one \`${approval.jobHash}\``;
+    return `job hash mismatch: expected \`${expected.jobHash}\`, is \`${approval.jobHash}\``;
   if (expected.snapshot !== undefined && expected.snapshot !== approval.snapshot)
-    return `the policy that was looked at is \`${expected.snapshot}\`, this approval is asked for by \`${approval.snapshot}\``;
+    return `policy snapshot mismatch: expected \`${expected.snapshot}\`, is \`${approval.snapshot}\``;
   return null;
 }
 
@@ -115,7 +115,7 @@ export function rejectJob(job: Job, by: string, why: string, context: DecisionCo
 }
 
 export function expireApproval(job: Job, context: DecisionContext): Job {
-  const message = "nobody approved it in time";
+  const message = "approval expired";
   const history = appendHistory(job, historyLine(job, "approval_expired", message, context.nowMs));
   return Object.assign(endJob(job, "TIMEOUT", context), { error: { name: "ApprovalExpired", message }, history });
 }
@@ -130,9 +130,9 @@ export function jobHashOf(job: Job): string {
 }
 
 function voidReason(approval: Approval, present: { readonly job: Job; readonly decision: Decision }): string | null {
-  if (jobHashOf(present.job) !== approval.jobHash) return "the job has changed since the approval was asked for";
-  if (present.decision.snapshot !== approval.snapshot) return "the policy has changed since the approval was asked for";
+  if (jobHashOf(present.job) !== approval.jobHash) return "the job has changed since the approval was requested";
+  if (present.decision.snapshot !== approval.snapshot) return "the policy has changed since the approval was requested";
   // Same job, same policy: only a kernel with inputs of its own can decide differently.
-  if (present.decision.effect !== "require_approval") return "the kernel decides otherwise now";
+  if (present.decision.effect !== "require_approval") return "the safety kernel no longer requires approval";
   return null;
 }

@@ -64,7 +64,7 @@ export function requeueJob(job: Job, context: DecisionContext): Job {
 /** The rule's concurrency limit is reached: the job leaves the backlog and is retried later. */
 export function waitForRule(job: Job, limit: number, context: DecisionContext): Job {
   const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, context);
-  const reason = `rule \`${job.safety?.ruleId}\` lets ${limit} of its jobs run at once`;
+  const reason = `rule \`${job.safety?.ruleId}\` allows ${limit} concurrent jobs`;
   return Object.assign(
     moveJob(job, "RETRYING", context.nowMs),
     waitFor(job, "throttled", "throttled", reason, delayMs, setBy, context),
@@ -119,13 +119,13 @@ export function expireJob(job: Job, context: DecisionContext): Job | null {
   if (context.nowMs >= job.deadlineMs) {
     const error = job.error ?? {
       name: "DeadlineExceeded",
-      message: `not finished within its own deadline, last ${job.state}`,
+      message: `job deadline exceeded in state ${job.state}`,
     };
     const history = appendHistory(job, historyLine(job, "timed_out", error.message, context.nowMs));
     return Object.assign(endJob(job, "TIMEOUT", context), { error, history });
   }
   if (!isWithWorker(job.state) || context.nowMs < job.dueMs) return null;
-  const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} within the dispatch deadline` };
+  const error = { name: "AttemptLost", message: `no result of attempt ${job.attempt} before the dispatch deadline` };
   return retryOrEnd(job, "lost", error, "unclassified", undefined, context);
 }
 
@@ -195,11 +195,10 @@ export function waitToStart(job: Job, reason: string, context: DecisionContext):
 
 /** Slot deadlock: all open runs wait for a slot. This step fails so that the others can continue. */
 export function refuseSlot(job: Job, openRuns: number, context: DecisionContext): Job {
-  const who = openRuns === 1 ? "the only open run of" : `all ${openRuns} open runs of`;
-  const verb = openRuns === 1 ? "waits" : "wait";
+  const runs = openRuns === 1 ? "the only open run" : `all ${openRuns} open runs`;
   const message =
-    `${who} \`${job.org}\` ${verb} for a slot for a sub-workflow: ` +
-    "raise `limits.max_concurrent_runs`, or nest less";
+    `slot deadlock: ${runs} of tenant \`${job.org}\` ${openRuns === 1 ? "waits" : "wait"} for a sub-workflow slot; ` +
+    "raise `limits.max_concurrent_runs` or nest fewer workflows";
   return retryOrEnd(job, "failed", { name: "SubworkflowRefused", message }, "unclassified", undefined, context);
 }
 

@@ -97,7 +97,7 @@ export function explainJob(job: Job, around: ExplainContext): Explanation {
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
     sentence,
-    unblocks: [...unblocks, { what: "give it up", command: `cordum job cancel ${job.id}` }],
+    unblocks: [...unblocks, { what: "cancel the job", command: `cordum job cancel ${job.id}` }],
   };
 }
 
@@ -154,33 +154,33 @@ function explainPending(job: Job, around: ExplainContext): Block {
     sinceMs: job.updatedMs,
     untilMs: job.dueMs,
     setBy: null,
-    sentence: "it has just come in and is about to be checked by the safety kernel",
-    unblocks: [{ what: "see whether the control plane makes progress", command: "cordum status" }],
+    sentence: "submitted; waiting for the safety check",
+    unblocks: [{ what: "check that the control plane makes progress", command: "cordum status" }],
   };
 }
 
 function explainApproval(job: Job, { nowMs }: ExplainContext): Block {
   const { requestedMs = job.updatedMs, expiresMs = job.dueMs, ruleId = null } = job.approval ?? {};
   const rule = approvalSource(job, ruleId);
-  const own = job.approval?.bySubmitter === false ? "; whoever submitted it may not" : "";
+  const own = job.approval?.bySubmitter === false ? "; submitters cannot approve their own jobs" : "";
   return {
     reason: "approval",
     sinceMs: requestedMs,
     untilMs: expiresMs,
     setBy: rule,
     sentence:
-      `${rule} wants a human to decide: ${job.safety?.reason ?? "no reason given"}; ` +
-      `it has waited ${formatSpan(nowMs - requestedMs)} and ends as TIMEOUT in ${formatSpan(expiresMs - nowMs)}${own}`,
+      `${rule} requires approval: ${job.safety?.reason ?? "no reason given"}; ` +
+      `waiting for ${formatSpan(nowMs - requestedMs)}, ends as TIMEOUT in ${formatSpan(expiresMs - nowMs)}${own}`,
     unblocks: [
-      { what: "let it run", command: `cordum approval approve ${job.id}` },
-      { what: "refuse it", command: `cordum approval reject ${job.id} --reason "..."` },
+      { what: "approve it", command: `cordum approval approve ${job.id}` },
+      { what: "reject it", command: `cordum approval reject ${job.id} --reason "..."` },
     ],
   };
 }
 
 function approvalSource({ step }: Job, ruleId: string | null): string {
   if (step?.kind === "approval") return `step \`${step.stepId}\` of run \`${step.runId}\``;
-  return ruleId === null ? "the policy's default" : `rule \`${ruleId}\``;
+  return ruleId === null ? "the policy default" : `rule \`${ruleId}\``;
 }
 
 function explainSent(job: Job, { nowMs }: ExplainContext): Block {
@@ -189,15 +189,16 @@ function explainSent(job: Job, { nowMs }: ExplainContext): Block {
   const who = job.workerId === null ? "a worker" : `worker \`${job.workerId}\``;
   const percent = job.progress?.percent;
   const far = percent === null || percent === undefined ? "" : ` (${percent} % done)`;
-  const said = isRunning
-    ? `${who} works on attempt ${job.attempt}${far}`
-    : `attempt ${job.attempt} was sent to a worker`;
+  const ago = `${formatSpan(nowMs - sinceMs)} ago`;
+  const attempt = isRunning
+    ? `${who} started attempt ${job.attempt} ${ago}${far}`
+    : `attempt ${job.attempt} was sent to a worker ${ago}`;
   return {
     reason: isRunning ? "running" : "dispatched",
     sinceMs,
     untilMs: job.dueMs,
     setBy: "dispatch.deadline_ms",
-    sentence: `${said} ${formatSpan(nowMs - sinceMs)} ago; nothing heard in ${formatSpan(job.dueMs - nowMs)} counts as lost`,
+    sentence: `${attempt}; counts as lost without a report within ${formatSpan(job.dueMs - nowMs)}`,
     unblocks: [SEE_WORKERS],
   };
 }
@@ -209,20 +210,20 @@ function explainRetry(job: Job, around: ExplainContext): Block {
   const reason = waitReasonOf(job) ?? "retry";
   const tries = job.patience[retryClass]?.count ?? 0;
   const sentence =
-    `${CAUSES[retryClass]}: ${why}; for ${formatSpan(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
-    `next in ${formatSpan(untilMs - nowMs)} (${setBy === "worker" ? "as the worker asked" : setBy})`;
+    `${CAUSES[retryClass]}: ${why}; retrying for ${formatSpan(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
+    `next try in ${formatSpan(untilMs - nowMs)} (${setBy === "worker" ? "requested by the worker" : setBy})`;
   const facts = retryClass === "safety_unavailable" ? kernelFacts(around) : "";
   return { reason, sinceMs, untilMs, setBy, sentence: `${sentence}${facts}`, unblocks: unblocksOf(reason, job) };
 }
 
 const CAUSES: Readonly<Record<RetryClass, string>> = {
-  poison: "what came back could not be read",
+  poison: "the result could not be decoded",
   unclassified: "the last attempt failed",
-  lock_busy: "somebody else holds a lock that it needs",
-  store_unavailable: "a store did not answer",
-  safety_unavailable: "the safety kernel did not answer",
-  no_worker: "no worker had a place for it",
-  throttled: "the policy says later",
+  lock_busy: "lock busy",
+  store_unavailable: "store unavailable",
+  safety_unavailable: "safety kernel unavailable",
+  no_worker: "no worker available",
+  throttled: "throttled",
 };
 
 function kernelFacts({ breaker, failOpen, nowMs }: ExplainContext): string {
@@ -236,9 +237,9 @@ function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
   switch (reason) {
     case "safety_unavailable":
       return [
-        { what: "see why the kernel does not answer", command: "cordum doctor" },
+        { what: "diagnose the safety kernel", command: "cordum doctor" },
         {
-          what: "let this tenant's jobs go without a verdict, for a while; it is audited",
+          what: "dispatch this tenant's jobs without a verdict for a limited time (audited)",
           command: `cordum failopen open --scope ${job.org} --reason "..."`,
         },
       ];
@@ -248,30 +249,30 @@ function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
     case "no_worker":
       return [SEE_WORKERS];
     case "retry":
-      return [{ what: "see what failed, attempt by attempt", command: `cordum job get ${job.id}` }];
+      return [{ what: "show the failed attempts", command: `cordum job get ${job.id}` }];
     default:
-      return [{ what: "see how the control plane is", command: "cordum status" }];
+      return [{ what: "show the status of the control plane", command: "cordum status" }];
   }
 }
 
 function explainEnd(job: Job): Explanation {
   const by = job.error === null ? "" : `: ${job.error.message}`;
-  return { wait: null, sentence: `it has ended as ${job.state}${by}`, unblocks: NEXT_STEPS[job.state]?.(job) ?? [] };
+  return { wait: null, sentence: `ended as ${job.state}${by}`, unblocks: NEXT_STEPS[job.state]?.(job) ?? [] };
 }
 
 const NEXT_STEPS: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
-  FAILED: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
-  TIMEOUT: (job) => [{ what: "try it again, as the same job", command: `cordum dlq retry ${job.id}` }],
+  FAILED: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${job.id}` }],
+  TIMEOUT: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${job.id}` }],
   DENIED: (job) =>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
 };
 
 export const SEE_WORKERS: Unblock = {
-  what: "see the workers, or start one for the topic",
+  what: "list the workers, or start one for the topic",
   command: "cordum worker list",
 };
-export const SEE_POOLS: Unblock = { what: "see which pools are being drained", command: "cordum pool list" };
-export const SEE_RULES: Unblock = { what: "see the rules in force", command: "cordum policy list" };
+export const SEE_POOLS: Unblock = { what: "list the draining pools", command: "cordum pool list" };
+export const SEE_RULES: Unblock = { what: "list the rules in force", command: "cordum policy list" };
 export const MORE_WINDOW: Unblock = { what: "raise `dispatch.window_max`", command: "cordum config explain" };
 
 /** Rounded, for people; the exact times are separate fields. */
@@ -298,21 +299,21 @@ export function explainStep(job: Job, around: ExplainContext): Block | null {
   switch (reason) {
     case "timer": {
       const until = new Date(job.dueMs).toISOString();
-      const sentence = `it is a delay, and ends in ${secondsTo(job.dueMs, around)} s, at ${until}`;
+      const sentence = `delay step: ends in ${secondsTo(job.dueMs, around)} s, at ${until}`;
       return { ...at, reason, sentence, unblocks: [] };
     }
     case "run_slot": {
-      const sentence = `it is a run of \`${job.step?.workflowId ?? ""}\` that waits to begin: ${whyNotYet(job, around)}`;
+      const sentence = `run of \`${job.step?.workflowId ?? ""}\` not started: ${notStartedReason(job, around)}`;
       return { ...at, reason, sentence, unblocks: job.wait && !job.wait.forSlot ? [seeRun(job)] : moreSlots(job) };
     }
     case "sub_run": {
       const runId = job.step?.subRunId ?? "";
-      const sentence = `it waits for run \`${runId}\` of \`${job.step?.workflowId ?? ""}\` to end`;
+      const sentence = `waiting for run \`${runId}\` of \`${job.step?.workflowId ?? ""}\` to end`;
       return {
         ...at,
         reason,
         sentence,
-        unblocks: [{ what: "see why that one waits", command: `cordum run explain ${runId}` }],
+        unblocks: [{ what: "explain that run", command: `cordum run explain ${runId}` }],
       };
     }
     default:
@@ -320,28 +321,25 @@ export function explainStep(job: Job, around: ExplainContext): Block | null {
   }
 }
 
-function whyNotYet(job: Job, around: ExplainContext): string {
-  if (job.wait === null) return "it is about to start";
-  const again = `asked again in ${secondsTo(job.dueMs, around)} s`;
+function notStartedReason(job: Job, around: ExplainContext): string {
+  if (job.wait === null) return "about to start";
+  const again = `next try in ${secondsTo(job.dueMs, around)} s`;
   const { slots } = around;
   if (slots === null) return `${job.wait.reason}; ${again}`;
   const { used, max, waiting } = slots;
-  const line =
-    waiting > 1
-      ? `${waiting} steps wait for a slot, and are given one in the order of their age`
-      : "no other step waits for a slot";
-  const open = `${used} of ${max} runs of \`${job.org}\` are open, its own among them`;
-  return `${open}; ${line}, before any new run; woken when a run ends, and ${again}`;
+  const line = waiting > 1 ? `${waiting} steps wait for a slot, oldest first` : "no other step waits for a slot";
+  const open = `${used} of ${max} run slots of \`${job.org}\` in use, including its own run`;
+  return `${open}; ${line}, ahead of new runs; retried when a run ends; ${again}`;
 }
 
 function moreSlots({ org, step }: Job): readonly Unblock[] {
   const unblocks: Unblock[] = [
-    { what: "see which runs hold the slots", command: "cordum run list --state RUNNING" },
+    { what: "list the runs that hold slots", command: "cordum run list --state RUNNING" },
     { what: `raise \`orgs.${org}.limits.max_concurrent_runs\``, command: "cordum config explain" },
   ];
   if (step?.index !== undefined) {
     unblocks.push({
-      what: `have fewer of the list at once: \`max_parallel\` of step \`${step.stepId}\``,
+      what: `run fewer items at once: lower \`max_parallel\` of step \`${step.stepId}\``,
       command: null,
     });
   }
@@ -349,7 +347,7 @@ function moreSlots({ org, step }: Job): readonly Unblock[] {
 }
 
 function seeRun({ step }: Job): Unblock {
-  return { what: "see what holds up its run", command: `cordum run explain ${step?.runId ?? ""}` };
+  return { what: "explain its run", command: `cordum run explain ${step?.runId ?? ""}` };
 }
 
 const secondsTo = (dueMs: number, { nowMs }: ExplainContext): number => Math.max(0, Math.ceil((dueMs - nowMs) / 1_000));
@@ -357,42 +355,43 @@ const secondsTo = (dueMs: number, { nowMs }: ExplainContext): number => Math.max
 /** Why a job in the backlog is not sent. The block that has to be removed first is reported first. */
 export function explainBacklog(job: Job, around: ExplainContext): Block {
   const { nowMs, window, tenant, rule, backlog } = around;
-  const wait = `of \`${job.topic}\` wait`;
-  const [all, own] = backlog.topic === null ? ["", wait] : [`${backlog.topic} ${wait}, `, "of them"];
-  const ahead = `${all}${backlog.tenant} ${own} of tenant \`${job.org}\``;
+  const ahead =
+    backlog.topic === null
+      ? `${backlog.tenant} queued for \`${job.topic}\` in tenant \`${job.org}\``
+      : `${backlog.topic} queued for \`${job.topic}\`, ${backlog.tenant} of them in tenant \`${job.org}\``;
   const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
   const since = `for ${formatSpan(nowMs - job.updatedMs)}`;
   const { workers, killed } = around;
   if (killed !== null) {
     const whose = killed.scope === job.org ? `tenant \`${job.org}\`` : "all tenants";
-    const sentence = `the kill switch of ${whose} was engaged by \`${killed.by}\`: ${killed.reason}; ${ahead}`;
-    const release = { what: "release it, if you may", command: `cordum kill release --scope '${killed.scope}'` };
+    const sentence = `kill switch for ${whose} engaged by \`${killed.by}\`: ${killed.reason}; ${ahead}`;
+    const release = { what: "release the kill switch", command: `cordum kill release --scope '${killed.scope}'` };
     return { ...at, reason: "killed", sentence, unblocks: [release] };
   }
   if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
-    const sentence = `no worker that serves \`${job.topic}\` has been heard of; it has waited ${since}; ${ahead}`;
+    const sentence = `no worker serves \`${job.topic}\`; waiting ${since}; ${ahead}`;
     return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
   }
   if (around.unfit !== null) {
-    const sentence = `${around.unfit}; it has waited ${since}; ${ahead}`;
+    const sentence = `${around.unfit}; waiting ${since}; ${ahead}`;
     return { ...at, reason: "no_fit_worker", sentence, unblocks: [SEE_WORKERS, SEE_POOLS] };
   }
   if (tenant && tenant.used >= tenant.max) {
-    const sentence = `tenant \`${job.org}\` has ${tenant.used} jobs with workers and may have ${tenant.max}; ${ahead}`;
+    const sentence = `job limit of tenant \`${job.org}\` reached: ${tenant.used} of ${tenant.max} with workers; ${ahead}`;
     const what = `raise \`orgs.${job.org}.limits.max_concurrent_jobs\``;
     return { ...at, reason: "tenant_limit", sentence, unblocks: [{ what, command: "cordum config explain" }] };
   }
   if (window.isFull) {
-    const many = window.use === null ? "the window is full: jobs" : `${window.use.used} jobs`;
-    const sentence = `${many} of \`${job.topic}\` are with workers, as many as its window has; ${ahead}`;
+    const use = window.use === null ? "" : `: ${window.use.used} of ${window.use.max} with workers`;
+    const sentence = `dispatch window of \`${job.topic}\` full${use}; ${ahead}`;
     return { ...at, reason: "window_full", sentence, unblocks: [SEE_WORKERS, MORE_WINDOW] };
   }
   if (rule && rule.used >= rule.max) {
-    const sentence = `rule \`${job.safety?.ruleId}\` lets ${rule.max} of its jobs run at once, and ${rule.used} do`;
+    const sentence = `job limit of rule \`${job.safety?.ruleId}\` reached: ${rule.used} of ${rule.max} with workers`;
     return { ...at, reason: "rule_limit", sentence, unblocks: [SEE_RULES] };
   }
-  const free = workers.free === 0 && workers.serving > 0 ? "; no worker that was heard of has a place free" : "";
-  const out = window.use === null ? "" : `; ${window.use.used} of ${window.use.max} are with workers`;
-  const sentence = `it waits for its turn ${since}: ${ahead}${out}${free}`;
+  const free = workers.free === 0 && workers.serving > 0 ? "; no worker has a free slot" : "";
+  const out = window.use === null ? "" : `; ${window.use.used} of ${window.use.max} with workers`;
+  const sentence = `waiting for its turn ${since}: ${ahead}${out}${free}`;
   return { ...at, reason: "turn", sentence, unblocks: [SEE_WORKERS] };
 }

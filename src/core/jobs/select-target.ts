@@ -77,9 +77,11 @@ export function selectTarget(work: Work, workers: readonly Candidate[], pools: P
   }
   if (requires.length === 0 || hasOthers || isAlone) return TO_TOPIC;
   if (hasComing) return FOR_LEASE;
-  const wanted = requires.map((name) => `\`${name}\``).join(", ");
-  return { kind: "wait", why: `no worker of the topic that is known can do ${wanted}`, isForAll: false };
+  return { kind: "wait", why: noCapableWorker(requires), isForAll: false };
 }
+
+export const noCapableWorker = (requires: readonly string[]): string =>
+  `no worker of the topic has ${requires.map((name) => `\`${name}\``).join(", ")}`;
 
 export const hasCapabilities = (abilities: ReadonlySet<string>, requires: readonly string[]): boolean =>
   requires.every((name) => abilities.has(name));
@@ -109,7 +111,7 @@ function isLessLoaded(one: Candidate, other: Candidate): boolean {
 function drainReason(hasDrained: boolean, { draining, named }: PoolsOfTopic): string | null {
   if (draining.size === 0) return null;
   if (hasDrained || (named.length > 0 && named.every((pool) => draining.has(pool)))) {
-    return "the pool that serves the topic is being drained";
+    return "the pool of the topic is draining";
   }
   return null;
 }

@@ -56,7 +56,9 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   const names = (field: string, value: unknown): readonly string[] => {
     if (value === undefined || value === null) return [];
     if (Array.isArray(value) && value.length <= LABELS_MAX && value.every(isText)) return value;
-    problems.push(`\`${field}\` must be a list of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+    problems.push(
+      `\`${field}\` must be a list of at most ${LABELS_MAX} strings of up to ${TEXT_LENGTH_MAX} characters`,
+    );
     return [];
   };
   const topic = typeof raw.topic === "string" ? raw.topic : "";
@@ -103,21 +105,21 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
     const entries = Object.entries(value);
     const ours = entries.find(([key]) => RESERVED_LABELS.includes(key));
     if (ours) {
-      problems.push(`the label \`${ours[0]}\` is written by the control plane alone; leave it out`);
+      problems.push(`the label \`${ours[0]}\` is reserved for the control plane; remove it`);
       return {};
     }
     if (entries.length <= LABELS_MAX && entries.every(([key, text]) => isText(key) && isText(text))) {
       return value as Readonly<Record<string, string>>;
     }
   }
-  problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} texts of up to ${TEXT_LENGTH_MAX} characters`);
+  problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} strings of up to ${TEXT_LENGTH_MAX} characters`);
   return {};
 }
 
 /** Job ids of steps are derived from run ids: a client that takes one would block that run, in any tenant. */
 function rejectStepJobId(jobId: string | null, problems: string[]): string | null {
   if (jobId === null || !/:[A-Za-z0-9_-]+(\.\d+)?@\d+$/.test(jobId)) return jobId;
-  problems.push("`jobId` must not be like `run:step@1`: those are the jobs of workflow steps; choose another");
+  problems.push("`jobId` must not have the form `run:step@1`, which is reserved for workflow steps");
   return null;
 }
 
@@ -125,7 +127,7 @@ function rejectStepJobId(jobId: string | null, problems: string[]): string | nul
 function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
   if (value === undefined || value === null) return null;
   if (typeof jobId === "string" && value === inputKey(jobId)) return value;
-  problems.push("the context pointer must be `ctx:` and the job's own id");
+  problems.push("the context pointer must be `ctx:` followed by the job's id");
   return null;
 }
 
@@ -179,11 +181,11 @@ export function tenantClaimProblem(
   const sender = origin?.kind === "arrived" ? origin.signedBy : null;
   if (sender !== null) {
     if (senders[sender]?.tenants.includes(org)) return null;
-    return `sender \`${sender}\` may not speak for tenant \`${org}\`; add the tenant to \`cap.senders.${sender}.tenants\``;
+    return `sender \`${sender}\` may not submit for tenant \`${org}\`; add the tenant to \`cap.senders.${sender}.tenants\``;
   }
   if (unsignedTenants.includes(org)) return null;
   return (
-    `an unsigned packet may not speak for tenant \`${org}\`; submit over HTTP with a key of the tenant, sign the packet ` +
+    `an unsigned packet may not submit for tenant \`${org}\`; submit over HTTP with an API key of the tenant, sign the packet ` +
     "(see `cap.signatures`), or add the tenant to `cap.unsigned_tenants`"
   );
 }

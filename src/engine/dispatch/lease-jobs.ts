@@ -1,5 +1,5 @@
 import { leaseJob, requeueJob } from "../../core/jobs/attempt.ts";
-import { hasCapabilities, servesTenant, waitForWorker } from "../../core/jobs/select-target.ts";
+import { hasCapabilities, noCapableWorker, servesTenant, waitForWorker } from "../../core/jobs/select-target.ts";
 import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/model/job.ts";
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
@@ -196,8 +196,7 @@ function leftToOthers(engine: Needs<"world" | "settings" | "registry">, job: Job
   if (workers.some((worker) => servesTenant(worker, org) && hasCapabilities(worker.capabilities, requires)))
     return { kind: "stays" };
   engine.registry.rememberUnfit(topic, job);
-  const why = `no worker of the topic that is known can do ${requires.map((name) => `\`${name}\``).join(", ")}`;
-  return { kind: "waits", job: waitForWorker(job, why, decisionContext(engine)) };
+  return { kind: "waits", job: waitForWorker(job, noCapableWorker(requires), decisionContext(engine)) };
 }
 
 /** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */

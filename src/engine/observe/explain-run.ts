@@ -50,23 +50,23 @@ function wholeOf(run: Run): RunWait | null {
       return {
         ...line,
         untilMs: deadlineMs,
-        reason: "it is paused: nothing new begins",
+        reason: "paused: no new steps start",
         unblocks: `cordum run resume ${id}`,
       };
     case "ENDING":
       return {
         ...line,
-        reason: `it ends as ${endsAs?.state ?? "FAILED"}: what is open is being stopped`,
+        reason: `ending as ${endsAs?.state ?? "FAILED"}: open steps are being cancelled`,
         unblocks: `cordum run get ${id}`,
       };
     case "SUCCEEDED":
-      return { ...line, reason: "it has ended well", unblocks: `cordum run get ${id}` };
+      return { ...line, reason: "succeeded", unblocks: `cordum run get ${id}` };
     case "FAILED":
     case "TIMEOUT":
     case "CANCELLED":
       return {
         ...line,
-        reason: `it has ended as ${state}${error ? `: ${error.message}` : ""}`,
+        reason: `ended as ${state}${error ? `: ${error.message}` : ""}`,
         unblocks: `cordum run timeline ${id}`,
       };
     default:
@@ -87,7 +87,7 @@ async function stepWait(
   if (step.state === "PENDING") return pendingWait(plan, run, line);
   if (step.fan) return { ...line, ...(await fanWait(engine, run, stepId, step.fan, isForAll)) };
   if (step.jobId === undefined) {
-    return { ...line, untilMs: step.dueMs ?? null, reason: "it waits for its branches", unblocks: "they end" };
+    return { ...line, untilMs: step.dueMs ?? null, reason: "waiting for its branches", unblocks: "the branches end" };
   }
   return { ...line, ...(await jobWait(engine, run, step.jobId, isForAll)) };
 }
@@ -101,12 +101,12 @@ async function fanWait(
   isForAll: boolean,
 ) {
   const { open, count, succeeded, failed, spawned } = fan;
-  const counts = `${open} of ${count} children are open (${succeeded} done, ${failed} failed, ${count - spawned} to come)`;
+  const counts = `${open} of ${count} children open (${succeeded} succeeded, ${failed} failed, ${count - spawned} not started)`;
   const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
   const [first] = (await engine.world.store.list(JOBS, query)).items;
   if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
   const { reason, untilMs, unblocks, jobId } = await jobWait(engine, run, first.id, isForAll);
-  return { reason: `${counts}; the first of them: ${reason}`, untilMs, unblocks, jobId };
+  return { reason: `${counts}; the first: ${reason}`, untilMs, unblocks, jobId };
 }
 
 async function jobWait(
@@ -118,7 +118,7 @@ async function jobWait(
   const explained = await explain(engine, { org: run.org, jobId, isForAll });
   if (explained.kind === "not_found") {
     const unblocks = `cordum run cancel ${run.id}`;
-    return { state: "RUNNING", reason: "its job is gone", untilMs: null, unblocks, jobId };
+    return { state: "RUNNING", reason: "its job no longer exists", untilMs: null, unblocks, jobId };
   }
   const { wait, sentence, unblocks } = explained.explanation;
   const way = unblocks.find(({ command }) => command !== null) ?? unblocks[0];
@@ -136,10 +136,10 @@ function pendingWait(plan: Plan, run: Run, line: Omit<RunWait, "reason" | "unblo
   const before = step?.branchOf === null ? step.dependsOn : [step?.branchOf ?? ""];
   const open = before.filter((id) => !isStepSettled(run.steps[id]?.state ?? "PENDING"));
   if (open.length === 0)
-    return { ...line, reason: "it begins when the run goes on", unblocks: `cordum run resume ${run.id}` };
+    return { ...line, reason: "starts when the run is resumed", unblocks: `cordum run resume ${run.id}` };
   // What is further away is explained by what is before it.
   const isNext = open.some((id) => run.steps[id] !== undefined);
-  return isNext ? { ...line, reason: `it waits for ${open.join(", ")}`, unblocks: "they end" } : null;
+  return isNext ? { ...line, reason: `waiting for ${open.join(", ")}`, unblocks: "those steps end" } : null;
 }
 
 const LINES_MAX = 300;

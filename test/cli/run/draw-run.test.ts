@@ -100,7 +100,7 @@ describe("a picture", () => {
   });
 
   test("a run that does not go on says why, and what to do", () => {
-    const waitsFor = "it is paused: nothing new begins; cordum run resume r1";
+    const waitsFor = "paused: no new steps start; cordum run resume r1";
     expect(drawRun(run([step("a", [])], { state: "PAUSED", waitsFor }), LOOK).at(-1)).toBe(waitsFor);
   });
 

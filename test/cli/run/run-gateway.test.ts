@@ -62,7 +62,7 @@ describe("against a gateway", () => {
     expect(await run("run", "start", "order", '{"a":2}', "--key", "k")).toMatchObject({ exitCode: 4 });
 
     expect(await run("run", "pause", id)).toMatchObject({ exitCode: 0, out: `run ${id} is PAUSED\n` });
-    expect((await run("run", "get", id)).out).toContain(`it is paused: nothing new begins; cordum run resume ${id}`);
+    expect((await run("run", "get", id)).out).toContain(`paused: no new steps start; cordum run resume ${id}`);
     expect(await run("run", "resume", id)).toMatchObject({ exitCode: 0, out: `run ${id} is RUNNING\n` });
     expect(await run("run", "rerun", id, "--from", "done")).toMatchObject({ exitCode: 4 });
 

@@ -75,7 +75,7 @@ describe("an approval", () => {
     for (const [now, why] of [
       [present(changed), "the job has changed"],
       [present(job, "s2"), "the policy has changed"],
-      [{ job, decision: { ...ask, effect: "deny" as const } }, "decides otherwise"],
+      [{ job, decision: { ...ask, effect: "deny" as const } }, "no longer requires approval"],
     ] as const) {
       const answer = approveJob(job, approver, now, at(5));
       expect(answer).toMatchObject({ kind: "void", why: expect.stringContaining(why), job: { state: "PENDING" } });

@@ -14,7 +14,7 @@ const signedBy = (id: string | null): Origin => ({ kind: "arrived", bytes: new U
 test("who has signed speaks for the tenants that its entry names, and for no other", () => {
   expect(refusal("acme", signedBy("w1"))).toBeNull();
   expect(refusal("default", signedBy("w1"))).toContain("add the tenant to `cap.senders.w1.tenants`");
-  expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not speak for tenant `birch`");
+  expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not submit for tenant `birch`");
 });
 
 test("one that is listed no more speaks for nobody", () => {
@@ -24,6 +24,6 @@ test("one that is listed no more speaks for nobody", () => {
 test("the sender id alone gives nothing, nor does our own signature, nor a packet that was kept", () => {
   for (const origin of [undefined, signedBy(null), { kind: "kept", base64: "" } as const]) {
     expect(refusal("default", origin)).toBeNull();
-    expect(refusal("acme", origin)).toContain("an unsigned packet may not speak for tenant `acme`");
+    expect(refusal("acme", origin)).toContain("an unsigned packet may not submit for tenant `acme`");
   }
 });

@@ -49,7 +49,7 @@ describe("every job that has not ended", () => {
     const ended = JOB_STATES.filter((state) => !(state in STAGES));
     for (const state of ended) {
       const job = { ...fresh(), state };
-      expect(explainJob(job, around)).toMatchObject({ wait: null, sentence: `it has ended as ${state}` });
+      expect(explainJob(job, around)).toMatchObject({ wait: null, sentence: `ended as ${state}` });
       expect(waitReasonOf(job)).toBeNull();
     }
     expect(explainJob({ ...fresh(), state: "FAILED" }, around).unblocks[0]?.command).toBe("cordum dlq retry j");
@@ -68,7 +68,7 @@ describe("the backlog", () => {
     expect(reasonIn({ window: full, tenant: { used: 2, max: 2 } })).toBe("tenant_limit");
     expect(reasonIn({ rule: { used: 1, max: 1 } }, few)).toBe("rule_limit");
     expect(reasonIn({ workers: { serving: 0, free: 0 } })).toBe("no_worker");
-    expect(reasonIn({ unfit: "the pool is being drained", window: full })).toBe("no_fit_worker");
+    expect(reasonIn({ unfit: "the pool is draining", window: full })).toBe("no_fit_worker");
     const killed = { scope: "*", by: "ann", reason: "stop" };
     expect(reasonIn({ killed, window: full, workers: { serving: 0, free: 0 } })).toBe("killed");
     // Work that is out proves that somebody serves it, whoever that is.
@@ -78,18 +78,18 @@ describe("the backlog", () => {
 
   test("says how many wait and how many are out", () => {
     const { sentence } = explainJob(job, { ...around, window: windowOf(5) });
-    expect(sentence).toContain("5 jobs of `demo.echo` are with workers");
-    expect(sentence).toContain("3 of `demo.echo` wait, 2 of them of tenant `default`");
+    expect(sentence).toContain("dispatch window of `demo.echo` full: 5 of 5 with workers");
+    expect(sentence).toContain("3 queued for `demo.echo`, 2 of them in tenant `default`");
   });
 
   test("says nothing of others to who sees one tenant alone: only what is in the way", () => {
     const alone = { ...around, backlog: { topic: null, tenant: 2 } };
     const full = explainJob(job, { ...alone, window: { isEmpty: false, isFull: true, use: null } });
     expect(full.wait?.reason).toBe("window_full");
-    expect(full.sentence).toContain("the window is full: jobs of `demo.echo` are with workers");
+    expect(full.sentence).toContain("dispatch window of `demo.echo` full;");
     const turn = explainJob(job, { ...alone, window: { isEmpty: false, isFull: false, use: null } });
     for (const { sentence } of [full, turn]) {
-      expect(sentence).toContain("2 of `demo.echo` wait of tenant `default`");
+      expect(sentence).toContain("2 queued for `demo.echo` in tenant `default`");
       expect(sentence).not.toMatch(/null|undefined|\b[0135] /);
     }
   });
@@ -98,8 +98,8 @@ describe("the backlog", () => {
 test("an approval names its rule, its end and who may not give it", () => {
   const { sentence, wait, unblocks } = explainJob(asked(), around);
   expect(wait).toMatchObject({ reason: "approval", sinceMs: 1, setBy: "rule `r`" });
-  expect(sentence).toContain("rule `r` wants a human to decide: a human must look");
-  expect(sentence).toContain("whoever submitted it may not");
+  expect(sentence).toContain("rule `r` requires approval: a human must look");
+  expect(sentence).toContain("submitters cannot approve their own jobs");
   expect(unblocks[0]?.command).toBe("cordum approval approve j");
 });
 

@@ -153,7 +153,7 @@ describe("the limit of a rule", () => {
     const why = await harness.run(explain(engine, { org: "default", jobId: ids[2] ?? "", isForAll: true }));
     expect(why.kind === "explained" && why.explanation).toMatchObject({
       wait: { reason: "rule_limit", retryClass: "throttled" },
-      sentence: expect.stringContaining("rule `few` lets 2 of its jobs run at once"),
+      sentence: expect.stringContaining("rule `few` allows 2 concurrent jobs"),
     });
   });
 });

@@ -22,7 +22,7 @@ describe("a `for_each` whose children are open is explained by the first of them
     await harness.pass(5_000);
     const [wait] = await waitsOf(harness, engine, id);
     expect(wait).toMatchObject({ stepId: "each", state: "RUNNING", jobId: `${id}:each.0@1` });
-    expect(wait?.reason).toContain("3 of 3 children are open (0 done, 0 failed, 0 to come)");
+    expect(wait?.reason).toContain("3 of 3 children open (0 succeeded, 0 failed, 0 not started)");
     expect(wait?.reason).toContain("no worker");
     expect(wait?.unblocks).not.toContain("--state RUNNING");
   });

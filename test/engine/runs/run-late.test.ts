@@ -172,7 +172,7 @@ describe("the time of a `parallel` step", () => {
     const explained = await harness.run(explainRun(engine, { org: "default", runId: id }));
     const untilMs = (harness.runOf(id).steps.all?.startedMs ?? 0) + 20_000;
     const lines = explained.kind === "explained" ? explained.lines : [];
-    expect(lines[0]).toMatchObject({ stepId: "all", reason: "it waits for its branches", untilMs });
+    expect(lines[0]).toMatchObject({ stepId: "all", reason: "waiting for its branches", untilMs });
   });
 
   test("begins anew with a branch that lives again", async () => {

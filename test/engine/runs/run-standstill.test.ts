@@ -9,7 +9,7 @@ import { ASK, by, delay, INNER, LATER, OUTER, openSlots, sub, waits } from "../s
 
 describe("runs that wait for each other's slots", () => {
   const REFUSED =
-    /^all 3 open runs of `default` wait for a slot for a sub-workflow: raise `limits.max_concurrent_runs`/;
+    /^slot deadlock: all 3 open runs of tenant `default` wait for a sub-workflow slot; raise `limits.max_concurrent_runs`/;
 
   test("three parents at a limit of 3: the newest is refused, the two others succeed, within seconds", async () => {
     const { harness, engine } = await openSlots(3, [INNER, LATER]);
@@ -45,7 +45,7 @@ describe("runs that wait for each other's slots", () => {
     await harness.pass(20_000);
     expect(ids.map((id) => harness.runOf(id).state).sort()).toEqual(["FAILED", "SUCCEEDED"]);
     const failed = ids.map((id) => harness.runOf(id)).find(({ state }) => state === "FAILED");
-    expect(failed?.error?.message).toMatch(/^run .*: all 4 open runs of `default` wait/);
+    expect(failed?.error?.message).toMatch(/^run .*: slot deadlock: all 4 open runs of tenant `default` wait/);
   });
 
   test("a run that is the only one, and has no slot for its own", async () => {
@@ -53,7 +53,9 @@ describe("runs that wait for each other's slots", () => {
     const id = await harness.started(engine, "outer");
     await harness.pass(2_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED" });
-    expect(harness.runOf(id).error?.message).toMatch(/^the only open run of `default` waits for a slot/);
+    expect(harness.runOf(id).error?.message).toMatch(
+      /^slot deadlock: the only open run of tenant `default` waits for a sub-workflow slot/,
+    );
   });
 
   test("of a list no more are refused than it takes: with one slot all of them, with two none", async () => {
@@ -139,8 +141,8 @@ test("a step says what it waits for, who else does, and what would help", async 
   const { wait, sentence, unblocks } = explained.explanation;
   expect(wait?.reason).toBe("run_slot");
   const why =
-    "it is a run of `inner` that waits to begin: 3 of 3 runs of `default` are open, its own among them; " +
-    "2 steps wait for a slot, and are given one in the order of their age, before any new run; woken when a run ends";
+    "run of `inner` not started: 3 of 3 run slots of `default` in use, including its own run; " +
+    "2 steps wait for a slot, oldest first, ahead of new runs; retried when a run ends";
   expect(sentence.startsWith(why)).toBe(true);
   expect(unblocks.map(({ what }) => what)).toContain("raise `orgs.default.limits.max_concurrent_runs`");
   const ofRun = await harness.run(explainRun(engine, { org: "default", runId: id }));

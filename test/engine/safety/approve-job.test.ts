@@ -159,7 +159,7 @@ describe("L34: an approval of something else is void, and says so", () => {
     expect(answer).toEqual({
       kind: "void",
       state: "APPROVAL_REQUIRED",
-      why: "the policy has changed since the approval was asked for",
+      why: "the policy has changed since the approval was requested",
     });
     expect(await office.harness.job(id)).toMatchObject({ approval: { snapshot: "s2" }, safety: { snapshot: "s2" } });
     expect(office.worked).toEqual([]);
@@ -201,7 +201,7 @@ describe("L34: an approval of something else is void, and says so", () => {
     expect(await office.approve(engine, "j1")).toMatchObject({
       kind: "void",
       state: "APPROVAL_REQUIRED",
-      why: "the job has changed since the approval was asked for",
+      why: "the job has changed since the approval was requested",
     });
     expect(await office.approve(engine, "j1")).toMatchObject({ kind: "approved" });
     await office.harness.pass(2_000);

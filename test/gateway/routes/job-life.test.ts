@@ -109,7 +109,7 @@ test("explain says why a job waits, with figures and the command that unblocks i
     wait: { reason: "approval", policy: "rule `approve-demo-approve`", retry_class: null },
     facts: { window: { used: 0 }, backlog: { topic: 0 } },
   });
-  expect((why.unblocks as Payload[])[0]).toEqual({ what: "let it run", command: `cordum approval approve ${id}` });
+  expect((why.unblocks as Payload[])[0]).toEqual({ what: "approve it", command: `cordum approval approve ${id}` });
   expect(await get(`/jobs/${id}`)).toMatchObject({ waits_for: "approval" });
   expect(await get("/jobs/nobody/explain")).toMatchObject({ code: "job_not_found" });
 });

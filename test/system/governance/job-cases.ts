@@ -92,7 +92,7 @@ export function jobCases(setup: () => Setup): void {
     const [prefix = ""] = prefixes;
     const asked = await doors[0].submit(`${prefix}.ask`);
     const approval = await explained(setup(), asked, "approval");
-    expect(approval.sentence).toContain("rule `ask-a-human` wants a human to decide: a human looks at these first");
+    expect(approval.sentence).toContain("rule `ask-a-human` requires approval: a human looks at these first");
     expect(approval.unblocks[0].command).toBe(`cordum approval approve ${asked}`);
 
     const held = await doors[0].submit(`${prefix}.hold`);
@@ -102,7 +102,7 @@ export function jobCases(setup: () => Setup): void {
 
     const later = await doors[0].submit(`${prefix}.later`);
     const retry = await explained(setup(), later, "retry");
-    expect(retry.sentence).toMatch(/the other side is closed.*as the worker asked/);
+    expect(retry.sentence).toMatch(/the other side is closed.*requested by the worker/);
 
     for (const id of [asked, held, later]) {
       await doors[0].post(`/jobs/${id}/cancel`, { reason: "the test is over" });
