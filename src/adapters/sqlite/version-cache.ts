@@ -1,8 +1,8 @@
 import type { Statement } from "./database.ts";
 
 /**
- * Cache of one number per record (a version or a fence) in a SQLite table, 0 for a missing row. The cache relies on being
- * told about every write to the table (`put`).
+ * Cache of one number per record (a version or a fence) in a SQLite table, 0 for a missing row. Every write
+ * to the table must be passed to `put`.
  *
  * 1. The first lookup in a table stores the largest id of that table as its bound. A row that is written later is in the
  *    cache until the cache is cleared, bounds included.
