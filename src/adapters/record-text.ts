@@ -1,4 +1,4 @@
-import { type Patch, patched, patchOf } from "../ports/patch.ts";
+import { applyPatch, diff, type Patch } from "../ports/record-patch.ts";
 import type { Put } from "../ports/store.ts";
 
 /**
@@ -10,7 +10,7 @@ import type { Put } from "../ports/store.ts";
  */
 export function encodeValue({ table, id, value, before, expect }: Put): string {
   if (expect !== null && expect > 0 && (expect + 1) % WHOLE_EVERY !== 0) {
-    const patch = patchOf(before, value);
+    const patch = diff(before, value);
     if (patch !== null) return `\n${JSON.stringify(patch)}`;
   }
   return encodeJson(value, `${table} \`${id}\``);
@@ -28,7 +28,7 @@ export function decodeValue(text: string): unknown {
   if (!text.includes("\n")) return JSON.parse(text);
   const [whole = "", ...patches] = text.split("\n");
   let value: unknown = JSON.parse(whole);
-  for (const patch of patches) value = patched(value, JSON.parse(patch) as Patch);
+  for (const patch of patches) value = applyPatch(value, JSON.parse(patch) as Patch);
   return value;
 }
 

@@ -1,9 +1,9 @@
 /**
- * Payloads too large for a record, by pointer.
+ * Payloads that are too large for a record, stored by key.
  *
- * 1. `put` resolves once the bytes are as durable as a commit; a record that points at a blob is committed after it.
- * 2. `get` of an expired, deleted or unknown key is `null`, never an error.
- * 3. A blob is at most `BLOB_BYTES_MAX`; a larger one is refused before anything is written.
+ * 1. `put` resolves once the blob is as durable as a commit. A record that refers to a blob is committed after it.
+ * 2. `get` returns `null` for an expired, deleted or unknown key.
+ * 3. `put` rejects a blob larger than `BLOB_BYTES_MAX` before it writes anything.
  */
 export interface Blobs {
   put(key: string, bytes: Uint8Array, expiresAtMs: number): Promise<void>;

@@ -3,36 +3,39 @@ import type { Packet } from "../protocol/packet.ts";
 import type { SignatureCode } from "../protocol/signature.ts";
 
 /**
- * Messages between processes: two promises, and a way to hand out work.
+ * Messaging between processes, in three delivery modes.
  *
- * Durable, `publish` and `consume`:
- * 1. `publish` resolves once the message survives the death of any process of ours, or once a consumer has acknowledged
- *    it. It rejects when that is not known; the caller tries again and the message may then be delivered twice.
- * 2. Each group sees each message at least once; one member at a time has it. A member that neither answers nor lives
- *    loses it after `ackWaitMs`; while a handler works in a live process the message is its own (in-progress signals).
- * 3. The handler's answer is obeyed exactly: `ack` and `term` end the message, `nak` redelivers, `nakDelay` not before
- *    its delay. A handler that throws is a bug and counts as `nakDelay` of one second.
- * 4. Bytes that cannot be read are delivered as `undecodable` with the raw bytes, packets whose signature is missing or
- *    wrong, where one is asked for, as `refused`; the bus never drops either by itself.
- * 5. At most `inFlightMax` deliveries are with the handlers of one `consume`.
+ * Durable (`publish`, `consume`): at least once per consumer group.
+ * 1. `publish` resolves once the message survives a crash of any control plane process, or once a consumer has
+ *    acknowledged it. It rejects if neither is known. A retried `publish` may deliver the message twice.
+ * 2. Each group receives each message at least once. One member of the group holds it at a time. The bus extends the
+ *    ack deadline while the handler runs; it redelivers `ackWaitMs` after the holder's process has died.
+ * 3. The bus applies the handler's settlement exactly: `ack` and `term` end the message, `nak` redelivers it, `nakDelay`
+ *    redelivers it after the delay. A handler that throws settles as `nakDelay` of one second.
+ * 4. A message that cannot be decoded is delivered as `undecodable`, a packet that fails signature verification as
+ *    `refused`, both with the raw bytes. The bus drops neither.
+ * 5. At most `inFlightMax` deliveries of one `consume` call are unsettled at a time.
  *
- * Best effort, `tell` and `listen`: every listener that is connected now probably hears it, once. What is refused is
- * counted and dropped.
+ * Broadcast (`broadcast`, `subscribe`): at most once to every subscriber that is connected. Packets that fail
+ * verification are counted and dropped.
  *
- * Work, `dispatch` and `serve`: to one server of the subject, at most once. `no_responders` means that nobody serves
- * the subject; `sent` means only that somebody was there. The record and its deadline are the truth.
+ * Dispatch (`dispatch`, `serve`): at most once to one server of the subject. `no_responders` means that the subject has no
+ * server. `sent` does not mean that the packet was processed: the job record and its deadline decide.
  *
- * Calls of one tick travel together: adapters gather them and make one round trip, so callers start many calls and
- * await them together.
+ * Adapters send the calls of one tick in one round trip: callers start many calls and await them together.
  */
 export interface Bus {
-  readonly workers: WorkersBehind;
+  /**
+   * True if workers built on other implementations of the wire protocol can serve this bus. Such workers may send no
+   * heartbeats, and read their input from the blob that the packet points to.
+   */
+  readonly hasThirdPartyWorkers: boolean;
 
   publish(message: Message): Promise<void>;
   consume(subject: string, group: string, handler: Handler): Promise<Stop>;
 
   broadcast(subject: string, packet: Packet): void;
-  /** False when it is certain that nobody listens: then nobody has to think of something to tell. */
+  /** False only if the subject certainly has no subscribers: the caller can skip building the packet. */
   hasSubscribers(subject: string): boolean;
   subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
 
@@ -40,18 +43,8 @@ export interface Bus {
   serve(subject: string, handler: (packet: Packet) => void): Promise<Stop>;
 }
 
-/** Who can serve work on this bus: a difference between worlds as data, with its reason. */
-export interface WorkersBehind {
-  /**
-   * Workers that others wrote, who say nothing of themselves and read their input at the pointer of the wire protocol.
-   * Where there may be some, the input stands there before the work is sent, unless all who are known take it otherwise.
-   */
-  readonly mayBeOthers: boolean;
-  readonly why: string;
-}
-
 export interface Message {
-  /** Two messages with one id are one message (best effort, two minutes). It must contain the attempt. */
+  /** Deduplication key: best effort, for two minutes. It must contain the attempt number. */
   readonly id: string;
   readonly subject: string;
   readonly packet: Packet;
@@ -60,7 +53,7 @@ export interface Message {
 export interface Delivery {
   readonly id: string;
   readonly subject: string;
-  /** 1 for the first delivery of this message to this group. */
+  /** Delivery count of this message in this group, from 1. */
   readonly attempt: number;
   readonly content: Content;
 }
@@ -74,12 +67,12 @@ export type Handler = (delivery: Delivery) => Promise<Settlement>;
 
 export type Dispatched = "sent" | "no_responders";
 
-/** Stops taking new deliveries, waits for those in progress. */
+/** Stops new deliveries and waits for those in progress. */
 export type Stop = () => Promise<void>;
 
 export interface BusOptions {
   readonly ackWaitMs: number;
-  /** The broker's own last resort; our budgets end before it. */
+  /** The broker's delivery limit. Retry budgets end before it. */
   readonly deliverMax: number;
   readonly inFlightMax: number;
 }

@@ -1,12 +1,9 @@
-/**
- * Time as the core sees it. The core never asks the machine what time it is and never sleeps:
- * it is told (`now`), and it asks to be called (`after`). In the simulator both are invented.
- */
+/** Time source and timers. The simulator implements both with virtual time. */
 export interface Clock {
-  /** Milliseconds since the epoch. May jump; durations are only ever compared with a tolerance. */
+  /** Wall clock in milliseconds since the epoch. It may jump; compare durations with a tolerance. */
   now(): number;
 
-  /** Calls `fn` once, not before `delayMs` has passed. Returns a function that cancels it. */
+  /** Calls `fn` once, at least `delayMs` later. */
   after(delayMs: number, fn: () => void): Cancel;
 }
 

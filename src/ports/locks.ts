@@ -1,43 +1,40 @@
 /**
  * Leased, fenced, first-in-first-out locks.
  *
- * 1. At most one lease per key is valid at any time; a lease is valid until it is released, or `ttlMs` after its last
+ * 1. At most one lease per key is valid at a time. A lease is valid until its release, or until `ttlMs` after its last
  *    renewal.
- * 2. Every acquisition gets a fence that is larger than any given before for the same key, and that nobody else in the org
- *    gets. What is written under a lock carries the fence; a store refuses a stale one. The lock saves work, the fence
- *    makes it correct. Fences of different keys say nothing about each other: one may be drawn before its holder has the
- *    lock.
- * 3. Waiters are served in the order in which they came. A release wakes the next one: a waiter needs one attempt.
- *    Each waiter has a short lease of its own (`WAITER_LEASE_MS`), kept up while it waits, so that a dead waiter at the
- *    head delays the rest by no more than that.
- * 4. Holders renew at a third of the TTL by themselves. "Not owned" at renewal is a loss at once, and so is a TTL that
- *    has passed without a successful renewal: `signal` aborts.
- * 5. Release compares the token in one atomic step: it never frees another holder's lock. It does not depend on the
- *    caller's own request being still open.
- * 6. A failure of the backend is thrown. It never means "go on without the lock", nor "busy".
+ * 2. Every acquisition gets a fence that is larger than all earlier fences of the key and unique in the org. Writes under
+ *    a lock carry the fence, and the store rejects a stale one. The lock avoids wasted work, the fence ensures
+ *    correctness. Fences of different keys are not ordered: a fence may be drawn before the lock is acquired.
+ * 3. Waiters acquire the lock in order of arrival. A release hands the lock to the next waiter, so a waiter needs one
+ *    attempt. A waiter renews its place in the queue; a dead waiter delays the others by at most `WAITER_LEASE_MS`.
+ * 4. A holder renews its lease automatically at a third of the TTL. `signal` aborts when a renewal finds another owner,
+ *    or when the TTL passes without a successful renewal.
+ * 5. `release` compares the token and frees the lock in one atomic step. It does not depend on the caller's request.
+ * 6. A backend failure is thrown. It is never reported as `held` or `busy`.
  */
 export interface Locks {
-  /** Whether other processes may hold them: what this one wrote under a lock may be old by the next time it has it. */
+  /** True if other processes can hold these locks: data cached under an earlier lease may be stale. */
   readonly isShared: boolean;
   acquire(request: LockRequest): Promise<Acquired>;
   /**
-   * A fence for having the lock during one commit, and no longer: the commit carries it, and the guard `free`, which
-   * refuses it if anybody else has the lock or waits for it by then. So nothing is asked for, and nothing can be left
-   * behind. Larger than any fence that this process drew before, and than `above`. Null: it has to be acquired.
+   * Reserves a fence for a lock-free commit, without a round trip. The commit carries the fence and the guard `free`, which
+   * rejects the commit if the lock is held or has waiters. The fence is larger than `above` and than every fence this
+   * process has drawn before. Null: no fence is at hand, and the caller has to acquire the lock.
    */
   reserveFence(key: string, org: string, above: number): number | null;
-  /** The keys that are held or waited for, most waiters first. */
+  /** The keys that are held or have waiters, most waiters first. */
   list(limit: number): Promise<readonly LockView[]>;
 }
 
 export interface LockRequest {
   readonly key: string;
-  /** Whose fence counter is used. */
+  /** The org whose fence counter is used. */
   readonly org: string;
   readonly ttlMs: number;
-  /** How long to queue for it; 0 asks once. */
+  /** How long to wait in the queue; 0 tries once. */
   readonly waitMs: number;
-  /** Shown to operators: which process, for what. */
+  /** Shown to operators: process and purpose. */
   readonly owner: string;
 }
 
@@ -50,13 +47,13 @@ export interface LockLease {
   readonly token: string;
   readonly fence: number;
   readonly waitedMs: number;
-  /** How often the backend was asked for the lock: 1 when it was free or handed over. */
+  /** Attempts to take the lock: 1 if it was free or handed over. */
   readonly attempts: number;
-  /** Aborts when the lease is lost. Never aborts after a release. */
+  /** Aborts when the lease is lost, never after a release. */
   readonly signal: AbortSignal;
-  /** Whether it has: for those who only look, and need no signal to be made. */
+  /** Same as `signal.aborted`, without creating the signal. */
   readonly isLost: boolean;
-  /** True if the lock was still ours. Safe to call twice. */
+  /** True if the lease still owned the lock. Idempotent. */
   release(): Promise<boolean>;
 }
 
@@ -68,12 +65,12 @@ export interface LockView {
   readonly waiters: number;
 }
 
-/** How long a waiter is believed to be alive without a sign of life. */
+/** A waiter that has not renewed its place in the queue for this long is considered dead. */
 export const WAITER_LEASE_MS = 1_000;
 
 /**
- * When a holder renews for the first time. One that a lock was handed over to has it for a waiter's lease only until then:
- * much shorter than what is left of that.
+ * Delay before a holder's first renewal. A lock that was handed over expires after `WAITER_LEASE_MS` unless the holder
+ * confirms it by a renewal, so that renewal comes early.
  */
 export const firstRenewalMs = (ttlMs: number, isConfirmed: boolean): number =>
   isConfirmed ? ttlMs / 3 : Math.min(WAITER_LEASE_MS / 20, ttlMs / 12);

@@ -1,6 +1,6 @@
 /**
- * What operators read. Events by name, facts as fields; never a payload, never a secret.
- * A log call cannot fail and is never awaited.
+ * Structured log: an event name and fields. Payloads and secrets must not be logged.
+ * `write` never throws and is not awaited.
  */
 export interface Log {
   write(level: LogLevel, event: string, fields?: LogFields): void;

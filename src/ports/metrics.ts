@@ -1,15 +1,12 @@
 /**
- * What dashboards read. Every metric is declared once, by name, in `METRICS`; adapters register the table and refuse
- * any other name at compile time. Label values come from closed sets or are bounded by the caller; tenants are bounded by
- * the adapter: those beyond the first hundred are `other`. So are all labels of what comes when a metric has a thousand
- * series. Counting never throws.
+ * Metrics, declared in `METRICS`. Callers bound the values of labels. Adapters bound tenants and series: tenants beyond the
+ * first 100 are recorded as `other`, and so are all labels of a metric beyond its first 1,000 series. Recording never
+ * throws.
  */
 export interface Metrics {
-  /** Adds to a counter. */
   add(name: CounterMetric, labels?: Labels, amount?: number): void;
-  /** Sets a gauge. */
   set(name: GaugeMetric, value: number, labels?: Labels): void;
-  /** Observes a value in a histogram; the unit is the metric's own (seconds end in `_seconds`). */
+  /** The unit is part of the name: `_seconds`. */
   observe(name: HistogramMetric, value: number, labels?: Labels): void;
 }
 
@@ -21,12 +18,12 @@ export const METRICS = {
   cordum_run_results_total: {
     type: "counter",
     labels: [],
-    help: "Ends of steps that were applied to their runs; each lock acquisition may apply many.",
+    help: "Step results applied to runs; one lock acquisition can apply several.",
   },
   cordum_bus_deliveries_total: {
     type: "counter",
     labels: ["subject", "action"],
-    help: "Deliveries by what became of them.",
+    help: "Deliveries by settlement.",
   },
   cordum_bus_redeliveries_total: { type: "counter", labels: ["subject"], help: "Deliveries after the first." },
   cordum_bus_signature_failures_total: {
@@ -38,86 +35,90 @@ export const METRICS = {
   cordum_lock_busy_retries_total: {
     type: "counter",
     labels: ["path", "policy"],
-    help: "Retries because a lock was held.",
+    help: "Retries because a lock was busy.",
   },
   cordum_lock_first_retry_success_total: {
     type: "counter",
     labels: ["path"],
-    help: "Locks taken by the first retry after being busy.",
+    help: "Locks acquired by the first retry after being busy.",
   },
   cordum_scheduler_safety_unavailable_total: {
     type: "counter",
     labels: [],
-    help: "Safety checks that got no answer.",
+    help: "Safety checks that the safety kernel did not answer.",
   },
   cordum_scheduler_input_fail_open_total: {
     type: "counter",
     labels: [],
-    help: "Jobs sent out without a verdict, under a fail-open lease.",
+    help: "Jobs dispatched without a safety verdict under a fail-open lease.",
   },
   cordum_outbox_repairs_total: {
     type: "counter",
     labels: [],
-    help: "Messages that the sweeper sent for a dead process.",
+    help: "Outbox messages that the sweeper sent.",
   },
   cordum_slots_recounted_total: {
     type: "counter",
     labels: [],
-    help: "Slots of workflow runs that were counted too many or too few, and set right.",
+    help: "Run slots corrected by a recount of the admission counter.",
   },
   cordum_notices_left_out_total: {
     type: "counter",
     labels: [],
-    help: "Changes of jobs that other processes were not told of because too many came at once.",
+    help: "Job events not broadcast to other processes because of the rate limit.",
   },
   cordum_safety_breaker_state: {
     type: "gauge",
     labels: [],
-    help: "The circuit breaker before the safety kernel: 0 closed, 1 half open, 2 open.",
+    help: "State of the safety kernel's circuit breaker: 0 closed, 1 half open, 2 open.",
   },
-  cordum_queue_lag: { type: "gauge", labels: ["subject"], help: "Jobs that wait in the backlog of a topic." },
+  cordum_queue_lag: { type: "gauge", labels: ["subject"], help: "Jobs in the backlog of a topic." },
   cordum_queue_oldest_seconds: {
     type: "gauge",
     labels: ["subject"],
-    help: "Age of the oldest job that waits in the backlog of a topic.",
+    help: "Age of the oldest job in the backlog of a topic.",
   },
   cordum_retry_arrivals_peak_to_mean: {
     type: "gauge",
     labels: ["class"],
-    help: "Retries that came back in the fullest 50 ms of the last minute, over the mean; 0 for fewer than 20.",
+    help: "Retry arrivals per 50 ms in the last minute, peak over mean; 0 for fewer than 20 arrivals.",
   },
   cordum_admission_rejected_total: {
     type: "counter",
     labels: ["reason"],
     help:
-      "Submissions and starts of runs that were not taken: rate_limited, conflict, invalid, unavailable, " +
+      "Job submissions and run starts rejected: rate_limited, conflict, invalid, unavailable, " +
       "full, gate_unavailable, no_workflow.",
   },
   cordum_admission_wait_seconds: {
     type: "histogram",
     labels: ["tenant", "endpoint"],
-    help: "Time from a submission to its answer.",
+    help: "Time from a submission to its response.",
   },
-  cordum_parked_retries: { type: "gauge", labels: ["class"], help: "Messages parked in the store until their time." },
+  cordum_parked_retries: {
+    type: "gauge",
+    labels: ["class"],
+    help: "Messages parked in the store until their retry is due.",
+  },
   cordum_lock_busy_retry_delay_seconds: {
     type: "histogram",
     labels: ["path", "policy"],
-    help: "Delays given to lock-busy retries.",
+    help: "Delays of lock-busy retries.",
   },
   cordum_run_lock_wait_seconds: {
     type: "histogram",
     labels: ["path"],
-    help: "Time from asking for a lock to holding it; for a result that was turned away, since then.",
+    help: "Time from the first attempt to acquire a run lock until it is held, retries included.",
   },
   cordum_lock_attempts: {
     type: "histogram",
     labels: ["path"],
-    help: "Attempts per lock acquisition, those that were turned away included.",
+    help: "Attempts per lock acquisition, busy attempts included.",
   },
   cordum_job_result_latency_seconds: {
     type: "histogram",
     labels: [],
-    help: "Time from dispatch to the result being applied.",
+    help: "Time from dispatch until the result is applied.",
   },
 } as const satisfies Record<string, MetricSpec>;
 

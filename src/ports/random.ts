@@ -1,8 +1,8 @@
-/** Chance as the core sees it: seeded in the simulator, cryptographic in production. */
+/** Random source: cryptographic in production, seeded in the simulator. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number;
 
-  /** A new id that nobody else will make: URL-safe, at most 36 characters. */
+  /** A new unique id: URL-safe, at most 36 characters. */
   id(): string;
 }

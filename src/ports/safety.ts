@@ -1,12 +1,12 @@
 import type { Decision, PolicyRequest } from "../core/policy/decision.ts";
 
 /**
- * The safety kernel, as the flow asks it.
+ * Client of the safety kernel.
  *
- * 1. A verdict is `decided`; only a kernel that did not answer is `unavailable`, or one that does not know this process
- *    and so judges nothing of it. A malformed request, a failed store write or a shutdown is neither: it is thrown.
- * 2. `local` is the kernel in this very process: it answers at once and cannot be down, so that admission, check and
- *    placement can be one commit. `null` where the kernel is somewhere else.
+ * 1. `check` resolves to `decided` with a verdict, or to `unavailable` if the kernel does not answer or does not
+ *    authenticate this process. A malformed request, a failed store write or a shutdown is thrown.
+ * 2. `local` is a kernel in this process. It is synchronous and always available, so admission, check and placement can
+ *    share one commit. It is `null` if the kernel is remote.
  */
 export interface Safety {
   readonly local: ((request: PolicyRequest) => Decision) | null;

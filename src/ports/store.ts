@@ -2,43 +2,39 @@ import type { CounterName, Placement, Table } from "../core/model/table.ts";
 import type { Message } from "./bus.ts";
 
 /**
- * Versioned records with one atomic write.
+ * Versioned records with one atomic write operation. The engine decides with pure functions that return a `Change`; a
+ * store only checks versions, fences and guards, and writes.
  *
- * The rules exist once, in the core, as pure functions that end in a `Change`. A store checks versions, guards and
- * fences, and writes: so every backend is small, and none can disagree with another about the rules.
- *
- * 1. `commit` is all or nothing, and durable when it resolves. A rejection means "not known": the change may have been
- *    written; versions make trying again harmless.
- * 2. Versions are checked first, then fences, then guards: a replay is recognised before a limit refuses it.
- * 3. Index entries, queue places, counters and deadlines follow from the record by its table's `placement`; they change
- *    in the same commit as the record and cannot leak.
- * 4. `sends` go into the outbox in the same commit. What is committed is sent: at once by the committer, else by the
- *    sweeper.
- * 5. Filters are answered by an index of their own, never by leaving items out of a page. Cursors stand on immutable
- *    (score, id): a page neither repeats nor skips while items are added.
- * 6. Calls of one tick travel together: one round trip, one transaction. Callers start many calls and await them
- *    together; each gets its own answer.
+ * 1. `commit` is atomic, and durable when it resolves. After a rejection the outcome is unknown; a retry is safe because
+ *    versions are checked.
+ * 2. `commit` checks versions first, then fences, then the other guards: a replay is detected before a limit rejects it.
+ * 3. Lists, queues, counters and due times are derived from the record by its table's `placement`. They change in the
+ *    same commit as the record.
+ * 4. `commit` writes `sends` to the outbox. The committer sends them after the commit, the sweeper sends the rest.
+ * 5. Each filter has an index of its own: `list` never filters a page. Cursors are positions in the immutable order
+ *    (score, id): a page neither repeats nor skips entries while entries are added.
+ * 6. Adapters send the calls of one tick in one round trip: callers start many calls and await them together.
  */
 export interface Store {
   load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null>;
 
   commit(change: Change): Promise<Committed>;
 
-  /** One page of an index, newest first unless asked otherwise. */
+  /** One page of an index, newest first by default. */
   list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>>;
 
   /**
-   * The heads of a queue, in order, hidden from everybody else's `take` until `nowMs + leaseMs` or until a commit moves
-   * them. Their place in the queue is kept.
+   * Claims the first entries of a queue, in order. They are hidden from every other `take` until `nowMs + leaseMs` or until
+   * a commit moves them. They keep their position in the queue.
    */
   take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]>;
 
-  /** Shows heads that were taken, and could not be used, to everybody again. */
+  /** Releases the claims of entries that were taken and not used. */
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void>;
 
   /**
-   * Records whose time is at or before `untilMs`, earliest first, hidden from everybody else's `due` until
-   * `nowMs + leaseMs` or until a commit gives them a new time.
+   * Claims records that are due at or before `untilMs`, earliest first. They are hidden from every other `due` until
+   * `nowMs + leaseMs` or until a commit changes their due time.
    */
   due(query: DueQuery): Promise<readonly Due[]>;
 
@@ -46,16 +42,16 @@ export interface Store {
   counts(group: string, limit: number): Promise<ReadonlyMap<string, number>>;
 
   /**
-   * Sets a counter to the number of entries that these lists of a table have together, in one atomic step, and tells by
-   * how much it had been too high (negative: too low). 0 unless something went wrong: counters follow from the records.
+   * Sets a counter to the total number of entries in `lists` of a table, atomically. Returns the old value minus the new
+   * one. This is a consistency check: the result is 0 unless the counter had drifted.
    */
   recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number>;
 
-  /** Messages committed at or before `untilMs` and not yet confirmed as sent, oldest first. */
+  /** Outbox messages committed at or before `untilMs` and not yet confirmed as sent, oldest first. */
   unsent(untilMs: number, limit: number): Promise<readonly Message[]>;
   sent(messageIds: readonly string[]): Promise<void>;
 
-  /** A total that was added up by commits; 0 when nothing was added. */
+  /** The sum of a total's deltas over all commits. */
   total(name: string): Promise<number>;
 }
 
@@ -67,20 +63,20 @@ export interface Versioned<T> {
 }
 
 export interface Change {
-  /** The keys of one change belong to one org. */
+  /** All keys of a change belong to this org. */
   readonly org: string;
   readonly atMs: number;
   readonly puts: readonly Put[];
   readonly guards: readonly Guard[];
   readonly sends: readonly Message[];
-  /** Counters whose value after the commit the caller wants to know, answered in this order as `seen`. */
+  /** Counters whose values after the commit are returned as `seen`, in this order. */
   readonly watch: readonly CounterName[];
-  /** Added up in the same commit: figures that follow from no record and outlive all of them. */
+  /** Sums that are not derived from records, updated in the same commit. */
   readonly totals?: readonly Total[];
 }
 
 export interface Total {
-  /** Such as `scheduler:input_fail_open_total`. */
+  /** For example `scheduler:input_fail_open_total`. */
   readonly name: string;
   readonly delta: number;
 }
@@ -88,31 +84,31 @@ export interface Total {
 export interface Put {
   readonly table: string;
   readonly id: string;
-  /** null removes the record. */
+  /** `null` deletes the record. */
   readonly value: unknown;
-  /** What stands there at the version `expect`, where that is known. */
+  /** The value at version `expect`, if known. */
   readonly before?: unknown;
-  /** The version the decision was based on; 0 when it must not exist; `null` when only the fence guards it. */
+  /** The version that was loaded; 0: the record must not exist; `null`: only the fence is checked. */
   readonly expect: number | null;
   readonly from: Placement;
   readonly to: Placement;
 }
 
 export type Guard =
-  /** The counter's value after this change's own moves is at most `max`. */
+  /** The counter's value including this change is at most `max`. */
   | { readonly kind: "counter"; readonly counter: CounterName; readonly max: number }
-  /** No such record exists. */
+  /** The record does not exist. */
   | { readonly kind: "absent"; readonly table: string; readonly id: string }
-  /** The largest fence seen on this record is at most `fence`, which becomes the largest. */
+  /** The highest fence stored for the record is at most `fence`, which becomes the highest. */
   | { readonly kind: "fence"; readonly table: string; readonly id: string; readonly fence: number }
-  /** Nobody holds this lock, and nobody waits for it (see `Locks.moment`). */
+  /** The lock is not held and has no waiters (see `Locks.reserveFence`). */
   | { readonly kind: "free"; readonly lock: string };
 
 export type Committed =
   | { readonly kind: "committed"; readonly seen: readonly number[] }
-  /** A version was not the expected one: load and decide again. */
+  /** A version did not match: load the record and decide again. */
   | { readonly kind: "stale"; readonly table: string; readonly id: string }
-  /** `value`: what a counter guard found, without this change's own moves; 0 for the other guards. */
+  /** `value`: the counter's value before this change; 0 for other guards. */
   | { readonly kind: "refused"; readonly guard: Guard; readonly value: number };
 
 export interface ListQuery {
@@ -149,7 +145,7 @@ export interface Due {
   readonly value: unknown;
 }
 
-/** Builds a put from what was loaded (or null for a new record) and what should be true now (or null to remove it). */
+/** `before` is null for a new record, `after` is null for a deletion. */
 export function put<T>(table: Table<T>, id: string, before: Versioned<T> | null, after: T | null): Put {
   return {
     table: table.name,
@@ -164,7 +160,7 @@ export function put<T>(table: Table<T>, id: string, before: Versioned<T> | null,
 
 export const NOWHERE: Placement = { lists: [], queue: null, counters: [], dueMs: null };
 
-/** What a put does to indexes, queues and counters: computed here once, applied by every store. */
+/** The list and queue entries that a put removes and adds. */
 export interface Moves {
   readonly listsRemoved: Placement["lists"];
   readonly listsAdded: Placement["lists"];
@@ -183,9 +179,9 @@ export function movesOf(change: Put): Moves {
   };
 }
 
-/** The sum of what all puts do to each counter; counters that do not change are left out. */
+/** The net change of each counter over all puts, without zeros. */
 export function deltasOf(puts: readonly Put[]): readonly { readonly counter: CounterName; readonly delta: number }[] {
-  // Many puts of one change share a few counters: looking through these costs less than a key for each.
+  // Changes touch few counters: a linear scan is cheaper than a map with string keys.
   const deltas: { counter: CounterName; delta: number }[] = [];
   const add = (counter: CounterName, delta: number) => {
     for (const known of deltas) {
@@ -202,7 +198,7 @@ export function deltasOf(puts: readonly Put[]): readonly { readonly counter: Cou
   return deltas.filter((entry) => entry.delta !== 0);
 }
 
-/** Those of `entries` that are not in `others`. */
+/** `entries` without those in `others`. */
 function notIn(others: Placement["lists"], entries: Placement["lists"]): Placement["lists"] {
   if (others.length === 0 || entries.length === 0) return entries;
   return entries.filter((entry) => !others.some((other) => sameEntry(entry, other)));

@@ -8,9 +8,9 @@ import type { Random } from "./random.ts";
 import type { Safety } from "./safety.ts";
 import type { Store } from "./store.ts";
 
-/** Everything outside the core. Three exist: embedded, cluster (NATS JetStream and Redis), and simulated. */
+/** The set of ports the engine runs on: embedded, cluster (NATS JetStream and Redis) or simulated. */
 export interface World {
-  /** Names the process to operators: host, pid and boot. */
+  /** Process name shown to operators: host, pid and boot. */
   readonly name: string;
   readonly clock: Clock;
   readonly random: Random;

@@ -64,7 +64,7 @@ export interface Group {
 }
 
 export class NatsBus implements Bus {
-  readonly workers = { mayBeOthers: true, why: "anybody's worker can subscribe on the same nats server" };
+  readonly hasThirdPartyWorkers = true;
   readonly #link: NatsLink;
   readonly #manager: JetStreamManager;
   readonly #options: NatsBusOptions;

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../../ports/clock.ts";
-import { FenceAllocator } from "../../ports/fence-stock.ts";
+import { FenceAllocator } from "../../ports/fence-allocator.ts";
 import type { Acquired, LockRequest, Locks, LockView } from "../../ports/locks.ts";
 import type { Random } from "../../ports/random.ts";
 import type { RedisConnection } from "./connection.ts";

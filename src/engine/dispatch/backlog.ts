@@ -150,7 +150,7 @@ async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: Dis
   const { bus, clock } = engine.world;
   if (target.kind === "direct") {
     engine.registry.recordSent(target.workerId, job.id, clock.now());
-    const usesPointer = !target.takesInline && bus.workers.mayBeOthers;
+    const usesPointer = !target.takesInline && bus.hasThirdPartyWorkers;
     const work = usesPointer ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
     const answer = await bus.dispatch(directSubject(target.workerId), work);
     if (answer === "sent") return answer;

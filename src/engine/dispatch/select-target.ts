@@ -57,7 +57,7 @@ export type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits
  * say that they take it with the message.
  */
 export function needsPointer(engine: Needs<"world" | "registry">, topic: string): boolean {
-  if (!engine.world.bus.workers.mayBeOthers) return false;
+  if (!engine.world.bus.hasThirdPartyWorkers) return false;
   const workers = engine.registry.serving(topic, engine.world.clock.now());
   let hasOurs = false;
   for (const { transport, capabilities } of workers) {

@@ -1,4 +1,4 @@
-import { type Patch, patched, patchOf } from "../../ports/patch.ts";
+import { applyPatch, diff, type Patch } from "../../ports/record-patch.ts";
 import type { Put } from "../../ports/store.ts";
 
 /**
@@ -10,9 +10,9 @@ import type { Put } from "../../ports/store.ts";
  */
 export function asWritten({ table, id, value, before, expect }: Put, stored: unknown): unknown {
   const whole = JSON.stringify(value);
-  const patch = expect === null ? null : patchOf(before, value);
+  const patch = expect === null ? null : diff(before, value);
   if (patch !== null) {
-    const pieced = patched(JSON.parse(JSON.stringify(stored)), JSON.parse(JSON.stringify(patch)) as Patch);
+    const pieced = applyPatch(JSON.parse(JSON.stringify(stored)), JSON.parse(JSON.stringify(patch)) as Patch);
     if (JSON.stringify(pieced) !== whole && inOrder(pieced) !== inOrder(JSON.parse(whole))) {
       throw new Error(`${table} \`${id}\` was based on something else than version ${expect} of it`);
     }

@@ -6,7 +6,7 @@ import { call, latency, type Network } from "./net.ts";
 
 /** The bus as one process sees it; see `BusServer` for the durable half. */
 export class SimBus implements Bus {
-  readonly workers = { mayBeOthers: false, why: "all simulated workers are ours" };
+  readonly hasThirdPartyWorkers = false;
   readonly #net: Network;
   readonly #server: BusServer;
   readonly #fleeting: PubSub;

@@ -1,4 +1,4 @@
-import { FenceAllocator } from "../../ports/fence-stock.ts";
+import { FenceAllocator } from "../../ports/fence-allocator.ts";
 import type { Acquired, LockRequest, Locks, LockView } from "../../ports/locks.ts";
 import type { Process } from "../process.ts";
 import type { LockServer } from "./lock-server.ts";

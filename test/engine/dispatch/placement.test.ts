@@ -166,7 +166,7 @@ describe("pools", () => {
 });
 
 describe("workers of others", () => {
-  const others = { workers: { mayBeOthers: true, why: "a test" } };
+  const others = { hasThirdPartyWorkers: true };
 
   test("find the input at its pointer, and all that the protocol has names for", async () => {
     const harness = new Harness();

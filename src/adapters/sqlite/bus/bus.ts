@@ -19,7 +19,7 @@ import { LocalPubSub } from "./pubsub.ts";
  *    keeps its messages for its first group.
  */
 export class SqliteBus implements Bus {
-  readonly workers = { mayBeOthers: false, why: "all workers on this bus are in this process, and ours" };
+  readonly hasThirdPartyWorkers = false;
   readonly #context: BusContext;
   readonly #subjects = new Map<string, Map<string, ConsumerGroup>>();
   readonly #deduplicator: Deduplicator;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FenceAllocator } from "../../src/ports/fence-stock.ts";
+import { FenceAllocator } from "../../src/ports/fence-allocator.ts";
 
 describe("fences drawn ahead", () => {
   test("are each given once, growing, from block to block, whoever else draws meanwhile", async () => {

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Patch, patched, patchOf } from "../../src/ports/patch.ts";
+import { applyPatch, diff, type Patch } from "../../src/ports/record-patch.ts";
 
 const copied = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 /** By way of text, as a store has it. */
 const written = (before: unknown, after: unknown): unknown =>
-  patched(copied(before), copied(patchOf(before, after) as Patch));
+  applyPatch(copied(before), copied(diff(before, after) as Patch));
 
 describe("a patch", () => {
   test("of any two documents leads from the one to the other", () => {
@@ -42,7 +42,7 @@ describe("a patch", () => {
       lines: [large, { seq: 1 }],
       gone: undefined,
     };
-    expect(patchOf(before, after)).toEqual({
+    expect(diff(before, after)).toEqual({
       p: { lines: [{ seq: 1 }] },
       i: { steps: { s: { c: { state: "RUNNING" } }, i: { b: { s: { state: "SUCCEEDED" } } } } },
       d: ["gone"],
@@ -52,20 +52,20 @@ describe("a patch", () => {
 
   test("does not name an object that is another one and says the same", () => {
     const before = { state: "RUNNING", retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] };
-    expect(patchOf(before, { ...before, retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
+    expect(diff(before, { ...before, retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
   });
 
   test("a list that has lost or changed something is written as a whole", () => {
-    expect(patchOf({ list: [1, 2, 3] }, { list: [2, 3, 4] })).toEqual({ s: { list: [2, 3, 4] } });
-    expect(patchOf({ list: [1, 2] }, { list: [1] })).toEqual({ s: { list: [1] } });
+    expect(diff({ list: [1, 2, 3] }, { list: [2, 3, 4] })).toEqual({ s: { list: [2, 3, 4] } });
+    expect(diff({ list: [1, 2] }, { list: [1] })).toEqual({ s: { list: [1] } });
   });
 
   test("is none where there are no two objects, or a name that cannot be assigned to", () => {
-    expect(patchOf(null, {})).toBeNull();
-    expect(patchOf({}, [])).toBeNull();
-    expect(patchOf(undefined, { a: 1 })).toBeNull();
-    expect(patchOf({}, JSON.parse('{"__proto__":1}'))).toBeNull();
+    expect(diff(null, {})).toBeNull();
+    expect(diff({}, [])).toBeNull();
+    expect(diff(undefined, { a: 1 })).toBeNull();
+    expect(diff({}, JSON.parse('{"__proto__":1}'))).toBeNull();
     const labels = JSON.parse('{"__proto__":"x"}');
-    expect(patchOf({ labels: {} }, { labels })).toEqual({ s: { labels } });
+    expect(diff({ labels: {} }, { labels })).toEqual({ s: { labels } });
   });
 });
