@@ -3,14 +3,12 @@ import type { RedisPipe } from "./pipe.ts";
 import type { Script } from "./script.ts";
 
 /**
- * A script that takes many calls at once: those of one tick are one command. Most of what a small command costs, on both
- * sides, is that it is a command.
+ * Batches calls of one script: the calls of a tick share a command.
  *
- * 1. The script gets the arguments of one call after the other and answers with a list, an answer for each.
- * 2. A command carries at most `CALLS_MAX` calls or about `TEXT_MAX` characters, so that it never keeps the server from
- *    others for long. A call that is larger than that goes alone. As many calls as fit leave at once: the server begins
- *    with them while we are still at the rest of the tick, instead of each waiting for the other in turn.
- * 3. If the command fails, each of its calls fails: whether it was carried out is not known.
+ * 1. The script receives the arguments of all calls and returns a list with one reply per call.
+ * 2. A command carries at most `CALLS_MAX` calls and about `TEXT_MAX` characters, to bound the time it blocks the server.
+ *    A larger call is sent alone. A full batch is sent at once, so the server works while the tick continues.
+ * 3. If the command fails, each of its calls fails with an unknown outcome.
  */
 export class RedisBatch {
   readonly #pipe: RedisPipe;
@@ -25,7 +23,7 @@ export class RedisBatch {
 
   call(args: Encoded): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#calls.push({ args, resolve, reject }) < CALLS_MAX) this.#pipe.arm();
+      if (this.#calls.push({ args, resolve, reject }) < CALLS_MAX) this.#pipe.scheduleFlush();
       else this.#pipe.flush();
     });
   }
@@ -47,17 +45,17 @@ export class RedisBatch {
 export const CALLS_MAX = 64;
 const TEXT_MAX = 1024 * 1024;
 
-export interface Settle<T> {
+export interface Deferred<T> {
   resolve(value: T): void;
   reject(error: unknown): void;
 }
 
-interface Call extends Settle<unknown> {
+interface Call extends Deferred<unknown> {
   readonly args: Encoded;
 }
 
-/** Gives each call of a batch its own answer, or all of them the batch's failure. */
-export function settle<T>(batch: readonly Settle<T>[], answers: Promise<readonly T[]>): void {
+/** Settles each call with its reply, or all calls with the failure of the batch. */
+export function settle<T>(batch: readonly Deferred<T>[], answers: Promise<readonly T[]>): void {
   answers.then(
     (replies) => {
       for (let at = 0; at < batch.length; at += 1) batch[at]!.resolve(replies[at]!);

@@ -3,8 +3,8 @@ import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
 import { failureOf, RedisFailure } from "./errors.ts";
 
 /**
- * Payloads on Redis, under the very names that the wire protocol gives them (`ctx:<jobId>`, `res:<jobId>`), so that
- * workers of others find them. The server itself removes them when their time is over.
+ * Blobs under the keys of the wire protocol (`ctx:<jobId>`, `res:<jobId>`), which third-party workers read. Redis expires
+ * them.
  */
 export class RedisBlobs implements Blobs {
   readonly #client: Redis;
@@ -15,23 +15,23 @@ export class RedisBlobs implements Blobs {
 
   async put(key: string, bytes: Uint8Array, expiresAtMs: number): Promise<void> {
     if (bytes.byteLength > BLOB_BYTES_MAX) {
-      throw new RangeError(`blob \`${key}\` has ${bytes.byteLength} bytes: ${BLOB_BYTES_MAX} at most`);
+      throw new RangeError(`blob \`${key}\` has ${bytes.byteLength} bytes, the limit is ${BLOB_BYTES_MAX}`);
     }
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const reply = await answered(this.#client.set(key, buffer, "PXAT", Math.ceil(expiresAtMs)));
-    if (reply !== "OK") throw new RedisFailure("STORE_REFUSED", `redis did not keep blob \`${key}\``);
+    const reply = await translateErrors(this.#client.set(key, buffer, "PXAT", Math.ceil(expiresAtMs)));
+    if (reply !== "OK") throw new RedisFailure("STORE_REFUSED", `redis did not store blob \`${key}\``);
   }
 
   async get(key: string): Promise<Uint8Array | null> {
-    return answered(this.#client.getBuffer(key));
+    return translateErrors(this.#client.getBuffer(key));
   }
 
   async delete(key: string): Promise<void> {
-    await answered(this.#client.del(key));
+    await translateErrors(this.#client.del(key));
   }
 }
 
-async function answered<T>(call: Promise<T>): Promise<T> {
+async function translateErrors<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {

@@ -5,12 +5,12 @@ import { PREFIX } from "./keys.ts";
 import { RedisPipe } from "./pipe.ts";
 
 /**
- * The connection to Redis 7 or Valkey, and what kind of server is at its other end.
+ * The connection to Redis 7 or Valkey.
  *
- * 1. A server that is too old, or none, is an error at the start that says what to do.
- * 2. Afterwards the client reconnects for as long as the process lives. Meanwhile every command fails at once; a
- *    command without an answer fails after `timeoutMs`. None waits for better times, none is sent twice.
- * 3. Settings of the server that can lose jobs are logged at the start, and are data for status and doctor.
+ * 1. `connectRedis` rejects if the server is unreachable or too old.
+ * 2. Afterwards the client reconnects indefinitely. While disconnected every command fails at once; a command without a
+ *    reply fails after `timeoutMs`. Commands are neither queued nor resent.
+ * 3. Server settings that risk data loss are logged at the start and reported by `status` and `doctor`.
  */
 export async function connectRedis(url: string, options: ConnectOptions): Promise<RedisConnection> {
   const prefix = options.prefix ?? PREFIX;
@@ -19,17 +19,17 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
   const open = async (): Promise<Redis> => {
     const client = new Redis(url, clientOptions(options.timeoutMs ?? TIMEOUT_MS));
     clients.push(client);
-    await opened(client, address, options.log);
+    await connect(client, address, options.log);
     return client;
   };
   const close = async (): Promise<void> => {
-    await Promise.all(clients.splice(0).map(ended));
+    await Promise.all(clients.splice(0).map(disconnect));
   };
   try {
     const client = await open();
-    const server = await serverFacts(client);
+    const server = await serverInfo(client);
     requireVersion(server, address);
-    warnOf(server, options.log);
+    warnAbout(server, options.log);
     return { client, pipe: new RedisPipe(client, prefix), prefix, server, openAnother: open, close };
   } catch (error) {
     await close();
@@ -40,7 +40,7 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
 export interface ConnectOptions {
   readonly log: Log;
   readonly prefix?: string;
-  /** How long a command may be without an answer. */
+  /** Timeout of a command. */
   readonly timeoutMs?: number;
 }
 
@@ -49,7 +49,7 @@ export interface RedisConnection {
   readonly pipe: RedisPipe;
   readonly prefix: string;
   readonly server: RedisServer;
-  /** One more connection, closed with this one: pub/sub needs one for itself. */
+  /** Opens a further connection, closed together with this one: pub/sub needs its own. */
   openAnother(): Promise<Redis>;
   close(): Promise<void>;
 }
@@ -57,14 +57,14 @@ export interface RedisConnection {
 export interface RedisServer {
   readonly product: "redis" | "valkey";
   readonly version: string;
-  /** null where the server does not tell. */
+  /** `null` if the server does not allow `CONFIG GET`. */
   readonly maxmemoryPolicy: string | null;
   readonly durability: RedisDurability;
 }
 
 /**
- * `always`: what was acknowledged survives a power cut. `everysec`, `os`: but for the last seconds, and some of it may be
- * lost when the server is killed, because it answers before it writes while the disk is busy. `none`: not even a restart.
+ * What survives: `always`: every acknowledged write survives a power failure. `everysec`, `os`: a power failure, or a kill
+ * of the server, can lose the last seconds. `none`: a restart loses everything.
  */
 export type RedisDurability = "always" | "everysec" | "os" | "none" | "unknown";
 
@@ -76,12 +76,12 @@ const VERSION_MIN = { redis: [7, 0], valkey: [7, 2] } as const;
 function clientOptions(timeoutMs: number) {
   return {
     lazyConnect: true,
-    // Replies of scripts look the same in both protocols; this one is understood by everything that speaks Redis.
+    // RESP2 is supported by every server, and scripts reply the same in RESP3.
     protocol: 2,
     connectTimeout: timeoutMs,
     commandTimeout: timeoutMs,
     enableOfflineQueue: false,
-    // Whoever subscribes does so again on "ready": the client's own attempt has nobody to tell when it fails.
+    // Subscribers resubscribe on "ready": the client would ignore a failure of its own attempt.
     autoResubscribe: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
@@ -92,7 +92,7 @@ function clientOptions(timeoutMs: number) {
   } satisfies RedisOptions;
 }
 
-async function opened(client: Redis, address: string, log: Log): Promise<void> {
+async function connect(client: Redis, address: string, log: Log): Promise<void> {
   let lastError = "connection closed";
   let isOpen = false;
   client.on("error", (error: Error) => {
@@ -112,20 +112,20 @@ async function opened(client: Redis, address: string, log: Log): Promise<void> {
     const cause = error instanceof Error ? error : undefined;
     throw new RedisFailure(
       "STORE_UNAVAILABLE",
-      `cannot reach redis at \`${address}\` (${lastError}): start it, or give another address with --redis`,
+      `cannot reach redis at \`${address}\` (${lastError}): start it, or set another address with --redis`,
       cause,
     );
   }
 }
 
-/** Waits for what is under way, but not for a server that does not answer. */
-async function ended(client: Redis): Promise<void> {
+/** Waits for commands in flight, unless the connection is down. */
+async function disconnect(client: Redis): Promise<void> {
   if (client.status === "ready") await client.quit().catch(() => undefined);
-  // Of a connection that has ended the client would wait for the end once more, and keep the process for two seconds.
+  // On an ended connection `disconnect` would keep the process alive for two seconds.
   if (client.status !== "end") client.disconnect();
 }
 
-async function serverFacts(client: Redis): Promise<RedisServer> {
+async function serverInfo(client: Redis): Promise<RedisServer> {
   const info = await client.info("server");
   const field = (name: string): string | null => new RegExp(`^${name}:(.*?)\r?$`, "m").exec(info)?.[1] ?? null;
   const settings = await settingsOf(client);
@@ -138,7 +138,7 @@ async function serverFacts(client: Redis): Promise<RedisServer> {
   };
 }
 
-/** Hosted servers often forbid CONFIG: then nothing is known, which is not the same as fine. */
+/** `null` if the server forbids CONFIG, as hosted servers often do. */
 async function settingsOf(client: Redis): Promise<ReadonlyMap<string, string> | null> {
   try {
     const flat = (await client.call("config", "get", "maxmemory-policy", "appendonly", "appendfsync")) as string[];
@@ -163,15 +163,15 @@ function requireVersion({ product, version }: RedisServer, address: string): voi
   if (major > majorMin || (major === majorMin && minor >= minorMin)) return;
   throw new RedisFailure(
     "STORE_REFUSED",
-    `${product} at \`${address}\` is version \`${version}\`: ${majorMin}.${minorMin} or newer is needed`,
+    `${product} at \`${address}\` is version \`${version}\`: upgrade to ${majorMin}.${minorMin} or newer`,
   );
 }
 
-function warnOf({ product, version, maxmemoryPolicy, durability }: RedisServer, log: Log): void {
+function warnAbout({ product, version, maxmemoryPolicy, durability }: RedisServer, log: Log): void {
   if (maxmemoryPolicy !== "noeviction") {
     log.write("warn", "redis_may_evict", {
       policy: maxmemoryPolicy,
-      risk: "a full server throws jobs away",
+      risk: "a full server evicts jobs",
       fix: "CONFIG SET maxmemory-policy noeviction",
     });
   }
@@ -180,7 +180,7 @@ function warnOf({ product, version, maxmemoryPolicy, durability }: RedisServer, 
       product,
       version,
       durability,
-      risk: "a power cut loses what was acknowledged last",
+      risk: "a power failure loses the last acknowledged writes",
       fix: "appendonly yes, appendfsync always",
     });
   }
@@ -191,6 +191,6 @@ function withoutPassword(url: string): string {
     const { protocol, host } = new URL(url);
     return `${protocol}//${host}`;
   } catch {
-    return "an address that is not a URL";
+    return "an invalid URL";
   }
 }

@@ -4,25 +4,24 @@ import { decodeValue, encodeValue, isDelta } from "../record-text.ts";
 import { lockName } from "./keys.ts";
 
 /**
- * Changes and records as Redis is told them.
+ * Encodes changes and records for Redis.
  *
- * A change becomes text in the server's own protocol at once, without a list of arguments in between: a batch has
- * thousands of them, and a driver looks at each several times. Lengths are counted in characters first; only a text
- * that turns out not to be plain ASCII is encoded again with lengths in bytes. Every argument begins with the line break
- * that ends the one before it: so its head is one known text.
+ * A change is written directly in the Redis protocol (RESP), without an argument array: a batch has thousands of arguments,
+ * and the driver would visit each several times. Lengths are counted in characters; a text with non-ASCII characters is
+ * encoded again with byte lengths. Every argument starts with the line break that ends the previous one, so its header
+ * is one cached string.
  *
- * A record is "text\nversion due score" (see `record-text.ts`): its version, its time and its score in a queue ("-" for
- * none). What was changed since goes behind it, in the same form: the last line is the one that counts.
+ * A record is "text\nversion due score" (see `record-text.ts`): version, due time and queue score ("-" for none). Patches
+ * are appended in the same form; the last line is the current one.
  */
 export interface Encoded {
   readonly text: string;
-  /** How many arguments the text has. */
+  /** Number of arguments. */
   readonly count: number;
-  /** As many as characters: plain ASCII. */
+  /** Length in bytes; equal to `text.length` for ASCII. */
   readonly bytes: number;
 }
 
-/** A command of which these are the arguments, as it is sent. */
 export function encodeCommand(name: string, args: readonly Encoded[]): Buffer {
   let count = 1;
   let bytes = 0;
@@ -58,28 +57,28 @@ export function encodeChange(change: Change): Encoded {
     }
     for (const { name, delta } of change.totals ?? []) args.op("T").add(name).add(String(delta));
     for (const { group, name } of change.watch) args.op("w").add(group).add(name);
-    args.countFirst();
+    args.prependCount();
   });
 }
 
-/** Taking messages out of the outbox, as a change without anything else. */
+/** A change that only removes messages from the outbox. */
 export function encodeSent(messageIds: readonly string[]): Encoded {
   return encoded((args) => {
     for (const id of messageIds) args.op("S").add(id);
-    args.countFirst();
+    args.prependCount();
   });
 }
 
-/** One call of a script that takes many: the number of its arguments, then they. */
+/** One call of a batched script: the number of its arguments, then the arguments. */
 export function encodeCall(values: readonly string[]): Encoded {
   return encoded((args) => {
     for (const value of values) args.add(value);
-    args.countFirst();
+    args.prependCount();
   });
 }
 
-/** The order in which guards are checked and numbered: fences before all others. */
-export function guardsInOrder(guards: readonly Guard[]): readonly Guard[] {
+/** The order in which guards are checked and numbered: fences first. */
+export function inCheckOrder(guards: readonly Guard[]): readonly Guard[] {
   if (!guards.some(isFence)) return guards;
   return [...guards.filter(isFence), ...guards.filter((guard) => !isFence(guard))];
 }
@@ -96,7 +95,7 @@ export function memberOf(score: number, id: string): string {
   return lastHead + id;
 }
 
-/** Those of one record share a score, and so do many of one tick; and a score takes long to write down. */
+/** Cache: consecutive members often share a score, and formatting it is slow. */
 let lastScore = Number.NaN;
 let lastHead = "";
 
@@ -115,7 +114,7 @@ export function decodeRecord(record: string): Decoded {
   const end = record.lastIndexOf("\n");
   const [version, due] = record.slice(end + 1).split(" ");
   const first = record.indexOf("\n");
-  // Of lines that came one behind the other, every second tells of a version that is past.
+  // Every second line is the "version due score" of an earlier version.
   const text =
     first === end
       ? record.slice(0, end)
@@ -126,10 +125,10 @@ export function decodeRecord(record: string): Decoded {
   return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: decodeValue(text) };
 }
 
-/** Text in the server's protocol, growing: in parts, because joining many texts once is cheaper than adding one by one. */
+/** Builds RESP text. The parts are joined once, which is cheaper than concatenation. */
 class Args {
   count = 0;
-  /** The first is for `countFirst`. */
+  /** The first part is reserved for `prependCount`. */
   readonly #parts: string[] = [""];
   readonly #isWide: boolean;
 
@@ -143,15 +142,14 @@ class Args {
     return this;
   }
 
-  /** The letter of an operation. */
-  op(deadLetter: keyof typeof OPS): this {
-    this.#parts.push(OPS[deadLetter]);
+  op(code: keyof typeof OPS): this {
+    this.#parts.push(OPS[code]);
     this.count += 1;
     return this;
   }
 
-  /** Puts the number of arguments, itself included, before them. */
-  countFirst(): void {
+  /** Prepends the number of arguments, itself included. */
+  prependCount(): void {
     this.count += 1;
     const count = String(this.count);
     this.#parts[0] = headOf(count.length) + count;
@@ -166,9 +164,9 @@ const END = "\r\n";
 const HEADS: readonly string[] = Array.from({ length: 2_048 }, (_, length) => `${END}$${length}${END}`);
 const headOf = (length: number): string => HEADS[length] ?? `${END}$${length}${END}`;
 
-const OPS = Object.fromEntries(
-  [..."PMFAGLCZzQqOSTw"].map((deadLetter) => [deadLetter, headOf(1) + deadLetter]),
-) as Readonly<Record<"P" | "M" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>>;
+const OPS = Object.fromEntries([..."PMFAGLCZzQqOSTw"].map((code) => [code, headOf(1) + code])) as Readonly<
+  Record<"P" | "M" | "F" | "A" | "G" | "L" | "C" | "Z" | "z" | "Q" | "q" | "O" | "S" | "T" | "w", string>
+>;
 
 function encoded(write: (args: Args) => void): Encoded {
   const narrow = new Args(false);
@@ -190,14 +188,14 @@ function addPut(args: Args, { table, id, expect, from, to }: Put, text: string |
   args.add(dueMs === from.dueMs ? "=" : String(dueMs ?? ""));
 }
 
-/** In the place of a version that only the server knows. */
+/** Placeholder for a version that only the server knows. */
 const UNKNOWN = "?";
 
 function addGuards(args: Args, change: Change): void {
   const deltas = deltasOf(change.puts);
-  // A handful at most: a list to look through costs less than a set.
+  // A handful at most: an array is faster than a set.
   const moved: (typeof deltas)[number][] = [];
-  for (const guard of guardsInOrder(change.guards)) {
+  for (const guard of inCheckOrder(change.guards)) {
     switch (guard.kind) {
       case "fence":
         args.op("F").add(ridOf(guard.table, guard.id)).add(String(guard.fence));
@@ -211,7 +209,7 @@ function addGuards(args: Args, change: Change): void {
       case "counter": {
         const { group, name } = guard.counter;
         const own = deltas.find(({ counter }) => counter.group === group && counter.name === name);
-        // One operation checks and moves; a second guard on the same counter must not move it again.
+        // `C` checks and updates the counter. A second guard on the same counter must only check.
         args.op(own === undefined || moved.includes(own) ? "G" : "C");
         args
           .add(group)

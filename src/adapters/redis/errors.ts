@@ -1,10 +1,10 @@
 /**
- * What can go wrong between us and Redis, in our own words.
+ * A failed Redis command.
  *
- * 1. No answer (connection lost, timed out, still loading, read only, out of memory) is `STORE_UNAVAILABLE`: whether
- *    the command was carried out is not known, and it makes sense to try again.
- * 2. An answer that says "no" to what we asked is a bug of ours or a wrong setting: `STORE_REFUSED`.
- * 3. The arguments never travel with the error: they are people's payloads, and errors end up in logs.
+ * 1. `STORE_UNAVAILABLE`: no reply, or the server is not in a state to answer (connection lost, timeout, loading, read
+ *    only, out of memory). The outcome is unknown; a retry makes sense.
+ * 2. `STORE_REFUSED`: the server rejected the command: a bug or a wrong setting.
+ * 3. Errors carry no arguments: these contain user payloads, and errors are logged.
  */
 export class RedisFailure extends Error {
   override readonly name = "RedisFailure";
@@ -16,7 +16,7 @@ export class RedisFailure extends Error {
   }
 }
 
-/** By shape, so that it also knows errors that were wrapped elsewhere. */
+/** Checks by shape, so wrapped errors match too. */
 export function isUnavailable(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "STORE_UNAVAILABLE";
 }
@@ -26,17 +26,17 @@ export function failureOf(thrown: unknown): RedisFailure {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   delete (error as { command?: unknown }).command;
   const isAnswer = error.name === "ReplyError";
-  if (!isAnswer || PASSING.has(error.message.split(" ", 1)[0]!)) {
-    return new RedisFailure("STORE_UNAVAILABLE", `redis does not answer: ${inWords(error)}`, error);
+  if (!isAnswer || TRANSIENT.has(error.message.split(" ", 1)[0]!)) {
+    return new RedisFailure("STORE_UNAVAILABLE", `redis unavailable: ${describe(error)}`, error);
   }
-  return new RedisFailure("STORE_REFUSED", `redis refused: ${error.message}`, error);
+  return new RedisFailure("STORE_REFUSED", `redis rejected the command: ${error.message}`, error);
 }
 
 export const isScriptUnknown = (error: unknown): boolean =>
   error instanceof Error && error.name === "ReplyError" && error.message.startsWith("NOSCRIPT");
 
-/** Answers that speak of the server's state, not of what was asked. */
-const PASSING = new Set([
+/** Error replies about the state of the server, not about the command. */
+const TRANSIENT = new Set([
   "LOADING",
   "BUSY",
   "READONLY",
@@ -48,7 +48,7 @@ const PASSING = new Set([
   "OOM",
 ]);
 
-function inWords(error: Error): string {
+function describe(error: Error): string {
   if (error.message.includes("enableOfflineQueue")) return "not connected";
   if (error.message.includes("max retries per request")) return "connection lost";
   return error.message.toLowerCase();

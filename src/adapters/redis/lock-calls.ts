@@ -4,14 +4,14 @@ import { encodeCall } from "./encode.ts";
 import type { RedisPipe } from "./pipe.ts";
 import { LOCKS } from "./scripts/locks.ts";
 
-/** What is asked of the server about locks: the calls of one tick are one command. Each is told of in `LOCKS`. */
+/** Calls to the `LOCKS` script. The calls of one tick are sent as one command. */
 export class LockCalls {
   readonly #pipe: RedisPipe;
   readonly #batch: RedisBatch;
   readonly #processId: string;
   readonly #wake: Wake;
 
-  /** `wake` is told which waiter of this process was given a lock that this process has released. */
+  /** `wake` is called when a release by this process grants the lock to another waiter of this process. */
   constructor(pipe: RedisPipe, processId: string, wake: Wake) {
     this.#pipe = pipe;
     this.#batch = new RedisBatch(pipe, LOCKS);
@@ -19,66 +19,66 @@ export class LockCalls {
     this.#wake = wake;
   }
 
-  ask(lock: string, token: string, request: AcquireRequest): Promise<AskReply> {
-    const { ttlMs, owner, org, isQueueing, number } = request;
-    const facts = [String(ttlMs), owner, org, this.#processId, LEASE, isQueueing ? "1" : "0", number];
-    return this.#batch.call(encodeCall(["ask", lock, token, ...facts])) as Promise<AskReply>;
+  acquire(lock: string, token: string, request: AcquireRequest): Promise<AcquireReply> {
+    const { ttlMs, owner, org, isQueueing, arrival: number } = request;
+    const args = [String(ttlMs), owner, org, this.#processId, LEASE, isQueueing ? "1" : "0", number];
+    return this.#batch.call(encodeCall(["acquire", lock, token, ...args])) as Promise<AcquireReply>;
   }
 
   leave(lock: string, token: string, ttlMs: number): Promise<LeaveReply> {
     return this.#batch.call(encodeCall(["leave", lock, token, String(ttlMs)])) as Promise<LeaveReply>;
   }
 
-  /** The fence of the lock if it is the token's, else 0. */
+  /** Returns the fence if the token holds the lock, else 0. */
   renew(lock: string, token: string, ttlMs: number): Promise<number> {
     return this.#batch.call(encodeCall(["renew", lock, token, String(ttlMs)])) as Promise<number>;
   }
 
   /**
-   * Somebody else may wait for it: it does not wait for the end of the tick. An heir has it already, by a promise of the
-   * server, and hears what the server says to that; if it says nothing, the heir's renewal asks.
+   * Flushes before the end of the tick, because waiters in other processes may be blocked. `successor` already holds the
+   * lock by a local hand-over; the reply confirms or refuses it. Without a reply its next renewal decides.
    */
-  async release(lock: string, token: string, heir: Heir | null): Promise<boolean> {
+  async release(lock: string, token: string, successor: Successor | null): Promise<boolean> {
     const sentMs = monotonicMs();
-    const args = ["release", lock, token, LEASE, this.#processId, heir?.owner ?? ""];
+    const args = ["release", lock, token, LEASE, this.#processId, successor?.owner ?? ""];
     const released = this.#batch.call(encodeCall(args));
-    this.#pipe.hurry();
+    this.#pipe.flushSoon();
     const answer = (await released) as number | string;
-    const turn = typeof answer === "string" ? turnOf(answer) : null;
-    if (turn !== null && turn.token === heir?.token) {
-      heir.confirm(sentMs, turn.next);
+    const grant = typeof answer === "string" ? parseGrant(answer) : null;
+    if (grant !== null && grant.token === successor?.token) {
+      successor.confirm(sentMs, grant.next);
     } else {
-      heir?.refuse();
-      if (turn !== null) this.#wake(turn);
+      successor?.refuse();
+      if (grant !== null) this.#wake(grant);
     }
-    return turn !== null || answer === 1;
+    return grant !== null || answer === 1;
   }
 }
 
-/** Who has a lock now; and who has it after that, if it is promised already. */
-export interface Turn extends Grant {
-  readonly next: Grant | null;
+/** The new holder of a lock, and the waiter for which the next hand-over is reserved. */
+export interface Grant extends Ticket {
+  readonly next: Ticket | null;
 }
 
-export interface Grant {
+export interface Ticket {
   readonly token: string;
   readonly fence: number;
 }
 
-/** A waiter that has got a lock from a holder of its process, until the server has said what it knows of that. */
-export interface Heir {
+/** A waiter that received a lock by a local hand-over which the server has not confirmed yet. */
+export interface Successor {
   readonly token: string;
   readonly owner: string;
-  /** It is the heir's, by a release that was sent at that time or later, and goes to `next` after it. */
-  confirm(sentMs: number, next: Grant | null): void;
-  /** Who handed it on had it no more. */
+  /** The server made it the holder by a release sent at `sentMs` or later, and reserved the lock for `next`. */
+  confirm(sentMs: number, next: Ticket | null): void;
+  /** The previous holder had lost the lock before the hand-over. */
   refuse(): void;
 }
 
-export type Wake = (turn: Turn) => void;
+export type Wake = (grant: Grant) => void;
 
-/** Of what the server says: "token fence", or "token fence next fence". */
-export function turnOf(text: string): Turn {
+/** Parses "token fence" or "token fence next fence". */
+export function parseGrant(text: string): Grant {
   const [token = "", fence, next, nextFence] = text.split(" ");
   return {
     token,
@@ -87,7 +87,7 @@ export function turnOf(text: string): Turn {
   };
 }
 
-/** Durations only: the wall clock may be set back while a lock is held. */
+/** For durations: the wall clock may jump while a lock is held. */
 export const monotonicMs = (): number => performance.now();
 
 const LEASE = String(WAITER_LEASE_MS);
@@ -97,10 +97,10 @@ export interface AcquireRequest {
   readonly owner: string;
   readonly org: string;
   readonly isQueueing: boolean;
-  /** Drawn at the end of the queue before; "" for none. */
-  readonly number: string;
+  /** Arrival number from an earlier reply; "" on the first attempt. */
+  readonly arrival: string;
 }
 
-export type NotYet = [number: number, leftMs: number, holder: string, wasFree: number, fence: number];
-export type AskReply = [1, number, number] | [0, ...NotYet];
+export type WaitReply = [arrival: number, leftMs: number, holder: string, wasFree: number, fence: number];
+export type AcquireReply = [1, number, number] | [0, ...WaitReply];
 export type LeaveReply = readonly [1, number] | readonly [0, string];

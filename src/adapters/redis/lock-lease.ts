@@ -1,18 +1,18 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import { firstRenewalMs, type LockLease, WAITER_LEASE_MS } from "../../ports/locks.ts";
-import { type Grant, type Heir, type LockCalls, monotonicMs } from "./lock-calls.ts";
+import { type LockCalls, monotonicMs, type Successor, type Ticket } from "./lock-calls.ts";
 
 /**
- * A lock that is held on Redis.
+ * A held lock.
  *
- * 1. It is believed to be ours only as long as the server certainly keeps it: a time limit counts from before the
- *    request was sent, on a clock that does not jump.
- * 2. It is renewed at a third of its time, and very soon when it was handed over, because until then it is ours for a
- *    waiter's lease only; most are released before that. "Not owned" ends it at once; a renewal without an answer is
- *    tried again until time is up. That it is up is watched for from the first renewal on, which comes long before.
- * 3. A release hands on what the server has promised, before the server has heard of it. Until it has, the server keeps
- *    the lock in our name, and afterwards in the heir's: so the heir believes in it for the shorter of the two times.
- * 4. After `release` nothing aborts any more.
+ * 1. The lease expires locally no later than on the server: its validity counts from before the request was sent, on a
+ *    monotonic clock.
+ * 2. The lease renews at a third of its TTL. A lock that was handed over is valid for `WAITER_LEASE_MS` only, so its first
+ *    renewal comes early. A renewal that finds another owner ends the lease at once; a failed renewal is retried until
+ *    the lease expires. Expiry is watched from the first renewal on.
+ * 3. `release` hands the lock to the reserved successor before the server confirms it. The server keeps the lock for the
+ *    old holder or for the successor, so the successor's validity is the shorter of both.
+ * 4. `signal` never aborts after `release`.
  */
 export class RedisLease implements LockLease {
   readonly key: string;
@@ -20,28 +20,28 @@ export class RedisLease implements LockLease {
   readonly fence: number;
   readonly waitedMs: number;
   readonly attempts: number;
-  readonly #facts: LeaseFacts;
-  /** Made when somebody looks at it: most leases end before anybody does. */
+  readonly #options: LeaseOptions;
+  /** Created on first use: most leases end without one. */
   #abort: AbortController | null = null;
   #isLost = false;
   #validUntilMs: number;
-  #next: Grant | null;
+  #next: Ticket | null;
   #cancelRenewal: Cancel = () => undefined;
-  #cancelEnd: Cancel = () => undefined;
-  #isEndWatched = false;
+  #cancelExpiry: Cancel = () => undefined;
+  #isExpiryWatched = false;
   #isReleased = false;
   #release: Promise<boolean> | null = null;
 
-  constructor(facts: LeaseFacts) {
-    this.#facts = facts;
-    this.key = facts.key;
-    this.token = facts.token;
-    this.fence = facts.fence;
-    this.waitedMs = facts.waitedMs;
-    this.attempts = facts.attempts;
-    this.#validUntilMs = facts.validUntilMs;
-    this.#next = facts.next;
-    this.#renewAfter(firstRenewalMs(facts.ttlMs, facts.isConfirmed));
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+    this.key = options.key;
+    this.token = options.token;
+    this.fence = options.fence;
+    this.waitedMs = options.waitedMs;
+    this.attempts = options.attempts;
+    this.#validUntilMs = options.validUntilMs;
+    this.#next = options.next;
+    this.#renewAfter(firstRenewalMs(options.ttlMs, options.isConfirmed));
   }
 
   get signal(): AbortSignal {
@@ -57,51 +57,51 @@ export class RedisLease implements LockLease {
     return this.#isReleased || this.#isLost;
   }
 
-  /** Once; but a release that failed can be asked for again, and is tried again meanwhile. */
+  /** Idempotent. A failed release is retried in the background and can be called again. */
   release(): Promise<boolean> {
     this.#isReleased = true;
     this.#stop();
     if (this.#release === null) {
-      const release = releaseLock(this.#facts, this.#handOn());
+      const release = releaseLock(this.#options, this.#handOver());
       this.#release = release;
       release.catch(() => {
         this.#release = null;
-        leaveNothing(this.#facts, WAITER_LEASE_MS);
+        releaseEventually(this.#options, WAITER_LEASE_MS);
       });
     }
     return this.#release;
   }
 
-  /** The server knows that it was handed on to us, and may have promised it already to somebody after us. */
-  extend(validUntilMs: number, next: Grant | null): void {
+  /** The server has confirmed the local hand-over. */
+  extend(validUntilMs: number, next: Ticket | null): void {
     if (this.isOver) return;
     this.#validUntilMs = Math.max(this.#validUntilMs, validUntilMs);
     this.#next = next;
   }
 
-  lose(why: string): void {
+  lose(reason: string): void {
     if (this.isOver) return;
     this.#stop();
     this.#isLost = true;
     this.#abort ??= new AbortController();
-    this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${why}`));
+    this.#abort.abort(new Error(`lock \`${this.key}\` was lost: ${reason}`));
   }
 
-  #handOn(): Heir | null {
+  #handOver(): Successor | null {
     const next = this.#next;
     this.#next = null;
-    return next === null || this.#isLost ? null : this.#facts.handOn(next, this.#validUntilMs);
+    return next === null || this.#isLost ? null : this.#options.handOver(next, this.#validUntilMs);
   }
 
   async #renew(): Promise<void> {
-    const { calls, lock, token, ttlMs } = this.#facts;
+    const { calls, lock, token, ttlMs } = this.#options;
     const sentMs = monotonicMs();
-    if (!this.#isEndWatched) this.#watchEnd();
+    if (!this.#isExpiryWatched) this.#watchExpiry();
     try {
       const isOurs = (await calls.renew(lock, token, ttlMs)) === this.fence;
       if (this.isOver) return;
       if (!isOurs) {
-        this.lose("the server knows another holder, or none");
+        this.lose("the server reports another holder or none");
         return;
       }
       this.#validUntilMs = sentMs + ttlMs;
@@ -112,58 +112,58 @@ export class RedisLease implements LockLease {
   }
 
   #renewAfter(delayMs: number): void {
-    this.#cancelRenewal = this.#facts.clock.after(delayMs, () => void this.#renew());
+    this.#cancelRenewal = this.#options.clock.after(delayMs, () => void this.#renew());
   }
 
-  #watchEnd(): void {
-    this.#isEndWatched = true;
-    this.#cancelEnd = this.#facts.clock.after(Math.max(0, this.#validUntilMs - monotonicMs()), () => {
+  #watchExpiry(): void {
+    this.#isExpiryWatched = true;
+    this.#cancelExpiry = this.#options.clock.after(Math.max(0, this.#validUntilMs - monotonicMs()), () => {
       if (this.isOver) return;
       if (monotonicMs() >= this.#validUntilMs) this.lose("it could not be renewed in time");
-      else this.#watchEnd();
+      else this.#watchExpiry();
     });
   }
 
   #stop(): void {
     this.#cancelRenewal();
-    this.#cancelEnd();
+    this.#cancelExpiry();
   }
 }
 
-/** What a token may have on the server: a lock, or a place in its queue. */
+/** What a token may own on the server: a lock, or a place in its queue. */
 export interface Claim {
   readonly calls: LockCalls;
   readonly clock: Clock;
-  /** The key that Redis knows the lock by. */
+  /** The Redis key of the lock. */
   readonly lock: string;
   readonly token: string;
   readonly ttlMs: number;
 }
 
-export interface LeaseFacts extends Claim {
+export interface LeaseOptions extends Claim {
   readonly key: string;
   readonly fence: number;
   readonly waitedMs: number;
   readonly attempts: number;
   /** On the clock of `monotonicMs`. */
   readonly validUntilMs: number;
-  /** False for a lock that was handed over and is not renewed yet. */
+  /** False for a lock that was handed over and not renewed yet. */
   readonly isConfirmed: boolean;
-  /** Whom the server has promised it to after us. */
-  readonly next: Grant | null;
-  readonly handOn: HandOver;
+  /** The waiter for which the server has reserved the lock after this lease. */
+  readonly next: Ticket | null;
+  readonly handOver: HandOver;
 }
 
-/** Gives a lock to a waiter of this process, until then at most; null if it waits no more, or that is too soon. */
-export type HandOver = (next: Grant, untilMs: number) => Heir | null;
+/** Local hand-over: null if the waiter is gone or `untilMs` is too close. */
+export type HandOver = (next: Ticket, untilMs: number) => Successor | null;
 
-/** Frees the lock if the token has it, else the token's place in the queue. */
-export function releaseLock({ calls, lock, token }: Claim, heir: Heir | null = null): Promise<boolean> {
-  return calls.release(lock, token, heir);
+/** Frees the lock if the token holds it, else the token's place in the queue. */
+export function releaseLock({ calls, lock, token }: Claim, successor: Successor | null = null): Promise<boolean> {
+  return calls.release(lock, token, successor);
 }
 
-/** Frees what the token may still have; as long as the server would keep it anyway, it is tried again and again. */
-export function leaveNothing(claim: Claim, delayMs = 0): void {
+/** Frees whatever the token owns. Retries until the claim has expired on the server anyway. */
+export function releaseEventually(claim: Claim, delayMs = 0): void {
   const untilMs = monotonicMs() + claim.ttlMs;
   const attempt = (): void => {
     releaseLock(claim).catch(() => {

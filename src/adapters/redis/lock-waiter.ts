@@ -1,23 +1,23 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import { type Acquired, type LockRequest, WAITER_LEASE_MS } from "../../ports/locks.ts";
-import { type Grant, type Heir, type LockCalls, monotonicMs, type NotYet, type Turn } from "./lock-calls.ts";
-import { type Claim, type HandOver, leaveNothing, RedisLease } from "./lock-lease.ts";
+import { type Grant, type LockCalls, monotonicMs, type Successor, type Ticket, type WaitReply } from "./lock-calls.ts";
+import { type Claim, type HandOver, RedisLease, releaseEventually } from "./lock-lease.ts";
 
 /**
- * One request for a lock on Redis, from asking to holding it or giving up.
+ * One pending acquisition of a lock.
  *
- * 1. It asks once. If the lock is held, that put it into the queue, and it is told when it is its turn.
- * 2. While it waits it asks again, three times in a waiter's lease and when the holder's time is over: that shows that
- *    it lives, finds out what a lost message should have told, and takes a lock that a dead holder left behind.
- *    Only asking for a lock that was free counts as an attempt.
- * 3. What was handed over is ours for a waiter's lease from then on. "Then" was after the last request that was
- *    answered with "not yet" had been sent, if its fence is larger than the last one of that answer: if that is recent
- *    enough nothing need be asked, else a renewal decides. An older fence is of a turn that was missed.
- * 4. A holder of its own process may hand on to it what the server has promised to it. It is ours for as long as the
- *    server keeps it whether or not it hears of that: for the holder, or for a waiter's lease from now on for us.
- * 5. Whatever ends it, no place in the queue and no lock is left behind that nobody knows of.
+ * 1. The first attempt takes a free lock or enters the queue. The server then announces the hand-over.
+ * 2. While waiting it repeats the attempt three times per `WAITER_LEASE_MS` and when the holder's lease ends. This keeps
+ *    its place in the queue, recovers from a lost announcement, and takes a lock whose holder has died. Only an attempt
+ *    on a free lock counts towards `attempts`.
+ * 3. A lock that was handed over is valid for `WAITER_LEASE_MS`. The hand-over happened after the last attempt that was
+ *    answered with "wait", if its fence is larger than the fence in that answer; an announcement with a smaller fence is
+ *    outdated. If too little of that time is left, a renewal decides.
+ * 4. A holder of the same process may hand the lock over locally. It is then valid until the holder's lease or
+ *    `WAITER_LEASE_MS` ends, whichever is first.
+ * 5. However it ends, it leaves neither a place in the queue nor a lock behind.
  */
-export class RedisWaiter implements Heir {
+export class RedisWaiter implements Successor {
   readonly token: string;
   readonly #context: WaiterContext;
   readonly #request: LockRequest;
@@ -26,13 +26,13 @@ export class RedisWaiter implements Heir {
   #settle: Settle | null = null;
   #lease: RedisLease | null = null;
   #isLeaving = false;
-  #number = "";
+  #arrival = "";
   #attempts = 1;
-  /** Not ours yet at this time or later. */
-  #notYetMs = this.#startMs;
-  /** Whatever is handed to us after that has a larger fence. */
-  #notYetFence = 0;
-  #cancelAsk: Cancel = () => undefined;
+  /** The server did not grant the lock before this time. */
+  #waitingSinceMs = this.#startMs;
+  /** A later hand-over has a larger fence. */
+  #lastFence = 0;
+  #cancelAttempt: Cancel = () => undefined;
   #cancelWait: Cancel = () => undefined;
 
   constructor(context: WaiterContext, request: LockRequest, lock: string, token: string) {
@@ -46,33 +46,30 @@ export class RedisWaiter implements Heir {
   acquire(): Promise<Acquired> {
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
-      void this.#ask();
+      void this.#attempt();
     });
   }
 
-  /** The news that it is our turn: from a release of this process, or a message. */
-  wake({ fence, next }: Turn): void {
-    if (this.#settle === null || fence <= this.#notYetFence) return;
-    this.#granted(fence, this.#notYetMs + this.#handedMs, false, next);
+  /** Announces a hand-over: in the reply to a release of this process, or on the channel. */
+  wake({ fence, next }: Grant): void {
+    if (this.#settle === null || fence <= this.#lastFence) return;
+    this.#accept(fence, this.#waitingSinceMs + this.#handOverTtlMs, false, next);
   }
 
-  /**
-   * From a holder of this process, which has it until then and is about to release it. Who has begun to leave gives up
-   * the promise with that.
-   */
-  inherit(fence: number, untilMs: number): boolean {
-    const validUntilMs = Math.min(untilMs, monotonicMs() + this.#handedMs);
+  /** Local hand-over by a holder of this process whose lease ends at `untilMs`. */
+  receive(fence: number, untilMs: number): boolean {
+    const validUntilMs = Math.min(untilMs, monotonicMs() + this.#handOverTtlMs);
     if (this.#settle === null || this.#isLeaving || !this.#isUsable(validUntilMs)) return false;
     this.#hold(fence, validUntilMs, false, null);
     return true;
   }
 
-  confirm(sentMs: number, next: Grant | null): void {
-    this.#lease?.extend(sentMs + this.#handedMs, next);
+  confirm(sentMs: number, next: Ticket | null): void {
+    this.#lease?.extend(sentMs + this.#handOverTtlMs, next);
   }
 
   refuse(): void {
-    this.#lease?.lose("the server had taken it from who handed it on");
+    this.#lease?.lose("the previous holder had lost it before the hand-over");
   }
 
   get owner(): string {
@@ -83,58 +80,58 @@ export class RedisWaiter implements Heir {
     const settle = this.#end();
     if (settle === null) return;
     settle.reject(error);
-    leaveNothing(this.#claim);
+    releaseEventually(this.#claim);
   }
 
-  async #ask(): Promise<void> {
+  async #attempt(): Promise<void> {
     const { org, owner, waitMs } = this.#request;
     const { lock, token, ttlMs } = this.#claim;
     const { calls } = this.#context;
-    const isFirst = this.#number === "";
-    const request = { ttlMs, owner, org, isQueueing: waitMs > 0, number: this.#number };
+    const isFirst = this.#arrival === "";
+    const request = { ttlMs, owner, org, isQueueing: waitMs > 0, arrival: this.#arrival };
     const sentMs = monotonicMs();
     try {
-      const [isHeld, ...rest] = await calls.ask(lock, token, request);
+      const [isHeld, ...rest] = await calls.acquire(lock, token, request);
       if (this.#settle === null) {
-        this.#leaveNothing();
+        this.#releaseLeftover();
       } else if (isHeld === 1) {
         const [fence, isTaken] = rest as [number, number];
         if (!isFirst) this.#attempts += isTaken;
-        this.#granted(fence, sentMs + ttlMs, true, null);
+        this.#accept(fence, sentMs + ttlMs, true, null);
       } else {
-        this.#waitOn(isFirst, sentMs, rest as NotYet);
+        this.#keepWaiting(isFirst, sentMs, rest as WaitReply);
       }
     } catch (error) {
       this.fail(error);
     }
   }
 
-  #waitOn(isFirst: boolean, sentMs: number, [number, leftMs, holder, wasFree, fence]: NotYet): void {
+  #keepWaiting(isFirst: boolean, sentMs: number, [arrival, leftMs, holder, wasFree, fence]: WaitReply): void {
     const { waitMs } = this.#request;
     if (waitMs <= 0) {
       this.#busy(holder);
       return;
     }
-    // Most never have to wait, and need no timer for that.
+    // The timer is set only if the first attempt has to wait.
     if (isFirst) {
       const restMs = Math.max(0, waitMs - (monotonicMs() - this.#startMs));
       this.#cancelWait = this.#context.clock.after(restMs, () => void this.#leave());
     }
-    this.#number = String(number);
-    this.#notYetMs = sentMs;
-    this.#notYetFence = fence;
+    this.#arrival = String(arrival);
+    this.#waitingSinceMs = sentMs;
+    this.#lastFence = fence;
     if (!isFirst) this.#attempts += wasFree;
     const untilFreeMs = leftMs >= 0 ? leftMs + 1 : WAITER_LEASE_MS;
-    this.#askAfter(Math.min(WAITER_LEASE_MS / 3, untilFreeMs));
+    this.#attemptAfter(Math.min(WAITER_LEASE_MS / 3, untilFreeMs));
   }
 
-  #askAfter(delayMs: number): void {
-    this.#cancelAsk();
-    this.#cancelAsk = this.#context.clock.after(delayMs, () => void this.#ask());
+  #attemptAfter(delayMs: number): void {
+    this.#cancelAttempt();
+    this.#cancelAttempt = this.#context.clock.after(delayMs, () => void this.#attempt());
   }
 
-  /** News that comes late may be old: the lock may have gone to the next one already. */
-  #granted(fence: number, validUntilMs: number, isConfirmed: boolean, next: Grant | null): void {
+  /** A late announcement may be outdated: the lock may have passed to the next waiter. */
+  #accept(fence: number, validUntilMs: number, isConfirmed: boolean, next: Ticket | null): void {
     if (this.#isUsable(validUntilMs)) this.#hold(fence, validUntilMs, isConfirmed, next);
     else void this.#confirm();
   }
@@ -144,9 +141,9 @@ export class RedisWaiter implements Heir {
     const { lock, ttlMs } = this.#claim;
     try {
       const fence = await this.#context.calls.renew(lock, this.token, ttlMs);
-      if (this.#settle === null) this.#leaveNothing();
-      else if (fence > 0) this.#granted(fence, sentMs + ttlMs, true, null);
-      else this.#askAfter(0);
+      if (this.#settle === null) this.#releaseLeftover();
+      else if (fence > 0) this.#accept(fence, sentMs + ttlMs, true, null);
+      else this.#attemptAfter(0);
     } catch (error) {
       this.fail(error);
     }
@@ -156,18 +153,18 @@ export class RedisWaiter implements Heir {
     const sentMs = monotonicMs();
     const { lock, ttlMs } = this.#claim;
     this.#isLeaving = true;
-    this.#cancelAsk();
+    this.#cancelAttempt();
     try {
       const reply = await this.#context.calls.leave(lock, this.token, ttlMs);
       if (this.#settle === null) return;
-      if (reply[0] === 1) this.#granted(reply[1], sentMs + ttlMs, true, null);
+      if (reply[0] === 1) this.#accept(reply[1], sentMs + ttlMs, true, null);
       else this.#busy(reply[1]);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  #hold(fence: number, validUntilMs: number, isConfirmed: boolean, next: Grant | null): void {
+  #hold(fence: number, validUntilMs: number, isConfirmed: boolean, next: Ticket | null): void {
     const settle = this.#end();
     const { calls, clock, lock, token, ttlMs } = this.#claim;
     this.#lease = new RedisLease({
@@ -181,9 +178,9 @@ export class RedisWaiter implements Heir {
       waitedMs: this.#waitedMs,
       attempts: this.#attempts,
       validUntilMs,
-      isConfirmed,
+      isConfirmed: isConfirmed,
       next,
-      handOn: this.#context.handOn,
+      handOver: this.#context.handOver,
     });
     settle?.resolve({ kind: "held", lease: this.#lease });
   }
@@ -201,24 +198,23 @@ export class RedisWaiter implements Heir {
   #end(): Settle | null {
     const settle = this.#settle;
     this.#settle = null;
-    this.#cancelAsk();
+    this.#cancelAttempt();
     this.#cancelWait();
-    this.#context.forget(this);
+    this.#context.remove(this);
     return settle;
   }
 
-  /** For an answer that came when all was over: what it was about may have left something behind. */
-  #leaveNothing(): void {
-    if (this.#lease === null || this.#lease.isOver) leaveNothing(this.#claim);
+  /** A reply that arrives after the end may have claimed something on the server. */
+  #releaseLeftover(): void {
+    if (this.#lease === null || this.#lease.isOver) releaseEventually(this.#claim);
   }
 
-  /** Without asking back. A renewal, which comes sooner than that, then watches for the end. */
+  /** Enough time is left for the first renewal. */
   #isUsable(validUntilMs: number): boolean {
-    return validUntilMs - monotonicMs() > this.#handedMs / 4;
+    return validUntilMs - monotonicMs() > this.#handOverTtlMs / 4;
   }
 
-  /** How long a lock is ours that was handed over. */
-  get #handedMs(): number {
+  get #handOverTtlMs(): number {
     return Math.min(WAITER_LEASE_MS, this.#claim.ttlMs);
   }
 
@@ -230,8 +226,8 @@ export class RedisWaiter implements Heir {
 export interface WaiterContext {
   readonly calls: LockCalls;
   readonly clock: Clock;
-  readonly handOn: HandOver;
-  forget(waiter: RedisWaiter): void;
+  readonly handOver: HandOver;
+  remove(waiter: RedisWaiter): void;
 }
 
 interface Settle {

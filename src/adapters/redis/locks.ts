@@ -7,21 +7,20 @@ import type { RedisConnection } from "./connection.ts";
 import { encodeArgs } from "./encode.ts";
 import { RedisFailure } from "./errors.ts";
 import { keyOfLock, lockName } from "./keys.ts";
-import { type Grant, type Heir, LockCalls, type Turn, turnOf } from "./lock-calls.ts";
+import { type Grant, LockCalls, parseGrant, type Successor, type Ticket } from "./lock-calls.ts";
 import { RedisWaiter, type WaiterContext } from "./lock-waiter.ts";
 import type { RedisPipe } from "./pipe.ts";
 import { LIST_LOCKS } from "./scripts/locks.ts";
 
 /**
- * Locks between processes, on Redis.
+ * Locks on Redis, shared by all processes.
  *
- * 1. The server decides, in scripts: who holds a lock, who is next, and with which fence.
- * 2. A release hands the lock to the next waiter in the same script and tells its process, on a channel that the
- *    process listens to with a connection of its own. A message that got lost is made up for by the waiter's next sign
- *    of life.
- * 3. When the one after it is of the same process, the lock is promised to it: within a process it is handed on without
- *    waiting for the server, in the same order as ever (docs/decisions/0012-local-hand-over.md).
- * 4. A lock's key on Redis is the very key asked for, when that begins with `cordum:`.
+ * 1. The `LOCKS` script decides on the holder, the next waiter and the fence.
+ * 2. A release hands the lock to the next waiter in the same script and announces it to that waiter's process on a
+ *    pub/sub channel. A lost announcement is recovered by the waiter's next attempt.
+ * 3. If the next waiter belongs to the holder's process, the server reserves the lock for it, and the process hands it
+ *    over locally without waiting for a round trip (decision 0012).
+ * 4. The Redis key of a lock equals its key if that begins with `cordum:`.
  */
 export class RedisLocks implements Locks {
   readonly isShared = true;
@@ -31,7 +30,7 @@ export class RedisLocks implements Locks {
   readonly #context: WaiterContext;
   readonly #waiters = new Map<string, RedisWaiter>();
   readonly #subscriber: Redis;
-  readonly #stock: FenceAllocator;
+  readonly #fences: FenceAllocator;
   #isClosed = false;
 
   static async open(connection: RedisConnection, clock: Clock, random: Random): Promise<RedisLocks> {
@@ -39,7 +38,7 @@ export class RedisLocks implements Locks {
     const subscriber = await connection.openAnother();
     const channel = `${connection.prefix}lock:wake:${processId}`;
     await subscriber.subscribe(channel);
-    // A new connection has to subscribe again; if that fails, yet another connection is on its way.
+    // Subscriptions end with the connection. If this fails, the client reconnects and emits "ready" again.
     subscriber.on("ready", () => void subscriber.subscribe(channel).catch(() => undefined));
     return new RedisLocks(connection, clock, random, processId, subscriber);
   }
@@ -49,20 +48,25 @@ export class RedisLocks implements Locks {
     this.#prefix = connection.prefix;
     this.#random = random;
     this.#subscriber = subscriber;
-    this.#stock = new FenceAllocator(async (org, count) => {
+    this.#fences = new FenceAllocator(async (org, count) => {
       const counter = `${connection.prefix}lock:fence:${org}`;
       return (await connection.pipe.command("incrby", [encodeArgs([counter, String(count)])])) as number;
     });
-    const forget = (waiter: RedisWaiter): void => {
+    const remove = (waiter: RedisWaiter): void => {
       this.#waiters.delete(waiter.token);
     };
-    const wake = (turn: Turn): void => this.#waiters.get(turn.token)?.wake(turn);
-    const handOn = ({ token, fence }: Grant, untilMs: number): Heir | null => {
+    const wake = (grant: Grant): void => this.#waiters.get(grant.token)?.wake(grant);
+    const handOver = ({ token, fence }: Ticket, untilMs: number): Successor | null => {
       const waiter = this.#waiters.get(token);
-      return waiter?.inherit(fence, untilMs) ? waiter : null;
+      return waiter?.receive(fence, untilMs) ? waiter : null;
     };
-    this.#context = { calls: new LockCalls(connection.pipe, processId, wake), clock, forget, handOn };
-    subscriber.on("message", (_channel: string, message: string) => wake(turnOf(message)));
+    this.#context = {
+      calls: new LockCalls(connection.pipe, processId, wake),
+      clock,
+      remove: remove,
+      handOver: handOver,
+    };
+    subscriber.on("message", (_channel: string, message: string) => wake(parseGrant(message)));
   }
 
   async acquire(request: LockRequest): Promise<Acquired> {
@@ -73,7 +77,7 @@ export class RedisLocks implements Locks {
   }
 
   reserveFence(_key: string, org: string, above: number): number | null {
-    return this.#stock.take(org, above);
+    return this.#fences.take(org, above);
   }
 
   async list(limit: number): Promise<readonly LockView[]> {
@@ -90,11 +94,11 @@ export class RedisLocks implements Locks {
         waiters,
       });
     }
-    // Waiters that died were counted by the index, not by us.
+    // The index also counts dead waiters, so its order differs.
     return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1));
   }
 
-  /** Ends all waiting. Locks that are held stay with their holders. */
+  /** Rejects all waiters. Held locks stay with their holders. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const waiter of [...this.#waiters.values()]) waiter.fail(closed());
@@ -104,4 +108,5 @@ export class RedisLocks implements Locks {
 
 type ViewReply = [string, string, number, number, number];
 
-const closed = (): RedisFailure => new RedisFailure("STORE_UNAVAILABLE", "the locks of this process are closed");
+const closed = (): RedisFailure =>
+  new RedisFailure("STORE_UNAVAILABLE", "locks are closed: the process is shutting down");

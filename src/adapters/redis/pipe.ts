@@ -4,69 +4,63 @@ import { failureOf, isScriptUnknown } from "./errors.ts";
 import type { Script } from "./script.ts";
 
 /**
- * What one tick asks of Redis, in one write.
+ * Sends the Redis commands of one tick in one write.
  *
- * 1. Commands of one tick leave together when the tick ends, or when there are enough of them, in the order in which
- *    they were given. Sources are asked first, so that they can gather many calls into few commands.
- * 2. A script that the server does not know (new, restarted, flushed) was not carried out: it is sent again in full.
- *    Nothing else is ever sent twice.
- * 3. While there is no connection, a command fails at once; without an answer it fails after the client's own time
- *    limit. Both are `STORE_UNAVAILABLE`.
+ * 1. Commands of a tick are sent in order when the tick ends, or earlier when a batch is full. Sources run first, so
+ *    they can combine many calls into few commands.
+ * 2. A script unknown to the server (NOSCRIPT) has not run: it is sent again with its source. Nothing else is resent.
+ * 3. Without a connection a command fails at once; without a reply it fails after the client's timeout. Both are
+ *    `STORE_UNAVAILABLE`.
  */
 export class RedisPipe {
   readonly #client: Redis;
   readonly #prefix: Encoded;
   readonly #sources: (() => void)[] = [];
   #commands: RawCommand[] = [];
-  #isArmed = false;
-  #isHasty = false;
+  #isFlushScheduled = false;
+  #isFlushSoon = false;
 
   constructor(client: Redis, prefix: string) {
     this.#client = client;
     this.#prefix = encodeArgs(["1", prefix]);
   }
 
-  /** `gather` is called at the end of a tick in which something was asked for, before the commands are sent. */
+  /** `gather` is called before every flush. */
   addSource(gather: () => void): void {
     this.#sources.push(gather);
   }
 
-  /** Asks for the end of this tick to be noticed. */
-  arm(): void {
-    if (this.#isArmed) return;
-    this.#isArmed = true;
+  /** Schedules a flush at the end of the tick. */
+  scheduleFlush(): void {
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
     setImmediate(() => this.flush());
   }
 
-  /** Runs a script on the keys with our prefix. The reply's strings are text. */
   run(script: Script, args: readonly string[]): Promise<unknown> {
     return this.runEncoded(script, [encodeArgs(args)]);
   }
 
-  /**
-   * Sooner than at the end of the tick, with whatever else waits for that: somebody in another process waits for it. Not
-   * before the work at hand is done: a hundred that are given in one go leave together.
-   */
-  hurry(): void {
-    if (this.#isHasty) return;
-    this.#isHasty = true;
+  /** Flushes before the end of the tick, after the current synchronous work: calls made in one go share the write. */
+  flushSoon(): void {
+    if (this.#isFlushSoon) return;
+    this.#isFlushSoon = true;
     process.nextTick(() => this.flush());
   }
 
-  /** Now, with whatever else waits for the end of the tick: a source has as much as it wants to send in one go. */
   flush(): void {
-    // What the sources give is sent below: it need not ask for the end of the tick.
-    this.#isArmed = true;
+    // Commands added by sources are sent below and need no flush of their own.
+    this.#isFlushScheduled = true;
     for (const gather of this.#sources) gather();
-    this.#isArmed = false;
-    this.#isHasty = false;
+    this.#isFlushScheduled = false;
+    this.#isFlushSoon = false;
     const commands = this.#commands;
     this.#commands = [];
-    // There is no stream before the first connection; commands then fail by themselves.
+    // No stream exists before the first connection; commands then fail by themselves.
     const stream: Redis["stream"] | undefined = commands.length > 1 ? this.#client.stream : undefined;
     stream?.cork();
     for (const command of commands) {
-      // Where commands are traced this is a promise of its own; whoever asked waits for the command's.
+      // With tracing enabled this is a separate promise; callers await the promise of the command.
       const sent = this.#client.sendCommand(command) as Promise<unknown>;
       sent.catch(() => undefined);
     }
@@ -93,12 +87,12 @@ export class RedisPipe {
   #send(name: string, args: readonly Encoded[]): Promise<unknown> {
     const command = new RawCommand(name, args);
     this.#commands.push(command);
-    this.arm();
+    this.scheduleFlush();
     return command.promise;
   }
 }
 
-/** A command that is already in the server's protocol. It keeps no arguments, so no error can show them. */
+/** A command that is already encoded. It keeps no arguments, so errors cannot expose them. */
 class RawCommand extends Command {
   readonly #bytes: Buffer;
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Encoded, encodeArgs } from "./encode.ts";
 
-/** A Lua script, known to the server by its hash. Each one documents its KEYS, its ARGV and what it returns. */
+/** A Lua script, called by its SHA-1. */
 export interface Script {
   /** The first argument of EVALSHA. */
   readonly sha: Encoded;

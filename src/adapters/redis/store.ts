@@ -11,8 +11,8 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
-import { RedisBatch, type Settle, settle } from "./batch.ts";
-import { decodeRecord, encodeArgs, encodeChange, encodeSent, guardsInOrder, idOfMember, ridOf } from "./encode.ts";
+import { type Deferred, RedisBatch, settle } from "./batch.ts";
+import { decodeRecord, encodeArgs, encodeChange, encodeSent, idOfMember, inCheckOrder, ridOf } from "./encode.ts";
 import { RedisFailure } from "./errors.ts";
 import type { RedisPipe } from "./pipe.ts";
 import { DUE, TAKE, UNTAKE } from "./scripts/claims.ts";
@@ -22,20 +22,19 @@ import { COUNTS, LIST, RECOUNT, UNSENT } from "./scripts/pages.ts";
 /**
  * The store on Redis 7 or Valkey.
  *
- * 1. Every call is one atomic script. The changes of one tick are one script call (see `redis-batch.ts`), its loads one
- *    MGET.
- * 2. A lost connection or a late answer is thrown as `STORE_UNAVAILABLE`, and nothing is sent a second time by itself.
+ * 1. Every call is one atomic script. The commits of a tick share a script call (see `batch.ts`), its loads an MGET.
+ * 2. A lost connection or a timeout is thrown as `STORE_UNAVAILABLE`. Nothing is resent.
  *
- * Keys, behind the prefix: `r:<table>/<id>` records, `f:<table>/<id>` fences, `l:<table>/<list>` lists,
- * `q:<table>/<queue>` queues with their claims in `k:<table>/<queue>`, `due` and `due:claims`, `c:<group>` counters,
- * `outbox`, `outbox:at`, `outbox:seq`; totals by their own names, such as `scheduler:input_fail_open_total`.
+ * Keys after the prefix: `r:<table>/<id>` records, `f:<table>/<id>` fences, `l:<table>/<list>` lists,
+ * `q:<table>/<queue>` queues and their claims `k:<table>/<queue>`, `due` and `due:claims`, `c:<group>` counters,
+ * `outbox`, `outbox:at`, `outbox:seq`; totals by name, for example `scheduler:input_fail_open_total`.
  */
 export class RedisStore implements Store {
   readonly #pipe: RedisPipe;
   readonly #prefix: string;
   readonly #recordPrefix: string;
   readonly #changes: RedisBatch;
-  #loads: (Settle<string | null> & { readonly key: string })[] = [];
+  #loads: (Deferred<string | null> & { readonly key: string })[] = [];
 
   constructor(pipe: RedisPipe, prefix: string) {
     this.#pipe = pipe;
@@ -48,7 +47,7 @@ export class RedisStore implements Store {
   async load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
     const text = await new Promise<string | null>((resolve, reject) => {
       this.#loads.push({ key: this.#recordPrefix + ridOf(table.name, id), resolve, reject });
-      this.#pipe.arm();
+      this.#pipe.scheduleFlush();
     });
     return text === null ? null : versioned<T>(id, text);
   }
@@ -61,10 +60,10 @@ export class RedisStore implements Store {
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
     const { index, limit, cursor = "", order = "newest" } = query;
     if (cursor !== "" && !CURSOR.test(cursor)) {
-      throw new RangeError(`cursor \`${cursor}\` is not one of ours: leave it out to begin with the first page`);
+      throw new RangeError(`invalid cursor \`${cursor}\`: omit it to get the first page`);
     }
     if (limit < 1) return { items: [], cursor: null };
-    const reply = await this.#ask(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, cursor]);
+    const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, cursor]);
     const items: Versioned<T>[] = [];
     for (let at = 0; at < reply.length && items.length < limit; at += 2) {
       items.push(versioned(idOfMember(reply[at]!), reply[at + 1]!));
@@ -76,7 +75,7 @@ export class RedisStore implements Store {
   async take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): Promise<readonly Versioned<T>[]> {
     if (limit < 1) return [];
     const args = [ridOf(table.name, queue), table.name, String(limit), String(nowMs), String(nowMs + leaseMs)];
-    const reply = await this.#ask(TAKE, args);
+    const reply = await this.#run(TAKE, args);
     const heads: Versioned<T>[] = [];
     for (let at = 0; at < reply.length; at += 2) heads.push(versioned(reply[at]!, reply[at + 1]!));
     return heads;
@@ -88,7 +87,7 @@ export class RedisStore implements Store {
 
   async due({ nowMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
     if (limit < 1) return [];
-    const reply = await this.#ask(DUE, [String(limit), String(nowMs), String(untilMs), String(nowMs + leaseMs)]);
+    const reply = await this.#run(DUE, [String(limit), String(nowMs), String(untilMs), String(nowMs + leaseMs)]);
     const due: Due[] = [];
     for (let at = 0; at < reply.length; at += 2) {
       const rid = reply[at]!;
@@ -101,7 +100,7 @@ export class RedisStore implements Store {
 
   async counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
     if (limit < 1) return new Map();
-    const reply = await this.#ask(COUNTS, [group, String(limit)]);
+    const reply = await this.#run(COUNTS, [group, String(limit)]);
     const counts: [string, number][] = [];
     for (let at = 0; at < reply.length; at += 2) counts.push([reply[at]!, Number(reply[at + 1])]);
     return new Map(counts.sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -113,8 +112,8 @@ export class RedisStore implements Store {
 
   async unsent(untilMs: number, limit: number): Promise<readonly Message[]> {
     if (limit < 1) return [];
-    // A message's place is its time plus a fraction of a millisecond.
-    const reply = await this.#ask(UNSENT, [String(untilMs + 1), String(limit)]);
+    // The score of a message is its time plus a fraction of a millisecond.
+    const reply = await this.#run(UNSENT, [String(untilMs + 1), String(limit)]);
     return reply.map((message) => JSON.parse(message) as Message);
   }
 
@@ -130,7 +129,7 @@ export class RedisStore implements Store {
     return Number(text ?? 0);
   }
 
-  async #ask(script: typeof LIST, args: readonly string[]): Promise<readonly string[]> {
+  async #run(script: typeof LIST, args: readonly string[]): Promise<readonly string[]> {
     return (await this.#pipe.run(script, args)) as readonly string[];
   }
 
@@ -140,7 +139,7 @@ export class RedisStore implements Store {
     for (let from = 0; from < loads.length; from += LOADS_MAX) this.#sendLoads(loads.slice(from, from + LOADS_MAX));
   }
 
-  #sendLoads(batch: readonly (Settle<string | null> & { readonly key: string })[]): void {
+  #sendLoads(batch: readonly (Deferred<string | null> & { readonly key: string })[]): void {
     const keys = encodeArgs(batch.map(({ key }) => key));
     settle(batch, this.#pipe.command("mget", [keys]) as Promise<readonly (string | null)[]>);
   }
@@ -150,19 +149,19 @@ const LOADS_MAX = 256;
 
 const CURSOR = /^[0-9a-f]{13}:/;
 
-/** Nothing was watched: the same answer for all of them. */
+/** Shared result of commits without watched counters. */
 const COMMITTED: Committed = { kind: "committed", seen: [] };
 
 function committedOf(change: Change, answer: unknown): Committed {
   if (Array.isArray(answer)) return { kind: "committed", seen: answer as number[] };
   const [nth = Number.NaN, value = 0] = String(answer).split(" ").map(Number);
   if (nth % 2 === 0) {
-    const guard = guardsInOrder(change.guards)[nth / 2 - 1];
+    const guard = inCheckOrder(change.guards)[nth / 2 - 1];
     if (guard !== undefined) return { kind: "refused", guard, value };
   }
   const stale = change.puts[(nth - 1) / 2];
   if (stale !== undefined) return { kind: "stale", table: stale.table, id: stale.id };
-  throw new RedisFailure("STORE_REFUSED", `redis gave an answer to a commit that is none: \`${String(answer)}\``);
+  throw new RedisFailure("STORE_REFUSED", `unexpected reply to a commit from redis: \`${String(answer)}\``);
 }
 
 function versioned<T>(id: string, text: string): Versioned<T> {

@@ -1,18 +1,18 @@
 import { script } from "../script.ts";
 
 /**
- * Claims on queues and on due records.
+ * Claims on queues and due records.
  *
- * What is claimed stands in a second set, with the end of its claim as its score, and not in the first one: so looking
- * for heads never walks over what others have. Its place is in the last line of its record ("version due score"), from
- * where it is put back when the claim has run out.
+ * A claim moves the entry to a second sorted set, scored by the end of the claim, so that reading the head of a queue skips
+ * no claimed entries. The original position is in the last line of the record ("version due score"); an expired claim is
+ * moved back to it.
  */
 
 /**
- * The heads of a queue, claimed.
+ * Claims the first entries of a queue.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     queue ("table/name"), table, how many at most, now, until when they are claimed
+ * KEYS[1]  key prefix
+ * ARGV     queue ("table/name"), table, limit, now, end of the claim
  * returns  id, record, id, record, …
  */
 export const TAKE = script(`
@@ -37,11 +37,11 @@ return out
 `);
 
 /**
- * Gives back what was taken.
+ * Releases claims on queue entries.
  *
- * KEYS[1]  the prefix of all keys
+ * KEYS[1]  key prefix
  * ARGV     queue ("table/name"), table, ids
- * returns  how many were claimed
+ * returns  the number of claims released
  */
 export const UNTAKE = script(`
 local P, call = KEYS[1], redis.call
@@ -58,10 +58,10 @@ return n
 `);
 
 /**
- * Records whose time has come, claimed.
+ * Claims due records.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     how many at most, now, due at or before, until when they are claimed
+ * KEYS[1]  key prefix
+ * ARGV     limit, now, due at or before, end of the claim
  * returns  rid ("table/id"), record, rid, record, …
  */
 export const DUE = script(`

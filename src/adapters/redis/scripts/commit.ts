@@ -1,39 +1,39 @@
 import { script } from "../script.ts";
 
 /**
- * Many changes at once, each all or nothing.
+ * Applies a batch of changes, each atomically.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     change after change: the number of its arguments (itself included), then its operations. Checks come first,
- *          in the order in which they are to be answered:
- *            P rid expect next value due   put: `expect` is the version there (0: none; "": any), `next` the version
- *                                          after it ("" if `expect` is), `value` the record ("" removes it; with "?" for
- *                                          its version if `next` is ""), `due` its time ("" none, "=" as it was)
- *            M rid expect next more due    the same, but `more` goes behind what is there
- *            F rid fence                   no larger fence was seen
- *            A rid                         no such record
- *            L lock                        nobody holds this lock or waits for it
+ * KEYS[1]  key prefix
+ * ARGV     the changes, one after the other. Each is the number of its arguments (itself included), then its operations.
+ *          Checks come first, in the order in which they are reported:
+ *            P rid expect next value due   put: `expect` is the current version (0: absent; "": any), `next` the new version
+ *                                          ("" if `expect` is ""), `value` the record ("" deletes it; its version is "?" if
+ *                                          `next` is ""), `due` its due time ("" none, "=" unchanged)
+ *            M rid expect next more due    the same, but appends `more` to the record
+ *            F rid fence                   the stored fence is not larger
+ *            A rid                         the record is absent
+ *            L lock                        the lock is not held and has no waiters
  *            G group name delta max        counter + delta is at most max
- *            C group name delta max        the same ("" for no limit), and moves the counter
- *          then what else is to be written:
- *            Z / z list member             into, out of a list
- *            Q queue id score / q queue id into, out of a queue
- *            O at id message / S id        into, out of the outbox
+ *            C group name delta max        the same ("" for no limit), and adds delta to the counter
+ *          then the other writes:
+ *            Z / z list member             add to, remove from a list
+ *            Q queue id score / q queue id add to, remove from a queue
+ *            O at id message / S id        add to, remove from the outbox
  *            T name delta                  add to a total
- *            w group name                  tell this counter
- * returns  one answer for each change: 0 committed, an array for committed with counters to tell, 2n - 1 when the nth
- *          put was stale, 2n when the nth guard refused, "2n value" when that one was on a counter with this value
+ *            w group name                  return this counter
+ * returns  one reply per change: 0 if committed, an array of the requested counters if committed, 2n - 1 if the nth put is
+ *          stale, 2n if the nth guard fails, "2n value" if that guard is on a counter
  *
- * Changes are decided one after another on tables that lie over the data (`versions`, `fences`, `counters`), so that
- * each sees those before it. Only when all are decided is anything written, each kind in as few commands as possible:
- * that spares the server most of its calls, and nothing can fail between two halves of a change.
+ * Changes are checked one after the other against in-memory overlays (`versions`, `fences`, `counters`), so each sees the
+ * changes before it. All writes happen at the end, grouped by command: this saves most of the calls, and no error can
+ * occur between two parts of a change.
  */
 export const COMMIT = script(`
 local P, A, call = KEYS[1], ARGV, redis.call
 local RECORD, FENCE, COUNTER = P .. 'r:', P .. 'f:', P .. 'c:'
 local FENCE_KEPT_MS = '604800000'
 
-local versions, records, behind, dues, fences = {}, {}, {}, {}, {}
+local versions, records, appends, dues, fences = {}, {}, {}, {}, {}
 local counters, touched, lists, queues = {}, {}, {}, {}
 local outbox, outboxed, sent, totals = {}, 0, {}, {}
 
@@ -60,7 +60,7 @@ local function count(group, name)
   return n
 end
 
-local function place(sets, set, member, where)
+local function move(sets, set, member, where)
   local members = sets[set]
   if not members then members = {} sets[set] = members end
   members[member] = where
@@ -108,32 +108,32 @@ local function apply(i, stop)
   while i < stop do
     local op = A[i]
     if op == 'P' then
-      local rid, following, value, due = A[i + 1], A[i + 3], A[i + 4], A[i + 5]
+      local rid, next, value, due = A[i + 1], A[i + 3], A[i + 4], A[i + 5]
       if value == '' then
-        following, value = '0', false
-      elseif following == '' then
-        following = version(rid) + 1 .. ''
-        value = string.gsub(value, '%?( %S+ %S+)$', following .. '%1')
+        next, value = '0', false
+      elseif next == '' then
+        next = version(rid) + 1 .. ''
+        value = string.gsub(value, '%?( %S+ %S+)$', next .. '%1')
       end
-      versions[rid], records[rid], behind[rid] = following, value, nil
+      versions[rid], records[rid], appends[rid] = next, value, nil
       if due ~= '=' then dues[rid] = due end
       i = i + 6
     elseif op == 'M' then
       local rid, more, due = A[i + 1], A[i + 4], A[i + 5]
       versions[rid] = A[i + 3]
-      if records[rid] then records[rid] = records[rid] .. more else behind[rid] = (behind[rid] or '') .. more end
+      if records[rid] then records[rid] = records[rid] .. more else appends[rid] = (appends[rid] or '') .. more end
       if due ~= '=' then dues[rid] = due end
       i = i + 6
-    elseif op == 'Z' then place(lists, A[i + 1], A[i + 2], true) i = i + 3
-    elseif op == 'z' then place(lists, A[i + 1], A[i + 2], false) i = i + 3
+    elseif op == 'Z' then move(lists, A[i + 1], A[i + 2], true) i = i + 3
+    elseif op == 'z' then move(lists, A[i + 1], A[i + 2], false) i = i + 3
     elseif op == 'C' then
       local group, name = A[i + 1], A[i + 2]
       local n = count(group, name) + A[i + 3]
       counters[group][name] = n
-      place(touched, group, name, true)
+      move(touched, group, name, true)
       i = i + 5
-    elseif op == 'Q' then place(queues, A[i + 1], A[i + 2], A[i + 3]) i = i + 4
-    elseif op == 'q' then place(queues, A[i + 1], A[i + 2], false) i = i + 3
+    elseif op == 'Q' then move(queues, A[i + 1], A[i + 2], A[i + 3]) i = i + 4
+    elseif op == 'q' then move(queues, A[i + 1], A[i + 2], false) i = i + 3
     elseif op == 'O' then
       outboxed = outboxed + 1
       outbox[outboxed] = i
@@ -155,7 +155,7 @@ local function apply(i, stop)
   return seen or 0
 end
 
--- A command with many arguments, in pieces that fit on Lua's stack.
+-- Splits the arguments into chunks that fit on Lua's stack.
 local function many(command, key, args, n)
   for from = 1, n, 4000 do
     local to = math.min(from + 3999, n)
@@ -170,7 +170,7 @@ local function write()
   end
   many('MSET', nil, adds, a)
   many('DEL', nil, rems, r)
-  for rid, more in pairs(behind) do call('APPEND', RECORD .. rid, more) end
+  for rid, more in pairs(appends) do call('APPEND', RECORD .. rid, more) end
   for rid, value in pairs(records) do
     if not value then call('PEXPIRE', FENCE .. rid, FENCE_KEPT_MS) end
   end
@@ -217,7 +217,7 @@ local function write()
     many('HDEL', COUNTER .. group, rems, r)
   end
   if outboxed > 0 then
-    -- Of messages of one millisecond, the one that was committed first comes first: fractions of it tell them apart.
+    -- A fraction of a millisecond keeps the commit order of messages with the same time.
     local last = call('INCRBY', P .. 'outbox:seq', outboxed)
     for nth = 1, outboxed do
       local i = outbox[nth]
@@ -233,15 +233,15 @@ local function write()
   many('HDEL', P .. 'outbox', rems, r)
 end
 
-local answers, changes, at, last = {}, 0, 1, #A
+local replies, changes, at, last = {}, 0, 1, #A
 while at <= last do
   local stop = at + A[at]
-  local answer = refusal(at + 1, stop)
-  if answer == 0 then answer = apply(at + 1, stop) end
+  local reply = refusal(at + 1, stop)
+  if reply == 0 then reply = apply(at + 1, stop) end
   changes = changes + 1
-  answers[changes] = answer
+  replies[changes] = reply
   at = stop
 end
 write()
-return answers
+return replies
 `);

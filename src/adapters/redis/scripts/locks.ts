@@ -1,34 +1,33 @@
 import { script } from "../script.ts";
 
 /**
- * Locks, and the queues before them.
+ * Locks and their wait queues.
  *
- * <lock>               "token\nfence\nowner", gone when its time is over. "token\nfence next fence\nowner" promises it to
- *                      the first of the queue, if that is of the holder's process: on a release nobody else gets it, so
- *                      that the holder's process may hand it on before the server has heard of it.
- * lock:queue:<lock>    the tokens of its waiters, by order of arrival
- * lock:waiter:<token>  "process\norg\nttl\nowner", gone when the waiter has shown no sign of life
+ * <lock>               "token\nfence\nowner", with the TTL of the lease. "token\nfence next fence\nowner" reserves the lock
+ *                      for the first waiter if it belongs to the holder's process: a release then grants it to no other
+ *                      waiter, so that process may hand it over locally before the release reaches the server.
+ * lock:queue:<lock>    tokens of the waiters, by arrival number
+ * lock:waiter:<token>  "process\norg\nttl\nowner", expires if the waiter stops renewing its place
  * lock:fence:<org>     the last fence of an org
- * lock:arrivals        the last number drawn at the end of a queue
- * lock:index           every lock that is held or waited for, by the number of its waiters
- * lock:wake:<process>  the channel on which a process hears what its waiters were given: "token fence", and " next fence"
- *                      behind it for a promise
+ * lock:arrivals        the last arrival number
+ * lock:index           every lock that is held or has waiters, by the number of waiters
+ * lock:wake:<process>  channel that announces grants to a process: "token fence", followed by " next fence" if the lock is
+ *                      reserved
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     call after call: the number of its arguments (itself included), its name, a lock's key in full, the token of
- *          who asks, and
- *            ask      ttl, owner, org, process, a waiter's lease, "1" to queue for it, the number drawn before ("" for none)
- *            release  a waiter's lease, the process, the owner of whom it was handed on to already ("" for nobody)
+ * KEYS[1]  key prefix
+ * ARGV     the calls, one after the other: the number of arguments (itself included), the name, the full key of the lock,
+ *          the token of the caller, and
+ *            acquire  ttl, owner, org, process, waiter lease, "1" to enter the queue, arrival number ("" for none)
+ *            release  waiter lease, process, owner of the waiter that received a local hand-over ("" for none)
  *            leave    ttl
  *            renew    ttl
- * returns  one answer for each call
- *            ask      {1, fence, 1 if it was free and is taken by this call, 0 if it had been handed over before}
- *                     {0, the number drawn, ms until the holder's time is over, the holder, 1 if it was free and went to
- *                     another, a fence: what is handed to this waiter later has a larger one}
- *            release  1 if the lock was held by this token, else 0; or what the channel would say, if it was and went to a
- *                     waiter of the same process, which hears of it by this answer
- *            leave    {1, fence} or {0, the holder or ""}
- *            renew    the fence if the lock is held by this token, which then has it for another ttl; else 0
+ * returns  one reply per call
+ *            acquire  {1, fence, 1 if this call took a free lock, 0 if the lock had been handed over before}
+ *                     {0, arrival number, ms until the holder's lease ends, holder, 1 if the lock was free and went to
+ *                     another waiter, a fence: a later hand-over to this waiter has a larger one}
+ *            release  1 if the token held the lock, else 0; the announcement if the lock went to a waiter of the same process
+ *            leave    {1, fence} if the token holds the lock, else {0, holder or ""}
+ *            renew    the fence if the token holds the lock, else 0
  */
 export const LOCKS = script(`
 local P, A, call = KEYS[1], ARGV, redis.call
@@ -36,9 +35,9 @@ local index = P .. 'lock:index'
 local lock, token, queue
 
 local function waiter(of) return P .. 'lock:waiter:' .. of end
-local function holding(value) return string.match(value, '^(.-)\\n(%d+) ?(%S*) ?(%d*)\\n(.*)$') end
+local function parse(value) return string.match(value, '^(.-)\\n(%d+) ?(%S*) ?(%d*)\\n(.*)$') end
 
--- A random few of the index that are neither held nor waited for are dropped now and then: what died without a word.
+-- Samples the index and drops locks that expired without a release.
 local function sweepIndex()
   for _, key in ipairs(call('ZRANDMEMBER', index, '16')) do
     if call('EXISTS', key, P .. 'lock:queue:' .. key) == 0 then call('ZREM', index, key) end
@@ -51,198 +50,197 @@ local function fenceFor(org)
   return fence
 end
 
-local function note()
+local function updateIndex()
   local waiters = call('ZCARD', queue)
   if waiters > 0 or call('EXISTS', lock) == 1 then call('ZADD', index, waiters, lock) else call('ZREM', index, lock) end
 end
 
-local function leaveQueue(who)
-  call('ZREM', queue, who)
-  call('DEL', waiter(who))
+local function leaveQueue(waiterToken)
+  call('ZREM', queue, waiterToken)
+  call('DEL', waiter(waiterToken))
 end
 
-local function factsOf(who)
-  local facts = who and call('GET', waiter(who))
-  if facts then return string.match(facts, '^(.-)\\n(.-)\\n(.-)\\n(.*)$') end
+local function registration(waiterToken)
+  local value = waiterToken and call('GET', waiter(waiterToken))
+  if value then return string.match(value, '^(.-)\\n(.-)\\n(.-)\\n(.*)$') end
 end
 
--- The promise for the waiter at that place, if it is of that process.
-local function promise(process, at)
-  local who = call('ZRANGE', queue, at, at)[1]
-  local whose, org = factsOf(who)
-  return whose == process and ' ' .. who .. ' ' .. fenceFor(org) or ''
+-- Reserves the lock for the waiter at that position if it belongs to that process.
+local function reserve(process, at)
+  local waiterToken = call('ZRANGE', queue, at, at)[1]
+  local waiterProcess, org = registration(waiterToken)
+  return waiterProcess == process and ' ' .. waiterToken .. ' ' .. fenceFor(org) or ''
 end
 
--- For a waiter's lease: whoever does not take it up loses it soon.
-local function hold(who, turn, owner, ttl, leaseMs)
-  call('SET', lock, who .. '\\n' .. turn .. '\\n' .. owner, 'PX', math.min(tonumber(ttl), tonumber(leaseMs)))
-  return who, turn
+-- Expires after a waiter lease unless the new holder renews it.
+local function hold(waiterToken, grant, owner, ttl, leaseMs)
+  call('SET', lock, waiterToken .. '\\n' .. grant .. '\\n' .. owner, 'PX', math.min(tonumber(ttl), tonumber(leaseMs)))
+  return waiterToken, grant
 end
 
-local function handTo(who, ...)
-  leaveQueue(who)
-  return hold(who, ...)
+local function handTo(waiterToken, ...)
+  leaveQueue(waiterToken)
+  return hold(waiterToken, ...)
 end
 
--- Gives a free lock to the first waiter that lives.
--- One whose process does not listen right now is passed over, unless nobody else is there; it keeps its place.
--- Waiters of the process that asks (own) are told by the answer.
+-- Grants a free lock to the first live waiter.
+-- A waiter waiterProcess process is not subscribed is skipped and keeps its place, unless it is the only one.
+-- Waiters of the calling process (own) learn of the grant from the reply.
 local function handOver(leaseMs, own)
-  local at, deaf = 0, nil
+  local at, unsubscribed = 0, nil
   while true do
-    local who = call('ZRANGE', queue, at, at)[1]
-    if not who then break end
-    local process, org, ttl, owner = factsOf(who)
+    local waiterToken = call('ZRANGE', queue, at, at)[1]
+    if not waiterToken then break end
+    local process, org, ttl, owner = registration(waiterToken)
     if not process then
-      call('ZREM', queue, who)
+      call('ZREM', queue, waiterToken)
     else
-      local turn = fenceFor(org) .. (at == 0 and promise(process, 1) or '')
+      local grant = fenceFor(org) .. (at == 0 and reserve(process, 1) or '')
       if process == own then
-        handTo(who, turn, owner, ttl, leaseMs)
-        return who, turn, true
+        handTo(waiterToken, grant, owner, ttl, leaseMs)
+        return waiterToken, grant, true
       end
-      if who == token or call('PUBLISH', P .. 'lock:wake:' .. process, who .. ' ' .. turn) > 0 then
-        return handTo(who, turn, owner, ttl, leaseMs)
+      if waiterToken == token or call('PUBLISH', P .. 'lock:wake:' .. process, waiterToken .. ' ' .. grant) > 0 then
+        return handTo(waiterToken, grant, owner, ttl, leaseMs)
       end
-      deaf = deaf or { who, turn, owner, ttl, leaseMs }
+      unsubscribed = unsubscribed or { waiterToken, grant, owner, ttl, leaseMs }
       at = at + 1
     end
   end
-  if deaf then return handTo(unpack(deaf)) end
+  if unsubscribed then return handTo(unpack(unsubscribed)) end
 end
 
--- Gives the lock to whom it was promised, however long that one has not been heard of: it may be at work already.
-local function keepPromise(who, fence, leaseMs, own, itsOwner)
-  local _, _, ttl, owner = factsOf(who)
-  leaveQueue(who)
-  return hold(who, fence .. promise(own, 0), owner or itsOwner, ttl or leaseMs, leaseMs)
+-- Grants the lock to the waiter it is reserved for, even if its registration expired: it may already work under the lock.
+local function grantReserved(waiterToken, fence, leaseMs, own, successorOwner)
+  local _, _, ttl, owner = registration(waiterToken)
+  leaveQueue(waiterToken)
+  return hold(waiterToken, fence .. reserve(own, 0), owner or successorOwner, ttl or leaseMs, leaseMs)
 end
 
--- Leaves the queue. Who does not wait any more is promised nothing.
-local function waitNoMore(held)
+-- Leaves the queue and drops the reservation.
+local function cancelWait(held)
   leaveQueue(token)
   if not held then return end
-  local who, fence, next, _, owner = holding(held)
-  if next == token then call('SET', lock, who .. '\\n' .. fence .. '\\n' .. owner, 'KEEPTTL') end
+  local holderToken, fence, next, _, owner = parse(held)
+  if next == token then call('SET', lock, holderToken .. '\\n' .. fence .. '\\n' .. owner, 'KEEPTTL') end
 end
 
 local calls = {}
 
--- Asks for a lock, and again as a sign of life while waiting for it.
-function calls.ask(ttl, owner, org, process, leaseMs, isQueueing, number)
+-- Takes the lock or enters the queue; a waiter repeats it to renew its place.
+function calls.acquire(ttl, owner, org, process, leaseMs, isQueueing, arrival)
   local held = call('GET', lock)
   if held then
-    local who, fence = holding(held)
-    if who == token then
+    local holderToken, fence = parse(held)
+    if holderToken == token then
       call('PEXPIRE', lock, ttl)
       return {1, tonumber(fence), 0}
     end
   end
-  -- Nobody waits: who has waited itself may have left a sign of life.
+  -- The queue is empty. The caller may have registered as a waiter before.
   local function take()
     local fence = fenceFor(org)
     call('SET', lock, token .. '\\n' .. fence .. '\\n' .. owner, 'PX', ttl)
-    if number ~= '' then call('DEL', waiter(token)) end
+    if arrival ~= '' then call('DEL', waiter(token)) end
     call('ZADD', index, '0', lock)
     return {1, fence, 1}
   end
   if not held and call('EXISTS', queue) == 0 then return take() end
   if isQueueing == '1' then
-    if number == '' then number = call('INCR', P .. 'lock:arrivals') end
-    call('ZADD', queue, 'NX', number, token)
+    if arrival == '' then arrival = call('INCR', P .. 'lock:arrivals') end
+    call('ZADD', queue, 'NX', arrival, token)
     call('PEXPIRE', queue, leaseMs * 10)
     call('SET', waiter(token), process .. '\\n' .. org .. '\\n' .. ttl .. '\\n' .. owner, 'PX', leaseMs)
   end
   if not held then
-    local who, turn = handOver(leaseMs)
-    if not who then return take() end
-    if who == token then
+    local holderToken, grant = handOver(leaseMs)
+    if not holderToken then return take() end
+    if holderToken == token then
       call('PEXPIRE', lock, ttl)
-      note()
-      return {1, tonumber(string.match(turn, '^%d+')), 1}
+      updateIndex()
+      return {1, tonumber(string.match(grant, '^%d+')), 1}
     end
   end
   local wasFree = held and 0 or 1
   if held then
     if isQueueing == '1' then call('ZADD', index, call('ZCARD', queue), lock) end
   else
-    note()
+    updateIndex()
     held = call('GET', lock)
   end
-  local _, _, next, promised, holder = holding(held)
-  local last = next == token and promised - 1 or tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
-  return {0, tonumber(number) or 0, call('PTTL', lock), holder, wasFree, last}
+  local _, _, next, nextFence, holder = parse(held)
+  local last = next == token and nextFence - 1 or tonumber(call('GET', P .. 'lock:fence:' .. org) or 0)
+  return {0, tonumber(arrival) or 0, call('PTTL', lock), holder, wasFree, last}
 end
 
--- Gives a lock back, or a place in its queue, whichever the token has; hands the lock over.
-function calls.release(leaseMs, process, heirOwner)
+-- Releases the lock and hands it over; a token that does not hold it leaves the queue.
+function calls.release(leaseMs, process, successorOwner)
   local held = call('GET', lock)
-  local who, _, next, promised
-  if held then who, _, next, promised = holding(held) end
-  if who ~= token then
+  local holderToken, _, next, nextFence
+  if held then holderToken, _, next, nextFence = parse(held) end
+  if holderToken ~= token then
     if next == token or call('ZSCORE', queue, token) then
-      waitNoMore(held)
-      note()
+      cancelWait(held)
+      updateIndex()
     end
     return 0
   end
-  -- Somebody waits for every step of this. The number of waiters in the index may be one too large until one of them asks
-  -- again; who lists locks counts those that live.
-  local heir, turn, isOwn
+  -- Hot path: the waiter count in the index may be one too large until a waiter calls again. LIST_LOCKS counts live waiters.
+  local successor, grant, isOwn
   if next ~= '' then
-    heir, turn = keepPromise(next, promised, leaseMs, process, heirOwner)
+    successor, grant = grantReserved(next, nextFence, leaseMs, process, successorOwner)
     isOwn = true
   else
-    heir, turn, isOwn = handOver(leaseMs, process)
+    successor, grant, isOwn = handOver(leaseMs, process)
   end
-  if isOwn then return heir .. ' ' .. turn end
-  if not heir then
+  if isOwn then return successor .. ' ' .. grant end
+  if not successor then
     call('DEL', lock)
     call('ZREM', index, lock)
   end
   return 1
 end
 
--- Leaves the queue, unless the lock has been handed over in the meantime.
+-- Leaves the queue unless the lock has been handed over.
 function calls.leave(ttl)
   local held = call('GET', lock)
-  local who, fence, holder, _
-  if held then who, fence, _, _, holder = holding(held) end
-  if who == token then
+  local holderToken, fence, holder, _
+  if held then holderToken, fence, _, _, holder = parse(held) end
+  if holderToken == token then
     call('PEXPIRE', lock, ttl)
     return {1, tonumber(fence)}
   end
-  waitNoMore(held)
-  note()
+  cancelWait(held)
+  updateIndex()
   return {0, holder or ''}
 end
 
 function calls.renew(ttl)
   local held = call('GET', lock)
   if not held then return 0 end
-  local who, fence = holding(held)
-  if who ~= token then return 0 end
+  local holderToken, fence = parse(held)
+  if holderToken ~= token then return 0 end
   call('PEXPIRE', lock, ttl)
   return tonumber(fence)
 end
 
-local answers, n, at, last = {}, 0, 1, #A
+local replies, n, at, last = {}, 0, 1, #A
 while at <= last do
   local stop = at + A[at]
   lock, token = A[at + 2], A[at + 3]
   queue = P .. 'lock:queue:' .. lock
   n = n + 1
-  answers[n] = calls[A[at + 1]](unpack(A, at + 4, stop - 1))
+  replies[n] = calls[A[at + 1]](unpack(A, at + 4, stop - 1))
   at = stop
 end
-return answers
+return replies
 `);
 
 /**
- * What is held or waited for, most waiters first.
+ * The locks that are held or have waiters, most waiters first.
  *
- * ARGV     how many at most
- * returns  lock, holder, fence, when its time is over, waiters that live, lock, …
+ * ARGV     limit
+ * returns  lock, holder, fence, end of the lease, live waiters, lock, …
  */
 export const LIST_LOCKS = script(`
 local P, call = KEYS[1], redis.call

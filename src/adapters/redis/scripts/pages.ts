@@ -1,24 +1,24 @@
 import { script } from "../script.ts";
 
 /**
- * One page of a list with its records, at one moment.
+ * One page of a list with its records.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     list ("table/name"), table, how many at most, "newest" or "oldest", the member to begin behind ("" for none)
+ * KEYS[1]  key prefix
+ * ARGV     list ("table/name"), table, limit, "newest" or "oldest", the member before the page ("" for none)
  * returns  member, record, member, record, …
  *
- * All members have the score 0 and begin with their own, padded: so they stand in the order of (score, id), and a page
- * can begin behind any member, whether or not it is still there.
+ * Members have the Redis score 0 and start with their padded score, so they sort by (score, id). A page can start after a
+ * member that has been removed.
  */
 export const LIST = script(`
 local P, call = KEYS[1], redis.call
-local list, record, behind = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/', ARGV[5]
+local list, record, after = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/', ARGV[5]
 local members
 if ARGV[4] == 'oldest' then
-  local from = behind == '' and '-' or '(' .. behind
+  local from = after == '' and '-' or '(' .. after
   members = call('ZRANGE', list, from, '+', 'BYLEX', 'LIMIT', '0', ARGV[3])
 else
-  local from = behind == '' and '+' or '(' .. behind
+  local from = after == '' and '+' or '(' .. after
   members = call('ZRANGE', list, from, '-', 'BYLEX', 'REV', 'LIMIT', '0', ARGV[3])
 end
 local out, n = {}, 0
@@ -35,8 +35,8 @@ return out
 /**
  * The oldest messages of the outbox.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     committed before this time, how many at most
+ * KEYS[1]  key prefix
+ * ARGV     committed before this time, limit
  * returns  message, message, …
  */
 export const UNSENT = script(`
@@ -51,10 +51,10 @@ return out
 `);
 
 /**
- * The counters of a group; some of them, by chance, when there are more than asked for: so none is always left out.
+ * The counters of a group. If there are more than the limit, the result is a random sample.
  *
- * KEYS[1]  the prefix of all keys
- * ARGV     group, how many at most
+ * KEYS[1]  key prefix
+ * ARGV     group, limit
  * returns  name, value, name, value, …
  */
 export const COUNTS = script(`
@@ -62,11 +62,11 @@ return redis.call('HRANDFIELD', KEYS[1] .. 'c:' .. ARGV[1], ARGV[2], 'WITHVALUES
 `);
 
 /**
- * Sets a counter to the number of entries that some lists have together; at zero it is removed.
+ * Sets a counter to the total number of entries of the given lists. A counter of 0 is deleted.
  *
- * KEYS[1]  the prefix of all keys
+ * KEYS[1]  key prefix
  * ARGV     group, name, list ("table/name"), list, …
- * returns  by how much it had been too high
+ * returns  the old value minus the new one
  */
 export const RECOUNT = script(`
 local P, call = KEYS[1], redis.call
