@@ -2,7 +2,7 @@ import { openNatsBus } from "../adapters/nats/bus.ts";
 import type { NatsServer } from "../adapters/nats/connection.ts";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
-import type { PacketForm } from "../adapters/packet-form.ts";
+import type { PacketCodec } from "../adapters/packet-codec.ts";
 import { RedisBlobs } from "../adapters/redis/blobs.ts";
 import { connectRedis, type RedisServer } from "../adapters/redis/connection.ts";
 import { RedisLocks } from "../adapters/redis/locks.ts";
@@ -13,7 +13,7 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Safety } from "../ports/safety.ts";
 import type { World } from "../ports/world.ts";
 
-/** The world of production: JetStream carries what must not be lost between processes, Redis keeps the state. */
+/** Cluster composition: NATS JetStream for durable messages, Redis for state. */
 export interface ClusterOptions {
   readonly nats: string;
   readonly redis: string;
@@ -23,15 +23,15 @@ export interface ClusterOptions {
   readonly safety: Safety;
   readonly bus: BusOptions;
   readonly ackPendingMax?: number;
-  /** How packets are written and read; without signatures unless said otherwise. */
-  readonly form?: PacketForm;
-  /** For several systems on one pair of servers: in front of the keys, the subjects and the stream's name. */
+  /** Packet encoding; unsigned by default. */
+  readonly codec?: PacketCodec;
+  /** Namespace for keys, subjects and the stream name: several systems can share the servers. */
   readonly space?: string;
 }
 
 export interface Cluster {
   readonly world: World;
-  /** What kind of servers these are, for status and doctor. */
+  /** Server versions and settings, for `status` and `doctor`. */
   readonly servers: { readonly nats: NatsServer; readonly redis: RedisServer };
   close(): Promise<void>;
 }
@@ -47,7 +47,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       log,
       name,
       ...(options.ackPendingMax === undefined ? {} : { ackPendingMax: options.ackPendingMax }),
-      ...(options.form === undefined ? {} : { form: options.form }),
+      ...(options.codec === undefined ? {} : { codec: options.codec }),
       ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
     });
     const locks = await RedisLocks.open(redis, clock, random);

@@ -150,8 +150,8 @@ describe("the connection to redis", () => {
 
   it("tells what the server is, and warns of what can lose jobs (L46, L47, L48)", async () => {
     expect(connection.server).toMatchObject({ product: "redis", durability: "none", maxmemoryPolicy: "noeviction" });
-    expect(lines.map(({ event }) => event)).toContain("redis_may_lose");
-    expect(lines.map(({ event }) => event)).not.toContain("redis_may_evict");
+    expect(lines.map(({ event }) => event)).toContain("redis_durability_weak");
+    expect(lines.map(({ event }) => event)).not.toContain("redis_eviction_enabled");
     await connection.close();
     await server.stop();
     server = await startRedis({ appendonly: true, appendfsync: "always" });
@@ -161,8 +161,8 @@ describe("the connection to redis", () => {
     await connection.close();
     await connect();
     expect(connection.server).toMatchObject({ durability: "always", maxmemoryPolicy: "allkeys-lru" });
-    expect(lines.map(({ event }) => event)).toContain("redis_may_evict");
-    expect(lines.map(({ event }) => event)).not.toContain("redis_may_lose");
+    expect(lines.map(({ event }) => event)).toContain("redis_eviction_enabled");
+    expect(lines.map(({ event }) => event)).not.toContain("redis_durability_weak");
   });
 
   it("nobody there is an error that says where, without the password", async () => {

@@ -11,20 +11,20 @@ import {
   STREAM,
   SUBMIT,
 } from "../../protocol/subjects.ts";
-import { type PacketForm, PLAIN } from "../packet-form.ts";
+import { type PacketCodec, UNSIGNED } from "../packet-codec.ts";
 import { connectNats, type NatsLink, type NatsServer } from "./connection.ts";
-import { NatsMember } from "./consumer.ts";
-import { NatsWork } from "./dispatch.ts";
+import { NatsConsumer } from "./consumer.ts";
+import { NatsDispatch } from "./dispatch.ts";
 import { describeError, refused, unavailable } from "./errors.ts";
 import { NatsPublisher } from "./publisher.ts";
 import { consumerName, ensureGroup, ensureStream, type GroupPlan, type StreamPlan, streamsOn } from "./stream.ts";
 
 /**
- * The bus on NATS: JetStream for what must not be lost, core NATS for the rest. What it promises is in `ports/bus.ts`;
- * how it keeps that, in `nats-publisher.ts`, `nats-consumer.ts` and `nats-work.ts`.
+ * The bus on NATS: JetStream for durable messages (`publisher.ts`, `consumer.ts`), core NATS for broadcast and dispatch
+ * (`dispatch.ts`).
  *
- * The stream and the consumers of `groups` are there when this resolves. They are made here and not by whoever consumes
- * first, because the stream keeps only what somebody has to read: a submit that comes before the scheduler waits for it.
+ * The stream and the consumers of `groups` exist when this resolves. The stream has interest retention, so the consumers
+ * have to exist before the first publish: a job submitted before the scheduler starts then waits in the stream.
  */
 export async function openNatsBus(url: string, options: NatsBusOptions): Promise<NatsBus> {
   const { log, name } = options;
@@ -43,18 +43,18 @@ export async function openNatsBus(url: string, options: NatsBusOptions): Promise
 export interface NatsBusOptions extends BusOptions {
   readonly log: Log;
   readonly name?: string;
-  /** How packets are written and read; without signatures unless said otherwise. */
-  readonly form?: PacketForm;
-  /** In front of every subject, with its dot; so that several buses can live on one server. */
+  /** Packet encoding; unsigned by default. */
+  readonly codec?: PacketCodec;
+  /** Prefix of all subjects, with the trailing dot: several buses can share a server. */
   readonly prefix?: string;
   readonly stream?: string;
   readonly groups?: readonly Group[];
-  /** Messages that the broker lets be unacknowledged for one group: those with handlers, and those that wait for a delay. */
+  /** Limit of unacknowledged messages per group, those with a pending redelivery delay included. */
   readonly ackPendingMax?: number;
   readonly streamBytesMax?: number;
   readonly streamMessagesMax?: number;
   readonly streamReplicas?: number;
-  /** How long the server may be without an answer to a publish or a dispatch. */
+  /** Timeout of a publish or a dispatch. */
   readonly timeoutMs?: number;
 }
 
@@ -68,14 +68,14 @@ export class NatsBus implements Bus {
   readonly #link: NatsLink;
   readonly #manager: JetStreamManager;
   readonly #options: NatsBusOptions;
-  readonly #form: PacketForm;
+  readonly #codec: PacketCodec;
   readonly #prefix: string;
   readonly #stream: string;
   readonly #publisher: NatsPublisher;
-  readonly #work: NatsWork;
+  readonly #dispatch: NatsDispatch;
   readonly #stops = new Set<Stop>();
   readonly #warnings: string[];
-  /** Every group that this process knows of: a stream that has to be made anew is opened when all are there. */
+  /** All groups known to this process: a stream that is created again opens once all of them exist. */
   readonly #groups = new Map<string, GroupPlan>();
 
   constructor(link: NatsLink, manager: JetStreamManager, options: NatsBusOptions) {
@@ -86,14 +86,14 @@ export class NatsBus implements Bus {
     this.#stream = options.stream ?? STREAM;
     this.#warnings = [...link.server.warnings];
     const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
-    // Others watch the dead letters: there each packet is a message of its own.
+    // Third parties read the dead letters, so these are not framed.
     const subjects = DURABLE_SUBJECTS.map((one) => ({ name: one, subject: this.#prefix + one, isFramed: one !== DLQ }));
-    this.#form = options.form ?? PLAIN;
-    this.#publisher = new NatsPublisher(link, { form: this.#form, timeoutMs, subjects });
-    this.#work = new NatsWork(link, { form: this.#form, log: options.log, timeoutMs });
+    this.#codec = options.codec ?? UNSIGNED;
+    this.#publisher = new NatsPublisher(link, { codec: this.#codec, timeoutMs, subjects });
+    this.#dispatch = new NatsDispatch(link, { codec: this.#codec, log: options.log, timeoutMs });
   }
 
-  /** What is at the other end, and what operators should know about it. */
+  /** The server, with warnings for operators. */
   get server(): NatsServer {
     return { ...this.#link.server, warnings: this.#warnings };
   }
@@ -102,15 +102,15 @@ export class NatsBus implements Bus {
     return this.#link.isConnected;
   }
 
-  /** Packets that came outside the stream and could not be read. */
+  /** Core NATS packets that could not be decoded. */
   get unreadable(): number {
-    return this.#work.unreadable;
+    return this.#dispatch.unreadable;
   }
 
   async ensure(): Promise<void> {
     for (const { subject, group } of this.#options.groups ?? GROUPS) this.#plan(subject, group);
     await this.#ensureStream();
-    await this.#warnOfWorkStreams();
+    await this.#warnAboutDispatchStreams();
     this.#watchDeliveryCap();
   }
 
@@ -122,8 +122,8 @@ export class NatsBus implements Bus {
     if (!this.#link.isConnected) throw unavailable("not connected to nats");
     const plan = this.#plan(subject, group);
     await ensureGroup(this.#manager, plan);
-    const member = new NatsMember(this.#link, this.#publisher, handler, {
-      form: this.#form,
+    const consumer = new NatsConsumer(this.#link, this.#publisher, handler, {
+      codec: this.#codec,
       stream: plan.stream,
       consumer: plan.consumer,
       group,
@@ -133,38 +133,38 @@ export class NatsBus implements Bus {
       inFlightMax: this.#options.inFlightMax,
       ensure: () => this.#ensureStream(),
     });
-    return this.#stoppable(member.stop);
+    return this.#stoppable(consumer.stop);
   }
 
-  /** Who else is connected is not known here. */
+  /** Subscribers of other processes are unknown. */
   hasSubscribers(): boolean {
     return true;
   }
 
   broadcast(subject: string, packet: Packet): void {
-    this.#work.tell(this.#prefix + subject, packet);
+    this.#dispatch.broadcast(this.#prefix + subject, packet);
   }
 
   async subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    return this.#stoppable(await this.#work.listen(this.#prefix + subject, handler));
+    return this.#stoppable(await this.#dispatch.subscribe(this.#prefix + subject, handler));
   }
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
-    return this.#work.dispatch(this.#prefix + subject, packet);
+    return this.#dispatch.dispatch(this.#prefix + subject, packet);
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
-    return this.#stoppable(await this.#work.serve(this.#prefix + subject, handler));
+    return this.#stoppable(await this.#dispatch.serve(this.#prefix + subject, handler));
   }
 
-  /** Takes nothing new, waits for handlers and for what is on its way, then lets go. */
+  /** Stops all subscriptions, waits for handlers and pending publishes, then disconnects. */
   async close(): Promise<void> {
     await Promise.all([...this.#stops].map((stop) => stop()));
     await this.#publisher.idle();
     await this.#link.close();
   }
 
-  /** Lets go at once, as if the process had died: what is with handlers goes to others when the ack wait is over. */
+  /** Disconnects at once, like a crash: unsettled messages are redelivered after the ack wait. */
   async abandon(): Promise<void> {
     await this.#link.connection.close();
   }
@@ -201,10 +201,9 @@ export class NatsBus implements Bus {
 
   #groupPlan(subject: string, group: string): GroupPlan {
     if (!(DURABLE_SUBJECTS as readonly string[]).includes(subject)) {
-      throw refused(`\`${subject}\` is not a durable subject: use \`listen\` or \`serve\``);
+      throw refused(`\`${subject}\` is not a durable subject: use \`subscribe\` or \`serve\``);
     }
-    if (!/^[A-Za-z0-9_-]+$/.test(group))
-      throw refused(`\`${group}\` is no name for a group: use letters, digits, - and _`);
+    if (!/^[A-Za-z0-9_-]+$/.test(group)) throw refused(`invalid group name \`${group}\`: use letters, digits, - and _`);
     const { ackWaitMs, deliverMax, inFlightMax } = this.#options;
     return {
       stream: this.#stream,
@@ -215,17 +214,17 @@ export class NatsBus implements Bus {
     };
   }
 
-  async #warnOfWorkStreams(): Promise<void> {
+  async #warnAboutDispatchStreams(): Promise<void> {
     for (const subject of [`${this.#prefix}job.>`, `${this.#prefix}worker.>`]) {
       for (const stream of await streamsOn(this.#manager, subject)) {
-        const warning = `stream \`${stream}\` holds \`${subject}\`: it hides that nobody serves a topic; remove it`;
+        const warning = `stream \`${stream}\` captures \`${subject}\` and hides missing workers: remove the subject from it`;
         this.#warnings.push(warning);
-        this.#options.log.write("warn", "bus_stream_on_work", { warning });
+        this.#options.log.write("warn", "bus_dispatch_stream_found", { warning });
       }
     }
   }
 
-  /** Our budgets end before the broker's, so this is a bug or a wrong setting; but it must never be silent. */
+  /** Retry budgets end before the broker's limit, so reaching it is a bug or a wrong setting. */
   #watchDeliveryCap(): void {
     const subject = `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${this.#stream}.*`;
     this.#link.connection.subscribe(subject, {

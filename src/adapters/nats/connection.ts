@@ -3,13 +3,13 @@ import type { Log } from "../../ports/log.ts";
 import { describeError, type NatsFailure, refused, unavailable } from "./errors.ts";
 
 /**
- * The connection to NATS, and what kind of server is at its other end.
+ * The connection to NATS.
  *
- * 1. No server, one that is too old or one without JetStream is an error at the start that says what to do.
- * 2. Afterwards the client reconnects for as long as the process lives, with jitter. Meanwhile nothing is buffered:
- *    `isConnected` is false and callers fail at once.
- * 3. An old server ignores silently what it does not know. So nothing beyond `VERSION_MIN` is used, and what a newer
- *    version would give is said at the start, as data.
+ * 1. `connectNats` rejects if the server is unreachable, too old, or has no JetStream.
+ * 2. Afterwards the client reconnects indefinitely, with jitter. While disconnected nothing is buffered: `isConnected` is
+ *    false and calls fail at once.
+ * 3. Servers silently ignore unknown options, so only features of the required version in `NEEDS` are used. Features of
+ *    newer versions are reported as warnings.
  */
 export async function connectNats(url: string, options: NatsOptions): Promise<NatsLink> {
   const address = withoutPassword(url);
@@ -17,14 +17,14 @@ export async function connectNats(url: string, options: NatsOptions): Promise<Na
   try {
     connection = await connect(connectionOptions(url, options));
   } catch (error) {
-    const why = describeError(error);
+    const reason = describeError(error);
     throw unavailable(
-      `cannot reach nats at \`${address}\` (${why}): start it, or give another address with --nats`,
+      `cannot reach nats at \`${address}\` (${reason}): start it, or set another address with --nats`,
       error,
     );
   }
   const link = new NatsLink(connection, address, options.log);
-  const failure = missing(link, address);
+  const failure = unsupported(link, address);
   if (failure === null) return link;
   await link.close();
   throw failure;
@@ -40,22 +40,22 @@ export interface NatsOptions {
 export interface NatsServer {
   readonly version: string;
   readonly payloadBytesMax: number;
-  /** What this version cannot do, and what that means. */
+  /** Limitations of this server version. */
   readonly warnings: readonly string[];
 }
 
-/** What each feature needs. The first entry is what we cannot do without. */
+/** Minimum server version per feature. */
 export const NEEDS = [
-  { since: "2.9.0", required: true, what: "the consumer API that is used here" },
+  { since: "2.9.0", required: true, what: "consumer API" },
   {
     since: "2.10.0",
     required: false,
-    what: "`sync_interval: always`: without it an acknowledged message is safe from the death of any process, but not from a power cut",
+    what: "`sync_interval: always` is missing: an acknowledged message survives a crash but not a power failure",
   },
   {
     since: "2.10.23",
     required: false,
-    what: "the fixes of 2.10 to streams that keep what somebody still has to read; recommended for production",
+    what: "fixes for streams with interest retention are missing: upgrade before production use",
   },
 ] as const;
 
@@ -63,8 +63,8 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly server: NatsServer;
   #isConnected = true;
-  readonly #lost = new Set<() => void>();
-  readonly #back = new Set<() => void>();
+  readonly #disconnectListeners = new Set<() => void>();
+  readonly #reconnectListeners = new Set<() => void>();
 
   constructor(connection: NatsConnection, address: string, log: Log) {
     this.connection = connection;
@@ -77,7 +77,7 @@ export class NatsLink {
       ),
     };
     log.write("info", "nats_connected", { address, version });
-    for (const warning of this.server.warnings) log.write("warn", "nats_server_is_old", { warning });
+    for (const warning of this.server.warnings) log.write("warn", "nats_server_outdated", { warning });
     void this.#watch(address, log);
   }
 
@@ -85,26 +85,26 @@ export class NatsLink {
     return this.#isConnected;
   }
 
-  /** What was on its way is lost or unanswered; called once for each time that the connection breaks. */
-  onLost(fn: () => void): void {
-    this.#lost.add(fn);
+  /** Called once per disconnect. Messages in flight may be lost. */
+  onDisconnect(fn: () => void): void {
+    this.#disconnectListeners.add(fn);
   }
 
-  /** Connected again, subscriptions in place. Returns a function that ends it. */
-  onBack(fn: () => void): () => void {
-    this.#back.add(fn);
-    return () => this.#back.delete(fn);
+  /** Called after a reconnect, with subscriptions restored. Returns a function that removes the listener. */
+  onReconnect(fn: () => void): () => void {
+    this.#reconnectListeners.add(fn);
+    return () => this.#reconnectListeners.delete(fn);
   }
 
-  /** Lets what was written go out, but does not wait for a server that does not answer. */
+  /** Flushes pending writes, with a timeout. */
   async close(): Promise<void> {
     if (this.#isConnected) {
-      let overdue: NodeJS.Timeout | undefined;
-      const retryState = new Promise<void>((resolve) => {
-        overdue = setTimeout(resolve, CLOSE_MS_MAX);
+      let timer: NodeJS.Timeout | undefined;
+      const timeout = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, CLOSE_MS_MAX);
       });
-      await Promise.race([this.connection.flush().catch(() => undefined), retryState]);
-      clearTimeout(overdue);
+      await Promise.race([this.connection.flush().catch(() => undefined), timeout]);
+      clearTimeout(timer);
     }
     await this.connection.close();
   }
@@ -116,7 +116,7 @@ export class NatsLink {
       else if (status.type === "error") log.write("warn", "nats_error", { address, error: status.error.message });
     }
     this.#isConnected = false;
-    for (const fn of this.#lost) fn();
+    for (const fn of this.#disconnectListeners) fn();
   }
 
   #setConnected(isConnected: boolean, log: Log, address: string): void {
@@ -124,7 +124,7 @@ export class NatsLink {
     this.#isConnected = isConnected;
     if (isConnected) log.write("info", "nats_connected", { address, version: this.connection.info?.version });
     else log.write("warn", "nats_connection_lost", { address });
-    for (const fn of isConnected ? this.#back : this.#lost) fn();
+    for (const fn of isConnected ? this.#reconnectListeners : this.#disconnectListeners) fn();
   }
 }
 
@@ -147,20 +147,20 @@ function connectionOptions(url: string, { name, connectMs }: NatsOptions): Conne
     reconnectTimeWait: 200,
     reconnectJitter: 800,
     reconnectJitterTLS: 800,
-    // A wrong password may be a server that is not fully configured yet: after the start it is never a reason to die.
+    // A restarting server may reject credentials until it is fully configured: keep reconnecting.
     ignoreAuthErrorAbort: true,
-    // A peer that stands still is noticed within seconds, not minutes.
+    // Detects an unresponsive server within seconds.
     pingInterval: 5_000,
     maxPingOut: 2,
-    // Errors are made by the thousand when a server goes away; their stacks would cost more than they tell.
+    // A lost connection creates thousands of errors: skip their stack traces.
     noAsyncTraces: true,
   };
 }
 
-function missing({ connection, server }: NatsLink, address: string): NatsFailure | null {
+function unsupported({ connection, server }: NatsLink, address: string): NatsFailure | null {
   const need = NEEDS.find((one) => one.required && isOlder(server.version, one.since));
   if (need) {
-    return refused(`nats-server at \`${address}\` is version \`${server.version}\`: ${need.since} or newer is needed`);
+    return refused(`nats-server at \`${address}\` is version \`${server.version}\`: upgrade to ${need.since} or newer`);
   }
   if (connection.info?.jetstream !== true) {
     return refused(`nats-server at \`${address}\` runs without JetStream: start it with \`-js\``);
@@ -184,6 +184,6 @@ function withoutPassword(url: string): string {
       .map((one) => new URL(one.trim()).host)
       .join(",");
   } catch {
-    return "an address that is not a URL";
+    return "an invalid URL";
   }
 }

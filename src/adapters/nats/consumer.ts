@@ -3,109 +3,116 @@ import type { Content, Handler, Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { FrameItem } from "../../protocol/frame.ts";
 import { SignatureError } from "../../protocol/signature.ts";
-import type { PacketForm } from "../packet-form.ts";
+import type { PacketCodec } from "../packet-codec.ts";
 import type { NatsLink } from "./connection.ts";
 import { describeError } from "./errors.ts";
-import { type Arrival, type Arrived, noteHeaders, traced } from "./message.ts";
+import { type Arrival, type Arrived, redeliveryHeaders, withTraceHeader } from "./message.ts";
 import type { NatsPublisher } from "./publisher.ts";
 import { NatsPull } from "./pull.ts";
 import { NANOS_PER_MS } from "./stream.ts";
 
 /**
- * One member of a group: pulls messages, hands their packets to the handler, tells the broker what became of them.
+ * One member of a consumer group: pulls messages, calls the handler for each packet, and settles the messages.
  *
- * 1. A message is acknowledged when every packet in it is settled, and never before its handler said so.
- * 2. A packet of a frame that has to come again is published again alone, then the frame is acknowledged; if that
- *    publish fails, the frame comes again as a whole.
- * 3. While any packet of a message is with us, the broker hears so every third of the ack wait.
- * 4. At most `inFlightMax` packets are with the handler; a handler that throws is `nakDelay` of a second.
+ * 1. A message is acknowledged once all its packets are settled.
+ * 2. A packet of a frame that needs redelivery is published again on its own before the frame is acknowledged. If that
+ *    fails, the whole frame is redelivered.
+ * 3. While a message has unsettled packets, an in-progress signal is sent every third of the ack wait.
+ * 4. At most `inFlightMax` packets are with the handler. A handler that throws settles as `nakDelay` of one second.
  */
-export class NatsMember {
+export class NatsConsumer {
   readonly #link: NatsLink;
   readonly #publisher: NatsPublisher;
-  readonly #options: MemberOptions;
+  readonly #options: ConsumerOptions;
   readonly #handler: Handler;
   readonly #pull: NatsPull;
   readonly #held = new Set<Held>();
-  readonly #waiting = new Queue<Item>();
+  readonly #queued = new Queue<Item>();
   #active = 0;
-  /** How many packets a message has, lately: what a free place is worth in messages. */
+  /** Moving average, to convert free capacity from packets to messages. */
   #packetsPerMessage = 1;
   #isStopped = false;
-  #whenDone: (() => void) | null = null;
-  readonly #beat: NodeJS.Timeout;
+  #onDone: (() => void) | null = null;
+  readonly #progressTimer: NodeJS.Timeout;
 
-  constructor(link: NatsLink, publisher: NatsPublisher, handler: Handler, options: MemberOptions) {
+  constructor(link: NatsLink, publisher: NatsPublisher, handler: Handler, options: ConsumerOptions) {
     this.#link = link;
     this.#publisher = publisher;
     this.#handler = handler;
     this.#options = options;
     this.#pull = new NatsPull(link, {
       ...options,
-      room: (asked) => this.#room(asked),
-      onArrival: (arrival) => this.#arrived(arrival),
+      capacity: (requested) => this.#capacity(requested),
+      onArrival: (arrival) => this.#onArrival(arrival),
     });
-    this.#beat = setInterval(() => this.#signal(), options.ackWaitMs / 3).unref();
-    this.#pull.ask();
+    this.#progressTimer = setInterval(() => this.#signalProgress(), options.ackWaitMs / 3).unref();
+    this.#pull.request();
   }
 
   readonly stop: Stop = async () => {
     if (this.#isStopped) return this.#done();
     this.#isStopped = true;
     await this.#pull.stop();
-    this.#giveBack();
+    this.#returnUnstarted();
     await this.#done();
-    clearInterval(this.#beat);
+    clearInterval(this.#progressTimer);
   };
 
   #done(): Promise<void> {
     if (this.#held.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const before = this.#whenDone;
-      this.#whenDone = () => {
+      const before = this.#onDone;
+      this.#onDone = () => {
         before?.();
         resolve();
       };
     });
   }
 
-  /** As many messages as the free places are worth; in lots, so that a request is not made for every packet. */
-  #room(asked: number): number {
+  /** Capacity in messages. Requests are made in batches, not one per packet. */
+  #capacity(requested: number): number {
     const { inFlightMax } = this.#options;
-    const free = inFlightMax - this.#active - this.#waiting.length;
-    const wanted = Math.min(Math.ceil(free / this.#packetsPerMessage), ASKED_MAX) - asked;
-    return free > 0 && (asked === 0 || wanted >= asked) ? wanted : 0;
+    const free = inFlightMax - this.#active - this.#queued.length;
+    const count = Math.min(Math.ceil(free / this.#packetsPerMessage), REQUESTED_MAX) - requested;
+    return free > 0 && (requested === 0 || count >= requested) ? count : 0;
   }
 
-  #arrived(arrival: Exclude<Arrival, { kind: "status" }>): void {
+  #onArrival(arrival: Exclude<Arrival, { kind: "status" }>): void {
     switch (arrival.kind) {
-      case "hold":
-        this.#say(arrival.reply, nakAfter(arrival.delayMs));
+      case "delayed":
+        this.#reply(arrival.reply, nakAfter(arrival.delayMs));
         break;
-      case "elsewhere":
-        this.#say(arrival.reply, ACK);
+      case "otherGroup":
+        this.#reply(arrival.reply, ACK);
         break;
       case "packets": {
         const { reply, attempt, items } = arrival;
         this.#packetsPerMessage += (items.length - this.#packetsPerMessage) / 8;
-        const held: Held = { reply, attempt, isFrame: items.length > 1, left: items.length, isBroken: false, begun: 0 };
+        const held: Held = {
+          reply,
+          attempt,
+          isFrame: items.length > 1,
+          left: items.length,
+          hasFailed: false,
+          started: 0,
+        };
         this.#held.add(held);
-        for (const item of items) this.#waiting.push({ held, item });
+        for (const item of items) this.#queued.push({ held, item });
         this.#start();
         break;
       }
       default:
-        throw new Error(`no arrival ${arrival satisfies never}`);
+        throw new Error(`unknown arrival ${arrival satisfies never}`);
     }
-    if (this.#isStopped) this.#giveBack();
-    else this.#pull.ask();
+    if (this.#isStopped) this.#returnUnstarted();
+    else this.#pull.request();
   }
 
   #start(): void {
-    while (this.#active < this.#options.inFlightMax && this.#waiting.length > 0 && !this.#isStopped) {
-      const { held, item } = this.#waiting.shift();
+    while (this.#active < this.#options.inFlightMax && this.#queued.length > 0 && !this.#isStopped) {
+      const { held, item } = this.#queued.shift();
       this.#active += 1;
-      held.begun += 1;
+      held.started += 1;
       void this.#handle(held, item);
     }
   }
@@ -122,18 +129,18 @@ export class NatsMember {
       });
     } catch (error) {
       const { subject, log } = this.#options;
-      log.write("error", "bus_handler_threw", { subject, message: item.id, error: describeError(error) });
+      log.write("error", "bus_handler_failed", { subject, message: item.id, error: describeError(error) });
       settlement = { kind: "nakDelay", delayMs: THROWN_DELAY_MS };
     }
     this.#active -= 1;
     this.#settle(held, item, settlement);
     this.#start();
-    if (!this.#isStopped) this.#pull.ask();
+    if (!this.#isStopped) this.#pull.request();
   }
 
   #settle(held: Held, item: FrameItem, settlement: Settlement): void {
     if (!held.isFrame) {
-      this.#end(held, wordFor(settlement));
+      this.#settleMessage(held, replyFor(settlement));
       return;
     }
     switch (settlement.kind) {
@@ -142,68 +149,68 @@ export class NatsMember {
         this.#itemDone(held);
         break;
       case "nak":
-        void this.#alone(held, item, held.attempt, 0);
+        void this.#republish(held, item, held.attempt, 0);
         break;
       case "nakDelay":
-        void this.#alone(held, item, held.attempt, settlement.delayMs);
+        void this.#republish(held, item, held.attempt, settlement.delayMs);
         break;
       default:
         throw new Error(`no settlement ${settlement satisfies never}`);
     }
   }
 
-  /** `attempt` is how often the packet has been with a handler. */
-  async #alone(held: Held, { id, bytes }: FrameItem, attempt: number, delayMs: number): Promise<void> {
+  /** Publishes one packet of a frame again. `attempt` is the number of deliveries to a handler so far. */
+  async #republish(held: Held, { id, bytes }: FrameItem, attempt: number, delayMs: number): Promise<void> {
     const { subject, group, log } = this.#options;
     try {
-      // The attempt is part of the id: the same packet that fails again is another message.
-      const note = noteHeaders({ id, attempt, group, delayMs });
-      await this.#publisher.publishAlone(subject, `${note["Cordum-Id"]}#${group}#${attempt}`, bytes, note);
+      // The id contains the attempt, so that a later redelivery is not deduplicated.
+      const headers = redeliveryHeaders({ id, attempt, group, delayMs });
+      await this.#publisher.publishAlone(subject, `${headers["Cordum-Id"]}#${group}#${attempt}`, bytes, headers);
     } catch (error) {
-      log.write("warn", "bus_frame_comes_again", { subject, message: id, error: describeError(error) });
-      held.isBroken = true;
+      log.write("warn", "bus_frame_redelivered", { subject, message: id, error: describeError(error) });
+      held.hasFailed = true;
     }
     this.#itemDone(held);
   }
 
   #itemDone(held: Held): void {
     held.left -= 1;
-    if (held.left === 0) this.#end(held, held.isBroken ? nakAfter(THROWN_DELAY_MS) : ACK);
+    if (held.left === 0) this.#settleMessage(held, held.hasFailed ? nakAfter(THROWN_DELAY_MS) : ACK);
   }
 
-  #end(held: Held, word: string): void {
+  #settleMessage(held: Held, text: string): void {
     this.#held.delete(held);
-    this.#say(held.reply, word);
+    this.#reply(held.reply, text);
     if (this.#held.size > 0) return;
-    this.#whenDone?.();
-    this.#whenDone = null;
+    this.#onDone?.();
+    this.#onDone = null;
   }
 
-  /** What was not begun goes back at once: whole messages to the broker, the rest of a begun frame packet by packet. */
-  #giveBack(): void {
-    while (this.#waiting.length > 0) {
-      const { held, item } = this.#waiting.shift();
-      if (held.begun > 0) void this.#alone(held, item, held.attempt - 1, 0);
-      else if (this.#held.has(held)) this.#end(held, NAK);
+  /** Returns packets that were not started: whole messages by a nak, the rest of a started frame packet by packet. */
+  #returnUnstarted(): void {
+    while (this.#queued.length > 0) {
+      const { held, item } = this.#queued.shift();
+      if (held.started > 0) void this.#republish(held, item, held.attempt - 1, 0);
+      else if (this.#held.has(held)) this.#settleMessage(held, NAK);
     }
   }
 
-  #signal(): void {
-    for (const { reply } of this.#held) this.#say(reply, WORKING);
+  #signalProgress(): void {
+    for (const { reply } of this.#held) this.#reply(reply, WORKING);
   }
 
-  /** Without a connection nothing is said; the broker gives the message to somebody else when the ack wait is over. */
-  #say(reply: string, word: string): void {
-    if (this.#link.isConnected && !this.#link.connection.isClosed()) this.#link.connection.publish(reply, word);
+  /** Does nothing while disconnected: the broker redelivers after the ack wait. */
+  #reply(reply: string, text: string): void {
+    if (this.#link.isConnected && !this.#link.connection.isClosed()) this.#link.connection.publish(reply, text);
   }
 }
 
-export interface MemberOptions {
-  readonly form: PacketForm;
+export interface ConsumerOptions {
+  readonly codec: PacketCodec;
   readonly stream: string;
   readonly consumer: string;
   readonly group: string;
-  /** As the core calls it. */
+  /** Without the prefix. */
   readonly subject: string;
   readonly ackWaitMs: number;
   readonly inFlightMax: number;
@@ -211,17 +218,17 @@ export interface MemberOptions {
   ensure(): Promise<void>;
 }
 
-/** A message that is with us, until the broker is told what became of it. */
+/** A message that is not settled yet. */
 interface Held {
   readonly reply: string;
   readonly attempt: number;
   readonly isFrame: boolean;
-  /** Packets that are not settled. */
+  /** Packets not settled. */
   left: number;
-  /** Packets that were given to the handler. */
-  begun: number;
-  /** A packet that should have been published again could not be. */
-  isBroken: boolean;
+  /** Packets given to the handler. */
+  started: number;
+  /** A packet that needs redelivery could not be published. */
+  hasFailed: boolean;
 }
 
 interface Item {
@@ -230,18 +237,18 @@ interface Item {
 }
 
 const THROWN_DELAY_MS = 1_000;
-/** Any of them may turn out to be a frame of half a megabyte. */
-const ASKED_MAX = 64;
+/** A message can be a frame of half a megabyte. */
+const REQUESTED_MAX = 64;
 
 const ACK = "+ACK";
 const NAK = "-NAK";
-/** Without a reason: older servers ignore a termination that gives one. */
+/** Without a reason: older servers ignore a `+TERM` with one. */
 const TERM = "+TERM";
 const WORKING = "+WPI";
 
 const nakAfter = (delayMs: number): string => `-NAK {"delay":${Math.ceil(delayMs) * NANOS_PER_MS}}`;
 
-function wordFor(settlement: Settlement): string {
+function replyFor(settlement: Settlement): string {
   switch (settlement.kind) {
     case "ack":
       return ACK;
@@ -256,16 +263,16 @@ function wordFor(settlement: Settlement): string {
   }
 }
 
-function contentOf({ bytes, traceparent }: Arrived, { form, subject }: MemberOptions, isFirst: boolean): Content {
+function contentOf({ bytes, traceparent }: Arrived, { codec, subject }: ConsumerOptions, isFirst: boolean): Content {
   try {
-    return { kind: "packet", packet: traced(form.decode(bytes, subject, isFirst), traceparent) };
+    return { kind: "packet", packet: withTraceHeader(codec.decode(bytes, subject, isFirst), traceparent) };
   } catch (error) {
     if (error instanceof SignatureError) return { kind: "refused", bytes, code: error.code, error: error.message };
     return { kind: "undecodable", bytes, error: describeError(error) };
   }
 }
 
-/** First in, first out, without moving the rest at each step. */
+/** FIFO with amortized constant-time `shift`. */
 class Queue<T> {
   #items: T[] = [];
   #first = 0;

@@ -4,50 +4,47 @@ import type { Dispatched, Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { SignatureError } from "../../protocol/signature.ts";
-import type { PacketForm } from "../packet-form.ts";
+import type { PacketCodec } from "../packet-codec.ts";
 import type { NatsLink } from "./connection.ts";
 import { describeError, unavailable } from "./errors.ts";
-import { traced } from "./message.ts";
+import { withTraceHeader } from "./message.ts";
 
 /**
- * What is not kept: `tell` and `listen`, `dispatch` and `serve`, on core NATS. One packet a message: workers of others
- * share the queue groups.
+ * Broadcast and dispatch on core NATS, one packet per message: third-party workers share the queue groups.
  *
- * 1. A dispatch carries a reply inbox, to which the server says "no responders" if nobody serves the subject. The server
- *    answers in order, so a ping behind the dispatches of one tick makes sure: what has not come before its pong will
- *    not come. One ping serves them all.
- * 2. Dispatches that are not answered in time, or whose connection breaks, are not known to have been sent: they fail.
- * 3. The trace context also travels as a header, where workers of others look for it.
- * 4. Packets that cannot be read, and those that are refused, are counted, logged and dropped; nothing here is kept that
- *    could come again.
+ * 1. A dispatch carries a reply inbox, on which the server reports "no responders". The server replies in order, so one
+ *    ping after the dispatches of a tick is enough: a report that has not arrived before the pong will not arrive.
+ * 2. A dispatch rejects if the pong does not arrive in time or the connection breaks: its outcome is unknown.
+ * 3. The trace context is also sent as a header, where third-party workers read it.
+ * 4. Packets that cannot be decoded or verified are counted, logged and dropped.
  */
-export class NatsWork {
+export class NatsDispatch {
   readonly #link: NatsLink;
-  readonly #options: WorkOptions;
+  readonly #options: DispatchOptions;
   readonly #inbox = `${createInbox()}.`;
-  readonly #unanswered = new Map<string, Unanswered>();
+  readonly #pending = new Map<string, Pending>();
   #tick: string[] = [];
   #tokens = 0;
   #unreadable = 0;
   #unreadableLoggedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(link: NatsLink, options: WorkOptions) {
+  constructor(link: NatsLink, options: DispatchOptions) {
     this.#link = link;
     this.#options = options;
-    link.connection.subscribe(`${this.#inbox}*`, { callback: (_, message) => this.#answered(message) });
+    link.connection.subscribe(`${this.#inbox}*`, { callback: (_, message) => this.#onReply(message) });
   }
 
-  /** Packets that could not be read since the start. */
+  /** Packets that could not be decoded since the start. */
   get unreadable(): number {
     return this.#unreadable;
   }
 
-  tell(subject: string, packet: Packet): void {
+  broadcast(subject: string, packet: Packet): void {
     if (!this.#link.isConnected) return;
-    this.#link.connection.publish(subject, this.#options.form.encode(packet), withTrace(packet, {}));
+    this.#link.connection.publish(subject, this.#options.codec.encode(packet), withTrace(packet, {}));
   }
 
-  listen(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
+  subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     return this.#subscribe(subject, undefined, handler);
   }
 
@@ -58,14 +55,14 @@ export class NatsWork {
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
     return new Promise((resolve, reject) => {
       if (!this.#link.isConnected) throw unavailable("not connected to nats");
-      if (this.#unanswered.size >= UNANSWERED_MAX) {
-        throw unavailable(`${UNANSWERED_MAX} dispatches wait for nats already`);
+      if (this.#pending.size >= PENDING_MAX) {
+        throw unavailable(`too many pending dispatches (${PENDING_MAX}): nats replies too slowly`);
       }
-      const bytes = this.#options.form.encode(packet);
+      const bytes = this.#options.codec.encode(packet);
       this.#tokens += 1;
       const token = this.#tokens.toString(36);
       this.#link.connection.publish(subject, bytes, withTrace(packet, { reply: this.#inbox + token }));
-      this.#unanswered.set(token, { resolve, reject });
+      this.#pending.set(token, { resolve, reject });
       if (this.#tick.push(token) === 1) setImmediate(() => this.#endTick());
     });
   }
@@ -73,46 +70,46 @@ export class NatsWork {
   #endTick(): void {
     const tokens = this.#tick;
     this.#tick = [];
-    const overdue = setTimeout(
-      () => this.#settle(tokens, unavailable(`nats did not answer within ${this.#options.timeoutMs} ms`)),
+    const timeout = setTimeout(
+      () => this.#settle(tokens, unavailable(`no reply from nats within ${this.#options.timeoutMs} ms`)),
       this.#options.timeoutMs,
     );
     this.#link.connection
       .flush()
       .then(
         () => this.#settle(tokens, null),
-        (error) => this.#settle(tokens, unavailable(`the connection was lost: ${describeError(error)}`, error)),
+        (error) => this.#settle(tokens, unavailable(`connection to nats lost: ${describeError(error)}`, error)),
       )
-      .finally(() => clearTimeout(overdue));
+      .finally(() => clearTimeout(timeout));
   }
 
   #settle(tokens: readonly string[], failure: Error | null): void {
     for (const token of tokens) {
-      const one = this.#unanswered.get(token);
+      const one = this.#pending.get(token);
       if (one === undefined) continue;
-      this.#unanswered.delete(token);
+      this.#pending.delete(token);
       if (failure === null) one.resolve("sent");
       else one.reject(failure);
     }
   }
 
-  #answered(message: Msg): void {
-    // A worker that replies is there; only the server's own word says that nobody is.
+  #onReply(message: Msg): void {
+    // Workers may reply with data; only a status without data is from the server.
     if (message.data.length > 0 || message.headers?.code !== NO_RESPONDERS) return;
     const token = message.subject.slice(this.#inbox.length);
-    this.#unanswered.get(token)?.resolve("no_responders");
-    this.#unanswered.delete(token);
+    this.#pending.get(token)?.resolve("no_responders");
+    this.#pending.delete(token);
   }
 
   async #subscribe(subject: string, queue: string | undefined, handler: (packet: Packet) => void): Promise<Stop> {
     const subscription = this.#link.connection.subscribe(subject, {
       ...(queue === undefined ? {} : { queue }),
-      callback: (_, message) => this.#hand(subject, message, handler),
+      callback: (_, message) => this.#deliver(subject, message, handler),
     });
-    // Whoever dispatches after this resolves finds us.
+    // After the flush the server knows the subscription.
     await this.#link.connection.flush().catch((error: unknown) => {
       subscription.unsubscribe();
-      throw unavailable(`the connection was lost: ${describeError(error)}`, error);
+      throw unavailable(`connection to nats lost: ${describeError(error)}`, error);
     });
     return async () => {
       if (subscription.isClosed()) return;
@@ -121,24 +118,24 @@ export class NatsWork {
     };
   }
 
-  #hand(subject: string, message: Msg, handler: (packet: Packet) => void): void {
+  #deliver(subject: string, message: Msg, handler: (packet: Packet) => void): void {
     let packet: Packet;
     try {
-      const decoded = this.#options.form.decode(message.data, subject, true);
-      packet = traced(decoded, message.headers?.get("traceparent"));
+      const decoded = this.#options.codec.decode(message.data, subject, true);
+      packet = withTraceHeader(decoded, message.headers?.get("traceparent"));
     } catch (error) {
-      if (error instanceof SignatureError) return; // Counted where it was looked at.
+      if (error instanceof SignatureError) return; // Already counted by the verifier.
       this.#countUnreadable(subject, describeError(error));
       return;
     }
     try {
       handler(packet);
     } catch (error) {
-      this.#options.log.write("error", "bus_listener_threw", { subject, error: describeError(error) });
+      this.#options.log.write("error", "bus_subscriber_failed", { subject, error: describeError(error) });
     }
   }
 
-  /** Anybody can send nonsense, at any rate: it is all counted, and logged once a second at most. */
+  /** Any client can send invalid packets at any rate: all are counted, one per second is logged. */
   #countUnreadable(subject: string, error: string): void {
     this.#unreadable += 1;
     const nowMs = performance.now();
@@ -148,7 +145,7 @@ export class NatsWork {
   }
 }
 
-/** Options of one publish alone: the client writes into them. */
+/** `options` must be a new object: the client modifies it. */
 function withTrace({ traceparent }: Packet, options: PublishOptions): PublishOptions {
   if (traceparent === undefined) return options;
   options.headers = headers();
@@ -156,16 +153,16 @@ function withTrace({ traceparent }: Packet, options: PublishOptions): PublishOpt
   return options;
 }
 
-export interface WorkOptions {
+export interface DispatchOptions {
   readonly log: Log;
-  readonly form: PacketForm;
+  readonly codec: PacketCodec;
   readonly timeoutMs: number;
 }
 
-interface Unanswered {
+interface Pending {
   resolve(answer: Dispatched): void;
   reject(error: Error): void;
 }
 
 const NO_RESPONDERS = 503;
-const UNANSWERED_MAX = 65_536;
+const PENDING_MAX = 65_536;

@@ -1,9 +1,8 @@
 /**
- * What can go wrong between us and NATS, in our own words.
+ * A failed NATS request.
  *
- * 1. No answer (not connected, timed out, no leader, stream full) is `BUS_UNAVAILABLE`: whether the message was taken is
- *    not known, and it makes sense to try again.
- * 2. An answer that says "no" to what we asked is a bug of ours or a wrong setting: `BUS_REFUSED`.
+ * 1. `BUS_UNAVAILABLE`: not connected, timeout, no leader or stream full. The outcome is unknown; a retry makes sense.
+ * 2. `BUS_REFUSED`: the server rejected the request: a bug or a wrong setting.
  */
 export class NatsFailure extends Error {
   override readonly name = "NatsFailure";
@@ -21,7 +20,7 @@ export const unavailable = (message: string, cause?: unknown): NatsFailure =>
 export const refused = (message: string, cause?: unknown): NatsFailure =>
   new NatsFailure("BUS_REFUSED", message, cause);
 
-/** By shape, so that it also knows errors that were wrapped elsewhere. */
+/** Checks by shape, so wrapped errors match too. */
 export function isUnavailable(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "BUS_UNAVAILABLE";
 }

@@ -7,134 +7,130 @@ import { type Arrival, readArrival } from "./message.ts";
 import { NANOS_PER_MS } from "./stream.ts";
 
 /**
- * Asks a consumer for messages, never for more than there is room for.
+ * Pulls messages from a JetStream consumer, at most as many as the owner has capacity for.
  *
- * 1. The server gives what was asked for and no more, so what waits here is bounded by what the owner said it has room
- *    for, not by what is in the stream.
- * 2. A request that was lost (connection, leader, server) is noticed by the missing heartbeat and made again; a
- *    consumer that is gone is made anew. It goes on until it is stopped.
+ * 1. The number of buffered messages is bounded by `capacity`, not by the stream.
+ * 2. A missing heartbeat reveals a lost pull request (connection, leader, server), which is then repeated. A deleted
+ *    consumer is created again. Pulling continues until `stop`.
  */
 export class NatsPull {
   readonly #link: NatsLink;
   readonly #options: PullOptions;
   readonly #inbox = createInbox();
   readonly #subscription: Subscription;
-  /** Asked for, not yet come. */
-  #asked = 0;
-  #heardMs = 0;
+  /** Messages requested and not yet received. */
+  #requested = 0;
+  #lastSeenMs = 0;
   #isStopped = false;
-  #isReviving = false;
-  #pause: NodeJS.Timeout | null = null;
+  #isRestoring = false;
+  #backoffTimer: NodeJS.Timeout | null = null;
   readonly #watchdog: NodeJS.Timeout;
-  readonly #endBack: () => void;
+  readonly #stopReconnect: () => void;
 
   constructor(link: NatsLink, options: PullOptions) {
     this.#link = link;
     this.#options = options;
-    this.#subscription = link.connection.subscribe(this.#inbox, { callback: (_, message) => this.#arrived(message) });
-    this.#watchdog = setInterval(() => this.#lookAfter(), HEARTBEAT_MS).unref();
-    this.#endBack = link.onBack(() => void this.#makeSure());
+    this.#subscription = link.connection.subscribe(this.#inbox, { callback: (_, message) => this.#onMessage(message) });
+    this.#watchdog = setInterval(() => this.#checkHeartbeat(), HEARTBEAT_MS).unref();
+    this.#stopReconnect = link.onReconnect(() => void this.#ensureConsumer());
   }
 
-  /** To be called whenever there may be room. */
-  ask(): void {
-    if (this.#isStopped || this.#isReviving || this.#pause !== null || !this.#link.isConnected) return;
-    const count = this.#options.room(this.#asked);
+  /** Call this whenever capacity may be available. */
+  request(): void {
+    if (this.#isStopped || this.#isRestoring || this.#backoffTimer !== null || !this.#link.isConnected) return;
+    const count = this.#options.capacity(this.#requested);
     if (count <= 0) return;
-    if (this.#asked === 0) this.#heardMs = performance.now();
-    this.#asked += count;
+    if (this.#requested === 0) this.#lastSeenMs = performance.now();
+    this.#requested += count;
     const { stream, consumer } = this.#options;
     const body = `{"batch":${count},"expires":${EXPIRES_MS * NANOS_PER_MS},"idle_heartbeat":${HEARTBEAT_MS * NANOS_PER_MS}}`;
     this.#link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, body, { reply: this.#inbox });
   }
 
-  /** Takes nothing new; what the server has sent already still arrives before this resolves. */
+  /** Requests no more messages. Resolves after messages already sent by the server have arrived. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#endBack();
+    this.#stopReconnect();
     clearInterval(this.#watchdog);
-    if (this.#pause !== null) clearTimeout(this.#pause);
+    if (this.#backoffTimer !== null) clearTimeout(this.#backoffTimer);
     if (this.#link.isConnected) await this.#subscription.drain().catch(() => undefined);
     else this.#subscription.unsubscribe();
   }
 
-  #arrived(message: Msg): void {
-    this.#heardMs = performance.now();
+  #onMessage(message: Msg): void {
+    this.#lastSeenMs = performance.now();
     const arrival = readArrival(message, this.#options.group);
     if (arrival.kind !== "status") {
-      this.#asked = Math.max(0, this.#asked - 1);
+      this.#requested = Math.max(0, this.#requested - 1);
       this.#options.onArrival(arrival);
       return;
     }
-    this.#heed(arrival);
+    this.#onStatus(arrival);
   }
 
-  #heed({ code, text, left }: Extract<Arrival, { kind: "status" }>): void {
+  #onStatus({ code, text, left }: Extract<Arrival, { kind: "status" }>): void {
     if (code === IDLE_HEARTBEAT) return;
-    this.#asked = left === null ? 0 : Math.max(0, this.#asked - left);
+    this.#requested = left === null ? 0 : Math.max(0, this.#requested - left);
     if (code === NO_RESPONDERS || /deleted/i.test(text)) {
-      void this.#revive(text);
+      void this.#restore(text);
     } else if (code === REQUEST_ENDED || code === NO_MESSAGES || /leadership|shutdown/i.test(text)) {
-      this.ask();
+      this.request();
     } else {
       this.#options.log.write("warn", "bus_pull_refused", { consumer: this.#options.consumer, code, text });
-      this.#rest();
+      this.#requestLater();
     }
   }
 
-  /** A server that says no is not asked again at once. */
-  #rest(): void {
-    this.#pause ??= setTimeout(() => {
-      this.#pause = null;
-      this.ask();
-    }, REST_MS);
+  /** Backs off after an error status. */
+  #requestLater(): void {
+    this.#backoffTimer ??= setTimeout(() => {
+      this.#backoffTimer = null;
+      this.request();
+    }, BACKOFF_MS);
   }
 
-  #lookAfter(): void {
-    const isSilent = this.#asked > 0 && performance.now() - this.#heardMs > SILENCE_MS_MAX;
-    // A consumer that was deleted while it was asked may swallow requests without a word: so look whether it is there.
-    if (isSilent && this.#link.isConnected) void this.#revive("no sign of life");
-    else this.ask();
+  #checkHeartbeat(): void {
+    const isSilent = this.#requested > 0 && performance.now() - this.#lastSeenMs > SILENCE_MS_MAX;
+    // The server may drop requests to a deleted consumer without a status, so check that the consumer exists.
+    if (isSilent && this.#link.isConnected) void this.#restore("no heartbeat");
+    else this.request();
   }
 
-  async #revive(why: string): Promise<void> {
-    if (this.#isReviving || this.#isStopped) return;
+  async #restore(reason: string): Promise<void> {
+    if (this.#isRestoring || this.#isStopped) return;
     const { consumer, log } = this.#options;
-    log.write("warn", "bus_consumer_gone", { consumer, why });
-    this.#isReviving = true;
-    // The server is still removing the files of what it calls deleted, and trips over new ones.
-    await rest();
-    this.#isReviving = false;
-    await this.#makeSure();
-    log.write("info", "bus_consumer_back", { consumer });
+    log.write("warn", "bus_consumer_lost", { consumer, reason });
+    this.#isRestoring = true;
+    // The server may still be removing files of the deleted consumer; creating it at once can fail.
+    await backoff();
+    this.#isRestoring = false;
+    await this.#ensureConsumer();
+    log.write("info", "bus_consumer_restored", { consumer });
   }
 
-  /**
-   * A server that was away may have come back without its data, and one that has no such consumer does not say so when
-   * it is asked for messages. So the consumer is looked for, and made if need be, before it is asked again.
-   */
-  async #makeSure(): Promise<void> {
-    if (this.#isReviving) return;
-    this.#isReviving = true;
+  /** Creates the consumer if needed. A restarted server may have lost it, and pull requests then fail silently. */
+  async #ensureConsumer(): Promise<void> {
+    if (this.#isRestoring) return;
+    this.#isRestoring = true;
     const { consumer, log, ensure } = this.#options;
     while (!this.#isStopped) {
       try {
         await ensure();
         break;
       } catch (error) {
-        log.write("warn", "bus_consumer_not_made", { consumer, error: describeError(error) });
-        await rest();
+        log.write("warn", "bus_consumer_create_failed", { consumer, error: describeError(error) });
+        await backoff();
       }
     }
-    this.#isReviving = false;
-    this.#asked = 0;
-    this.ask();
+    this.#isRestoring = false;
+    this.#requested = 0;
+    this.request();
   }
 }
 
-const rest = (): Promise<void> =>
+const backoff = (): Promise<void> =>
   new Promise((resolve) => {
-    setTimeout(resolve, REST_MS).unref();
+    setTimeout(resolve, BACKOFF_MS).unref();
   });
 
 export interface PullOptions {
@@ -142,10 +138,10 @@ export interface PullOptions {
   readonly consumer: string;
   readonly group: string;
   readonly log: Log;
-  /** How many messages more may be asked for, given how many are asked for already. */
-  room(asked: number): number;
+  /** How many more messages to request, given the number already requested. */
+  capacity(requested: number): number;
   onArrival(arrival: Exclude<Arrival, { kind: "status" }>): void;
-  /** Makes stream and consumer if they are not there. */
+  /** Creates the stream and the consumer if they do not exist. */
   ensure(): Promise<void>;
 }
 
@@ -157,4 +153,4 @@ const NO_RESPONDERS = 503;
 const EXPIRES_MS = 30_000;
 const HEARTBEAT_MS = 2_000;
 const SILENCE_MS_MAX = HEARTBEAT_MS * 2.5;
-const REST_MS = 1_000;
+const BACKOFF_MS = 1_000;

@@ -14,13 +14,12 @@ import type { BusOptions } from "../../ports/bus.ts";
 import { describeError, type NatsFailure, refused, unavailable } from "./errors.ts";
 
 /**
- * The stream that holds the durable subjects, and the consumers that read it: made if they are not there, else
- * checked. What can be changed without losing a message is changed; anything else is an error that says what to do.
- * Why the stream is as it is: docs/decisions/0003-stream.md.
+ * Creates the stream of the durable subjects and its consumers, or updates them if no message can be lost by it. Any other
+ * difference is an error with instructions. Rationale: decision 0003.
  *
- * The stream keeps only what somebody has to read, so a message that comes before its reader would be confirmed and
- * dropped. Therefore it is made closed (it refuses every message as too large), and is opened when its consumers are
- * there. Whoever finds it closed, after a crash in between, goes on from there.
+ * The stream has interest retention: it would confirm and drop a message that arrives before its consumers exist. So it
+ * is created closed (the maximum message size rejects every message) and opened once its consumers exist. After a crash in
+ * between, the next call continues from there.
  */
 export async function ensureStream(
   manager: JetStreamManager,
@@ -28,7 +27,7 @@ export async function ensureStream(
   groups: readonly GroupPlan[],
 ): Promise<void> {
   const what = `stream \`${plan.name}\``;
-  const config = await foundOrMade(manager, plan);
+  const config = await findOrCreate(manager, plan);
   checkStream(config, plan);
   for (const group of groups) await ensureGroup(manager, group);
   const isComplete =
@@ -43,7 +42,7 @@ export async function ensureStream(
     duplicate_window: DUPLICATE_WINDOW_NS,
     max_msg_size: config.max_msg_size === CLOSED ? OPEN : config.max_msg_size,
   };
-  await answered(manager.streams.update(plan.name, update), what);
+  await translateErrors(manager.streams.update(plan.name, update), what);
 }
 
 export interface StreamPlan {
@@ -62,50 +61,50 @@ export interface GroupPlan {
   readonly options: BusOptions;
 }
 
-/** One durable consumer for each group and subject. */
+/** One durable consumer per group and subject. */
 export async function ensureGroup(manager: JetStreamManager, plan: GroupPlan): Promise<void> {
   const wanted = consumerConfig(plan);
   const what = `consumer \`${plan.consumer}\` of stream \`${plan.stream}\``;
   const found = await orNull(manager.consumers.info(plan.stream, plan.consumer));
   if (found === null) {
-    await answered(manager.consumers.add(plan.stream, wanted), what);
+    await translateErrors(manager.consumers.add(plan.stream, wanted), what);
     return;
   }
   const { config } = found;
   if (config.filter_subject !== plan.subject || config.ack_policy !== AckPolicy.Explicit) {
-    throw refused(`${what} was made for something else: delete it with \`nats consumer rm\`, it is made anew`);
+    throw refused(`${what} has another configuration: delete it with \`nats consumer rm\`, it is created again`);
   }
   const isSame =
     config.ack_wait === wanted.ack_wait &&
     config.max_deliver === wanted.max_deliver &&
     config.max_ack_pending === wanted.max_ack_pending;
-  if (!isSame) await answered(manager.consumers.update(plan.stream, plan.consumer, wanted), what);
+  if (!isSame) await translateErrors(manager.consumers.update(plan.stream, plan.consumer, wanted), what);
 }
 
-/** Streams that hold what must be held by none: an acknowledgement of theirs would hide "no responders". */
+/** Streams bound to a dispatch subject: their acknowledgement would hide "no responders". */
 export async function streamsOn(manager: JetStreamManager, subject: string): Promise<readonly string[]> {
   const names: string[] = [];
   for await (const name of manager.streams.names(subject)) names.push(name);
   return names;
 }
 
-/** Names of consumers take no dots. */
+/** Consumer names must not contain dots. */
 export const consumerName = (group: string, subject: string): string => `${group}_${subject.replaceAll(".", "_")}`;
 
 export const NANOS_PER_MS = 1_000_000;
 const DUPLICATE_WINDOW_NS = 2 * 60_000 * NANOS_PER_MS;
 
-/** The largest message in bytes: none is as small as the first, the second stands for "any". */
+/** Values of `max_msg_size`: `CLOSED` rejects every message, `OPEN` means unlimited. */
 const CLOSED = 1;
 const OPEN = -1;
 
-async function foundOrMade(manager: JetStreamManager, plan: StreamPlan): Promise<StreamConfig> {
+async function findOrCreate(manager: JetStreamManager, plan: StreamPlan): Promise<StreamConfig> {
   const found = await orNull(manager.streams.info(plan.name));
   if (found !== null) return found.config;
   try {
     return (await manager.streams.add(streamConfig(plan))).config;
   } catch (error) {
-    // Another process was faster; its stream is checked like any other.
+    // Another process may have created it concurrently.
     const made = await orNull(manager.streams.info(plan.name));
     if (made !== null) return made.config;
     throw failureOf(error, `stream \`${plan.name}\``);
@@ -140,17 +139,17 @@ function consumerConfig({ consumer, subject, ackPendingMax, options }: GroupPlan
   };
 }
 
-/** What cannot be changed in place. Limits are the operator's: a stream that has others keeps them. */
+/** Checks what cannot be changed in place. Limits set by an operator are kept. */
 function checkStream(config: StreamConfig, plan: StreamPlan): void {
   const what = `stream \`${plan.name}\``;
-  const fix = `once it is empty, delete it with \`nats stream rm ${plan.name}\`: it is made anew at the next start`;
+  const fix = `once it is empty, delete it with \`nats stream rm ${plan.name}\`; the next start creates it`;
   if (config.retention !== RetentionPolicy.Interest) {
-    throw refused(`${what} has the retention \`${config.retention}\`, not \`interest\`: ${fix}`);
+    throw refused(`${what} has retention \`${config.retention}\` instead of \`interest\`: ${fix}`);
   }
-  if (config.storage !== StorageType.File) throw refused(`${what} is not kept in files: ${fix}`);
+  if (config.storage !== StorageType.File) throw refused(`${what} does not use file storage: ${fix}`);
   const foreign = config.subjects.find((subject) => !plan.subjects.includes(subject));
   if (foreign !== undefined) {
-    throw refused(`${what} also holds \`${foreign}\`, which is not ours: remove it with \`nats stream edit\``);
+    throw refused(`${what} has the unknown subject \`${foreign}\`: remove it with \`nats stream edit\``);
   }
 }
 
@@ -163,7 +162,7 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-async function answered<T>(answer: Promise<T>, what: string): Promise<T> {
+async function translateErrors<T>(answer: Promise<T>, what: string): Promise<T> {
   try {
     return await answer;
   } catch (error) {
@@ -173,7 +172,7 @@ async function answered<T>(answer: Promise<T>, what: string): Promise<T> {
 
 function failureOf(error: unknown, what: string): NatsFailure {
   if (error instanceof JetStreamApiError && error.status < 500) {
-    return refused(`nats refused ${what}: ${describeError(error)}`, error);
+    return refused(`nats rejected ${what}: ${describeError(error)}`, error);
   }
-  return unavailable(`nats does not answer about ${what}: ${describeError(error)}`, error);
+  return unavailable(`nats unavailable for ${what}: ${describeError(error)}`, error);
 }

@@ -1,6 +1,6 @@
 /**
- * The keys that packets are signed and verified with, from the files that the settings name. What is wrong with them at the
- * start keeps the process from starting; what is wrong later is said, and what was known before stays known.
+ * Reads the keys that sign and verify packets from the files named in the settings. An invalid file fails the start. After
+ * a reload an invalid file is logged and the previous key stays in use.
  */
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { SenderSettings } from "../../core/settings.ts";
@@ -10,45 +10,43 @@ import { readPemFile } from "./pem-file.ts";
 
 export interface OwnKey {
   readonly key: KeyObject;
-  /** Its public half, and the public keys beside it in the file: of those of us that have another one just now. */
+  /** Its public key, and further public keys in the file: those of control plane processes during a key rotation. */
   readonly ours: readonly KeyObject[];
 }
 
 export function readOwnKey(path: string): OwnKey {
   return ownKeyIn(
     readPemFile(OWN, path).toString("latin1"),
-    (why) => new TrustError(OWN, `\`${OWN}\`: \`${path}\`: ${why}`),
+    (detail) => new TrustError(OWN, `\`${OWN}\`: \`${path}\`: ${detail}`),
   );
 }
 
-/** From the text of a PEM file. What is wrong with it is told without anything of it. */
-export function ownKeyIn(text: string, problem: (why: string) => Error): OwnKey {
-  if (/ENCRYPTED/.test(text)) throw problem("it has a passphrase; give one without, that only this process may read");
+/** Parses a PEM file. Errors contain nothing of its content. */
+export function ownKeyIn(text: string, problem: (detail: string) => Error): OwnKey {
+  if (/ENCRYPTED/.test(text)) throw problem("the key has a passphrase: use one without, readable by this process only");
   let key: KeyObject;
   try {
     key = createPrivateKey(text);
   } catch {
-    throw problem(`there is no private key in it that can be read; make one with \`${MAKE}\``);
+    throw problem(`no valid private key found: create one with \`${MAKE}\``);
   }
-  if (!isP256(key)) throw problem(`its key is not of the curve P-256; make one with \`${MAKE}\``);
+  if (!isP256(key)) throw problem(`the key is not on curve P-256: create one with \`${MAKE}\``);
   return { key, ours: [createPublicKey(key), ...publicKeysIn(text, problem)] };
 }
 
-/** One at least. */
-export function senderKeysIn(text: string, problem: (why: string) => Error): readonly KeyObject[] {
+/** Returns at least one key. */
+export function senderKeysIn(text: string, problem: (detail: string) => Error): readonly KeyObject[] {
   if (/PRIVATE KEY-----/.test(text)) {
-    throw problem(
-      "it is a private key, which only the sender should have; give what `openssl pkey -pubout` makes of it",
-    );
+    throw problem("this is a private key, which must stay with the sender: use the output of `openssl pkey -pubout`");
   }
   const keys = publicKeysIn(text, problem);
   if (keys.length > 0) return keys;
-  throw problem("there is no public key in it; give a PEM file that begins with `-----BEGIN PUBLIC KEY-----`");
+  throw problem("no public key found: use a PEM file that begins with `-----BEGIN PUBLIC KEY-----`");
 }
 
 /**
- * The keys of the listed senders, read anew when the settings have changed. A file that cannot be read then leaves the
- * sender with the key that it had; one that is listed no more is known no more.
+ * Keys of the configured senders, read again when the settings change. If a file is then invalid, the sender keeps its
+ * previous key.
  */
 export function openSenderKeys(
   listed: () => Readonly<Record<string, SenderSettings>>,
@@ -74,7 +72,7 @@ function readSenderKeys(id: string, path: string): readonly KeyObject[] {
   const setting = `cap.senders.${id}.key`;
   return senderKeysIn(
     readPemFile(setting, path).toString("latin1"),
-    (why) => new TrustError(setting, `\`${setting}\`: \`${path}\`: ${why}`),
+    (detail) => new TrustError(setting, `\`${setting}\`: \`${path}\`: ${detail}`),
   );
 }
 
@@ -82,22 +80,22 @@ function readAgain(id: string, path: string, log: Log): readonly KeyObject[] | n
   try {
     return readSenderKeys(id, path);
   } catch (error) {
-    log.write("error", "cap_sender_key_not_read", { sender: id, why: (error as Error).message });
+    log.write("error", "cap_sender_key_read_failed", { sender: id, error: (error as Error).message });
     return null;
   }
 }
 
-function publicKeysIn(text: string, problem: (why: string) => Error): readonly KeyObject[] {
+function publicKeysIn(text: string, problem: (detail: string) => Error): readonly KeyObject[] {
   const blocks = text.match(PUBLIC_KEYS) ?? [];
-  if (blocks.length > KEYS_MAX) throw problem(`there are more than ${KEYS_MAX} public keys in it; remove the old ones`);
+  if (blocks.length > KEYS_MAX) throw problem(`more than ${KEYS_MAX} public keys found: remove the old ones`);
   return blocks.map((block) => {
     let key: KeyObject;
     try {
       key = createPublicKey(block);
     } catch {
-      throw problem("a public key in it cannot be read; give it as `openssl pkey -pubout` makes it");
+      throw problem("invalid public key: use the output of `openssl pkey -pubout`");
     }
-    if (!isP256(key)) throw problem("a public key in it is not of the curve P-256; only that one is used");
+    if (!isP256(key)) throw problem("a public key is not on curve P-256: only P-256 is supported");
     return key;
   });
 }
@@ -108,5 +106,5 @@ const isP256 = ({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean
 const OWN = "cap.key";
 const MAKE = "openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem";
 const PUBLIC_KEYS = /-----BEGIN PUBLIC KEY-----[^-]*-----END PUBLIC KEY-----/g;
-/** Each is tried for every packet that does not fit the first. */
+/** Bounds the verifications per packet. */
 const KEYS_MAX = 4;

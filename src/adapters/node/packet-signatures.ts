@@ -1,12 +1,11 @@
 /**
- * Packets that are signed: ECDSA on P-256 over SHA-256, as ASN.1 DER, in field 14.
+ * Signed packets: ECDSA on P-256 over SHA-256, ASN.1 DER, in field 14.
  *
- * 1. What is verified are the bytes that arrived, never an encoding of what was read in them.
- * 2. The key follows from the sender id. A sender that is listed is known by its own key and by no other; whoever is not
- *    listed can only be one of our own processes, and is known by our key.
- * 3. What we make is signed; what others made goes on as it came, so that our signature is never on their words.
- * 4. A packet whose signature is missing or wrong is counted once. It is logged once a minute for each sender, subject and
- *    reason: anybody can send them, at any rate.
+ * 1. Verification covers the received bytes, not a re-encoding.
+ * 2. The sender id selects the key. A configured sender is verified with its own keys only; any other sender must be a
+ *    control plane process and is verified with the keys of the control plane.
+ * 3. Packets created here are signed. Forwarded packets keep their original bytes.
+ * 4. A missing or invalid signature is counted once per packet, and logged once a minute per sender, subject and reason.
  */
 import { type KeyObject, sign, verify } from "node:crypto";
 import type { SignatureMode } from "../../config/build.ts";
@@ -15,21 +14,21 @@ import type { Metrics } from "../../ports/metrics.ts";
 import { decodePacket, encodePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { cutSignature, type SignatureCode, SignatureError, withSignature } from "../../protocol/signature.ts";
-import type { PacketForm } from "../packet-form.ts";
+import type { PacketCodec } from "../packet-codec.ts";
 
 export interface SignatureOptions {
   readonly mode: SignatureMode;
-  /** With which what is made here is signed; null for not at all. */
+  /** Signs packets created here; null disables signing. */
   readonly key: KeyObject | null;
   /** The public keys of the control plane itself. */
   readonly ours: readonly KeyObject[];
-  /** Those of the listed senders, as they are now. */
+  /** Current public keys of the configured senders. */
   readonly senders: () => ReadonlyMap<string, readonly KeyObject[]>;
   readonly log: Log;
   readonly metrics?: Pick<Metrics, "add">;
 }
 
-export class SignedForm implements PacketForm {
+export class SignedCodec implements PacketCodec {
   readonly #options: SignatureOptions;
   readonly #loggedMs = new Map<string, number>();
 
@@ -47,31 +46,31 @@ export class SignedForm implements PacketForm {
 
   decode(bytes: Uint8Array, subject: string, isFirst: boolean): Packet {
     const packet = decodePacket(bytes);
-    const verdict = this.#options.mode === "off" ? UNLOOKED : this.#look(packet, bytes);
+    const verdict = this.#options.mode === "off" ? NOT_VERIFIED : this.#verify(packet, bytes);
     if (verdict.kind === "signed") return { ...packet, origin: { kind: "arrived", bytes, signedBy: verdict.by } };
-    if (isFirst) this.#note(packet, subject, verdict);
-    if (this.#options.mode === "enforce") throw new SignatureError(verdict.code, verdict.why);
+    if (isFirst) this.#recordFailure(packet, subject, verdict);
+    if (this.#options.mode === "enforce") throw new SignatureError(verdict.code, verdict.detail);
     return { ...packet, origin: { kind: "arrived", bytes, signedBy: null } };
   }
 
-  #look({ senderId }: Packet, bytes: Uint8Array): Verdict {
+  #verify({ senderId }: Packet, bytes: Uint8Array): Verdict {
     const name = `\`${senderId.slice(0, NAME_LENGTH_MAX)}\``;
     try {
       const { signed, signature } = cutSignature(bytes);
-      if (signature === null) return missing(`a packet of sender ${name} is not signed; give the sender a key`);
+      if (signature === null) return missing(`packet of sender ${name} is not signed: configure a key for the sender`);
       const keys = this.#options.senders().get(senderId);
       if (keys === undefined) {
         if (isOf(this.#options.ours, signed, signature)) return { kind: "signed", by: null };
-        return invalid(`sender ${name} is not known; give its public key as \`cap.senders.<id>.key\``);
+        return invalid(`unknown sender ${name}: set its public key in \`cap.senders.<id>.key\``);
       }
       if (isOf(keys, signed, signature)) return { kind: "signed", by: senderId };
-      return invalid(`the signature is not that of sender ${name}, or the packet was changed; look at both its keys`);
+      return invalid(`the signature does not match sender ${name}: check its key pair`);
     } catch (error) {
-      return invalid(`the signature of sender ${name} cannot be read: ${(error as Error).message}`);
+      return invalid(`invalid signature of sender ${name}: ${(error as Error).message}`);
     }
   }
 
-  #note({ senderId }: Packet, subject: string, { code, why }: Fault): void {
+  #recordFailure({ senderId }: Packet, subject: string, { code, detail }: Fault): void {
     const { log, metrics, mode } = this.#options;
     const reason = code === "SIGNATURE_MISSING" ? "missing" : "invalid";
     metrics?.add("cordum_bus_signature_failures_total", { subject, reason });
@@ -81,7 +80,7 @@ export class SignedForm implements PacketForm {
     if (this.#loggedMs.size >= LOGGED_MAX) this.#loggedMs.clear();
     this.#loggedMs.set(about, nowMs);
     const sender = senderId.slice(0, NAME_LENGTH_MAX);
-    log.write("warn", `bus_signature_${reason}`, { subject, sender, why, refused: mode === "enforce" });
+    log.write("warn", `bus_signature_${reason}`, { subject, sender, error: detail, refused: mode === "enforce" });
   }
 }
 
@@ -90,13 +89,13 @@ type Verdict = { readonly kind: "signed"; readonly by: string | null } | Fault;
 interface Fault {
   readonly kind: "fault";
   readonly code: SignatureCode;
-  readonly why: string;
+  readonly detail: string;
 }
 
-const UNLOOKED = { kind: "signed", by: null } as const;
+const NOT_VERIFIED = { kind: "signed", by: null } as const;
 
-const missing = (why: string): Fault => ({ kind: "fault", code: "SIGNATURE_MISSING", why });
-const invalid = (why: string): Fault => ({ kind: "fault", code: "SIGNATURE_INVALID", why });
+const missing = (detail: string): Fault => ({ kind: "fault", code: "SIGNATURE_MISSING", detail });
+const invalid = (detail: string): Fault => ({ kind: "fault", code: "SIGNATURE_INVALID", detail });
 
 const isOf = (keys: readonly KeyObject[], signed: Uint8Array, signature: Uint8Array): boolean =>
   keys.some((key) => verify("sha256", signed, { key, dsaEncoding: "der" }, signature));

@@ -169,14 +169,14 @@ function requireVersion({ product, version }: RedisServer, address: string): voi
 
 function warnAbout({ product, version, maxmemoryPolicy, durability }: RedisServer, log: Log): void {
   if (maxmemoryPolicy !== "noeviction") {
-    log.write("warn", "redis_may_evict", {
+    log.write("warn", "redis_eviction_enabled", {
       policy: maxmemoryPolicy,
       risk: "a full server evicts jobs",
       fix: "CONFIG SET maxmemory-policy noeviction",
     });
   }
   if (durability !== "always") {
-    log.write("warn", "redis_may_lose", {
+    log.write("warn", "redis_durability_weak", {
       product,
       version,
       durability,

@@ -1,6 +1,6 @@
 /** The outside that the configuration asks for: embedded, or a cluster on NATS and Redis; and what it promises. */
 
-import type { PacketForm } from "../../adapters/packet-form.ts";
+import type { PacketCodec } from "../../adapters/packet-codec.ts";
 import type { RedisServer } from "../../adapters/redis/connection.ts";
 import type { Config } from "../../config/config.ts";
 import type { LiveSettings } from "../../core/settings.ts";
@@ -28,14 +28,14 @@ export async function openWorld(config: Config, live: LiveSettings, given: Decis
     return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings: [] }, close };
   }
   const { openCluster } = await import("../../worlds/cluster.ts");
-  const form = await openForm(signatures, live, given);
+  const codec = await openCodec(signatures, live, given);
   const { world, servers, close } = await openCluster({
     ...given,
     nats: natsUrl,
     redis: redisUrl,
     bus,
     ackPendingMax,
-    ...(form === null ? {} : { form }),
+    ...(codec === null ? {} : { codec }),
   });
   const durability = {
     profile: `cluster, redis ${servers.redis.durability}`,
@@ -53,19 +53,19 @@ export async function openWorld(config: Config, live: LiveSettings, given: Decis
 }
 
 /** Null where signatures are neither made nor looked at: then nothing is in the way of a packet. */
-async function openForm(
+async function openCodec(
   { mode, keyFile }: Config["process"]["signatures"],
   live: LiveSettings,
   { log, metrics }: DecisionContext,
-): Promise<PacketForm | null> {
+): Promise<PacketCodec | null> {
   if (mode === "off" && keyFile === null) return null;
-  const [{ openSenderKeys, readOwnKey }, { SignedForm }] = await Promise.all([
+  const [{ openSenderKeys, readOwnKey }, { SignedCodec }] = await Promise.all([
     import("../../adapters/node/packet-keys.ts"),
     import("../../adapters/node/packet-signatures.ts"),
   ]);
   const own = keyFile === null ? null : readOwnKey(keyFile);
   const senders = openSenderKeys(() => live.current.senders, log);
-  return new SignedForm({ mode, key: own?.key ?? null, ours: own?.ours ?? [], senders, log, metrics });
+  return new SignedCodec({ mode, key: own?.key ?? null, ours: own?.ours ?? [], senders, log, metrics });
 }
 
 const EMBEDDED: About["durability"] = {

@@ -1,6 +1,6 @@
 import { headers, type Msg } from "@nats-io/nats-core";
 import { describe, expect, it } from "vitest";
-import { failureOfAck } from "../../../src/adapters/nats/ack.ts";
+import { readPublishAck } from "../../../src/adapters/nats/ack.ts";
 import { RecentIds } from "../../../src/adapters/recent-ids.ts";
 
 const answer = (text: string, code = 0): Msg =>
@@ -12,10 +12,10 @@ const answer = (text: string, code = 0): Msg =>
 
 describe("the stream's answer to a publish", () => {
   it("is fine with a number, or as a duplicate", () => {
-    expect(failureOfAck(answer('{"stream":"S","seq":7}'))).toBeNull();
-    expect(failureOfAck(answer('{"stream":"S","seq":7,"duplicate":true}'))).toBeNull();
+    expect(readPublishAck(answer('{"stream":"S","seq":7}'))).toBeNull();
+    expect(readPublishAck(answer('{"stream":"S","seq":7,"duplicate":true}'))).toBeNull();
     // What nobody had to read has no number when it comes again.
-    expect(failureOfAck(answer('{"stream":"S","seq":0,"duplicate":true}'))).toBeNull();
+    expect(readPublishAck(answer('{"stream":"S","seq":0,"duplicate":true}'))).toBeNull();
   });
 
   it.each([
@@ -34,18 +34,18 @@ describe("the stream's answer to a publish", () => {
     ["no number", '{"stream":"S"}', /no number/],
     ["nonsense", "{", /cannot be read/],
   ])("with %s means: try again", (_, text, reason) => {
-    const failure = failureOfAck(answer(text));
+    const failure = readPublishAck(answer(text));
     expect(failure).toMatchObject({ code: "BUS_UNAVAILABLE" });
     expect(failure?.message).toMatch(reason);
   });
 
   it("from nobody means: try again", () => {
-    expect(failureOfAck(answer("", 503))).toMatchObject({ code: "BUS_UNAVAILABLE" });
+    expect(readPublishAck(answer("", 503))).toMatchObject({ code: "BUS_UNAVAILABLE" });
   });
 
   it("that says no is refused", () => {
     const text = '{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"seq":0}';
-    expect(failureOfAck(answer(text))).toMatchObject({ code: "BUS_REFUSED" });
+    expect(readPublishAck(answer(text))).toMatchObject({ code: "BUS_REFUSED" });
   });
 });
 

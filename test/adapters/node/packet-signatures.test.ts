@@ -1,6 +1,6 @@
 import { sign } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type SignatureOptions, SignedForm } from "../../../src/adapters/node/packet-signatures.ts";
+import { type SignatureOptions, SignedCodec } from "../../../src/adapters/node/packet-signatures.ts";
 import { MalformedError } from "../../../src/protocol/bytes.ts";
 import { decodePacket, encodePacket } from "../../../src/protocol/codec.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
@@ -17,7 +17,7 @@ function form(options: Partial<SignatureOptions> = {}) {
     ["ann", [ann.publicKey]],
     ["bob", [bob.publicKey]],
   ]);
-  const signed = new SignedForm({
+  const signed = new SignedCodec({
     mode: "enforce",
     key: house.privateKey,
     ours: [house.publicKey],

@@ -161,7 +161,7 @@ describe("a frame", () => {
     await Promise.all(names("job", 3).map((id) => bus.publish(submit(id))));
     await seen.count(6);
     expect(seen.seen.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 2, 2, 2]);
-    expect(space.log.events()).toContain("bus_frame_comes_again");
+    expect(space.log.events()).toContain("bus_frame_redelivered");
     await space.untilEmpty();
   });
 

@@ -171,7 +171,7 @@ describe("what others do to the stream", () => {
     });
     await bus.publish(submit("job-1"));
     await seen.count(1);
-    const back = space.log.next("bus_consumer_back");
+    const back = space.log.next("bus_consumer_restored");
     await bench.manager.consumers.delete(space.stream, "g_sys_job_submit");
     await back;
     await bus.publish(submit("job-2"));
@@ -185,7 +185,7 @@ describe("what others do to the stream", () => {
       seen.add(delivery);
       return ACK;
     });
-    const back = space.log.next("bus_consumer_back");
+    const back = space.log.next("bus_consumer_restored");
     await bench.manager.streams.delete(space.stream);
     await back;
     await publishAtLast(bus, "job-1");

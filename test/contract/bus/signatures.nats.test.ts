@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { SignedForm } from "../../../src/adapters/node/packet-signatures.ts";
+import { SignedCodec } from "../../../src/adapters/node/packet-signatures.ts";
 import type { Delivery } from "../../../src/ports/bus.ts";
 import { encodeFrame } from "../../../src/protocol/frame.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
@@ -25,7 +25,7 @@ afterAll(() => bench?.close());
 async function enter(mode: "off" | "warn" | "enforce") {
   const { log, metrics, counters } = counting();
   const keys = { key: house.privateKey, ours: [house.publicKey], senders: () => new Map([["ann", [ann.publicKey]]]) };
-  const bus = await space.enter({ form: new SignedForm({ mode, ...keys, log, metrics }) });
+  const bus = await space.enter({ codec: new SignedCodec({ mode, ...keys, log, metrics }) });
   return { bus, failures: () => counters.get("cordum_bus_signature_failures_total") ?? 0 };
 }
 
