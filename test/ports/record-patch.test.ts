@@ -3,12 +3,12 @@ import { describe, expect, test } from "vitest";
 import { applyPatch, diff, type Patch } from "../../src/ports/record-patch.ts";
 
 const copied = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
-/** By way of text, as a store has it. */
+/** Applies the patch after a JSON round trip, like a store. */
 const written = (before: unknown, after: unknown): unknown =>
   applyPatch(copied(before), copied(diff(before, after) as Patch));
 
-describe("a patch", () => {
-  test("of any two documents leads from the one to the other", () => {
+describe("diff and applyPatch", () => {
+  test("lead from any document to any other", () => {
     const name = fc.constantFrom("a", "b", "c", "", "s", "d", "constructor", "länge");
     const leaf = fc.oneof(fc.integer(), fc.string({ maxLength: 3 }), fc.boolean(), fc.constant(null));
     const few = { maxKeys: 3 };
@@ -20,7 +20,7 @@ describe("a patch", () => {
     const document = fc.dictionary(name, fc.oneof(leaf, inner, fc.array(inner, { maxLength: 2 })), { maxKeys: 5 });
     fc.assert(
       fc.property(document, document, fc.array(name), (before, other, kept) => {
-        // Some fields stay the very same, as they do when a record is copied and changed; lists grow.
+        // Some fields keep their identity, as in a modified copy of a record; lists grow.
         const after: Record<string, unknown> = { ...other };
         for (const key of kept) {
           const was = before[key];
@@ -32,7 +32,7 @@ describe("a patch", () => {
     );
   });
 
-  test("has what changed, and nothing of what stayed the same", () => {
+  test("contain only what changed", () => {
     const large = { text: "x".repeat(10_000) };
     const step = { state: "RUNNING", output: large };
     const before = { id: "r", input: large, steps: { a: step, b: step }, lines: [large], gone: 1 };
@@ -50,17 +50,17 @@ describe("a patch", () => {
     expect(written(before, after)).toEqual(copied(after));
   });
 
-  test("does not name an object that is another one and says the same", () => {
+  test("are empty for equal but distinct objects", () => {
     const before = { state: "RUNNING", retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] };
     expect(diff(before, { ...before, retryState: {}, wait: { by: { name: "x" } }, tags: ["a"] })).toEqual({});
   });
 
-  test("a list that has lost or changed something is written as a whole", () => {
+  test("replace a list that is not an extension of the old one", () => {
     expect(diff({ list: [1, 2, 3] }, { list: [2, 3, 4] })).toEqual({ s: { list: [2, 3, 4] } });
     expect(diff({ list: [1, 2] }, { list: [1] })).toEqual({ s: { list: [1] } });
   });
 
-  test("is none where there are no two objects, or a name that cannot be assigned to", () => {
+  test("return null for non-objects and for the key `__proto__`", () => {
     expect(diff(null, {})).toBeNull();
     expect(diff({}, [])).toBeNull();
     expect(diff(undefined, { a: 1 })).toBeNull();

@@ -3,10 +3,10 @@ import type { Clock } from "../../ports/clock.ts";
 import type { Random } from "../../ports/random.ts";
 
 /**
- * Cryptographic chance, fetched a few thousand bytes at a time.
+ * Cryptographic random numbers, read from the system in blocks.
  *
- * Ids are 26 characters: the time, then 80 random bits. Those made together stand together in an index, which keeps
- * inserts at its end and cheap.
+ * Ids are 26 characters: the time, then 80 random bits. Ids created together are adjacent in an index, so inserts stay at
+ * its end.
  */
 export function cryptoRandom(clock: Clock): Random {
   const pool = new Uint32Array(POOL_WORDS);
@@ -28,14 +28,14 @@ export function cryptoRandom(clock: Clock): Random {
         timeMs = nowMs;
         time = timeText(nowMs);
       }
-      // Five characters of five bits each from a word, three times, and one more: 16 characters.
+      // 16 characters of 5 bits: five from each of three words, one from a fourth.
       return time + fiveOf(word()) + fiveOf(word()) + fiveOf(word()) + DIGITS[word() & 31]!;
     },
   };
 }
 
 const POOL_WORDS = 2_048;
-/** In the order of their character codes, so that ids sort by time; letters that look like digits are left out. */
+/** Ascending character codes, so that ids sort by time; without letters that look like digits. */
 const DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
 const TIME_LENGTH = 10;
 

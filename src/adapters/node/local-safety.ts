@@ -3,7 +3,7 @@ import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { LiveKernel } from "../../core/policy/kernel.ts";
 import type { Safety } from "../../ports/safety.ts";
 
-/** The safety kernel in this very process: it answers at once and cannot be down. */
+/** The safety kernel in this process: synchronous and always available. */
 export function localSafety(policy: LiveKernel | Snapshot): Safety {
   const kernel =
     policy instanceof LiveKernel

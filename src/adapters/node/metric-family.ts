@@ -1,23 +1,23 @@
 /**
- * Metrics in memory, and the page that Prometheus reads (text format 0.0.4). A family is one metric with all its series, a
- * series is what was counted under one set of label values.
+ * In-memory metrics in the Prometheus text format 0.0.4. A family is a metric with all its series; a series belongs to one
+ * set of label values.
  *
- * 1. Counting costs a lookup for each label and makes no garbage; what is costly (the text of the labels, running totals
- *    of buckets) is done when a series is opened or the page is asked for.
- * 2. A family has at most `SERIES_MAX` series and one more, in which every label is `other`: it takes what would have
- *    opened others. Sums over all series stay right. A gauge there shows what was set last.
- * 3. A label that a family does not have is left out, one that is missing is empty. What is no finite number is neither
- *    added nor observed, nor is added what would make a counter smaller. Nothing here throws: the work goes on.
- * 4. A family without labels shows its only series from the start, others show a series once it was counted in.
+ * 1. Recording costs one lookup per label and allocates nothing. Label text and cumulative buckets are computed when a
+ *    series is created or the page is rendered.
+ * 2. A family has at most `SERIES_MAX` series, and one more whose labels are all `other`, which receives everything
+ *    beyond the limit. Sums over all series stay correct; the `other` series of a gauge shows the last value set.
+ * 3. Unknown labels are ignored, missing labels are empty. Non-finite values and negative increments are ignored. Nothing
+ *    here throws.
+ * 4. A family without labels has its series from the start; other series appear with their first value.
  */
 import type { Labels, MetricSpec } from "../../ports/metrics.ts";
 
 export interface Family {
-  /** Its part of the page, without the newline at the end. */
+  /** Its part of the page, without a final newline. */
   text(): string;
 }
 
-/** What a label's value is shown as: whoever knows that a label has too many values gives them one in common. */
+/** Maps a label value to the value shown, to bound the number of values. */
 export type Bound = (label: string, value: string) => string;
 
 export class Counter implements Family {
@@ -31,7 +31,7 @@ export class Counter implements Family {
     if (amount >= 0 && amount < Number.POSITIVE_INFINITY) this.#values.series.at(labels).value += amount;
   }
 
-  /** Over all series. */
+  /** Sum over all series. */
   total(): number {
     return this.#values.series.all.reduce((sum, { value }) => sum + value, 0);
   }
@@ -63,7 +63,7 @@ export class Histogram implements Family {
   readonly #bounds: readonly number[];
   readonly #series: SeriesTree<Buckets>;
 
-  /** Bounds ascend; a value that is equal to one is within it. */
+  /** Bounds ascend and are inclusive. */
   constructor(name: string, spec: MetricSpec, bound: Bound, bounds: readonly number[]) {
     this.#head = headOf(name, spec);
     this.#name = name;
@@ -71,7 +71,7 @@ export class Histogram implements Family {
     this.#series = new SeriesTree(spec.labels, bound, (labels) => ({
       labels,
       sum: 0,
-      // The last one is for what lies above all bounds.
+      // The last bucket is for values above all bounds.
       counts: new Array<number>(bounds.length + 1).fill(0),
     }));
   }
@@ -80,7 +80,7 @@ export class Histogram implements Family {
     if (!Number.isFinite(value)) return;
     const series = this.#series.at(labels);
     const bounds = this.#bounds;
-    // From the lowest on: most of what is measured is short, and there are few buckets.
+    // Linear search: there are few buckets, and most values are small.
     let bucket = 0;
     while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket += 1;
     series.counts[bucket] = (series.counts[bucket] as number) + 1;
@@ -109,13 +109,13 @@ export function pageOf(families: Iterable<Family>): string {
   return `${Array.from(families, (family) => family.text()).join("\n\n")}\n`;
 }
 
-/** Without the one that takes what is too much. A hundred tenants at all endpoints are far below it. */
+/** Without the `other` series. 100 tenants times all endpoints are well below it. */
 export const SERIES_MAX = 1_000;
-/** The value of a label that stands for all those that are not shown. */
+/** Label value of everything beyond a limit. */
 export const OTHER = "other";
 
 interface Series {
-  /** As they are printed, without the braces. */
+  /** As rendered, without braces. */
   readonly labels: string;
 }
 
@@ -133,9 +133,9 @@ interface Branch<S> {
   series: S | null;
 }
 
-/** Series by the values of their labels, one level for each label: values are looked up as they are, never joined. */
+/** Series by label values: a trie with one level per label, so a lookup builds no key. */
 class SeriesTree<S extends Series> {
-  /** In the order in which they were opened. */
+  /** In order of creation. */
   readonly all: S[] = [];
   readonly #names: readonly string[];
   readonly #bound: Bound;
@@ -146,7 +146,7 @@ class SeriesTree<S extends Series> {
     this.#names = names;
     this.#bound = bound;
     this.#open = open;
-    if (names.length === 0) this.#opened([]);
+    if (names.length === 0) this.#create([]);
   }
 
   at(labels: Labels): S {
@@ -154,20 +154,20 @@ class SeriesTree<S extends Series> {
     let branch = this.#root;
     for (let at = 0; at < names.length; at += 1) {
       const next = branch.next.get(labels[names[at] as string] ?? "");
-      if (next === undefined) return this.#unknown(labels);
+      if (next === undefined) return this.#findOrCreate(labels);
       branch = next;
     }
     return branch.series as S;
   }
 
-  /** Values as they came are not known together: as they are shown they may be. */
-  #unknown(labels: Labels): S {
+  /** The raw values are unknown; the bounded values may be known. */
+  #findOrCreate(labels: Labels): S {
     const values = this.#names.map((name) => this.#bound(name, labels[name] ?? ""));
     const known = this.#find(values);
     if (known) return known;
-    if (this.all.length < SERIES_MAX) return this.#opened(values);
+    if (this.all.length < SERIES_MAX) return this.#create(values);
     const others = values.fill(OTHER);
-    return this.#find(others) ?? this.#opened(others);
+    return this.#find(others) ?? this.#create(others);
   }
 
   #find(values: readonly string[]): S | null {
@@ -176,7 +176,7 @@ class SeriesTree<S extends Series> {
     return branch?.series ?? null;
   }
 
-  #opened(values: readonly string[]): S {
+  #create(values: readonly string[]): S {
     let branch = this.#root;
     for (const value of values) {
       let next = branch.next.get(value);
@@ -193,7 +193,7 @@ class SeriesTree<S extends Series> {
   }
 }
 
-/** Series of one figure each. */
+/** Series with a single value each. */
 class Values {
   readonly series: SeriesTree<Value>;
   readonly #head: string;

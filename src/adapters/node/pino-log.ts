@@ -7,8 +7,8 @@ export interface LogTarget {
 }
 
 /**
- * Log lines as JSON, one per line: `{"level":"warn","time":…,"name":…,"event":…, …}`. Errors of others come with whatever
- * they were given, so every field passes the redaction.
+ * Logs JSON lines: `{"level":"warn","time":…,"name":…,"event":…, …}`. All fields are redacted, because errors of libraries
+ * can contain secrets.
  */
 export function pinoLog(options: { readonly level: LogLevel; readonly name: string; readonly target: LogTarget }): Log {
   const logger = pino(
@@ -36,7 +36,7 @@ function withoutSecrets(fields: LogFields): LogFields {
   return clean;
 }
 
-/** The same lines for a person at a terminal: `19:58:01 warn  drain_left_to_sweeper topic=demo.echo`. */
+/** Formats the lines for a terminal: `19:58:01 warn  drain_left_to_sweeper topic=demo.echo`. */
 export function forTerminal(target: LogTarget, options: { readonly color: boolean }): LogTarget {
   return {
     write(text) {
@@ -49,13 +49,13 @@ export function forTerminal(target: LogTarget, options: { readonly color: boolea
 
 function plain(line: string, color: boolean): string {
   const { level, time, name: _, event, ...fields } = JSON.parse(line) as Record<string, unknown>;
-  const facts = Object.entries(fields).map(
+  const pairs = Object.entries(fields).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
   );
   const clock = new Date(Number(time)).toTimeString().slice(0, 8);
-  const word = String(level).padEnd(5);
+  const label = String(level).padEnd(5);
   const code = COLORS[String(level)];
-  return [clock, color && code ? `\u001b[${code}m${word}\u001b[0m` : word, event, ...facts].join(" ");
+  return [clock, color && code ? `\u001b[${code}m${label}\u001b[0m` : label, event, ...pairs].join(" ");
 }
 
 const COLORS: Readonly<Record<string, string>> = { debug: "2", warn: "33", error: "31" };

@@ -1,10 +1,8 @@
 /**
- * Metrics for Prometheus, and the few figures that `/status` shows computed.
+ * Prometheus metrics, and the figures of `/status`.
  *
- * 1. The names are those of `METRICS`, each with its labels and no others. A label that is not in the table is left
- *    out, one that is missing is empty: counting never makes the work fail.
- * 2. Figures are of this process since its start. Those of locks are of the run lock alone, as their names say: what
- *    admission and jobs wait for is on the page, under paths of their own.
+ * Figures cover this process since its start. Lock figures cover the run lock only; admission and job locks have their own
+ * `path` on the metrics page.
  */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import { type HistogramMetric, type Labels, METRICS, type MetricSpec, type Metrics } from "../../ports/metrics.ts";
@@ -12,12 +10,12 @@ import { CONTENT_TYPE, Counter, type Family, Gauge, Histogram, OTHER, pageOf } f
 
 export interface PromMetrics extends Metrics {
   readonly contentType: string;
-  /** Everything, in Prometheus' own text format. */
+  /** The page in the Prometheus text format. */
   text(): Promise<string>;
   figures(): Figures;
 }
 
-/** The founding names; null where nothing was measured yet. */
+/** Null: nothing measured yet. */
 export interface Figures {
   readonly lock_busy_retry_count: number;
   readonly lock_busy_retry_delay_ms: { readonly p50: number | null; readonly p95: number | null };
@@ -63,7 +61,7 @@ export function promMetrics(): PromMetrics {
     },
     observe(name, value, labels = NO_LABELS) {
       histograms.get(name)?.observe(labels, value);
-      // No number is no time: the histograms of percentiles would throw.
+      // The percentile histograms throw on non-finite values.
       if (Number.isFinite(value) && isOfRunLock(labels)) percentiles.get(name)?.record(microsOf(value));
     },
   };
@@ -91,10 +89,10 @@ function figuresOf(
   };
 }
 
-/** Or of no lock at all. */
+/** True if `path` is that of a run lock, or absent. */
 const isOfRunLock = ({ path }: Labels): boolean => path === undefined || path === "engine" || path === "gateway";
 
-/** Clients name tenants: those beyond a number share one label. */
+/** Bounds the tenant label: clients choose tenant names. */
 class Tenants {
   readonly #known = new Set<string>();
 
@@ -111,7 +109,7 @@ function put<F extends Family>(families: Map<MetricName, F>, name: MetricName, f
   return family;
 }
 
-/** In the whole numbers that the histograms of percentiles take. */
+/** Percentile histograms take integers. */
 function microsOf(seconds: number): number {
   return Math.min(MICROS_MAX, Math.max(1, Math.round(seconds * 1_000_000)));
 }
@@ -121,7 +119,7 @@ function bucketsFor(name: string): number[] {
   return [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 }
 
-/** Those that figures are computed from. */
+/** Metrics that figures are computed from. */
 const WITH_PERCENTILES = [
   "cordum_lock_busy_retry_delay_seconds",
   "cordum_run_lock_wait_seconds",

@@ -1,12 +1,12 @@
 import type { Clock } from "../../ports/clock.ts";
 
-/** The machine's own time. */
+/** The system clock and timers. */
 export const wallClock: Clock = {
   now: () => Date.now(),
   after(delayMs, fn) {
     const dueMs = performance.now() + delayMs;
     let timer: NodeJS.Timeout;
-    // Timers fire up to a millisecond early and cannot be longer than 25 days: whoever wakes too soon sleeps again.
+    // Timers can fire a millisecond early and are limited to 25 days: set a new one for the rest.
     const sleep = () => {
       const restMs = dueMs - performance.now();
       if (restMs <= 0) fn();

@@ -5,22 +5,22 @@ import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
 import { type CounterMetric, type Labels, METRICS, type MetricSpec } from "../../../src/ports/metrics.ts";
 import { type PageFamily, readPage, sampleKey } from "./prometheus-page.ts";
 
-type Act = readonly [kind: MetricSpec["type"], labels: Labels, value: number];
+type Operation = readonly [kind: MetricSpec["type"], labels: Labels, value: number];
 
 const BOUNDS = [0.1, 1, 2.5];
-const asItIs = (_: string, value: string) => value;
+const unchanged = (_: string, value: string) => value;
 const specOf = (type: MetricSpec["type"], labels: readonly string[], help = "Help."): MetricSpec => ({
   type,
   labels,
   help,
 });
 
-/** One family of each type, with the same labels, and what they were told; its page, read. */
-function read(labelNames: readonly string[], acts: readonly Act[]): ReadonlyMap<string, PageFamily> {
-  const counter = new Counter("c_total", specOf("counter", labelNames), asItIs);
-  const gauge = new Gauge("g", specOf("gauge", labelNames), asItIs);
-  const histogram = new Histogram("h", specOf("histogram", labelNames), asItIs, BOUNDS);
-  for (const [kind, labels, value] of acts) {
+/** Applies the operations to one family of each type, and parses the page. */
+function read(labelNames: readonly string[], operations: readonly Operation[]): ReadonlyMap<string, PageFamily> {
+  const counter = new Counter("c_total", specOf("counter", labelNames), unchanged);
+  const gauge = new Gauge("g", specOf("gauge", labelNames), unchanged);
+  const histogram = new Histogram("h", specOf("histogram", labelNames), unchanged, BOUNDS);
+  for (const [kind, labels, value] of operations) {
     if (kind === "counter") counter.add(labels, value);
     else if (kind === "gauge") gauge.set(labels, value);
     else histogram.observe(labels, value);
@@ -28,11 +28,15 @@ function read(labelNames: readonly string[], acts: readonly Act[]): ReadonlyMap<
   return readPage(pageOf([counter, gauge, histogram]));
 }
 
-/** The samples that must be there, worked out from the whole list each time. */
-function expected(labelNames: readonly string[], acts: readonly Act[], kind: Act[0]): Map<string, number> {
+/** The expected samples, computed from the whole list of operations. */
+function expected(
+  labelNames: readonly string[],
+  operations: readonly Operation[],
+  kind: Operation[0],
+): Map<string, number> {
   const samples = new Map<string, number>();
   const shown = (labels: Labels) => Object.fromEntries(labelNames.map((name) => [name, labels[name] ?? ""]));
-  const mine = acts.filter(([of]) => of === kind).map(([, labels, value]) => ({ labels: shown(labels), value }));
+  const mine = operations.filter(([of]) => of === kind).map(([, labels, value]) => ({ labels: shown(labels), value }));
   const sets = labelNames.length === 0 ? [{}] : mine.map(({ labels }) => labels);
   for (const labels of sets) {
     const values = mine.filter((one) => sampleKey("", one.labels) === sampleKey("", labels)).map(({ value }) => value);
@@ -51,8 +55,8 @@ function expected(labelNames: readonly string[], acts: readonly Act[], kind: Act
   return samples;
 }
 
-describe("the page says what was counted", () => {
-  // What has a meaning in the format, or would have one where values are joined to a key.
+describe("the metrics page", () => {
+  // Characters with a meaning in the text format.
   const text = fc.string({
     unit: fc.constantFrom('"', "\\", "\n", "n", "a", ",", "=", "{", "}", " ", "ü"),
     maxLength: 4,
@@ -62,29 +66,29 @@ describe("the page says what was counted", () => {
     fc.double({ min: 0, max: 10, noNaN: true }),
     fc.nat(5),
   );
-  const kind = fc.constantFrom<Act[0]>("counter", "gauge", "histogram");
+  const kind = fc.constantFrom<Operation[0]>("counter", "gauge", "histogram");
 
   test.each([[[]], [["a"]], [["a", "b"]], [["a", "b", "c"]]])("labels %j", (labelNames: string[]) => {
     const labels = fc.dictionary(fc.constantFrom("a", "b", "c", "constructor"), text, { noNullPrototype: true });
     fc.assert(
-      fc.property(fc.array(fc.tuple(kind, labels, value), { maxLength: 40 }), (acts) => {
-        const page = read(labelNames, acts);
-        expect(page.get("c_total")?.samples).toEqual(expected(labelNames, acts, "counter"));
-        expect(page.get("g")?.samples).toEqual(expected(labelNames, acts, "gauge"));
-        expect(page.get("h")?.samples).toEqual(expected(labelNames, acts, "histogram"));
+      fc.property(fc.array(fc.tuple(kind, labels, value), { maxLength: 40 }), (operations) => {
+        const page = read(labelNames, operations);
+        expect(page.get("c_total")?.samples).toEqual(expected(labelNames, operations, "counter"));
+        expect(page.get("g")?.samples).toEqual(expected(labelNames, operations, "gauge"));
+        expect(page.get("h")?.samples).toEqual(expected(labelNames, operations, "histogram"));
       }),
     );
   });
 
-  test("help is escaped, a quote in it is not", () => {
-    const page = pageOf([new Gauge("g", specOf("gauge", ["a"], 'Say "a\\b"\nand c.'), asItIs)]);
+  test("escapes help texts, but not quotes in them", () => {
+    const page = pageOf([new Gauge("g", specOf("gauge", ["a"], 'Say "a\\b"\nand c.'), unchanged)]);
     expect(page).toBe('# HELP g Say "a\\\\b"\\nand c.\n# TYPE g gauge\n');
     expect(readPage(page).get("g")?.help).toBe('Say "a\\b"\nand c.');
   });
 });
 
-test("a histogram, to the letter: buckets add up, the bound itself is within, `+Inf` has them all", () => {
-  const histogram = new Histogram("h_seconds", specOf("histogram", ["path"]), asItIs, BOUNDS);
+test("a histogram has cumulative buckets with inclusive bounds, and `+Inf` counts all values", () => {
+  const histogram = new Histogram("h_seconds", specOf("histogram", ["path"]), unchanged, BOUNDS);
   for (const value of [0.1, 0.5, 1, 2.5, 2.500001, 100]) histogram.observe({ path: 'a"b\\c\nd' }, value);
   const labels = 'path="a\\"b\\\\c\\nd"';
   expect(histogram.text().split("\n")).toEqual([
@@ -99,7 +103,7 @@ test("a histogram, to the letter: buckets add up, the bound itself is within, `+
   ]);
 });
 
-test("what has no labels is there from the start at 0; what has some shows only its head until it is counted", async () => {
+test("a metric without labels starts at 0; a metric with labels has only a header until its first use", async () => {
   const metrics = promMetrics();
   const page = readPage(await metrics.text());
   expect([...page.keys()]).toEqual(Object.keys(METRICS));
@@ -112,7 +116,7 @@ test("what has no labels is there from the start at 0; what has some shows only 
   expect(metrics.contentType).toBe("text/plain; version=0.0.4; charset=utf-8");
 });
 
-test("what is no number is not counted, and nothing throws", async () => {
+test("ignores values that are not finite, and negative increments of counters", async () => {
   const metrics = promMetrics();
   const before = await metrics.text();
   for (const value of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
@@ -129,11 +133,11 @@ test("what is no number is not counted, and nothing throws", async () => {
   expect([...(lag?.values() ?? [])]).toEqual([Number.NaN]);
 });
 
-describe("series are bounded in number", () => {
+describe("the limit of series", () => {
   const all = SERIES_MAX * 2;
   const samplesOf = (page: string, name: string) => readPage(page).get(name)?.samples ?? new Map<string, number>();
 
-  test("what comes when a metric is full is counted where every label is `other`; the sum and those before are right", async () => {
+  test("counts values beyond the limit in a series whose labels are `other`", async () => {
     const metrics = promMetrics();
     const name: CounterMetric = "cordum_bus_deliveries_total";
     for (let round = 0; round < 3; round += 1) {
@@ -152,8 +156,8 @@ describe("series are bounded in number", () => {
     );
   });
 
-  test("one that was called `other` before is that one: none is on the page twice", () => {
-    const histogram = new Histogram("h", specOf("histogram", ["a"]), asItIs, BOUNDS);
+  test("reuses a series that already has the label `other`", () => {
+    const histogram = new Histogram("h", specOf("histogram", ["a"]), unchanged, BOUNDS);
     histogram.observe({ a: "other" }, 1);
     for (let at = 0; at < all; at += 1) histogram.observe({ a: `${at}` }, 1);
     const samples = samplesOf(pageOf([histogram]), "h");
@@ -161,15 +165,15 @@ describe("series are bounded in number", () => {
     expect(samples.get(sampleKey("h_count", { a: "other" }))).toBe(all - (SERIES_MAX - 1) + 1);
   });
 
-  test("figures count what is in `other`, too", () => {
+  test("does not affect figures", () => {
     const metrics = promMetrics();
     for (let at = 0; at < all; at += 1)
       metrics.add("cordum_lock_busy_retries_total", { path: "engine", policy: `p${at}` }, 2);
     expect(metrics.figures().lock_busy_retry_count).toBe(2 * all);
   });
 
-  test("a gauge shows in `other` what was set last", () => {
-    const gauge = new Gauge("g", specOf("gauge", ["a"]), asItIs);
+  test("makes the `other` series of a gauge show the last value", () => {
+    const gauge = new Gauge("g", specOf("gauge", ["a"]), unchanged);
     for (let at = 0; at < all; at += 1) gauge.set({ a: `${at}` }, at);
     const samples = samplesOf(pageOf([gauge]), "g");
     expect(samples.size).toBe(SERIES_MAX + 1);

@@ -9,7 +9,7 @@ import type { SenderSettings } from "../../../src/core/settings.ts";
 import { counting } from "../../../src/sim/adapters/counting.ts";
 import { signer } from "./signers.ts";
 
-const [house, ann, bob] = [signer(), signer(), signer()];
+const [control, ann, bob] = [signer(), signer(), signer()];
 let dir = "";
 
 beforeEach(() => {
@@ -24,54 +24,54 @@ function file(name: string, text: string): string {
 }
 
 const encrypted = () =>
-  house.privateKey.export({ type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "x" }).toString();
+  control.privateKey.export({ type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "x" }).toString();
 const edwards = () => generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
-describe("our own key", () => {
-  test("signs, and is known with those beside it", () => {
-    const { key, ours } = readOwnKey(file("cap.pem", house.privatePem + ann.publicPem));
-    expect(key.equals(house.privateKey)).toBe(true);
-    expect(ours.map((one) => one.equals(house.publicKey))).toEqual([true, false]);
+describe("the key of the control plane", () => {
+  test("is read together with further public keys in the file", () => {
+    const { key, ours } = readOwnKey(file("cap.pem", control.privatePem + ann.publicPem));
+    expect(key.equals(control.privateKey)).toBe(true);
+    expect(ours.map((one) => one.equals(control.publicKey))).toEqual([true, false]);
   });
 
-  test("may be written as `openssl ecparam` does: the curve first, then the key", () => {
+  test("can have the format of `openssl ecparam`: parameters first, then the key", () => {
     const curve = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
-    const sec1 = house.privateKey.export({ type: "sec1", format: "pem" }).toString();
-    expect(readOwnKey(file("cap.pem", curve + sec1)).key.equals(house.privateKey)).toBe(true);
+    const sec1 = control.privateKey.export({ type: "sec1", format: "pem" }).toString();
+    expect(readOwnKey(file("cap.pem", curve + sec1)).key.equals(control.privateKey)).toBe(true);
   });
 
   test.each([
-    ["an encrypted one", encrypted, /passphrase/],
-    ["a public one", () => house.publicPem, /no private key/],
-    ["nonsense", () => "nonsense", /no private key/],
-    ["one of another curve", () => signer("P-384").privatePem, /not of the curve P-256/],
-    ["one of no such curve", edwards, /not of the curve/],
-  ])("%s is none, and nothing of it is told", (_, text, why) => {
+    ["an encrypted key", encrypted, /passphrase/],
+    ["a public key", () => control.publicPem, /no valid private key/],
+    ["no PEM", () => "nonsense", /no valid private key/],
+    ["a key on another curve", () => signer("P-384").privatePem, /not on curve P-256/],
+    ["an Ed25519 key", edwards, /not on curve P-256/],
+  ])("rejects %s without quoting it", (_, text, message) => {
     const path = file("cap.pem", text());
     expect(() => readOwnKey(path)).toThrow(TrustError);
-    expect(() => readOwnKey(path)).toThrow(why);
+    expect(() => readOwnKey(path)).toThrow(message);
     expect(() => readOwnKey(path)).not.toThrow(/BEGIN PRIVATE|MIG|nonsense/);
   });
 
-  test("that is not there is said with the setting and the file", () => {
-    expect(() => readOwnKey(join(dir, "none.pem"))).toThrow(/`cap.key`: `.*none.pem`: there is no such file/);
+  test("reports a missing file with the setting and the path", () => {
+    expect(() => readOwnKey(join(dir, "none.pem"))).toThrow(/`cap.key`: `.*none.pem`: no such file/);
   });
 });
 
-describe("the keys of senders", () => {
-  function opened(senders: Record<string, string>) {
-    const told = counting();
-    let current = listed(senders);
-    const keys = openSenderKeys(() => current, told.log);
+describe("sender keys", () => {
+  function open(senders: Record<string, string>) {
+    const counts = counting();
+    let current = settingsOf(senders);
+    const keys = openSenderKeys(() => current, counts.log);
     const change = (next: Record<string, string>) => {
-      current = listed(next);
+      current = settingsOf(next);
     };
-    return { keys, ...told, change };
+    return { keys, ...counts, change };
   }
 
-  test("follow the settings: who is added is known, who is removed is not, a key that was changed counts", () => {
+  test("follow the settings: added, removed and changed keys", () => {
     const [one, other] = [file("ann.pem", ann.publicPem), file("bob.pem", bob.publicPem)];
-    const { keys, change } = opened({ ann: one });
+    const { keys, change } = open({ ann: one });
     expect([...keys().keys()]).toEqual(["ann"]);
     expect(keys()).toBe(keys());
     change({ bob: other });
@@ -85,26 +85,26 @@ describe("the keys of senders", () => {
     ).toEqual([true, false]);
   });
 
-  test("that cannot be read later leave the one that was there, and say so", () => {
+  test("keep their previous value if a file becomes unreadable, and log it", () => {
     const path = file("ann.pem", ann.publicPem);
-    const { keys, change, events } = opened({ ann: path });
+    const { keys, change, events } = open({ ann: path });
     rmSync(path);
     change({ ann: path, bob: path });
     expect(keys().get("ann")?.[0]?.equals(ann.publicKey)).toBe(true);
     expect(keys().has("bob")).toBe(false);
-    expect(events.get("cap_sender_key_not_read")).toBe(2);
+    expect(events.get("cap_sender_key_read_failed")).toBe(2);
   });
 
   test.each([
-    ["a private key", () => ann.privatePem, /`cap.senders.ann.key`: .*private key, which only the sender should have/],
-    ["nothing", () => "", /there is no public key in it/],
-    ["a damaged key", () => ann.publicPem.replace(/\nM.*\n/, "\nMF\n"), /cannot be read/],
-    ["a key of another curve", () => signer("P-384").publicPem, /not of the curve P-256/],
-    ["more keys than are tried", () => ann.publicPem.repeat(5), /more than 4 public keys/],
-  ])("%s keeps the process from starting", (_, text, why) => {
-    expect(() => opened({ ann: file("ann.pem", text()) })).toThrow(why);
+    ["a private key", () => ann.privatePem, /`cap.senders.ann.key`: .*private key, which must stay with the sender/],
+    ["an empty file", () => "", /no public key found/],
+    ["a damaged key", () => ann.publicPem.replace(/\nM.*\n/, "\nMF\n"), /invalid public key/],
+    ["a key on another curve", () => signer("P-384").publicPem, /not on curve P-256/],
+    ["more than 4 keys", () => ann.publicPem.repeat(5), /more than 4 public keys/],
+  ])("fail the start with %s", (_, text, message) => {
+    expect(() => open({ ann: file("ann.pem", text()) })).toThrow(message);
   });
 });
 
-const listed = (senders: Record<string, string>): Readonly<Record<string, SenderSettings>> =>
+const settingsOf = (senders: Record<string, string>): Readonly<Record<string, SenderSettings>> =>
   Object.fromEntries(Object.entries(senders).map(([id, keyFile]) => [id, { keyFile, tenants: [] }]));

@@ -1,19 +1,19 @@
-// A reader of Prometheus' text format, strict, and only as far as our page goes. It knows nothing of what writes the page.
+// A strict parser of the Prometheus text format, limited to the features that /metrics uses.
 
 export interface PageFamily {
   readonly help: string;
   readonly type: string;
-  /** By `sampleKey`. */
+  /** Keyed by `sampleKey`. */
   readonly samples: Map<string, number>;
 }
 
-/** The same text for the same name and labels, whatever their order. */
+/** Independent of the order of labels. */
 export function sampleKey(name: string, labels: Readonly<Record<string, string>>): string {
   return JSON.stringify([name, Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))]);
 }
 
 export function readPage(page: string): Map<string, PageFamily> {
-  if (!page.endsWith("\n")) throw new Error("the last line has no end");
+  if (!page.endsWith("\n")) throw new Error("missing newline at the end");
   const families = new Map<string, PageFamily>();
   let current: { readonly name: string; readonly family: PageFamily } | null = null;
   const lines = page.slice(0, -1).split("\n");
@@ -21,14 +21,14 @@ export function readPage(page: string): Map<string, PageFamily> {
     const line = lines[at] ?? "";
     if (line === "") continue;
     if (!line.startsWith("#")) {
-      if (current === null) throw new Error(`a sample before any family: ${line}`);
+      if (current === null) throw new Error(`sample without a family: ${line}`);
       readSample(line, current.name, current.family);
       continue;
     }
     const [, name = "", help = ""] = /^# HELP (\S+) (.*)$/.exec(line) ?? [];
     at += 1;
     const [, typed, type = ""] = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(lines[at] ?? "") ?? [];
-    if (name === "" || typed !== name || families.has(name)) throw new Error(`a bad head: ${line}`);
+    if (name === "" || typed !== name || families.has(name)) throw new Error(`invalid family header: ${line}`);
     current = { name, family: { help: unescaped(help, "\\n"), type, samples: new Map() } };
     families.set(name, current.family);
   }
@@ -41,11 +41,11 @@ function readSample(line: string, family: string, { type, samples }: PageFamily)
   if (!suffixes.some((suffix) => name === family + suffix)) throw new Error(`not a sample of ${family}: ${line}`);
   const labels: Record<string, string> = {};
   for (const [, label = "", raw = ""] of labelsText.matchAll(LABEL)) {
-    if (Object.hasOwn(labels, label)) throw new Error(`a label twice: ${line}`);
+    if (Object.hasOwn(labels, label)) throw new Error(`duplicate label: ${line}`);
     labels[label] = unescaped(raw, '\\n"');
   }
   const key = sampleKey(name, labels);
-  if (samples.has(key)) throw new Error(`a sample twice: ${line}`);
+  if (samples.has(key)) throw new Error(`duplicate sample: ${line}`);
   samples.set(key, readNumber(value));
 }
 
@@ -58,7 +58,7 @@ function readNumber(text: string): number {
 
 function unescaped(text: string, known: string): string {
   return text.replace(/\\(.?)/gs, (_, what: string) => {
-    if (what === "" || !known.includes(what)) throw new Error(`a bad escape in ${text}`);
+    if (what === "" || !known.includes(what)) throw new Error(`invalid escape in ${text}`);
     return what === "n" ? "\n" : what;
   });
 }

@@ -1,4 +1,4 @@
-// Whoever signs packets without any code of ours: node's own crypto, and a protobuf implementation of others.
+// Signs packets independently of src/: with node's crypto and a third-party protobuf implementation.
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { peerEncode } from "../../protocol/peer.ts";
 
@@ -7,7 +7,7 @@ export interface Signer {
   readonly publicKey: KeyObject;
   readonly privatePem: string;
   readonly publicPem: string;
-  /** The bytes with a signature of them behind. */
+  /** Appends a signature field to the bytes. */
   sign(bytes: Uint8Array): Uint8Array;
 }
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { cryptoRandom } from "../../../src/adapters/node/crypto-random.ts";
 import { wallClock } from "../../../src/adapters/node/wall-clock.ts";
 
-describe("the wall clock", () => {
-  it("calls not before the delay has passed, and once", async () => {
+describe("wallClock", () => {
+  it("calls back once, not before the delay has passed", async () => {
     for (const delayMs of [0, 0.5, 3, 7.3]) {
       const startMs = performance.now();
       let calls = 0;
@@ -18,7 +18,7 @@ describe("the wall clock", () => {
     }
   });
 
-  it("does not call what was cancelled, nor at once what is a month away", async () => {
+  it("does not call a cancelled timer, nor a timer of a month at once", async () => {
     const called: string[] = [];
     const cancel = wallClock.after(1, () => called.push("cancelled"));
     const cancelMonth = wallClock.after(31 * 24 * 3_600_000, () => called.push("month"));
@@ -29,8 +29,8 @@ describe("the wall clock", () => {
   });
 });
 
-describe("cryptographic chance", () => {
-  it("is uniform in [0, 1)", () => {
+describe("cryptoRandom", () => {
+  it("returns numbers uniform in [0, 1)", () => {
     const random = cryptoRandom(wallClock);
     const bins = Array<number>(10).fill(0);
     for (let n = 0; n < 100_000; n++) {
@@ -41,7 +41,7 @@ describe("cryptographic chance", () => {
     for (const bin of bins) expect(Math.abs(bin - 10_000)).toBeLessThan(700);
   });
 
-  it("makes ids that are short, safe in URLs, never the same, and in the order of time", () => {
+  it("creates unique, URL-safe ids of 26 characters that sort by time", () => {
     let nowMs = 1_700_000_000_000;
     const random = cryptoRandom({ now: () => nowMs, after: () => () => {} });
     const ids = Array.from({ length: 20_000 }, () => {
