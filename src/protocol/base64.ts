@@ -1,4 +1,4 @@
-/** Bytes as text, for records that are JSON. */
+/** Base64 for bytes in JSON records. */
 export const toBase64 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 

@@ -1,8 +1,8 @@
 /**
- * The primitives of protobuf's wire format: a writer that grows, a reader that never reads past its end.
+ * Reader and writer of the protobuf wire format.
  *
- * 1. Whatever the bytes are, the reader ends: with a value or with a `MalformedError` that says what is wrong.
- * 2. 64-bit integers are numbers where a number holds them exactly, else bigints; none is ever rounded.
+ * 1. The reader returns a value or throws a `MalformedError` for any input. It never reads past the end.
+ * 2. 64-bit integers are numbers if a number is exact, else bigints. They are never rounded.
  */
 export class MalformedError extends Error {
   readonly code = "MALFORMED_PACKET";
@@ -11,17 +11,17 @@ export class MalformedError extends Error {
 
 export type WireType = 0 | 1 | 2 | 5;
 
-/** Below this length a loop over the characters beats the call into the runtime. */
+/** Below this length a loop over the characters is faster than a native call. */
 const LOOP_LENGTH_MAX = 40;
 
-/** A text cut out of a larger one keeps the larger one alive, so this stays small. */
+/** A substring keeps the whole string alive, so this is small. */
 const WHOLE_LENGTH_MAX = 1_024;
 
 export class Writer {
   pos = 0;
   #buf = Buffer.allocUnsafe(8 * 1024);
 
-  /** What was written since `pos` was 0, as bytes of their own. */
+  /** Copies the bytes written since `pos` was 0. */
   finish(): Uint8Array {
     const out = Buffer.allocUnsafe(this.pos);
     this.#buf.copy(out, 0, 0, this.pos);
@@ -39,7 +39,7 @@ export class Writer {
     buf[this.pos++] = rest;
   }
 
-  /** Two's complement in ten bytes when negative, as protobuf has it for int32 and int64 alike. */
+  /** Negative values are two's complement in ten bytes, for int32 and int64. */
   int64(value: number | bigint): void {
     if (typeof value === "number" && value >= 0 && value <= 0xffffffff) {
       this.uint32(value);
@@ -79,7 +79,7 @@ export class Writer {
     const size = Buffer.byteLength(value, "utf8");
     this.uint32(size);
     this.#need(size);
-    // As many bytes as characters is ASCII, and that is copied as it is.
+    // Equal byte and character counts mean ASCII.
     this.pos += size === length ? this.#buf.latin1Write(value, this.pos) : this.#buf.utf8Write(value, this.pos);
   }
 
@@ -94,7 +94,7 @@ export class Writer {
     this.pos += value.length;
   }
 
-  /** Opens something that is written with its length first; `close` takes what this returned. */
+  /** Starts a length-delimited value. `close` takes the returned position. */
   open(): number {
     this.#need(1);
     return this.pos++;
@@ -106,7 +106,7 @@ export class Writer {
       this.#buf[start] = size;
       return;
     }
-    // One byte was kept for the length, more are needed: what was written moves up.
+    // One byte was reserved for the length: move the content if more are needed.
     const more = size < 0x4000 ? 1 : size < 0x200000 ? 2 : size < 0x10000000 ? 3 : 4;
     this.#need(more);
     this.#buf.copyWithin(start + 1 + more, start + 1, this.pos);
@@ -140,9 +140,9 @@ export class Writer {
 export class Reader {
   readonly buf: Buffer;
   pos = 0;
-  /** The end of what is being read: of the input, or of the message inside it. */
+  /** End of the input, or of the current length-delimited value. */
   end: number;
-  /** A small input is turned into text once, and its texts are cut out of that: one call into the runtime for all. */
+  /** Cache: a small input is converted to a string once, and its strings are substrings of it. */
   #whole: string | null = null;
 
   constructor(bytes: Uint8Array) {
@@ -150,7 +150,7 @@ export class Reader {
     this.end = bytes.length;
   }
 
-  /** The low 32 bits of a varint, unsigned. */
+  /** Unsigned low 32 bits of a varint. */
   uint32(): number {
     const buf = this.buf;
     if (this.pos < this.end) {
@@ -167,7 +167,7 @@ export class Reader {
       if (shift < 32) value |= (byte & 0x7f) << shift;
       if (byte < 0x80) return value >>> 0;
     }
-    throw new MalformedError("a number is longer than ten bytes");
+    throw new MalformedError("varint longer than ten bytes");
   }
 
   int64(): number | bigint {
@@ -212,14 +212,14 @@ export class Reader {
     return this.#whole.substring(start, stop);
   }
 
-  /** A copy: the input may be large, and is not kept alive by a small part of it. */
+  /** Copies, so that a small value does not keep a large input alive. */
   bytes(): Uint8Array {
     const size = this.uint32();
     const start = this.#skip(size);
     return new Uint8Array(this.buf.subarray(start, this.pos));
   }
 
-  /** Enters something that is written with its length first; `leave` takes what this returned. */
+  /** Enters a length-delimited value. `leave` takes the returned position. */
   enter(): number {
     const size = this.uint32();
     const outer = this.end;
@@ -247,7 +247,7 @@ export class Reader {
         this.#skip(4);
         return;
       default:
-        throw new MalformedError(`wire type ${wire} is not one that proto3 uses`);
+        throw new MalformedError(`unknown wire type ${wire}`);
     }
   }
 
@@ -269,28 +269,28 @@ export class Reader {
         return Number.isSafeInteger(Number(signed)) ? Number(signed) : signed;
       }
     }
-    throw new MalformedError("a number is longer than ten bytes");
+    throw new MalformedError("varint longer than ten bytes");
   }
 }
 
 function truncated(): MalformedError {
-  return new MalformedError("the bytes end in the middle of a value");
+  return new MalformedError("unexpected end of input");
 }
 
-/** Strict: what is not UTF-8 is malformed, never replaced. A byte order mark is part of the text. */
+/** Strict: invalid UTF-8 throws. A byte order mark is part of the text. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 function utf8(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
   } catch {
-    throw new MalformedError("a text is not valid UTF-8");
+    throw new MalformedError("invalid UTF-8");
   }
 }
 
 declare global {
   interface Buffer {
-    /** In every Node since 4, missing from the types: the fastest ways from ASCII bytes to a string, and back. */
+    /** Missing from the Node types. */
     latin1Slice(start: number, end: number): string;
     latin1Write(text: string, start: number): number;
     utf8Write(text: string, start: number): number;

@@ -8,18 +8,18 @@ import { compile } from "./protobuf.ts";
 import { CAP } from "./schema.ts";
 
 /**
- * Packets as bytes, and back.
+ * Encoding and decoding of packets.
  *
- * 1. Every outgoing packet carries protocol version 1; without it workers of others drop it silently.
- * 2. What is decoded is valid: a payload that we know, with the fields that its meaning needs. Anything else throws a
- *    `MalformedError` that says what is wrong. A trace id is not needed inbound: heartbeats come without.
- * 3. Fields of CAP that `Packet` does not name, and fields of later versions, survive decoding and encoding again.
- * 4. A packet of others whose bytes are known is those bytes.
+ * 1. Every encoded packet carries protocol version 1: third-party workers silently drop packets without it.
+ * 2. A decoded packet is valid: it has a known payload with its required fields. Otherwise `decodePacket` throws a
+ *    `MalformedError`. The trace id is optional: heartbeats have none.
+ * 3. Fields that `Packet` does not name survive decoding and encoding.
+ * 4. A packet with an `origin` is encoded as its original bytes.
  */
 export function encodePacket(packet: Packet): Uint8Array {
   const { body, origin } = packet;
   if (origin !== undefined) return bytesOf(origin);
-  // All payloads are named, so that every packet has the same shape and property look-ups stay fast.
+  // All payload keys are set, so that every object has the same shape and property access stays fast.
   return codec.encode({
     unknown: packet.unknown,
     traceId: packet.traceId,
@@ -50,8 +50,8 @@ export function decodePacket(bytes: Uint8Array): Packet {
   return packet;
 }
 
-/** A packet from a record that has its bytes as they arrived. */
-export function keptPacket(base64: string): Packet {
+/** Restores a packet from a record that contains its original bytes. */
+export function restorePacket(base64: string): Packet {
   return { ...decodePacket(fromBase64(base64)), origin: { kind: "kept", base64 } };
 }
 
@@ -68,10 +68,10 @@ function bytesOf(origin: Origin): Uint8Array {
 
 export const PROTOCOL_VERSION = 1;
 
-/** Far above what a broker takes in one message; a guard against nonsense, not a quota. */
+/** Sanity limit, far above the message size of a broker. */
 export const PACKET_BYTES_MAX = 8 * 1024 * 1024;
 
-/** The fields that `Packet` names; the others are kept raw. */
+/** Fields that are decoded; all others stay raw in `unknown`. */
 const NAMED = {
   BusPacket: [
     "trace_id",
@@ -178,40 +178,40 @@ function bodyOf(message: PlainMessage): PacketBody {
     CHECKS[kind](body);
     return body as unknown as PacketBody;
   }
-  throw new MalformedError("the packet has no payload of a kind that is known here");
+  throw new MalformedError("packet without a known payload");
 }
 
-/** What each payload needs to mean anything; optional fields that make no sense are left out or refused. */
+/** Required fields per payload. Invalid optional fields are dropped or rejected. */
 const CHECKS: Readonly<Record<PacketBody["kind"], (body: PlainMessage) => void>> = {
   job_request(body) {
-    needText(body, "jobId");
-    needText(body, "topic");
-    needNumber(body, "deadlineMs");
+    requireText(body, "jobId");
+    requireText(body, "topic");
+    requireSafeInteger(body, "deadlineMs");
   },
   job_result(body) {
-    needText(body, "jobId");
-    needText(body, "workerId");
-    if (body.status === undefined) throw new MalformedError("a job_result has no status");
-    if (!TERMINAL.has(body.status)) throw new MalformedError(`a job_result cannot be \`${String(body.status)}\``);
-    needNumber(body, "executionMs");
-    needNumber(body, "retryAfterMs");
-    // A class of a later version is left out: the retry itself still counts.
+    requireText(body, "jobId");
+    requireText(body, "workerId");
+    if (body.status === undefined) throw new MalformedError("job_result without `status`");
+    if (!TERMINAL.has(body.status)) throw new MalformedError(`job_result with status \`${String(body.status)}\``);
+    requireSafeInteger(body, "executionMs");
+    requireSafeInteger(body, "retryAfterMs");
+    // Drops the unknown class of a later version; the retry still applies.
     if (body.retryClass !== undefined && !isRetryClass(body.retryClass)) delete body.retryClass;
     if (body.error !== undefined) body.error = toWire(body.error);
   },
   job_progress(body) {
-    needText(body, "jobId");
-    needNumber(body, "extendMs");
+    requireText(body, "jobId");
+    requireSafeInteger(body, "extendMs");
   },
   job_cancel(body) {
-    needText(body, "jobId");
+    requireText(body, "jobId");
   },
   heartbeat(body) {
-    needText(body, "workerId");
+    requireText(body, "workerId");
   },
   handshake(body) {
-    needText(body, "componentId");
-    if (!ROLES.has(body.role)) throw new MalformedError(`a handshake cannot be from the role \`${String(body.role)}\``);
+    requireText(body, "componentId");
+    if (!ROLES.has(body.role)) throw new MalformedError(`handshake with role \`${String(body.role)}\``);
   },
   alert(body) {
     body.level ??= "";
@@ -219,14 +219,14 @@ const CHECKS: Readonly<Record<PacketBody["kind"], (body: PlainMessage) => void>>
   },
 };
 
-function needText(body: PlainMessage, key: string): void {
+function requireText(body: PlainMessage, key: string): void {
   const value = body[key];
-  if (value === undefined || value === "") throw new MalformedError(`a ${String(body.kind)} has no \`${key}\``);
+  if (value === undefined || value === "") throw new MalformedError(`${String(body.kind)} without \`${key}\``);
 }
 
-/** Integers beyond 2^53 are kept exact as bigints; none of these means anything there. */
-function needNumber(body: PlainMessage, key: string): void {
-  if (typeof body[key] === "bigint") throw new MalformedError(`\`${key}\` of a ${String(body.kind)} is out of range`);
+/** Integers beyond 2^53 are decoded as bigints. */
+function requireSafeInteger(body: PlainMessage, key: string): void {
+  if (typeof body[key] === "bigint") throw new MalformedError(`${String(body.kind)} with \`${key}\` out of range`);
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

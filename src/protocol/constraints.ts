@@ -1,7 +1,4 @@
-/**
- * What the work must keep to, as workers read it: the names of the wire protocol. The core has the same names in camel
- * case; there are no others in it, so that spelling them otherwise is all there is to do.
- */
+/** Policy constraints with the field names of the wire protocol: snake case instead of camel case. */
 export function constraintsOnWire(constraints: object): Readonly<Record<string, unknown>> {
   return snakeCase(constraints) as Readonly<Record<string, unknown>>;
 }
@@ -14,5 +11,5 @@ function snakeCase(value: unknown): unknown {
 
 const snakeName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** Where workers of others find them, as JSON. */
+/** Environment variable from which third-party workers read the constraints as JSON. */
 export const CONSTRAINTS_ENV = "CORDUM_CONSTRAINTS";

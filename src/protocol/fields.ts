@@ -1,12 +1,12 @@
 import { MalformedError, type Reader, type WireType, type Writer } from "./bytes.ts";
-import { UNSAID, type ValueCodec } from "./values.ts";
+import { UNSPECIFIED, type ValueCodec } from "./values.ts";
 
-/** How a field of a message is written and read, by its shape: one value, a list, a map. */
+/** Writes and reads a field of a message, by its shape: single, repeated or map. */
 export interface CompiledField {
   readonly number: number;
   readonly key: string;
   write(writer: Writer, value: unknown): void;
-  /** False when the value is to be kept raw. */
+  /** Returns false if the value is kept raw. */
   read(reader: Reader, wire: number, message: PlainMessage, depth: number): boolean;
 }
 
@@ -32,7 +32,7 @@ export function singleField(
       const one = value.read(reader, depth, message[key]);
       if (one === undefined) return false;
       for (const other of others) if (message[other] !== undefined) delete message[other];
-      if (one === UNSAID) delete message[key];
+      if (one === UNSPECIFIED) delete message[key];
       else message[key] = one;
       return true;
     },
@@ -115,7 +115,7 @@ export function mapField(number: number, key: string, value: ValueCodec, label: 
 }
 
 function setOwn(target: Record<string, unknown>, name: string, value: unknown): void {
-  // A label may have any name; as an assignment, this one would change the object's prototype instead.
+  // An assignment to `__proto__` would set the prototype.
   if (name !== "__proto__") target[name] = value;
   else Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
 }

@@ -2,32 +2,32 @@ import type { RetryClass } from "../core/retry/classes.ts";
 import type { WireError } from "../core/retry/intent.ts";
 
 /**
- * What travels on the bus, as the core sees it: the packets of CAP (Cordum Agent Protocol, wire version 1).
+ * The packets of CAP (Cordum Agent Protocol, wire version 1).
  *
- * Field names are CAP's in camel case; `codec.ts` turns them into bytes and back. Fields marked "ours" are private to
- * this control plane and its own workers (field numbers from 50,001 on, which others skip as unknown).
- * `unknown` are the fields of CAP that these types do not name, as raw bytes: written again when encoded again.
+ * Field names are those of CAP in camel case. "Extension" marks private fields of this implementation, with numbers from
+ * 50,001, which others skip as unknown. `unknown` holds the raw bytes of fields that these types do not name; encoding
+ * writes them again.
  */
 export interface Packet {
   readonly traceId: string;
   readonly senderId: string;
   readonly createdAtMs: number;
   readonly body: PacketBody;
-  /** Ours: the W3C trace context of whoever asked for the work. Also a header of the same name, for workers of others. */
+  /** Extension: W3C trace context of the submitter. Also sent as a header for third-party workers. */
   readonly traceparent?: string;
   readonly unknown?: Uint8Array;
-  /** Never written: absent in what was made here, and everywhere while signatures are not in use. */
+  /** Not encoded. Absent from packets created here, and from all packets while signatures are off. */
   readonly origin?: Origin;
 }
 
 /**
- * The bytes of a packet that others made. Where it has to be sent again, these are: what we encode anew would not be what
- * its sender signed, and we must not sign what others said.
+ * The original bytes of a received packet. Forwarding sends these bytes: a re-encoding would invalidate the sender's
+ * signature, and the control plane must not sign it.
  */
 export type Origin =
-  /** `signedBy`: the listed sender whose signature it has; null for none, and for our own processes. */
+  /** `signedBy`: the configured sender that signed it; null for none, and for control plane processes. */
   | { readonly kind: "arrived"; readonly bytes: Uint8Array; readonly signedBy: string | null }
-  /** It stood in a record meanwhile; who signed it is looked at anew when it arrives. */
+  /** Restored from a record; its signature is verified again by the receiver. */
   | { readonly kind: "kept"; readonly base64: string };
 
 export type PacketBody =
@@ -51,13 +51,13 @@ export interface JobRequest {
   readonly labels?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly meta?: JobMetadata;
-  /** Ours: which dispatch of the job this is, from 1. */
+  /** Extension: number of this dispatch, from 1. */
   readonly attempt?: number;
-  /** Ours: the input itself, when it is small enough to travel. Any JSON value. */
+  /** Extension: the input, if small enough. Any JSON value. */
   readonly input?: unknown;
-  /** Ours: when the control plane stops waiting for this attempt. */
+  /** Extension: deadline of this attempt. */
   readonly deadlineMs?: number;
-  /** Ours: what the work must keep to, in the names of the wire (snake case). */
+  /** Extension: policy constraints, in snake case. */
   readonly constraints?: unknown;
   readonly unknown?: Uint8Array;
 }
@@ -92,28 +92,28 @@ export interface JobResult {
   readonly executionMs?: number;
   readonly errorCode?: string;
   readonly errorMessage?: string;
-  /** Ours: the attempt that this is the result of; absent from workers of others. */
+  /** Extension: the attempt; absent from third-party workers. */
   readonly attempt?: number;
-  /** Ours: the result itself, when it is small enough to travel. Any JSON value. */
+  /** Extension: the output, if small enough. Any JSON value. */
   readonly output?: unknown;
-  /** Ours: the retry intent of the error that ended the attempt. */
+  /** Extension: retry intent of the error. */
   readonly retryAfterMs?: number;
   readonly retryClass?: RetryClass;
-  /** Ours: the work was not tried, or its result not put away, for want of something of ours. Nothing that a handler says. */
+  /** Extension: the worker could not run the job or store its output. Never set by a handler. */
   readonly isWaiting?: boolean;
-  /** Ours: the error with its chain of causes. */
+  /** Extension: the error with its chain of causes. */
   readonly error?: WireError;
   readonly unknown?: Uint8Array;
 }
 
-/** A worker is still at it. From workers of others it says only that. */
+/** The attempt is still running. */
 export interface JobProgress {
   readonly jobId: string;
   readonly percent?: number;
   readonly message?: string;
-  /** Ours: the attempt that is being worked on. */
+  /** Extension: the attempt. */
   readonly attempt?: number;
-  /** Ours: how much longer the worker asks for. */
+  /** Extension: requested extension of the deadline. */
   readonly extendMs?: number;
   readonly unknown?: Uint8Array;
 }
@@ -132,9 +132,9 @@ export interface Heartbeat {
   readonly pool?: string;
   readonly capabilities?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
-  /** Ours: what it serves; workers of others say so once, in their handshake, or never. */
+  /** Extension: served topics. Third-party workers send these in the handshake only, if at all. */
   readonly topics?: readonly string[];
-  /** Ours: it takes no more work and will be gone. */
+  /** Extension: the worker is stopping. */
   readonly isLeaving?: boolean;
   readonly unknown?: Uint8Array;
 }
@@ -146,7 +146,7 @@ export interface Handshake {
   readonly role: ComponentRole;
   readonly readyTopics?: readonly string[];
   readonly sdkVersion?: string;
-  /** Such as `direct`: it listens on a subject of its own as well. */
+  /** For example `direct`: the worker also serves a subject of its own. */
   readonly capabilities?: Readonly<Record<string, boolean>>;
   readonly unknown?: Uint8Array;
 }

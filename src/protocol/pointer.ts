@@ -1,12 +1,11 @@
 /**
- * Payloads by pointer, as CAP writes them: `redis://` and the raw key. On the wire a pointer has the prefix; in records and
- * in the blob store it is the key alone.
+ * Pointers to payloads in CAP: `redis://` and the key. Packets contain the pointer; records and the blob store use the key.
  */
 export const toPointer = (key: string): string => `${PREFIX}${key}`;
 
 export const keyIn = (pointer: string): string => (pointer.startsWith(PREFIX) ? pointer.slice(PREFIX.length) : pointer);
 
-/** Where a job's input and result stand. A pointer to anything else is somebody else's. */
+/** Keys of a job's input and output. */
 export const inputKey = (jobId: string): string => `ctx:${jobId}`;
 export const outputKey = (jobId: string): string => `res:${jobId}`;
 

@@ -5,26 +5,24 @@ import { camelCase, type Field, type Schema } from "./schema.ts";
 import { type ValueCodec, valueCodec } from "./values.ts";
 
 /**
- * proto3, driven by the tables of `schema.ts`: each message is compiled once into closures.
+ * proto3 codecs, compiled from the tables of `schema.ts` into closures.
  *
- * 1. In memory a message is a plain object with camel-case keys; a field that is absent on the wire is absent there.
- *    A property that is there is written, even if it holds proto3's default, so that what was said can be told from
- *    what was not. Empty lists and maps cannot be told from absent ones.
- * 2. Fields that are not known, and values of enums that are not known, are kept as raw bytes under `unknown` and are
- *    written again unchanged.
- * 3. Malformed input ends in a `MalformedError`; nothing else is thrown, and nothing is read past the end.
+ * 1. A message is a plain object with camel-case keys. Absent fields are absent properties. A property that is present is
+ *    written even if it equals the proto3 default, so presence is preserved; empty lists and maps are the exception.
+ * 2. Unknown fields and unknown enum values are kept as raw bytes in `unknown` and written back unchanged.
+ * 3. Malformed input throws a `MalformedError` and nothing else.
  */
 export interface MessageCodec {
   encode(message: object): Uint8Array;
   decode(bytes: Uint8Array): PlainMessage;
 }
 
-/** Which fields of a message are read into properties; the others stay raw, as if they were not known. */
+/** The fields that are decoded per message; all others stay raw. */
 export type Named = Readonly<Record<string, readonly string[]>>;
 
 export const DEPTH_MAX = 16;
 
-/** `named` narrows the messages that it lists; the others are read whole. */
+/** Messages that `named` does not list are decoded completely. */
 export function compile(schema: Schema, name: string, bytesMax: number, named: Named = {}): MessageCodec {
   const codec = new Compiler(schema, named).message(name);
   const writer = new Writer();
@@ -32,13 +30,11 @@ export function compile(schema: Schema, name: string, bytesMax: number, named: N
     encode(message) {
       writer.pos = 0;
       codec.write(writer, message as PlainMessage);
-      if (writer.pos > bytesMax) throw new MalformedError(`${writer.pos} bytes are more than the limit of ${bytesMax}`);
+      if (writer.pos > bytesMax) throw tooLarge(writer.pos, bytesMax);
       return writer.finish();
     },
     decode(bytes) {
-      if (bytes.length > bytesMax) {
-        throw new MalformedError(`${bytes.length} bytes are more than the limit of ${bytesMax}`);
-      }
+      if (bytes.length > bytesMax) throw tooLarge(bytes.length, bytesMax);
       const message: PlainMessage = {};
       codec.read(new Reader(bytes), message, 1);
       return message;
@@ -63,7 +59,7 @@ class Compiler {
     if (all === undefined) throw new Error(`no message \`${name}\` in the schema`);
     const only = this.#named[name];
     const message = new CompiledMessage(name);
-    // Registered before its fields, so that a message may contain itself.
+    // Registered before its fields, because a message can contain itself.
     this.#done.set(name, message);
     message.fields = all
       .filter((field) => only === undefined || only.includes(field.name))
@@ -78,13 +74,13 @@ class Compiler {
     const label = `\`${field.name}\` of ${message}`;
     switch (field.shape) {
       case "single":
-        return singleField(field.number, key, value, label, rivals(field, siblings));
+        return singleField(field.number, key, value, label, otherOneofKeys(field, siblings));
       case "repeated":
         return repeatedField(field.number, key, value, label);
       case "map":
         return mapField(field.number, key, value, label);
       default:
-        throw new Error(`no shape ${field.shape satisfies never}`);
+        throw new Error(`unknown shape ${field.shape satisfies never}`);
     }
   }
 
@@ -105,7 +101,7 @@ class Compiler {
       },
       read(reader, depth, before) {
         const outer = reader.enter();
-        // The same message again continues the first one: that is proto3's rule.
+        // proto3: a repeated occurrence of a message field is merged into the first.
         const target = (before as PlainMessage | undefined) ?? {};
         codec.read(reader, target, depth + 1);
         reader.leave(outer);
@@ -115,7 +111,7 @@ class Compiler {
   }
 }
 
-/** Larger field numbers are looked up in a map. */
+/** Field numbers below this use an array, larger ones a map. */
 const TABLE_SIZE = 32;
 
 class CompiledMessage {
@@ -136,7 +132,7 @@ class CompiledMessage {
   }
 
   write(writer: Writer, message: PlainMessage): void {
-    // First, so that a property set since then wins over an older value that was kept raw.
+    // First, so that a property overrides an older raw value.
     const unknown = message.unknown;
     if (unknown !== undefined) {
       writer.raw(rawOf(unknown, this.#name));
@@ -149,9 +145,9 @@ class CompiledMessage {
     }
   }
 
-  /** Reads up to the reader's end. */
+  /** Reads up to `reader.end`. */
   read(reader: Reader, message: PlainMessage, depth: number): void {
-    if (depth > DEPTH_MAX) throw new MalformedError(`more than ${DEPTH_MAX} messages inside each other`);
+    if (depth > DEPTH_MAX) throw new MalformedError(`messages nested deeper than ${DEPTH_MAX}`);
     let unknown: Uint8Array[] | null = null;
     while (reader.pos < reader.end) {
       const start = reader.pos;
@@ -162,7 +158,7 @@ class CompiledMessage {
       if (field !== undefined) {
         if (field.read(reader, wire, message, depth)) continue;
       } else {
-        if (number === 0) throw new MalformedError(`${this.#name} has a field with the number 0`);
+        if (number === 0) throw new MalformedError(`${this.#name} with field number 0`);
         reader.skip(wire);
       }
       unknown ??= [];
@@ -174,11 +170,11 @@ class CompiledMessage {
 
 function keepUnknown(message: PlainMessage, parts: Uint8Array[]): void {
   if (message.unknown !== undefined) parts.unshift(message.unknown);
-  // A plain copy: the input may be large, and is not kept alive by it.
+  // A copy, so that it does not keep a large input alive.
   message.unknown = new RawFields(Buffer.concat(parts));
 }
 
-/** Bytes that survive JSON: packets stand in outboxes between decoding and encoding. */
+/** Serializes to base64 in JSON: the outbox stores packets as JSON. */
 class RawFields extends Uint8Array {
   toJSON(): string {
     return toBase64(this);
@@ -188,10 +184,14 @@ class RawFields extends Uint8Array {
 function rawOf(unknown: unknown, name: string): Uint8Array {
   if (unknown instanceof Uint8Array) return unknown;
   if (typeof unknown === "string") return fromBase64(unknown);
-  throw new MalformedError(`\`unknown\` of ${name} must be bytes, or base64 where it came through JSON`);
+  throw new MalformedError(`\`unknown\` of ${name} must be bytes or base64`);
 }
 
-const rivals = (field: Field, siblings: readonly Field[]): string[] =>
+const tooLarge = (bytes: number, max: number): MalformedError =>
+  new MalformedError(`message of ${bytes} bytes exceeds the limit of ${max}`);
+
+/** The other fields of the same oneof. */
+const otherOneofKeys = (field: Field, siblings: readonly Field[]): string[] =>
   siblings
     .filter((other) => field.oneof !== undefined && other.oneof === field.oneof && other !== field)
     .map((other) => camelCase(other.name));

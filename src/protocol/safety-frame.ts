@@ -1,7 +1,7 @@
 /**
- * Many checks in one call. Ours: CAP has no such thing, and a kernel of others answers that it does not know the method.
+ * Batched safety checks. This is an extension of CAP: third-party kernels answer UNIMPLEMENTED.
  *
- * A frame carries each check and each decision as the bytes that they would be alone; one that is malformed spoils no other.
+ * A frame contains each check and decision as encoded bytes, so a malformed one does not affect the others.
  */
 import type { Decision } from "../core/policy/decision.ts";
 import { MalformedError } from "./bytes.ts";
@@ -10,17 +10,17 @@ import { compile } from "./protobuf.ts";
 import { decodeDecision, SAFETY_BYTES_MAX } from "./safety.ts";
 import { SAFETY_FRAMES } from "./safety-schema.ts";
 
-export type FramedAnswer =
+export type FramedDecision =
   | { readonly kind: "decided"; readonly decision: Decision }
-  /** The check was malformed, says the kernel; or its answer is. */
-  | { readonly kind: "malformed"; readonly why: string };
+  /** The kernel rejected the check as malformed, or its decision is malformed. */
+  | { readonly kind: "malformed"; readonly error: string };
 
-export function encodeChecks(checks: readonly Uint8Array[]): Uint8Array {
+export function encodeCheckFrame(checks: readonly Uint8Array[]): Uint8Array {
   return CHECKS.encode({ checks });
 }
 
-/** Answers each check of a frame by `decide`, which takes and gives bytes. */
-export function answerChecks(frame: Uint8Array, decide: (check: Uint8Array) => Uint8Array): Uint8Array {
+/** Decides each check of a frame. */
+export function decideFrame(frame: Uint8Array, decide: (check: Uint8Array) => Uint8Array): Uint8Array {
   const checks = (CHECKS.decode(frame).checks ?? []) as Uint8Array[];
   const answers = checks.map((check) => {
     try {
@@ -33,15 +33,15 @@ export function answerChecks(frame: Uint8Array, decide: (check: Uint8Array) => U
   return ANSWERS.encode({ answers });
 }
 
-export function decodeAnswers(frame: Uint8Array, count: number): readonly FramedAnswer[] {
+export function decodeDecisionFrame(frame: Uint8Array, count: number): readonly FramedDecision[] {
   const answers = (ANSWERS.decode(frame).answers ?? []) as PlainMessage[];
-  if (answers.length !== count) throw new MalformedError(`${answers.length} answers to ${count} checks`);
-  return answers.map(({ decision, malformed }): FramedAnswer => {
-    if (decision === undefined) return { kind: "malformed", why: `INVALID_ARGUMENT: ${String(malformed)}` };
+  if (answers.length !== count) throw new MalformedError(`${answers.length} decisions for ${count} checks`);
+  return answers.map(({ decision, malformed }): FramedDecision => {
+    if (decision === undefined) return { kind: "malformed", error: `INVALID_ARGUMENT: ${String(malformed)}` };
     try {
       return { kind: "decided", decision: decodeDecision(decision as Uint8Array) };
     } catch (error) {
-      if (error instanceof MalformedError) return { kind: "malformed", why: error.message };
+      if (error instanceof MalformedError) return { kind: "malformed", error: error.message };
       throw error;
     }
   });

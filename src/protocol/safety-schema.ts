@@ -1,18 +1,17 @@
 /**
- * The safety kernel's part of CAP as data: what the gRPC service `SafetyKernel` is asked and answers.
- *
- * Names and numbers are CAP's; fields from `OURS_FROM` on are ours, and others skip them as unknown.
+ * Schema of the CAP gRPC service `SafetyKernel`. Fields from `EXTENSIONS_FROM` on are extensions, which others skip as
+ * unknown.
  */
 import {
   bool,
   bytes,
   CAP,
+  EXTENSIONS_FROM,
   int32,
   int64,
   json,
   map,
   message,
-  OURS_FROM,
   oneOf,
   PROTO_PACKAGE,
   repeated,
@@ -23,7 +22,7 @@ import {
 
 const double = scalar("double");
 
-/** The messages of the bus that a check carries, too, are in it: a schema stands for itself. */
+/** Includes the bus messages that a check contains. */
 export const SAFETY = {
   messages: {
     Budget: CAP.messages.Budget,
@@ -43,7 +42,7 @@ export const SAFETY = {
       bytes("input_content", 20),
       text("input_content_type", 21),
       int64("input_size_bytes", 22),
-      bool("input_omitted", OURS_FROM),
+      bool("input_omitted", EXTENSIONS_FROM),
     ],
     PolicyCheckResponse: [
       oneOf("decision", 1, "DecisionType"),
@@ -55,9 +54,9 @@ export const SAFETY = {
       bool("approval_required", 7),
       text("approval_ref", 8),
       repeated(message("remediations", 9, "PolicyRemediation")),
-      int64("approval_expires_ms", OURS_FROM),
-      bool("approval_by_submitter", OURS_FROM + 1),
-      json("explanation", OURS_FROM + 2),
+      int64("approval_expires_ms", EXTENSIONS_FROM),
+      bool("approval_by_submitter", EXTENSIONS_FROM + 1),
+      json("explanation", EXTENSIONS_FROM + 2),
     ],
     PolicyConstraints: [
       message("budgets", 1, "BudgetConstraints"),
@@ -107,7 +106,7 @@ export const SAFETY = {
   },
 } as const satisfies Schema;
 
-/** The gRPC service: each method with what it takes and gives. */
+/** The gRPC service: request and response message of each method. */
 export const SAFETY_SERVICE = {
   name: `${PROTO_PACKAGE}.SafetyKernel`,
   methods: {
@@ -123,12 +122,12 @@ export type SafetyMethod = keyof typeof SAFETY_SERVICE.methods;
 
 export const safetyPath = (method: SafetyMethod): string => `/${SAFETY_SERVICE.name}/${method}`;
 
-/** Ours: see `safety-frame.ts`. */
+/** Extension: see `safety-frame.ts`. */
 export const SAFETY_FRAMES = {
   messages: {
-    PolicyCheckFrame: [repeated(bytes("checks", OURS_FROM))],
-    PolicyDecisionFrame: [repeated(message("answers", OURS_FROM, "FramedDecision"))],
-    FramedDecision: [bytes("decision", OURS_FROM), text("malformed", OURS_FROM + 1)],
+    PolicyCheckFrame: [repeated(bytes("checks", EXTENSIONS_FROM))],
+    PolicyDecisionFrame: [repeated(message("answers", EXTENSIONS_FROM, "FramedDecision"))],
+    FramedDecision: [bytes("decision", EXTENSIONS_FROM), text("malformed", EXTENSIONS_FROM + 1)],
   },
   enums: {},
 } as const satisfies Schema;

@@ -1,13 +1,12 @@
 /**
- * Questions to the safety kernel and its decisions as messages of CAP, and back.
+ * Encoding and decoding of safety checks and decisions.
  *
- * 1. What is written here is read here as it was. Empty lists and maps are the exception: they cannot be told from absent
- *    ones, and a policy file cannot have any.
- * 2. What a kernel of others says is never read as something milder. A decision that we cannot carry out as it was meant
- *    (quarantine, a redacted context) is a denial that says so; an answer without a decision is malformed.
- * 3. Malformed bytes end in a `MalformedError`.
- * 4. An input that is not in the question, or is not one that can be looked into, is said to be omitted: it is not the
- *    same as no input. Others say so by a size without the content.
+ * 1. Encoding and decoding preserve a message, except that empty lists and maps become absent.
+ * 2. A decision is never weakened. A decision that cannot be carried out here (quarantine, redacted context) becomes a
+ *    denial with that reason; a response without a decision is malformed.
+ * 3. Malformed bytes throw a `MalformedError`.
+ * 4. A check without its input, or with an input of an unsupported type, sets `inputOmitted`, which differs from having no
+ *    input. Third parties express this by a size without content.
  */
 import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../core/policy/decision.ts";
 import { MalformedError } from "./bytes.ts";
@@ -15,7 +14,7 @@ import type { PlainMessage } from "./fields.ts";
 import { compile } from "./protobuf.ts";
 import { SAFETY } from "./safety-schema.ts";
 
-/** An input travels whole, and a policy looks into it; this is well above what a record may hold. */
+/** Above the size of any input: checks contain the whole input. */
 export const SAFETY_BYTES_MAX = 4 * 1024 * 1024;
 
 export function encodeCheck(request: PolicyRequest): Uint8Array {
@@ -44,16 +43,16 @@ export function encodeCheck(request: PolicyRequest): Uint8Array {
   });
 }
 
-/** What is not said has the defaults of a submission. */
+/** Absent fields get the defaults of a submission. */
 export function decodeCheck(bytes: Uint8Array): PolicyRequest {
   const message = REQUEST.decode(bytes);
   const meta = (message.meta ?? {}) as PlainMessage;
-  const topic = said(message.topic);
-  if (topic === null) throw new MalformedError("a PolicyCheckRequest has no `topic`");
+  const topic = nonEmpty(message.topic);
+  if (topic === null) throw new MalformedError("PolicyCheckRequest without `topic`");
   const input = contentOf(message);
   const request = {
     jobId: (message.jobId as string | undefined) ?? "",
-    org: said(message.tenant) ?? said(meta.tenantId) ?? "default",
+    org: nonEmpty(message.tenant) ?? nonEmpty(meta.tenantId) ?? "default",
     topic,
     priority: (message.priority as string | undefined) ?? "batch",
     capability: (meta.capability as string | undefined) ?? null,
@@ -69,7 +68,7 @@ export function decodeCheck(bytes: Uint8Array): PolicyRequest {
   return { ...request, inputOmitted: { bytes: safeNumber(message.inputSizeBytes) ?? 0 } };
 }
 
-/** `explanation` is ours, for `Explain`: any JSON value. */
+/** `explanation` is an extension for `Explain`: any JSON value. */
 export function encodeDecision(decision: Decision, explanation?: unknown): Uint8Array {
   const { effect, approval } = decision;
   return RESPONSE.encode({
@@ -77,7 +76,7 @@ export function encodeDecision(decision: Decision, explanation?: unknown): Uint8
     reason: decision.reason,
     policySnapshot: decision.snapshot,
     ruleId: decision.ruleId ?? undefined,
-    constraints: decision.constraints === undefined ? undefined : sayable(decision.constraints),
+    constraints: decision.constraints === undefined ? undefined : encodable(decision.constraints),
     approvalRequired: effect === "require_approval" ? true : undefined,
     remediations: decision.remediations,
     approvalExpiresMs: approval?.expiresMs ?? undefined,
@@ -94,8 +93,8 @@ export function decodeDecision(bytes: Uint8Array): Decision {
   const hasTerms = effect === "require_approval" && (bySubmitter !== undefined || expiresMs !== null);
   return {
     effect,
-    // Kernels of others leave it empty where no rule decided.
-    ruleId: said(message.ruleId),
+    // Third-party kernels send an empty id if no rule matched.
+    ruleId: nonEmpty(message.ruleId),
     reason,
     snapshot: (message.policySnapshot as string | undefined) ?? "",
     ...(message.constraints === undefined ? {} : { constraints: constraintsOf(message.constraints as PlainMessage) }),
@@ -106,7 +105,7 @@ export function decodeDecision(bytes: Uint8Array): Decision {
   };
 }
 
-/** What `Explain` said beside the decision; undefined from kernels of others. */
+/** The explanation of an `Explain` response; undefined from third-party kernels. */
 export function explanationIn(bytes: Uint8Array): unknown {
   return RESPONSE.decode(bytes).explanation;
 }
@@ -124,33 +123,33 @@ type WireDecision = (typeof SAFETY.enums.DecisionType)[keyof typeof SAFETY.enums
 
 function verdictOf(message: PlainMessage): { effect: Effect; reason: string } {
   const wire = message.decision as WireDecision | undefined;
-  if (wire === undefined) throw new MalformedError("the safety kernel's answer has no decision that is known here");
-  const said = (message.reason as string | undefined) ?? "";
-  const denied = (why: string) => ({ effect: "deny" as const, reason: said === "" ? why : `${why}: ${said}` });
+  if (wire === undefined) throw new MalformedError("response of the safety kernel without a known decision");
+  const given = (message.reason as string | undefined) ?? "";
+  const denied = (cause: string) => ({ effect: "deny" as const, reason: given === "" ? cause : `${cause}: ${given}` });
   switch (wire) {
     case "quarantine":
-      return denied("denied, because the safety kernel says QUARANTINE, which cannot be done here");
+      return denied("denied: the safety kernel decided QUARANTINE, which is not supported");
     case "redact":
-      return denied("denied, because the safety kernel says REDACT, which cannot be done here");
+      return denied("denied: the safety kernel decided REDACT, which is not supported");
     case "deny":
     case "throttle":
-      return { effect: wire, reason: said };
+      return { effect: wire, reason: given };
     case "require_human":
-      return { effect: "require_approval", reason: said };
+      return { effect: "require_approval", reason: given };
     case "allow":
     case "allow_with_constraints":
-      // Allowed, but not this input: sending the original out would be more than was allowed.
+      // The kernel allows only a redacted input; sending the original would exceed the permission.
       if (message.redactedContextPtr) {
-        return denied("denied, because the safety kernel allows only a redacted input, which cannot be sent here");
+        return denied("denied: the safety kernel allows only a redacted input, which is not supported");
       }
-      return { effect: message.approvalRequired === true ? "require_approval" : wire, reason: said };
+      return { effect: message.approvalRequired === true ? "require_approval" : wire, reason: given };
     default:
       return wire satisfies never;
   }
 }
 
-/** Two of the budgets have 32 bits in CAP; a larger limit is as good as the largest. */
-function sayable(constraints: Constraints): Constraints {
+/** Two budgets are 32-bit integers in CAP: larger limits are clamped. */
+function encodable(constraints: Constraints): Constraints {
   const { budgets } = constraints;
   if (budgets === undefined) return constraints;
   const { maxRetries, maxConcurrentJobs } = budgets;
@@ -178,7 +177,7 @@ function remediationOf({ unknown: _, ...message }: PlainMessage): Remediation {
   return { ...message, id: (message.id as string) ?? "", title: (message.title as string) ?? "" } as Remediation;
 }
 
-/** A limit beyond what a number holds exactly is as good as the largest number. */
+/** Clamps limits that a number cannot represent exactly. */
 function withNumbers({ unknown: _, ...message }: PlainMessage): object {
   return Object.fromEntries(Object.entries(message).map(([key, value]) => [key, safeNumber(value) ?? value]));
 }
@@ -189,13 +188,13 @@ function safeNumber(value: unknown): number | undefined {
   return value > 0n ? Number.MAX_SAFE_INTEGER : Number.MIN_SAFE_INTEGER;
 }
 
-/** The input, if it is one that can be looked into; null for none; undefined where it is elsewhere or of another kind. */
+/** The input as JSON or text; null for none; undefined if it is not in the check or has an unsupported type. */
 function contentOf(message: PlainMessage): unknown {
   const content = (message.inputContent as Uint8Array | undefined) ?? new Uint8Array();
   const isWhole = content.length >= (safeNumber(message.inputSizeBytes) ?? 0);
   if (message.inputOmitted === true || !isWhole) return undefined;
   if (content.length === 0) return null;
-  const type = said(message.inputContentType)?.toLowerCase() ?? JSON_TYPE;
+  const type = nonEmpty(message.inputContentType)?.toLowerCase() ?? JSON_TYPE;
   if (type.startsWith("text/")) return utf8(content);
   if (!/^application\/([\w.+-]+\+)?json\b/.test(type)) return undefined;
   try {
@@ -217,4 +216,4 @@ function utf8(bytes: Uint8Array): string {
   }
 }
 
-const said = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
+const nonEmpty = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);

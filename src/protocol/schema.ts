@@ -1,9 +1,9 @@
 /**
- * CAP on the wire as data: every message and enum that travels on the bus, with names and field numbers.
+ * Schema of CAP: all messages and enums of the bus, with their field numbers.
  *
- * CAP is append-only: a number once given never changes its meaning. Fields marked "ours" are private to this control
- * plane and its own workers; their numbers begin at `OURS_FROM`, and others skip them as unknown.
- * `protobuf.ts` turns these tables into encoders and decoders; `docs/cap.proto` is made from them by a test.
+ * CAP is append-only: a number never changes its meaning. Extensions are private to this implementation; their numbers
+ * start at `EXTENSIONS_FROM`, and others skip them as unknown. `protobuf.ts` compiles these tables into codecs; a test
+ * generates `docs/cap.proto` from them.
  */
 export type ScalarType = "string" | "bytes" | "bool" | "int32" | "int64" | "float" | "double";
 
@@ -17,17 +17,17 @@ export type FieldType =
   | { readonly kind: "message"; readonly of: string };
 
 export interface Field {
-  /** As on the wire, in snake case; in memory it is in camel case. */
+  /** In snake case, as on the wire; properties in memory use camel case. */
   readonly name: string;
   readonly number: number;
   readonly type: FieldType;
-  /** `map` has string keys and the field's type as values. */
+  /** `map`: string keys, values of the field's type. */
   readonly shape: "single" | "repeated" | "map";
   /** Fields of one oneof exclude each other. */
   readonly oneof?: string;
 }
 
-/** Wire number → name, in lower case as in memory. Number 0 means "not said" and has no name. */
+/** Wire number to name in lower case. Number 0 means unspecified and has no name. */
 export type EnumTable = Readonly<Record<number, string>>;
 
 export interface Schema {
@@ -35,11 +35,11 @@ export interface Schema {
   readonly enums: Readonly<Record<string, EnumTable>>;
 }
 
-export const OURS_FROM = 50_001;
+export const EXTENSIONS_FROM = 50_001;
 
 export const PROTO_PACKAGE = "cordum.agent.v1";
 
-/** Numbers that were given once and taken back: never to be used again. */
+/** Retired numbers that must not be reused. */
 export const RESERVED: Readonly<Record<string, readonly [from: number, to: number]>> = { Heartbeat: [8, 10] };
 
 export const scalar = (kind: ScalarType) => (name: string, number: number) =>
@@ -75,7 +75,7 @@ const BUS_PACKET = [
   payload("handshake", 17, "Handshake"),
   bytes("signature", 14),
   text("auth_token", 18),
-  text("traceparent", OURS_FROM),
+  text("traceparent", EXTENSIONS_FROM),
 ];
 
 const JOB_REQUEST = [
@@ -96,10 +96,10 @@ const JOB_REQUEST = [
   map(text("labels", 15)),
   message("meta", 16, "JobMetadata"),
   message("compensation", 17, "Compensation"),
-  int32("attempt", OURS_FROM),
-  json("input", OURS_FROM + 1),
-  int64("deadline_ms", OURS_FROM + 2),
-  json("constraints", OURS_FROM + 3),
+  int32("attempt", EXTENSIONS_FROM),
+  json("input", EXTENSIONS_FROM + 1),
+  int64("deadline_ms", EXTENSIONS_FROM + 2),
+  json("constraints", EXTENSIONS_FROM + 3),
 ];
 
 const JOB_RESULT = [
@@ -112,12 +112,12 @@ const JOB_RESULT = [
   text("error_message", 7),
   repeated(text("artifact_ptrs", 8)),
   oneOf("error_code_enum", 9, "ErrorCode"),
-  int32("attempt", OURS_FROM),
-  json("output", OURS_FROM + 1),
-  int64("retry_after_ms", OURS_FROM + 2),
-  text("retry_class", OURS_FROM + 3),
-  json("error", OURS_FROM + 4),
-  bool("is_waiting", OURS_FROM + 5),
+  int32("attempt", EXTENSIONS_FROM),
+  json("output", EXTENSIONS_FROM + 1),
+  int64("retry_after_ms", EXTENSIONS_FROM + 2),
+  text("retry_class", EXTENSIONS_FROM + 3),
+  json("error", EXTENSIONS_FROM + 4),
+  bool("is_waiting", EXTENSIONS_FROM + 5),
 ];
 
 const HEARTBEAT = [
@@ -136,8 +136,8 @@ const HEARTBEAT = [
   text("last_memo", 16),
   text("auth_token", 18),
   text("agent_name", 19),
-  repeated(text("topics", OURS_FROM)),
-  bool("is_leaving", OURS_FROM + 1),
+  repeated(text("topics", EXTENSIONS_FROM)),
+  bool("is_leaving", EXTENSIONS_FROM + 1),
 ];
 
 const COMPENSATION = [
@@ -168,8 +168,8 @@ export const CAP = {
       text("result_ptr", 5),
       repeated(text("artifact_ptrs", 6)),
       oneOf("status", 7, "JobStatus"),
-      int32("attempt", OURS_FROM),
-      int64("extend_ms", OURS_FROM + 1),
+      int32("attempt", EXTENSIONS_FROM),
+      int64("extend_ms", EXTENSIONS_FROM + 1),
     ],
     JobCancel: [text("job_id", 1), text("reason", 2), text("requested_by", 3)],
     Heartbeat: HEARTBEAT,

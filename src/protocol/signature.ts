@@ -2,17 +2,17 @@ import { MalformedError, Reader } from "./bytes.ts";
 import { PACKET_BYTES_MAX } from "./codec.ts";
 
 /**
- * The signature of a packet, which stands in the packet itself: field 14 of its raw bytes.
+ * The signature of a packet: field 14 of its raw bytes.
  *
- * 1. What is signed are the bytes as they are on the wire without field 14, wherever that stands and however often. They
- *    are never encoded anew: another encoder writes other bytes, and fields that nobody here knows are signed too.
- * 2. Of several signatures the last one counts, as of any field that is there twice. An empty one is none.
- * 3. Malformed bytes end in a `MalformedError`. One pass over the top level; a copy only where the signature is neither
- *    the first nor the last field.
+ * 1. The signature covers the raw bytes without field 14, wherever and however often that field occurs. They are never
+ *    re-encoded, because encoders differ and unknown fields are signed too.
+ * 2. The last of several signatures counts. An empty signature is none.
+ * 3. Malformed bytes throw a `MalformedError`. The function makes one pass over the top level, and copies only if the
+ *    signature is neither the first nor the last field.
  */
 export function cutSignature(bytes: Uint8Array): Cut {
   if (bytes.length > PACKET_BYTES_MAX) {
-    throw new MalformedError(`${bytes.length} bytes are more than the limit of ${PACKET_BYTES_MAX}`);
+    throw new MalformedError(`packet of ${bytes.length} bytes exceeds the limit of ${PACKET_BYTES_MAX}`);
   }
   const reader = new Reader(bytes);
   const kept: Uint8Array[] = [];
@@ -22,7 +22,7 @@ export function cutSignature(bytes: Uint8Array): Cut {
     const start = reader.pos;
     const tag = reader.uint32();
     if (tag >>> 3 !== SIGNATURE_FIELD) {
-      if (tag >>> 3 === 0) throw new MalformedError("BusPacket has a field with the number 0");
+      if (tag >>> 3 === 0) throw new MalformedError("BusPacket with field number 0");
       reader.skip(tag & 7);
       continue;
     }
@@ -44,23 +44,23 @@ export function cutSignature(bytes: Uint8Array): Cut {
 }
 
 export interface Cut {
-  /** Everything but the signature. */
+  /** The bytes without the signature. */
   readonly signed: Uint8Array;
   readonly signature: Uint8Array | null;
 }
 
-/** The bytes with the signature behind them; they must have none. */
+/** Appends a signature to bytes that have none. */
 export function withSignature(bytes: Uint8Array, signature: Uint8Array): Uint8Array {
   if (signature.length === 0 || signature.length > 0x7f) {
-    throw new MalformedError(`a signature of ${signature.length} bytes is none of P-256`);
+    throw new MalformedError(`invalid length of a P-256 signature: ${signature.length} bytes`);
   }
   return Buffer.concat([bytes, Uint8Array.of((SIGNATURE_FIELD << 3) | 2, signature.length), signature]);
 }
 
-/** The names that the wire protocol has for them: 104 and 103. */
+/** Error codes 104 and 103 of the wire protocol. */
 export type SignatureCode = "SIGNATURE_MISSING" | "SIGNATURE_INVALID";
 
-/** The packet can be read, but who sent it is not known: it is not taken. */
+/** The packet was decoded but its signature was not accepted. */
 export class SignatureError extends Error {
   override readonly name = "SignatureError";
   readonly code: SignatureCode;

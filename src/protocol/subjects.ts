@@ -1,4 +1,4 @@
-/** Subjects and queue groups of CAP. What is listed as durable is bound to the stream; nothing else is. */
+/** Subjects and queue groups of CAP. Only `DURABLE_SUBJECTS` are bound to the stream. */
 export const SUBMIT = "sys.job.submit";
 export const RESULT = "sys.job.result";
 export const DLQ = "sys.job.dlq";
@@ -7,11 +7,11 @@ export const HANDSHAKE = "sys.handshake";
 export const PROGRESS = "sys.job.progress";
 export const CANCEL = "sys.job.cancel";
 export const ALERT = "sys.alert";
-/** What happened to jobs, for whoever watches: see `flow/notices.ts`. */
+/** Job and run events (see `engine/observe/event-feed.ts`). */
 export const EVENTS = "sys.workflow.event";
-/** Something that processes keep a copy of has changed in the store: the policy in force, a lease, the breaker. */
+/** Invalidation of cached records: the active policy, fail-open leases, the breaker state. */
 export const CHANGED = "sys.config.changed";
-/** Work for one worker alone; only for those that said in their handshake that they listen there. */
+/** Dispatch to one worker; only for workers that announced `direct`. */
 export const directSubject = (workerId: string): string => `worker.${workerId}.jobs`;
 
 export const STREAM = "CORDUM_SYS";
@@ -20,7 +20,7 @@ export const DURABLE_SUBJECTS = [SUBMIT, RESULT, DLQ] as const;
 export const SCHEDULER_GROUP = "cordum-scheduler";
 export const ENGINE_GROUP = "cordum-workflow-engine";
 
-/** Where a topic's work is served. A topic may already carry the prefix, as CAP clients write it. */
+/** The dispatch subject of a topic. CAP clients may include the prefix in the topic. */
 export const workSubject = (topic: string): string => (topic.startsWith("job.") ? topic : `job.${topic}`);
 
 export const TOPIC_LENGTH_MAX = 128;

@@ -1,18 +1,18 @@
 import { MalformedError, type Reader, type WireType, type Writer } from "./bytes.ts";
 import type { FieldType, ScalarType, Schema } from "./schema.ts";
 
-/** How one value of a type is written and read, without its tag. */
+/** Writes and reads a value of a type, without its tag. */
 export interface ValueCodec {
   readonly wire: WireType;
-  /** What an absent value means inside a map. */
+  /** Default of an absent map value. */
   readonly empty?: unknown;
   write(writer: Writer, value: unknown): void;
-  /** `before` is what the field held already. Undefined is "keep it raw", `UNSAID` is "as if it were absent". */
+  /** `before` is the current value of the field. Returns undefined to keep the value raw, `UNSPECIFIED` to unset it. */
   read(reader: Reader, depth: number, before: unknown): unknown;
 }
 
-/** The number 0 of an enum. */
-export const UNSAID = Symbol("unsaid");
+/** Enum number 0. */
+export const UNSPECIFIED = Symbol("unspecified");
 
 export function valueCodec(schema: Schema, type: Exclude<FieldType, { kind: "message" }>, label: string): ValueCodec {
   switch (type.kind) {
@@ -25,7 +25,7 @@ export function valueCodec(schema: Schema, type: Exclude<FieldType, { kind: "mes
     case "enum":
       return enumCodec(schema, type.of, label);
     default:
-      throw new Error(`no values of ${type satisfies never}`);
+      throw new Error(`unknown type ${type satisfies never}`);
   }
 }
 
@@ -34,7 +34,7 @@ const SCALARS: Readonly<Record<ScalarType, (label: string) => ValueCodec>> = {
     wire: 2,
     empty: "",
     write(writer, value) {
-      if (typeof value !== "string") throw new MalformedError(`${label} must be a text`);
+      if (typeof value !== "string") throw new MalformedError(`${label} must be a string`);
       writer.string(value);
     },
     read: (reader) => reader.string(),
@@ -52,7 +52,7 @@ const SCALARS: Readonly<Record<ScalarType, (label: string) => ValueCodec>> = {
     wire: 0,
     empty: false,
     write(writer, value) {
-      if (typeof value !== "boolean") throw new MalformedError(`${label} must be true or false`);
+      if (typeof value !== "boolean") throw new MalformedError(`${label} must be a boolean`);
       writer.uint32(value ? 1 : 0);
     },
     read: (reader) => reader.bool(),
@@ -62,7 +62,7 @@ const SCALARS: Readonly<Record<ScalarType, (label: string) => ValueCodec>> = {
     empty: 0,
     write(writer, value) {
       if (typeof value !== "number" || (value | 0) !== value) {
-        throw new MalformedError(`${label} must be a whole number of 32 bits, not \`${String(value)}\``);
+        throw new MalformedError(`${label} must be a 32-bit integer, not \`${String(value)}\``);
       }
       writer.int64(value);
     },
@@ -73,7 +73,7 @@ const SCALARS: Readonly<Record<ScalarType, (label: string) => ValueCodec>> = {
     empty: 0,
     write(writer, value) {
       const isWhole = typeof value === "bigint" ? BigInt.asIntN(64, value) === value : Number.isSafeInteger(value);
-      if (!isWhole) throw new MalformedError(`${label} must be a whole number of 64 bits, not \`${String(value)}\``);
+      if (!isWhole) throw new MalformedError(`${label} must be a 64-bit integer, not \`${String(value)}\``);
       writer.int64(value as number | bigint);
     },
     read: (reader) => reader.int64(),
@@ -104,7 +104,7 @@ function timestampCodec(label: string): ValueCodec {
   return {
     wire: 2,
     write(writer, value) {
-      if (!Number.isSafeInteger(value)) throw new MalformedError(`${label} must be whole milliseconds`);
+      if (!Number.isSafeInteger(value)) throw new MalformedError(`${label} must be an integer of milliseconds`);
       const ms = value as number;
       const seconds = Math.floor(ms / 1_000);
       const nanos = (ms - seconds * 1_000) * NANOS_PER_MS;
@@ -131,7 +131,7 @@ function timestampCodec(label: string): ValueCodec {
       }
       reader.leave(outer);
       const ms = Number(seconds) * 1_000 + Math.floor(nanos / NANOS_PER_MS);
-      if (!Number.isSafeInteger(ms)) throw new MalformedError(`${label} is beyond the range of a date`);
+      if (!Number.isSafeInteger(ms)) throw new MalformedError(`${label} is out of range`);
       return ms;
     },
   };
@@ -170,7 +170,7 @@ function enumCodec(schema: Schema, name: string, label: string): ValueCodec {
     },
     read(reader) {
       const number = reader.uint32() | 0;
-      return number === 0 ? UNSAID : names.get(number);
+      return number === 0 ? UNSPECIFIED : names.get(number);
     },
   };
 }

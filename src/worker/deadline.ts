@@ -1,15 +1,12 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 
-/**
- * The end of an attempt as a signal: its time is over, or nobody wants it any more. Made for those who look at it; most
- * work is done long before.
- */
+/** The abort signal of an attempt: fires at its deadline or on cancellation. Created on first use. */
 export class Deadline {
   readonly #clock: Clock;
   #atMs: number | undefined;
   #abort: AbortController | null = null;
-  #ended: Error | null = null;
-  #cancel: Cancel = () => {};
+  #cancelReason: Error | null = null;
+  #cancelTimer: Cancel = () => {};
 
   constructor(clock: Clock, atMs: number | undefined) {
     this.#clock = clock;
@@ -20,37 +17,37 @@ export class Deadline {
     if (this.#abort) return this.#abort.signal;
     const abort = new AbortController();
     this.#abort = abort;
-    if (this.#ended) abort.abort(this.#ended);
-    else this.#arm();
+    if (this.#cancelReason) abort.abort(this.#cancelReason);
+    else this.#setTimer();
     return abort.signal;
   }
 
-  get isEnded(): boolean {
-    return this.#ended !== null;
+  get isCancelled(): boolean {
+    return this.#cancelReason !== null;
   }
 
-  /** Whoever waits for the attempt waits longer. */
-  moveTo(atMs: number): void {
+  /** The control plane has extended the attempt. */
+  extendTo(atMs: number): void {
     this.#atMs = atMs;
-    if (this.#abort && !this.#ended) this.#arm();
+    if (this.#abort && !this.#cancelReason) this.#setTimer();
   }
 
-  /** Nobody waits for the attempt any more. */
-  end(reason: Error): void {
-    if (this.#ended) return;
-    this.#ended = reason;
-    this.#cancel();
+  /** The attempt was cancelled or its lease lost. */
+  cancel(reason: Error): void {
+    if (this.#cancelReason) return;
+    this.#cancelReason = reason;
+    this.#cancelTimer();
     this.#abort?.abort(reason);
   }
 
-  over(): void {
-    this.#cancel();
+  dispose(): void {
+    this.#cancelTimer();
   }
 
-  #arm(): void {
-    this.#cancel();
+  #setTimer(): void {
+    this.#cancelTimer();
     if (this.#atMs === undefined) return;
-    const passed = () => this.#abort?.abort(new Error("the attempt's deadline has passed"));
-    this.#cancel = this.#clock.after(this.#atMs - this.#clock.now(), passed);
+    const passed = () => this.#abort?.abort(new Error("the deadline of the attempt has passed"));
+    this.#cancelTimer = this.#clock.after(this.#atMs - this.#clock.now(), passed);
   }
 }

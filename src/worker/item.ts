@@ -1,7 +1,7 @@
 import { intentOf, toWire } from "../core/retry/intent.ts";
 import type { JobResult } from "../protocol/packet.ts";
 
-/** What a handler gets to work on, whichever way it came. */
+/** A job as a handler receives it, on any transport. */
 export interface WorkItem {
   readonly jobId: string;
   readonly topic: string;
@@ -9,17 +9,17 @@ export interface WorkItem {
   readonly attempt: number;
   readonly input: unknown;
   readonly labels: Readonly<Record<string, string>>;
-  /** What the work must keep to, in the names of the wire protocol; null for nothing in particular. */
+  /** Policy constraints, with the field names of the wire protocol; null for none. */
   readonly constraints: unknown;
-  /** The W3C trace context of whoever asked for it, if it was sent. */
+  /** W3C trace context of the submitter, if any. */
   readonly traceparent: string | null;
-  /** Aborts when nobody waits for this attempt any more: its deadline has passed, or the job was cancelled. */
+  /** Aborts when the deadline of the attempt has passed or the job was cancelled. */
   readonly signal: AbortSignal;
-  /** Says how far the work is. Best effort, and never throws. */
+  /** Reports progress. Best effort; never throws. */
   progress(percent: number | null, message?: string): void;
 }
 
-/** The rule's limit on how long an attempt may run, where it has one. */
+/** The runtime limit of the policy constraints. */
 export function runtimeMsMax(constraints: unknown): number {
   const budgets = (constraints as { budgets?: { max_runtime_ms?: unknown } } | null | undefined)?.budgets;
   const ms = budgets?.max_runtime_ms;
@@ -28,23 +28,23 @@ export function runtimeMsMax(constraints: unknown): number {
 
 export type Outcome = Omit<JobResult, "jobId" | "workerId">;
 
-/** What a handler threw, as a result: a plain error is retried within its budget, an intent is obeyed. */
+/** Converts a thrown error to a result: a retry intent is honored, any other error is retried within its budget. */
 export function failureOf(thrown: unknown): Outcome {
   const intent = intentOf(thrown);
   const error = toWire(thrown);
-  const facts = { errorCode: error.name, errorMessage: error.message, error };
+  const fields = { errorCode: error.name, errorMessage: error.message, error };
   switch (intent.kind) {
     case "permanent":
-      return { status: "failed_fatal", ...facts };
+      return { status: "failed_fatal", ...fields };
     case "retry":
       return {
         status: "failed_retryable",
-        ...facts,
+        ...fields,
         retryAfterMs: Math.ceil(intent.delayMs),
         retryClass: intent.retryClass,
       };
     case "unclassified":
-      return { status: "failed_retryable", ...facts };
+      return { status: "failed_retryable", ...fields };
     default:
       return intent satisfies never;
   }

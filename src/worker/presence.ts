@@ -5,19 +5,19 @@ import { HANDSHAKE, HEARTBEAT } from "../protocol/subjects.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
 /**
- * Tells the control plane that the worker is there: once with a handshake, then by heartbeats with all that it has to know,
- * because a control plane that starts later has not heard the first. Spread, so that a fleet does not beat together.
+ * Announces a worker: a handshake at the start, then heartbeats. Heartbeats repeat all the data, for control planes that
+ * start later, and are jittered.
  */
-export function appear(
+export function announce(
   world: WorkerWorld,
   options: WorkerOptions,
   load: () => number,
 ): { readonly leave: () => void; readonly stop: Stop } {
   const { id, topics, concurrency, pool, capabilities = [] } = options;
-  const abilities = [...OURS, ...capabilities];
+  const allCapabilities = [...SDK_CAPABILITIES, ...capabilities];
   const everyMs = options.heartbeatMs ?? HEARTBEAT_MS;
   let cancel: Cancel = () => {};
-  const tell = (subject: string, body: PacketBody) =>
+  const broadcast = (subject: string, body: PacketBody) =>
     world.bus.broadcast(subject, {
       traceId: world.random.id(),
       senderId: id,
@@ -25,34 +25,34 @@ export function appear(
       body,
     });
   const beat = (isLeaving: boolean) =>
-    tell(HEARTBEAT, {
+    broadcast(HEARTBEAT, {
       kind: "heartbeat",
       workerId: id,
       activeJobs: load(),
       maxParallelJobs: concurrency,
       topics,
-      capabilities: abilities,
+      capabilities: allCapabilities,
       ...(pool === undefined ? {} : { pool }),
       ...(isLeaving ? { isLeaving } : {}),
     });
-  const beatOn = () => {
+  const beatPeriodically = () => {
     beat(false);
-    cancel = world.clock.after(everyMs * (0.8 + 0.4 * world.random.next()), beatOn);
+    cancel = world.clock.after(everyMs * (0.8 + 0.4 * world.random.next()), beatPeriodically);
   };
-  tell(HANDSHAKE, {
+  broadcast(HANDSHAKE, {
     kind: "handshake",
     componentId: id,
     role: "worker",
     readyTopics: topics,
-    capabilities: Object.fromEntries(abilities.map((name) => [name, true])),
+    capabilities: Object.fromEntries(allCapabilities.map((name) => [name, true])),
   });
-  beatOn();
+  beatPeriodically();
   return {
     leave: () => beat(true),
     stop: async () => cancel(),
   };
 }
 
-/** It listens on a subject of its own as well, and takes its input with the message. */
-const OURS = ["direct", "inline"] as const;
+/** Serves its direct subject, and accepts inline input. */
+const SDK_CAPABILITIES = ["direct", "inline"] as const;
 const HEARTBEAT_MS = 10_000;

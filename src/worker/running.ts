@@ -6,19 +6,19 @@ import { Deadline } from "./deadline.ts";
 import { runtimeMsMax } from "./item.ts";
 
 /**
- * The attempts that a worker has begun.
+ * The running attempts of a worker.
  *
- * 1. Long work asks for more time by itself, when a third of the time that it was given is over: of three such words two
- *    may be lost. It does so until `extendsForMs` after the beginning, or until the rule's own limit.
- * 2. One timer for all of them: most work is done before it would have to ask.
+ * 1. An attempt requests an extension when a third of its time has passed, so two of three requests may be lost. It does so
+ *    for at most `extendsForMs`, and within the runtime limit of its constraints.
+ * 2. One timer serves all attempts.
  */
 export class Running {
   readonly #world: { readonly bus: Bus; readonly clock: Clock };
   readonly #workerId: string;
   readonly #extendsForMs: number;
   readonly #attempts = new Set<Attempt>();
-  #cancelLook: Cancel = () => {};
-  #lookMs = Number.POSITIVE_INFINITY;
+  #cancelTimer: Cancel = () => {};
+  #timerMs = Number.POSITIVE_INFINITY;
 
   constructor(world: { readonly bus: Bus; readonly clock: Clock }, workerId: string, extendsForMs: number) {
     this.#world = world;
@@ -30,34 +30,34 @@ export class Running {
     const { clock } = this.#world;
     const nowMs = clock.now();
     const { deadlineMs, constraints } = request;
-    // Both of these were read from the same clock, whatever ours says.
+    // Both times are from the clock of the control plane, so the difference is independent of the local clock.
     const spanMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadlineMs - packet.createdAtMs);
     const attempt: Attempt = {
       packet,
       request,
       spanMs,
       deadline: new Deadline(clock, deadlineMs),
-      askMs: this.#extendsForMs > 0 ? (deadlineMs ?? Number.POSITIVE_INFINITY) - (spanMs * 2) / 3 : NEVER,
+      extendAtMs: this.#extendsForMs > 0 ? (deadlineMs ?? Number.POSITIVE_INFINITY) - (spanMs * 2) / 3 : NEVER,
       untilMs: nowMs + Math.min(this.#extendsForMs, runtimeMsMax(constraints)),
     };
     this.#attempts.add(attempt);
-    if (attempt.askMs < this.#lookMs) this.#lookAt(attempt.askMs);
+    if (attempt.extendAtMs < this.#timerMs) this.#setTimer(attempt.extendAtMs);
     return attempt;
   }
 
   end(attempt: Attempt): void {
-    attempt.deadline.over();
+    attempt.deadline.dispose();
     this.#attempts.delete(attempt);
   }
 
-  /** Somebody does not want the job any more. */
+  /** Cancels all attempts of a job. */
   cancel(jobId: string, reason: string): void {
     for (const { request, deadline } of this.#attempts) {
-      if (request.jobId === jobId) deadline.end(new Error(`the job was cancelled: ${reason}`));
+      if (request.jobId === jobId) deadline.cancel(new Error(`the job was cancelled: ${reason}`));
     }
   }
 
-  say({ request, packet, spanMs }: Attempt, news: Pick<JobProgress, "percent" | "message">): void {
+  report({ request, packet, spanMs }: Attempt, progress: Pick<JobProgress, "percent" | "message">): void {
     const { bus, clock } = this.#world;
     const { jobId, attempt } = request;
     const body = {
@@ -65,51 +65,51 @@ export class Running {
       jobId,
       ...(attempt === undefined ? {} : { attempt }),
       ...(Number.isFinite(spanMs) ? { extendMs: spanMs } : {}),
-      ...news,
+      ...progress,
     } as const;
     bus.broadcast(PROGRESS, { traceId: packet.traceId, senderId: this.#workerId, createdAtMs: clock.now(), body });
   }
 
   stop(): void {
-    this.#cancelLook();
+    this.#cancelTimer();
   }
 
-  #lookAt(atMs: number): void {
-    this.#cancelLook();
-    this.#lookMs = atMs;
+  #setTimer(atMs: number): void {
+    this.#cancelTimer();
+    this.#timerMs = atMs;
     if (!Number.isFinite(atMs)) return;
     const { clock } = this.#world;
-    this.#cancelLook = clock.after(Math.max(0, atMs - clock.now()), () => this.#look());
+    this.#cancelTimer = clock.after(Math.max(0, atMs - clock.now()), () => this.#onTimer());
   }
 
-  #look(): void {
+  #onTimer(): void {
     const nowMs = this.#world.clock.now();
     let nextMs = NEVER;
     for (const attempt of this.#attempts) {
-      if (attempt.askMs <= nowMs) this.#askForMore(attempt, nowMs);
-      nextMs = Math.min(nextMs, attempt.askMs);
+      if (attempt.extendAtMs <= nowMs) this.#extend(attempt, nowMs);
+      nextMs = Math.min(nextMs, attempt.extendAtMs);
     }
-    this.#lookAt(nextMs);
+    this.#setTimer(nextMs);
   }
 
-  #askForMore(attempt: Attempt, nowMs: number): void {
-    attempt.askMs = NEVER;
-    if (nowMs + attempt.spanMs > attempt.untilMs || attempt.deadline.isEnded) return;
-    this.say(attempt, {});
-    attempt.deadline.moveTo(nowMs + attempt.spanMs);
-    attempt.askMs = nowMs + attempt.spanMs / 3;
+  #extend(attempt: Attempt, nowMs: number): void {
+    attempt.extendAtMs = NEVER;
+    if (nowMs + attempt.spanMs > attempt.untilMs || attempt.deadline.isCancelled) return;
+    this.report(attempt, {});
+    attempt.deadline.extendTo(nowMs + attempt.spanMs);
+    attempt.extendAtMs = nowMs + attempt.spanMs / 3;
   }
 }
 
 export interface Attempt {
   readonly packet: Packet;
   readonly request: JobRequest;
-  /** How long an attempt may be without a word. */
+  /** Length of one lease of the attempt. */
   readonly spanMs: number;
   readonly deadline: Deadline;
-  /** When to ask for more time. */
-  askMs: number;
-  /** From when on nothing more is asked for. */
+  /** When to request an extension. */
+  extendAtMs: number;
+  /** No extensions beyond this time. */
   readonly untilMs: number;
 }
 

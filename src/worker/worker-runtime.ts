@@ -11,14 +11,14 @@ import { failureOf, type Outcome } from "./item.ts";
 import { type Attempt, Running } from "./running.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
-/** Where a worker's jobs are: begun, or waiting for a free place. What it promises is in `worker.ts`. */
+/** Runs the jobs of a worker and queues the excess. The guarantees are in `worker.ts`. */
 export class WorkerRuntime {
   readonly #world: WorkerWorld;
   readonly #options: WorkerOptions;
   readonly #running: Running;
-  readonly #waiting: { readonly packet: Packet; readonly tiredMs: number }[] = [];
-  #cancelLook: Cancel = () => {};
-  /** Errors of our own making: a handler may name the same class, and has failed all the same. */
+  readonly #queued: { readonly packet: Packet; readonly returnAtMs: number }[] = [];
+  #cancelQueueCheck: Cancel = () => {};
+  /** Errors created by `#retry`. A handler can throw the same retry class, and that counts as a failure. */
   readonly #waits = new WeakSet<Error>();
   #active = 0;
   #idle: (() => void)[] = [];
@@ -29,28 +29,28 @@ export class WorkerRuntime {
     this.#running = new Running(world, options.id, options.extendsForMs);
   }
 
-  /** Jobs that are here, begun or not. */
+  /** Number of jobs, running and queued. */
   get load(): number {
-    return this.#active + this.#waiting.length;
+    return this.#active + this.#queued.length;
   }
 
   accept(packet: Packet): void {
     if (packet.body.kind !== "job_request") return;
-    if (this.#active < this.#options.concurrency) this.#begin(packet, () => this.#attempt(packet));
-    else if (this.#waiting.length < WAITING_MAX) this.#queue(packet, packet.body.deadlineMs);
-    else this.#handBack(packet);
+    if (this.#active < this.#options.concurrency) this.#start(packet, () => this.#attempt(packet));
+    else if (this.#queued.length < QUEUED_MAX) this.#queue(packet, packet.body.deadlineMs);
+    else this.#returnJob(packet);
   }
 
   cancel(jobId: string, reason: string): void {
-    const at = this.#waiting.findIndex(({ packet }) => (packet.body as JobRequest).jobId === jobId);
-    if (at >= 0) this.#waiting.splice(at, 1);
+    const at = this.#queued.findIndex(({ packet }) => (packet.body as JobRequest).jobId === jobId);
+    if (at >= 0) this.#queued.splice(at, 1);
     this.#running.cancel(jobId, reason);
   }
 
-  /** Hands back what was not begun, and resolves when nothing is being worked on. */
+  /** Returns queued jobs to the control plane, and resolves when all running jobs have ended. */
   async finished(): Promise<void> {
-    this.#cancelLook();
-    for (const { packet } of this.#waiting.splice(0)) this.#handBack(packet);
+    this.#cancelQueueCheck();
+    for (const { packet } of this.#queued.splice(0)) this.#returnJob(packet);
     if (this.#active > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
     this.#running.stop();
   }
@@ -58,40 +58,40 @@ export class WorkerRuntime {
   #queue(packet: Packet, deadlineMs: number | undefined): void {
     const { clock } = this.#world;
     const nowMs = clock.now();
-    // After half its time somebody else may have better luck with it; waiting longer would count as a lost attempt.
-    const tiredMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + (deadlineMs - nowMs) / 2;
-    this.#waiting.push({ packet, tiredMs });
-    if (this.#waiting.length === 1) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
+    // After half of its time the job is returned: another worker may be free.
+    const returnAtMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + (deadlineMs - nowMs) / 2;
+    this.#queued.push({ packet, returnAtMs });
+    if (this.#queued.length === 1) this.#cancelQueueCheck = clock.after(QUEUE_CHECK_MS, () => this.#returnOverdue());
   }
 
-  /** Those that wait are in the order in which they came, and so nearly in that of their patience. */
-  #look(): void {
+  /** Jobs are queued in order of arrival, which is nearly the order of `returnAtMs`. */
+  #returnOverdue(): void {
     const { clock } = this.#world;
-    while ((this.#waiting[0]?.tiredMs ?? Number.POSITIVE_INFINITY) <= clock.now()) {
-      const tired = this.#waiting.shift();
-      if (tired) this.#handBack(tired.packet);
+    while ((this.#queued[0]?.returnAtMs ?? Number.POSITIVE_INFINITY) <= clock.now()) {
+      const overdue = this.#queued.shift();
+      if (overdue) this.#returnJob(overdue.packet);
     }
-    if (this.#waiting.length > 0) this.#cancelLook = clock.after(LOOK_EVERY_MS, () => this.#look());
+    if (this.#queued.length > 0) this.#cancelQueueCheck = clock.after(QUEUE_CHECK_MS, () => this.#returnOverdue());
   }
 
-  /** Not begun and not a failure: the job waits for a worker again, which uses up no attempt of its budget. */
-  #handBack(packet: Packet): void {
-    const delayMs = nextDelay(HAND_BACK_POLICY, 1, () => this.#world.random.next());
-    this.#begin(packet, async () => ({
-      ...failureOf(retryAfter(new Error("all places of the worker are taken"), delayMs, "no_worker")),
+  /** Returns a job without running it: it waits for a worker again and uses no attempt. */
+  #returnJob(packet: Packet): void {
+    const delayMs = nextDelay(RETURN_POLICY, 1, () => this.#world.random.next());
+    this.#start(packet, async () => ({
+      ...failureOf(retryAfter(new Error("worker at capacity"), delayMs, "no_worker")),
       isWaiting: true,
     }));
   }
 
-  #begin(packet: Packet, attempt: () => Promise<Outcome | null>): void {
+  #start(packet: Packet, attempt: () => Promise<Outcome | null>): void {
     this.#active++;
     void this.#work(packet, attempt);
   }
 
   #ended(): void {
     this.#active--;
-    const next = this.#active < this.#options.concurrency ? this.#waiting.shift() : undefined;
-    if (next) this.#begin(next.packet, () => this.#attempt(next.packet));
+    const next = this.#active < this.#options.concurrency ? this.#queued.shift() : undefined;
+    if (next) this.#start(next.packet, () => this.#attempt(next.packet));
     else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -99,14 +99,14 @@ export class WorkerRuntime {
     const startedMs = this.#world.clock.now();
     try {
       const outcome = await work();
-      if (outcome !== null) await this.#answer(packet, outcome, startedMs); // Else cancelled: nobody waits for it.
+      if (outcome !== null) await this.#publishResult(packet, outcome, startedMs); // Null: cancelled.
     } catch (error) {
-      this.#world.log.write("error", "result_not_sent", { error: String(error) });
+      this.#world.log.write("error", "result_publish_failed", { error: String(error) });
     }
     this.#ended();
   }
 
-  #answer(packet: Packet, outcome: Outcome, startedMs: number): Promise<void> {
+  #publishResult(packet: Packet, outcome: Outcome, startedMs: number): Promise<void> {
     const request = packet.body as JobRequest;
     const { clock, bus } = this.#world;
     const attempt = request.attempt ?? 1;
@@ -124,37 +124,37 @@ export class WorkerRuntime {
     if (request.attempt !== undefined) body.attempt = request.attempt;
     if (output !== undefined) body.output = output;
     else Object.assign(body, outcome);
-    const said: Packet = { traceId: packet.traceId, senderId: id, createdAtMs: nowMs, body };
+    const result: Packet = { traceId: packet.traceId, senderId: id, createdAtMs: nowMs, body };
     const message = {
       id: `result:${request.jobId}@${attempt}:${id}`,
       subject: RESULT,
-      packet: packet.traceparent === undefined ? said : { ...said, traceparent: packet.traceparent },
+      packet: packet.traceparent === undefined ? result : { ...result, traceparent: packet.traceparent },
     };
-    return this.#persist(request, () => bus.publish(message));
+    return this.#retry(request, () => bus.publish(message));
   }
 
-  /** Tries again while somebody waits for this attempt: the work was done, and should not be done again for a hiccup. */
-  async #persist<T>(request: JobRequest, call: () => Promise<T>): Promise<T> {
+  /** Retries while the bus or the store is unavailable, until the deadline: the work should not be repeated. */
+  async #retry<T>(request: JobRequest, call: () => Promise<T>): Promise<T> {
     const { clock, random } = this.#world;
     const nowMs = clock.now();
-    // Work that took longer has asked for more time; it gets a while to say what came of it.
+    // Past the original deadline (extended work): a grace period applies.
     const isLong = request.deadlineMs !== undefined && request.deadlineMs <= nowMs;
-    const untilMs = isLong ? nowMs + PERSIST_LONG_MS : (request.deadlineMs ?? nowMs + PERSIST_MS_MAX);
+    const untilMs = isLong ? nowMs + RETRY_LONG_MS : (request.deadlineMs ?? nowMs + RETRY_MS_MAX);
     for (let tries = 1; ; tries++) {
       try {
         return await call();
       } catch (error) {
-        if (!isAway(error)) throw error;
-        const delayMs = nextDelay(PERSIST_POLICY, tries, () => random.next());
-        // Waiting for a store is not a failure of the work: it has a class, and a budget, of its own.
-        if (tries >= PERSIST_TRIES_MAX || clock.now() + delayMs >= untilMs)
-          throw this.#noteWait(retryAfter(error, delayMs, "store_unavailable"));
+        if (!isUnavailable(error)) throw error;
+        const delayMs = nextDelay(RETRY_POLICY, tries, () => random.next());
+        // An unavailable store has its own retry class and budget.
+        if (tries >= RETRY_TRIES_MAX || clock.now() + delayMs >= untilMs)
+          throw this.#markAsWait(retryAfter(error, delayMs, "store_unavailable"));
         await new Promise<void>((resolve) => clock.after(delayMs, resolve));
       }
     }
   }
 
-  #noteWait(error: Error): Error {
+  #markAsWait(error: Error): Error {
     this.#waits.add(error);
     return error;
   }
@@ -170,7 +170,7 @@ export class WorkerRuntime {
         topic: request.topic,
         org: request.tenantId ?? "default",
         attempt: request.attempt ?? 1,
-        // Some packets are for anybody's worker: then it is in them both ways.
+        // Packets for any kind of worker contain both the input and the pointer.
         input:
           input === undefined && contextPtr !== undefined ? await this.#fetch(request, contextPtr) : (input ?? null),
         labels: request.labels ?? {},
@@ -179,23 +179,23 @@ export class WorkerRuntime {
         get signal() {
           return deadline.signal;
         },
-        progress: (percent, message) => this.#say(attempt, percent, message),
+        progress: (percent, message) => this.#reportProgress(attempt, percent, message),
       });
-      if (deadline.isEnded) return null;
-      // A copy: what the handler does with its object afterwards is its own business.
+      if (deadline.isCancelled) return null;
+      // A copy: the handler may modify its object later.
       if (fitsWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
       return await this.#storeOutput(request, JSON.stringify(output ?? null));
     } catch (error) {
-      if (deadline.isEnded) return null;
+      if (deadline.isCancelled) return null;
       return this.#waits.has(error as Error) ? { ...failureOf(error), isWaiting: true } : failureOf(error);
     } finally {
       this.#running.end(attempt);
     }
   }
 
-  #say(attempt: Attempt, percent: number | null, message: string | undefined): void {
+  #reportProgress(attempt: Attempt, percent: number | null, message: string | undefined): void {
     const isNumber = percent !== null && Number.isFinite(percent);
-    this.#running.say(attempt, {
+    this.#running.report(attempt, {
       ...(isNumber ? { percent: Math.round(Math.min(100, Math.max(0, percent))) } : {}),
       ...(message === undefined ? {} : { message: message.slice(0, MESSAGE_LENGTH_MAX) }),
     });
@@ -203,8 +203,8 @@ export class WorkerRuntime {
 
   async #fetch(request: JobRequest, pointer: string): Promise<unknown> {
     const key = keyIn(pointer);
-    const bytes = await this.#persist(request, () => this.#world.blobs.get(key));
-    if (!bytes) throw new Error(`the input \`${key}\` is not in the blob store`);
+    const bytes = await this.#retry(request, () => this.#world.blobs.get(key));
+    if (!bytes) throw new Error(`input \`${key}\` not found in the blob store`);
     return JSON.parse(new TextDecoder().decode(bytes));
   }
 
@@ -212,29 +212,29 @@ export class WorkerRuntime {
     const bytes = new TextEncoder().encode(text);
     if (bytes.length <= INLINE_BYTES_MAX) return { status: "succeeded", output: JSON.parse(text) };
     if (bytes.length > BLOB_BYTES_MAX) {
-      throw permanent(new Error(`the output has ${bytes.length} bytes; at most ${BLOB_BYTES_MAX} are taken`));
+      throw permanent(new Error(`the output has ${bytes.length} bytes, the limit is ${BLOB_BYTES_MAX}`));
     }
     const key = outputKey(request.jobId);
     const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
-    await this.#persist(request, () => this.#world.blobs.put(key, bytes, expiresMs));
+    await this.#retry(request, () => this.#world.blobs.put(key, bytes, expiresMs));
     return { status: "succeeded", resultPtr: toPointer(key) };
   }
 }
 
-/** By shape: an adapter says so with a code. Anything else does not get better by being tried again. */
-function isAway(error: unknown): boolean {
+/** Checks the error codes of the adapters, by shape. Other errors are not retried. */
+function isUnavailable(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === "STORE_UNAVAILABLE" || code === "BUS_UNAVAILABLE";
 }
 
-const WAITING_MAX = 10_000;
-const LOOK_EVERY_MS = 1_000;
-const HAND_BACK_POLICY = parsePolicy("full:1s:30s");
-const PERSIST_TRIES_MAX = 100;
-const PERSIST_MS_MAX = 600_000;
-const PERSIST_LONG_MS = 60_000;
-const PERSIST_POLICY = parsePolicy("full:200ms:5s");
+const QUEUED_MAX = 10_000;
+const QUEUE_CHECK_MS = 1_000;
+const RETURN_POLICY = parsePolicy("full:1s:30s");
+const RETRY_TRIES_MAX = 100;
+const RETRY_MS_MAX = 600_000;
+const RETRY_LONG_MS = 60_000;
+const RETRY_POLICY = parsePolicy("full:200ms:5s");
 const INLINE_BYTES_MAX = 256 * 1024;
-/** A net only: a result leaves with its job. */
+/** Upper bound: outputs are deleted with their jobs. */
 const OUTPUT_KEPT_MS = 60 * 24 * 3_600_000;
 const MESSAGE_LENGTH_MAX = 1_000;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import type { Packet, PacketBody } from "../../src/protocol/packet.ts";
 import { CAP, camelCase, type Field } from "../../src/protocol/schema.ts";
 
-/** Messages and packets for property tests, made from the same tables as the codec. */
+/** Arbitrary messages and packets, generated from the schema. */
 export function messageOf(name: string): fc.Arbitrary<Record<string, unknown>> {
   const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
   const plain = fields.filter((field) => field.oneof === undefined);
@@ -20,7 +20,7 @@ export const messageNames = Object.keys(CAP.messages);
 export const text = (): fc.Arbitrary<string> =>
   fc.oneof(fc.string({ maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }), fc.constant("__proto__"));
 
-/** JSON values that survive JSON itself. */
+/** JSON values that survive a JSON round trip. */
 export const json = (): fc.Arbitrary<unknown> => fc.jsonValue().map((value) => JSON.parse(JSON.stringify(value)));
 
 function fieldOf(field: Field): fc.Arbitrary<unknown> {
@@ -47,7 +47,7 @@ function valuesOf({ type }: Field): fc.Arbitrary<unknown> {
     case "scalar":
       return SCALARS[type.scalar];
     default:
-      throw new Error(`no values of ${type satisfies never}`);
+      throw new Error(`unknown type ${type satisfies never}`);
   }
 }
 

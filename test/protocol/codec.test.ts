@@ -17,7 +17,7 @@ const request = (): Packet => ({
 });
 
 describe("packets", () => {
-  it("come back as they were", () => {
+  it("survive encoding and decoding", () => {
     fc.assert(
       fc.property(anyPacket, (packet) => {
         expect(decodePacket(encodePacket(packet))).toEqual(packet);
@@ -25,7 +25,7 @@ describe("packets", () => {
     );
   });
 
-  it("carry what workers of others ask for, by CAP's names and numbers", () => {
+  it("carry the fields that third-party workers require, under CAP's names and numbers", () => {
     expect(peerDecode("BusPacket", encodePacket(request()))).toEqual({
       traceId: "t-1",
       senderId: "control-1",
@@ -35,7 +35,7 @@ describe("packets", () => {
     });
   });
 
-  it("of workers of others are read, without a trace id too", () => {
+  it("of third-party workers are decoded, also without a trace id", () => {
     const bytes = peerEncode("BusPacket", {
       senderId: "w-1",
       jobResult: { jobId: "j-1", status: 10, workerId: "w-1", executionMs: 12, errorCodeEnum: 1_234 },
@@ -43,11 +43,11 @@ describe("packets", () => {
     const packet = decodePacket(bytes);
     expect(packet).toMatchObject({ traceId: "", senderId: "w-1", createdAtMs: 0 });
     expect(packet.body).toMatchObject({ kind: "job_result", status: "failed_retryable", executionMs: 12 });
-    // What `Packet` does not name is still there when it is passed on.
+    // Unnamed fields survive forwarding.
     expect(peerDecode("BusPacket", encodePacket(packet)).jobResult).toMatchObject({ errorCodeEnum: 1_234 });
   });
 
-  it("keep every field that `Packet` does not name", () => {
+  it("keep fields that `Packet` does not name", () => {
     const message = {
       traceId: "t",
       senderId: "s",
@@ -64,11 +64,11 @@ describe("packets", () => {
         compensation: { topic: "undo", meta: { packId: "q" } },
       },
     };
-    const passedOn = encodePacket(decodePacket(peerEncode("BusPacket", message)));
-    expect(peerDecode("BusPacket", passedOn)).toEqual(message);
+    const forwarded = encodePacket(decodePacket(peerEncode("BusPacket", message)));
+    expect(peerDecode("BusPacket", forwarded)).toEqual(message);
   });
 
-  it("carry the retry intent of an error; what others put there is read by shape", () => {
+  it("carry the retry intent of an error; errors of third parties are read by shape", () => {
     const error = toWire(retryAfter(new Error("busy"), 500, "lock_busy"));
     const body = { kind: "job_result", jobId: "j", status: "failed", workerId: "w", error } as const;
     expect(decodePacket(encodePacket({ ...request(), body })).body).toEqual(body);
@@ -79,37 +79,37 @@ describe("packets", () => {
   });
 
   it.each([
-    ["no payload", {}, /no payload/],
-    ["progress of no job", { jobProgress: { percent: 5 } }, /`jobId`/],
-    ["a cancel of no job", { jobCancel: { reason: "r" } }, /`jobId`/],
+    ["no payload", {}, /without a known payload/],
+    ["a progress without a job", { jobProgress: { percent: 5 } }, /`jobId`/],
+    ["a cancel without a job", { jobCancel: { reason: "r" } }, /`jobId`/],
     ["a request without a job", { jobRequest: { topic: "x" } }, /`jobId`/],
     ["a request without a topic", { jobRequest: { jobId: "j" } }, /`topic`/],
     ["a result without a job", { jobResult: { status: 5, workerId: "w" } }, /`jobId`/],
     ["a result without a worker", { jobResult: { jobId: "j", status: 5 } }, /`workerId`/],
-    ["a result without a status", { jobResult: { jobId: "j", workerId: "w" } }, /no status/],
-    ["a result of status 0", { jobResult: { jobId: "j", workerId: "w", status: 0 } }, /no status/],
-    ["a result of a later status", { jobResult: { jobId: "j", workerId: "w", status: 99 } }, /no status/],
+    ["a result without a status", { jobResult: { jobId: "j", workerId: "w" } }, /without `status`/],
+    ["a result of status 0", { jobResult: { jobId: "j", workerId: "w", status: 0 } }, /without `status`/],
+    ["a result of an unknown status", { jobResult: { jobId: "j", workerId: "w", status: 99 } }, /without `status`/],
     ["a result that is pending", { jobResult: { jobId: "j", workerId: "w", status: 1 } }, /`pending`/],
     ["a result that is running", { jobResult: { jobId: "j", workerId: "w", status: 4 } }, /`running`/],
     [
-      "a time beyond 2^53",
+      "a duration beyond 2^53",
       { jobResult: { jobId: "j", workerId: "w", status: 5, executionMs: "9007199254740993" } },
-      /range/,
+      /out of range/,
     ],
     ["an output that is not JSON", { jobResult: { jobId: "j", output: Buffer.from("{") } }, /not valid JSON/],
-    ["a heartbeat of nobody", { heartbeat: { pool: "p" } }, /`workerId`/],
-    ["a handshake of nobody", { handshake: { role: 3 } }, /`componentId`/],
+    ["a heartbeat without a worker", { heartbeat: { pool: "p" } }, /`workerId`/],
+    ["a handshake without a component", { handshake: { role: 3 } }, /`componentId`/],
     ["a handshake without a role", { handshake: { componentId: "c" } }, /role/],
     [
-      "a date beyond all dates",
+      "a date out of range",
       { createdAt: { seconds: "9223372036854775807" }, heartbeat: { workerId: "w" } },
-      /date/,
+      /`created_at` of BusPacket is out of range/,
     ],
-  ])("with %s are refused", (_, message, reason) => {
+  ])("with %s are rejected", (_, message, reason) => {
     expect(() => decodePacket(peerEncode("BusPacket", message))).toThrow(reason);
   });
 
-  it("with a handshake of any role that CAP has are read", () => {
+  it("with a handshake of any CAP role are decoded", () => {
     const roles = [1, 2, 3, 4, 5].map((role) => {
       const { body } = decodePacket(peerEncode("BusPacket", { handshake: { componentId: "c", role } }));
       return body.kind === "handshake" && body.role;
@@ -117,7 +117,7 @@ describe("packets", () => {
     expect(roles).toEqual(["gateway", "scheduler", "worker", "orchestrator", "controller"]);
   });
 
-  it("are either read or refused, whatever the bytes", () => {
+  it("are decoded or rejected with a MalformedError, for any bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         try {
@@ -137,7 +137,7 @@ describe("frames", () => {
     bytes: fc.uint8Array({ maxLength: 300 }),
   });
 
-  it("give back what was put in", () => {
+  it("survive encoding and decoding", () => {
     fc.assert(
       fc.property(fc.array(item, { minLength: 1, maxLength: FRAME_ITEMS_MAX }), (items) => {
         const frame = encodeFrame(items);
@@ -148,23 +148,23 @@ describe("frames", () => {
     );
   });
 
-  it("are never taken for packets, nor packets for frames", () => {
+  it("are distinguishable from packets", () => {
     fc.assert(fc.property(anyPacket, (packet) => !isFrame(encodePacket(packet))));
     expect(() => decodePacket(encodeFrame([{ id: "a", bytes: encodePacket(request()) }]))).toThrow(MalformedError);
   });
 
-  it("that lost or gained a byte are refused as a whole", () => {
+  it("with a missing or additional byte are rejected as a whole", () => {
     const frame = encodeFrame(["a", "b", "c"].map((id) => ({ id, bytes: encodePacket(request()) })));
     for (let length = 0; length < frame.length; length++) {
       expect(() => decodeFrame(frame.subarray(0, length)), String(length)).toThrow(MalformedError);
     }
-    expect(() => decodeFrame(Buffer.concat([frame, Uint8Array.of(0)]))).toThrow(/behind the end/);
+    expect(() => decodeFrame(Buffer.concat([frame, Uint8Array.of(0)]))).toThrow(/trailing bytes/);
   });
 
-  it("of another version, of nothing, of too many are refused", () => {
+  it("with an unknown version, no packets or too many packets are rejected", () => {
     expect(() => decodeFrame(Uint8Array.of(7, 2, 1, 1, 97, 0))).toThrow(/version 2/);
     expect(() => decodeFrame(Uint8Array.of(7, 1, 0))).toThrow(/0 packets/);
-    expect(() => decodeFrame(Uint8Array.of(7, 1, 1, 0, 0))).toThrow(/no id/);
+    expect(() => decodeFrame(Uint8Array.of(7, 1, 1, 0, 0))).toThrow(/without an id/);
     expect(() => encodeFrame([])).toThrow(MalformedError);
     const many = Array.from({ length: FRAME_ITEMS_MAX + 1 }, (_, index) => ({
       id: `${index}`,
@@ -173,7 +173,7 @@ describe("frames", () => {
     expect(() => encodeFrame(many)).toThrow(MalformedError);
   });
 
-  it("with a damaged packet inside are good frames", () => {
+  it("with a damaged packet keep the other packets intact", () => {
     const good = encodePacket(request());
     const [first, second] = decodeFrame(
       encodeFrame([
@@ -186,6 +186,6 @@ describe("frames", () => {
   });
 });
 
-it("docs/cap.proto says what the tables say", async () => {
+it("docs/cap.proto matches the schema", async () => {
   await expect(protoText()).toMatchFileSnapshot("../../docs/cap.proto");
 });

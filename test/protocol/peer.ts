@@ -1,7 +1,7 @@
 import protobuf from "protobufjs";
 import { protoText } from "./proto-text.ts";
 
-/** A protobuf implementation of others, on the published `.proto`: what ours is compared with. */
+/** A third-party protobuf implementation on the published `.proto`, as a reference. */
 export function peerType(name: string): protobuf.Type {
   return root.lookupType(`cordum.agent.v1.${name}`);
 }
@@ -11,7 +11,7 @@ export const peerEncode = (name: string, message: object): Uint8Array => {
   return type.encode(type.fromObject(message)).finish();
 };
 
-/** As plain data: 64-bit integers as text, bytes as they are, enums by number, no defaults. */
+/** 64-bit integers as strings, enums as numbers, no defaults. */
 export const peerDecode = (name: string, bytes: Uint8Array): Record<string, unknown> => {
   const type = peerType(name);
   return type.toObject(type.decode(bytes), { longs: String, oneofs: false }) as Record<string, unknown>;

@@ -1,11 +1,18 @@
 import { SAFETY, SAFETY_SERVICE } from "../../src/protocol/safety-schema.ts";
-import { CAP, type EnumTable, type Field, OURS_FROM, PROTO_PACKAGE, RESERVED } from "../../src/protocol/schema.ts";
+import {
+  CAP,
+  type EnumTable,
+  EXTENSIONS_FROM,
+  type Field,
+  PROTO_PACKAGE,
+  RESERVED,
+} from "../../src/protocol/schema.ts";
 
-/** The schema tables as a `.proto` file, for those who generate code from it. `docs/cap.proto` is its output: `npx vitest run test/protocol -u`. */
+/** The schema as a `.proto` file. `docs/cap.proto` is its output: update it with `npx vitest run test/protocol -u`. */
 export function protoText(): string {
   return [
-    "// CAP, the Cordum Agent Protocol, wire version 1: what travels on the bus, and the safety kernel.",
-    "// Generated from src/protocol/schema.ts and safety-schema.ts by `npx vitest run test/protocol -u`. Append only: numbers never change meaning.",
+    "// CAP, the Cordum Agent Protocol, wire version 1: bus packets and the safety kernel service.",
+    "// Generated from src/protocol/schema.ts and safety-schema.ts by `npx vitest run test/protocol -u`. Append-only: field numbers never change meaning.",
     'syntax = "proto3";',
     "",
     `package ${PROTO_PACKAGE};`,
@@ -52,8 +59,8 @@ function fieldText(field: Field): string {
 }
 
 function commentText({ number, type }: Field): string {
-  if (number < OURS_FROM) return "";
-  return type.kind === "json" ? " // ours: UTF-8 JSON" : " // ours";
+  if (number < EXTENSIONS_FROM) return "";
+  return type.kind === "json" ? " // extension: UTF-8 JSON" : " // extension";
 }
 
 function typeText({ type }: Field): string {

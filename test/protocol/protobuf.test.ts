@@ -12,7 +12,7 @@ const codecs = new Map(messageNames.map((name) => [name, compile(CAP, name, BYTE
 describe.each(messageNames)("%s", (name) => {
   const codec = codecs.get(name)!;
 
-  it("comes back as it was", () => {
+  it("survives encoding and decoding", () => {
     fc.assert(
       fc.property(messageOf(name), (message) => {
         expect(codec.decode(codec.encode(message))).toEqual(message);
@@ -20,7 +20,7 @@ describe.each(messageNames)("%s", (name) => {
     );
   });
 
-  it("is read by others as it was", () => {
+  it("is decoded equally by a third-party implementation", () => {
     fc.assert(
       fc.property(messageOf(name), (message) => {
         expect(peerDecode(name, codec.encode(message))).toEqual(asPeer(name, withoutDefaults(name, message)));
@@ -28,7 +28,7 @@ describe.each(messageNames)("%s", (name) => {
     );
   });
 
-  it("is read from others as it was", () => {
+  it("decodes messages of a third-party implementation", () => {
     fc.assert(
       fc.property(messageOf(name), (message) => {
         expect(codec.decode(peerEncode(name, asPeer(name, message)))).toEqual(withoutDefaults(name, message));
@@ -36,7 +36,7 @@ describe.each(messageNames)("%s", (name) => {
     );
   });
 
-  it("never crashes on random bytes, nor on damaged ones", () => {
+  it("decodes or rejects random and damaged bytes", () => {
     const damaged = fc
       .tuple(messageOf(name), fc.nat(), fc.nat({ max: 255 }), fc.nat())
       .map(([message, at, byte, length]) => {
@@ -45,78 +45,80 @@ describe.each(messageNames)("%s", (name) => {
         return length % 3 === 0 ? bytes.subarray(0, length % (bytes.length + 1)) : bytes;
       });
     fc.assert(
-      fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), damaged), (bytes) => readsOrRefuses(codec.decode, bytes)),
+      fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), damaged), (bytes) =>
+        decodesOrRejects(codec.decode, bytes),
+      ),
       { numRuns: 1_000 },
     );
   });
 });
 
-describe("what is not known", () => {
+describe("unknown fields", () => {
   const older: Schema = {
     enums: { JobPriority: { 1: "interactive" } },
     messages: { ...CAP.messages, JobRequest: CAP.messages.JobRequest.filter(({ number }) => number % 2 === 1) },
   };
 
-  it("is kept by a reader of an older version and written again", () => {
-    const now = codecs.get("JobRequest")!;
-    const then = compile({ ...CAP, messages: older.messages }, "JobRequest", BYTES_MAX);
+  it("are kept by an older version and written again", () => {
+    const current = codecs.get("JobRequest")!;
+    const old = compile({ ...CAP, messages: older.messages }, "JobRequest", BYTES_MAX);
     fc.assert(
       fc.property(messageOf("JobRequest"), (message) => {
-        const passedOn = then.encode(then.decode(now.encode(message)));
-        expect(now.decode(passedOn)).toEqual(message);
+        const forwarded = old.encode(old.decode(current.encode(message)));
+        expect(current.decode(forwarded)).toEqual(message);
       }),
     );
   });
 
-  it("includes the values of an enum; a value set since then wins", () => {
-    const now = codecs.get("JobRequest")!;
-    const then = compile(
+  it("include unknown enum values; a value set later overrides them", () => {
+    const current = codecs.get("JobRequest")!;
+    const old = compile(
       { ...CAP, enums: { ...CAP.enums, JobPriority: { 1: "interactive" } } },
       "JobRequest",
       BYTES_MAX,
     );
-    const read = then.decode(now.encode({ jobId: "j", priority: "critical" }));
+    const read = old.decode(current.encode({ jobId: "j", priority: "critical" }));
     expect(read).toMatchObject({ jobId: "j" });
     expect([...(read.unknown ?? [])]).toEqual([0x18, 3]);
-    // Between decoding and encoding a packet may stand in an outbox, as JSON.
-    expect(then.encode(JSON.parse(JSON.stringify(read)))).toEqual(then.encode(read));
-    expect(now.decode(then.encode(read))).toEqual({ jobId: "j", priority: "critical" });
-    expect(now.decode(then.encode({ ...read, priority: "interactive" }))).toEqual({
+    // The outbox stores packets as JSON.
+    expect(old.encode(JSON.parse(JSON.stringify(read)))).toEqual(old.encode(read));
+    expect(current.decode(old.encode(read))).toEqual({ jobId: "j", priority: "critical" });
+    expect(current.decode(old.encode({ ...read, priority: "interactive" }))).toEqual({
       jobId: "j",
       priority: "interactive",
     });
   });
 
-  it("must be bytes when it is written", () => {
+  it("must be bytes when encoded", () => {
     const { encode } = codecs.get("JobCancel")!;
     expect(() => encode({ jobId: "j", unknown: { 0: 1 } })).toThrow(MalformedError);
   });
 });
 
-describe("the rules of proto3", () => {
+describe("proto3 rules", () => {
   const { decode, encode } = codecs.get("JobRequest")!;
   const concat = (...parts: Uint8Array[]) => Buffer.concat(parts);
 
-  it("the last value of a field counts", () => {
+  it("the last value of a field wins", () => {
     expect(decode(concat(encode({ topic: "a" }), encode({ topic: "b" })))).toEqual({ topic: "b" });
   });
 
-  it("a message that comes twice is one message", () => {
+  it("repeated occurrences of a message field are merged", () => {
     const twice = concat(encode({ budget: { deadlineMs: 5 } }), encode({ budget: { maxInputTokens: 7 } }));
     expect(decode(twice)).toEqual({ budget: { deadlineMs: 5, maxInputTokens: 7 } });
   });
 
-  it("a later payload replaces an earlier one", () => {
+  it("a later oneof member replaces an earlier one", () => {
     const packet = codecs.get("BusPacket")!;
     const twice = concat(packet.encode({ jobCancel: { jobId: "a" } }), packet.encode({ alert: { code: "b" } }));
     expect(packet.decode(twice)).toEqual({ alert: { code: "b" } });
   });
 
-  it("number 0 of an enum is the same as nothing", () => {
+  it("enum number 0 unsets the field", () => {
     expect(decode(concat(encode({ priority: "batch" }), Uint8Array.of(0x18, 0)))).toEqual({});
   });
 
-  it("repeated numbers are read packed and one by one", () => {
+  it("repeated numbers are decoded packed and unpacked", () => {
     const handshake = codecs.get("Handshake")!;
     expect(handshake.decode(Uint8Array.of(0x18, 1, 0x18, 2, 0x1a, 2, 3, 4))).toEqual({
       supportedVersions: [1, 2, 3, 4],
@@ -127,13 +129,13 @@ describe("the rules of proto3", () => {
     expect(decode(Uint8Array.of(0x7a, 0))).toEqual({ labels: { "": "" } });
   });
 
-  it("defaults that were said are told from what was not said", () => {
+  it("explicit defaults are distinct from absent fields", () => {
     const heartbeat = codecs.get("Heartbeat")!;
     expect(heartbeat.decode(heartbeat.encode({ activeJobs: 0, pool: "" }))).toEqual({ activeJobs: 0, pool: "" });
   });
 });
 
-describe("malformed input is refused with a reason", () => {
+describe("malformed input is rejected", () => {
   const { decode } = codecs.get("BusPacket")!;
   const recursive: Schema = {
     enums: {},
@@ -143,34 +145,34 @@ describe("malformed input is refused with a reason", () => {
   };
 
   it.each([
-    ["truncated text", [0x0a, 5, 0x61], /end in the middle/],
-    ["truncated number", [0x20, 0x80], /end in the middle/],
-    ["truncated tag", [0x80], /end in the middle/],
-    ["truncated message", [0x52, 10, 0x0a, 1, 0x61], /end in the middle/],
-    ["a text that leaves its message", [0x52, 3, 0x0a, 5, 0x61, 0x61, 0x61, 0x61, 0x61], /end in the middle/],
-    ["a number of eleven bytes", [0x20, ...new Array(10).fill(0x80), 1], /longer than ten bytes/],
+    ["truncated string", [0x0a, 5, 0x61], /unexpected end/],
+    ["truncated number", [0x20, 0x80], /unexpected end/],
+    ["truncated tag", [0x80], /unexpected end/],
+    ["truncated message", [0x52, 10, 0x0a, 1, 0x61], /unexpected end/],
+    ["a string longer than its message", [0x52, 3, 0x0a, 5, 0x61, 0x61, 0x61, 0x61, 0x61], /unexpected end/],
+    ["a varint of eleven bytes", [0x20, ...new Array(10).fill(0x80), 1], /longer than ten bytes/],
     ["field number 0", [0x00, 1], /number 0/],
     ["a group", [0xf3, 0x01, 0xf4, 0x01], /wire type 3/],
-    ["another wire type than the field's", [0x08, 1], /`trace_id` of BusPacket has wire type 0/],
-    ["invalid UTF-8", [0x0a, 2, 0xc3, 0x28], /not valid UTF-8/],
-    ["an overlong UTF-8 sequence", [0x0a, 2, 0xc0, 0x80], /not valid UTF-8/],
+    ["a wrong wire type", [0x08, 1], /`trace_id` of BusPacket has wire type 0/],
+    ["invalid UTF-8", [0x0a, 2, 0xc3, 0x28], /invalid UTF-8/],
+    ["an overlong UTF-8 sequence", [0x0a, 2, 0xc0, 0x80], /invalid UTF-8/],
   ])("%s", (_, bytes, reason) => {
     expect(() => decode(Uint8Array.from(bytes as number[]))).toThrow(reason);
     expect(() => decode(Uint8Array.from(bytes as number[]))).toThrow(MalformedError);
   });
 
-  it("too deep, too large", () => {
+  it("too deeply nested, too large", () => {
     const node = compile(recursive, "Node", 100);
     let deep = new Uint8Array(0);
     for (let depth = 0; depth < 20; depth++) deep = Uint8Array.of(0x0a, deep.length, ...deep);
-    expect(() => node.decode(deep)).toThrow(/inside each other/);
-    expect(() => node.decode(new Uint8Array(101))).toThrow(/more than the limit/);
+    expect(() => node.decode(deep)).toThrow(/nested deeper than/);
+    expect(() => node.decode(new Uint8Array(101))).toThrow(/exceeds the limit/);
     const small = compile(CAP, "JobCancel", 100);
-    expect(() => small.encode({ reason: "x".repeat(101) })).toThrow(/more than the limit/);
+    expect(() => small.encode({ reason: "x".repeat(101) })).toThrow(/exceeds the limit/);
     expect(small.decode(small.encode({ reason: "x" }))).toEqual({ reason: "x" });
   });
 
-  it("values of the wrong type are not written", () => {
+  it("values of the wrong type are not encoded", () => {
     const { encode } = codecs.get("JobRequest")!;
     for (const wrong of [
       { jobId: 1 },
@@ -191,8 +193,8 @@ describe("malformed input is refused with a reason", () => {
   });
 });
 
-describe("numbers", () => {
-  it("of 64 bits are exact", () => {
+describe("64-bit integers", () => {
+  it("are exact", () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), (value) => {
         const writer = new Writer();
@@ -210,7 +212,7 @@ describe("numbers", () => {
   });
 });
 
-/** The other implementation cannot tell a default that was said from nothing; so, for the comparison, nobody can. */
+/** The reference implementation does not distinguish explicit defaults from absent fields. */
 function withoutDefaults(name: string, message: Record<string, unknown>): Record<string, unknown> {
   const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
   const out: Record<string, unknown> = {};
@@ -229,7 +231,7 @@ function withoutDefaults(name: string, message: Record<string, unknown>): Record
 const isDefault = (value: unknown): boolean =>
   value === "" || Object.is(value, 0) || value === false || (value instanceof Uint8Array && value.length === 0);
 
-/** Our names for enums and dates as the other implementation has them, whole milliseconds as seconds and nanos. */
+/** Converts enums, timestamps and JSON to the representation of the reference implementation. */
 function asPeer(name: string, message: Record<string, unknown>): Record<string, unknown> {
   const fields = (CAP.messages as Record<string, readonly Field[]>)[name]!;
   const out: Record<string, unknown> = {};
@@ -259,11 +261,11 @@ function peerValue({ type }: Field, value: unknown): unknown {
       if (type.scalar === "int64") return String(value);
       return type.scalar === "bytes" ? Buffer.from(value as Uint8Array) : value;
     default:
-      throw new Error(`no values of ${type satisfies never}`);
+      throw new Error(`unknown type ${type satisfies never}`);
   }
 }
 
-function readsOrRefuses(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): void {
+function decodesOrRejects(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): void {
   try {
     decode(bytes);
   } catch (error) {

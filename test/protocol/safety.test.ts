@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Constraints, Decision, PolicyRequest, Remediation } from "../../src/core/policy/decision.ts";
 import { MalformedError } from "../../src/protocol/bytes.ts";
 import { decodeCheck, decodeDecision, encodeCheck, encodeDecision, explanationIn } from "../../src/protocol/safety.ts";
-import { answerChecks, decodeAnswers, encodeChecks } from "../../src/protocol/safety-frame.ts";
+import { decideFrame, decodeDecisionFrame, encodeCheckFrame } from "../../src/protocol/safety-frame.ts";
 import { json, text } from "./arbitraries.ts";
 import { peerDecode, peerEncode } from "./peer.ts";
 
@@ -56,21 +56,21 @@ const remediation = fc.record(
   { requiredKeys: ["id", "title"] },
 ) as fc.Arbitrary<Remediation>;
 
-const said = { ruleId: orNull(filled()), reason: text(), snapshot: text() };
-const remedied = { ...said, remediations: fc.array(remediation, { minLength: 1, maxLength: 3 }) };
+const basic = { ruleId: orNull(filled()), reason: text(), snapshot: text() };
+const remedied = { ...basic, remediations: fc.array(remediation, { minLength: 1, maxLength: 3 }) };
 const decision: fc.Arbitrary<Decision> = fc.oneof(
-  fc.record({ ...said, effect: fc.constant("allow" as const) }),
+  fc.record({ ...basic, effect: fc.constant("allow" as const) }),
   fc.record({ ...remedied, effect: fc.constantFrom("deny" as const, "throttle" as const) }),
   fc.record({ ...remedied, effect: fc.constant("allow_with_constraints" as const), constraints }),
   fc.record({
-    ...said,
+    ...basic,
     effect: fc.constant("require_approval" as const),
     approval: fc.record({ expiresMs: orNull(limit()), bySubmitter: fc.boolean() }),
   }),
 );
 
-describe("a question", () => {
-  it("comes back as it was", () => {
+describe("a check", () => {
+  it("survives encoding and decoding", () => {
     fc.assert(
       fc.property(request, (one) => {
         expect(decodeCheck(encodeCheck(one))).toEqual(one);
@@ -78,7 +78,7 @@ describe("a question", () => {
     );
   });
 
-  it("is read by others with CAP's names", () => {
+  it("is encoded with CAP's names and numbers", () => {
     const one: PolicyRequest = {
       jobId: "j",
       org: "acme",
@@ -116,7 +116,7 @@ describe("a question", () => {
     });
   });
 
-  it("of others is understood where they say less, or more", () => {
+  it("of third parties gets defaults for missing fields, and merges labels", () => {
     const bare = peerEncode("PolicyCheckRequest", { topic: "a.b", principalId: "me", estimatedCost: 1.5 });
     expect(decodeCheck(bare)).toMatchObject({ org: "default", priority: "batch", actorId: "me", input: null });
     const merged = peerEncode("PolicyCheckRequest", {
@@ -127,7 +127,7 @@ describe("a question", () => {
     expect(decodeCheck(merged)).toMatchObject({ org: "acme", labels: { a: "outer", b: "inner" } });
   });
 
-  it("has an input that can be looked into, or none", () => {
+  it("decodes JSON and text inputs", () => {
     const withInput = (inputContent: Uint8Array, inputContentType: string) =>
       peerEncode("PolicyCheckRequest", { topic: "t", inputContent, inputContentType });
     expect(decodeCheck(withInput(Buffer.from("hi"), "text/plain; charset=utf-8")).input).toBe("hi");
@@ -137,7 +137,7 @@ describe("a question", () => {
     expect(() => decodeCheck(withInput(Buffer.from([0xff]), "text/plain"))).toThrow(MalformedError);
   });
 
-  it("about an input that is elsewhere says so; it is not the same as none", () => {
+  it("distinguishes an omitted input from no input", () => {
     const bare = decodeCheck(peerEncode("PolicyCheckRequest", { topic: "t" }));
     expect(bare.inputOmitted).toBeUndefined();
     for (const bytes of [0, 60_000]) {
@@ -159,14 +159,14 @@ describe("a question", () => {
 
   it.each([
     ["no topic", peerEncode("PolicyCheckRequest", { tenant: "acme" })],
-    ["bytes that are none", Uint8Array.of(0xff, 0xff)],
+    ["invalid bytes", Uint8Array.of(0xff, 0xff)],
   ])("with %s is malformed", (_, bytes) => {
     expect(() => decodeCheck(bytes)).toThrow(MalformedError);
   });
 });
 
 describe("a decision", () => {
-  it("comes back as it was", () => {
+  it("survives encoding and decoding", () => {
     fc.assert(
       fc.property(decision, (one) => {
         expect(decodeDecision(encodeDecision(one))).toEqual(one);
@@ -174,7 +174,7 @@ describe("a decision", () => {
     );
   });
 
-  it("is read by others with CAP's names and numbers", () => {
+  it("is encoded with CAP's names and numbers", () => {
     const one: Decision = {
       effect: "require_approval",
       ruleId: "r",
@@ -204,27 +204,27 @@ describe("a decision", () => {
     ["quarantine", { decision: 6 }, "QUARANTINE"],
     ["redaction", { decision: 7 }, "REDACT"],
     ["a redacted input", { decision: 1, redactedContextPtr: "redis://x" }, "redacted input"],
-  ])("of others that says %s is a denial with the reason", (_, message, words) => {
+  ])("of third parties with %s becomes a denial with that reason", (_, message, expected) => {
     const read = decodeDecision(
       peerEncode("PolicyCheckResponse", { ...message, reason: "secrets", policySnapshot: "s" }),
     );
     expect(read).toMatchObject({ effect: "deny", ruleId: null, snapshot: "s" });
-    expect(read.reason).toContain(words);
+    expect(read.reason).toContain(expected);
     expect(read.reason).toContain("secrets");
   });
 
-  it("of others that allows, but asks for approval, is no permission", () => {
+  it("that allows and requires approval becomes require_approval", () => {
     const read = decodeDecision(peerEncode("PolicyCheckResponse", { decision: 1, approvalRequired: true }));
     expect(read).toEqual({ effect: "require_approval", ruleId: null, reason: "", snapshot: "" });
   });
 
-  it("with a limit that no number holds has the largest that one does", () => {
+  it("clamps limits beyond the safe integers", () => {
     const message = { decision: 5, constraints: { budgets: { maxRuntimeMs: "9223372036854775807" } } };
     const read = decodeDecision(peerEncode("PolicyCheckResponse", message));
     expect(read.constraints).toEqual({ budgets: { maxRuntimeMs: Number.MAX_SAFE_INTEGER } });
   });
 
-  it("with more retries than CAP can say has the most it can", () => {
+  it("clamps limits that are 32-bit integers in CAP", () => {
     const constraints = { budgets: { maxRetries: 2 ** 40, maxRuntimeMs: 2 ** 40 } };
     const one = { effect: "allow_with_constraints", ruleId: null, reason: "", snapshot: "", constraints } as const;
     expect(decodeDecision(encodeDecision(one)).constraints?.budgets).toEqual({
@@ -234,37 +234,37 @@ describe("a decision", () => {
   });
 
   it.each([
-    ["none", {}],
+    ["missing", {}],
     ["number 0", { decision: 0 }],
-    ["one of a later version", { decision: 99 }],
-  ])("that is %s is malformed: never a permission", (_, message) => {
+    ["of an unknown number", { decision: 99 }],
+  ])("that is %s is malformed", (_, message) => {
     expect(() => decodeDecision(peerEncode("PolicyCheckResponse", message))).toThrow(MalformedError);
   });
 });
 
 describe("a frame", () => {
-  it("answers each check by itself; what is malformed spoils no other", () => {
+  it("decides each check on its own; a malformed check does not affect the others", () => {
     fc.assert(
-      fc.property(fc.array(fc.option(decision, { nil: null }), { maxLength: 5 }), (wanted) => {
-        const frame = encodeChecks(wanted.map((_, at) => Uint8Array.of(at)));
-        const answers = answerChecks(frame, ([at]) => {
-          const one = wanted[at ?? 0];
+      fc.property(fc.array(fc.option(decision, { nil: null }), { maxLength: 5 }), (decisions) => {
+        const frame = encodeCheckFrame(decisions.map((_, at) => Uint8Array.of(at)));
+        const answers = decideFrame(frame, ([at]) => {
+          const one = decisions[at ?? 0];
           if (!one) throw new MalformedError("no");
           return encodeDecision(one);
         });
-        expect(decodeAnswers(answers, wanted.length)).toEqual(
-          wanted.map((one) =>
-            one ? { kind: "decided", decision: one } : { kind: "malformed", why: "INVALID_ARGUMENT: no" },
+        expect(decodeDecisionFrame(answers, decisions.length)).toEqual(
+          decisions.map((one) =>
+            one ? { kind: "decided", decision: one } : { kind: "malformed", error: "INVALID_ARGUMENT: no" },
           ),
         );
       }),
     );
   });
 
-  it("with fewer answers than checks is malformed, and an answer without a decision is no permission", () => {
-    const answers = answerChecks(encodeChecks([Uint8Array.of(1)]), () => Uint8Array.of());
-    expect(decodeAnswers(answers, 1)).toMatchObject([{ kind: "malformed" }]);
-    expect(() => decodeAnswers(answers, 2)).toThrow(MalformedError);
-    expect(() => answerChecks(Uint8Array.of(0xff), () => Uint8Array.of())).toThrow(MalformedError);
+  it("is malformed with fewer decisions than checks, and with a decision that is empty", () => {
+    const answers = decideFrame(encodeCheckFrame([Uint8Array.of(1)]), () => Uint8Array.of());
+    expect(decodeDecisionFrame(answers, 1)).toMatchObject([{ kind: "malformed" }]);
+    expect(() => decodeDecisionFrame(answers, 2)).toThrow(MalformedError);
+    expect(() => decideFrame(Uint8Array.of(0xff), () => Uint8Array.of())).toThrow(MalformedError);
   });
 });

@@ -9,7 +9,7 @@ import { peerDecode, peerEncode } from "./peer.ts";
 const bytes = (...parts: (number | readonly number[] | Uint8Array)[]): Uint8Array =>
   Uint8Array.from(parts.flatMap((part) => (typeof part === "number" ? [part] : [...part])));
 
-/** Fields as they stand on the wire: text 1, text 2, number 4, and one of a later version. */
+/** Encoded fields: string 1, string 2, number 4, and an unknown field. */
 const TRACE = bytes(0x0a, 2, 0x74, 0x31);
 const SENDER = bytes(0x12, 1, 0x77);
 const VERSION = bytes(0x20, 1);
@@ -28,19 +28,19 @@ describe("the signature of a packet", () => {
     ["first", bytes(SIGNATURE, TRACE, SENDER, VERSION, LATER)],
     ["in the middle", bytes(TRACE, SENDER, SIGNATURE, VERSION, LATER)],
     ["last", bytes(TRACE, SENDER, VERSION, LATER, SIGNATURE)],
-    ["with a longer tag and length than needed", bytes(TRACE, 0xf2, 0x00, 0x83, 0x00, 1, 2, 3, SENDER, VERSION, LATER)],
-  ])("is cut out where it stands: %s", (_, input) => {
+    ["with an overlong tag and length", bytes(TRACE, 0xf2, 0x00, 0x83, 0x00, 1, 2, 3, SENDER, VERSION, LATER)],
+  ])("is removed at any position: %s", (_, input) => {
     expect(cut(input)).toEqual({ signed: rest, signature: [1, 2, 3] });
   });
 
-  it("that is not there leaves the very same bytes", () => {
+  it("if absent, leaves the same bytes", () => {
     const input = bytes(rest);
     expect(cutSignature(input).signed).toBe(input);
     expect(cutSignature(input).signature).toBeNull();
     expect(cut(bytes())).toEqual({ signed: [], signature: null });
   });
 
-  it("that is there twice is cut out twice, and the last one counts", () => {
+  it("is removed at all positions, and the last one counts", () => {
     expect(cut(bytes(0x72, 1, 9, TRACE, SENDER, 0x72, 1, 8, VERSION, LATER, SIGNATURE))).toEqual({
       signed: rest,
       signature: [1, 2, 3],
@@ -48,29 +48,29 @@ describe("the signature of a packet", () => {
     expect(cut(bytes(TRACE, SIGNATURE, 0x72, 0))).toEqual({ signed: [...TRACE], signature: null });
   });
 
-  it("that is empty, or all there is, is cut out too", () => {
+  it("is removed if it is empty or the only field", () => {
     expect(cut(bytes(TRACE, 0x72, 0))).toEqual({ signed: [...TRACE], signature: null });
     expect(cut(SIGNATURE)).toEqual({ signed: [], signature: [1, 2, 3] });
   });
 
-  it("inside a payload is none of the packet's: field 14 of a heartbeat is its memory", () => {
+  it("is not field 14 of a nested message", () => {
     const heartbeat = peerEncode("BusPacket", { senderId: "w", heartbeat: { workerId: "w", memoryLoad: 0.5 } });
     expect(cut(heartbeat)).toEqual({ signed: [...heartbeat], signature: null });
   });
 
   it.each([
-    ["of another wire type", bytes(TRACE, 0x70, 1)],
-    ["that is cut off", bytes(TRACE, 0x72, 4, 1, 2, 3)],
-    ["without its length", bytes(TRACE, 0x72)],
-    ["behind a field that is cut off", bytes(0x0a, 9, SIGNATURE)],
-    ["behind a group", bytes(0x0b, 0x0c, SIGNATURE)],
-    ["behind a field 0", bytes(0x02, 1, 1, SIGNATURE)],
-    ["in more bytes than a packet has", new Uint8Array(PACKET_BYTES_MAX + 1)],
+    ["with another wire type", bytes(TRACE, 0x70, 1)],
+    ["that is truncated", bytes(TRACE, 0x72, 4, 1, 2, 3)],
+    ["without a length", bytes(TRACE, 0x72)],
+    ["after a truncated field", bytes(0x0a, 9, SIGNATURE)],
+    ["after a group", bytes(0x0b, 0x0c, SIGNATURE)],
+    ["after field 0", bytes(0x02, 1, 1, SIGNATURE)],
+    ["in a packet that is too large", new Uint8Array(PACKET_BYTES_MAX + 1)],
   ])("%s is malformed", (_, input) => {
     expect(() => cutSignature(input)).toThrow(MalformedError);
   });
 
-  it("of whatever bytes ends in a cut or in a `MalformedError`, and changes none of them", () => {
+  it("is cut or rejected for any bytes, without changing the input", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (input) => {
         const before = [...input];
@@ -87,7 +87,7 @@ describe("the signature of a packet", () => {
     );
   });
 
-  it("comes off any packet as it was put on, is read by others, and changes nothing that is read", () => {
+  it("survives adding and cutting, is decoded by a third party, and does not change the packet", () => {
     fc.assert(
       fc.property(anyPacket, fc.uint8Array({ minLength: 1, maxLength: 72 }), (packet, signature) => {
         const plain = cutSignature(encodePacket(packet)).signed;
@@ -99,7 +99,7 @@ describe("the signature of a packet", () => {
     );
   });
 
-  it("of a length that no P-256 signature has is not put on", () => {
+  it("of an impossible length is rejected", () => {
     for (const length of [0, 128]) expect(() => withSignature(TRACE, new Uint8Array(length))).toThrow(MalformedError);
   });
 });

@@ -3,17 +3,17 @@ import { startHttpWorker } from "../../src/adapters/http/http-worker.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
 
-/** A gateway that gives out one job and answers as it is told; what was said to it is kept. */
-function play(answers: (path: string, nth: number) => { status: number; body?: object }, skewMs = 0) {
+/** A gateway with scripted responses that hands out one job and records all requests. */
+function scripted(respond: (path: string, nth: number) => { status: number; body?: object }, skewMs = 0) {
   const clock = new ManualClock();
-  const said: { readonly path: string; readonly atMs: number; readonly body: Record<string, unknown> }[] = [];
+  const requests: { readonly path: string; readonly atMs: number; readonly body: Record<string, unknown> }[] = [];
   const date = () => new Date(clock.now() + skewMs).toUTCString();
   const fetch = async (url: string | URL | Request, init?: RequestInit) => {
     const path = String(url).replace(/.*\/worker\//, "");
-    const nth = said.filter((one) => one.path === path).length + 1;
-    said.push({ path, atMs: clock.now(), body: JSON.parse(String(init?.body)) });
-    const { status, body } = answers(path, nth);
-    // A poll that finds nothing waits until its client goes.
+    const nth = requests.filter((one) => one.path === path).length + 1;
+    requests.push({ path, atMs: clock.now(), body: JSON.parse(String(init?.body)) });
+    const { status, body } = respond(path, nth);
+    // An empty long poll lasts until the client aborts it.
     if (status === 204) return new Promise<Response>((_, reject) => init?.signal?.addEventListener("abort", reject));
     return new Response(JSON.stringify(body ?? {}), { status, headers: { date: date() } });
   };
@@ -30,59 +30,59 @@ function play(answers: (path: string, nth: number) => { status: number; body?: o
     ...{ job_id: "j", attempt: 1, lease_id: "l", topic: "t", tenant_id: "default", input: 7, labels: {} },
     ...{ constraints: null, traceparent: null, deadline: deadline(60_000) },
   });
-  return { clock, said, start, job, deadline };
+  return { clock, requests, start, job, deadline };
 }
 
-const pathsOf = (said: readonly { readonly path: string }[]) =>
-  said.map(({ path }) => path).filter((path) => path !== "lease");
+const jobPaths = (requests: readonly { readonly path: string }[]) =>
+  requests.map(({ path }) => path).filter((path) => path !== "lease");
 
-test("a result is said until it was heard; the server may be away for a while", async () => {
-  const stage = play((path, nth) => {
+test("retries a result until the server accepts it", async () => {
+  const gateway = scripted((path, nth) => {
     if (path === "lease")
-      return nth === 2 ? { status: 200, body: { jobs: [stage.job()] } } : { status: nth === 1 ? 503 : 204 };
+      return nth === 2 ? { status: 200, body: { jobs: [gateway.job()] } } : { status: nth === 1 ? 503 : 204 };
     return { status: nth < 4 ? 503 : 200 };
   });
-  const stop = await stage.start(async (item) => ({ got: item.input }));
-  await stage.clock.pass(60_000);
-  expect(pathsOf(stage.said)).toEqual(Array.from({ length: 4 }, () => "jobs/j/complete"));
-  expect(stage.said.find(({ path }) => path === "jobs/j/complete")?.body).toEqual({
+  const stop = await gateway.start(async (item) => ({ got: item.input }));
+  await gateway.clock.pass(60_000);
+  expect(jobPaths(gateway.requests)).toEqual(Array.from({ length: 4 }, () => "jobs/j/complete"));
+  expect(gateway.requests.find(({ path }) => path === "jobs/j/complete")?.body).toEqual({
     lease_id: "l",
     result: { got: 7 },
   });
-  const gaps = stage.said.filter(({ path }) => path !== "lease").map(({ atMs }) => atMs);
+  const gaps = gateway.requests.filter(({ path }) => path !== "lease").map(({ atMs }) => atMs);
   expect(gaps).toEqual([...new Set(gaps)]);
-  await stage.clock.run(stop());
+  await gateway.clock.run(stop());
 });
 
 test.each([0, 3_600_000, -3_600_000])(
-  "long work asks at a third of its time, the server's clock being %i ms ahead",
+  "extends the lease at a third of its time, with the server's clock %i ms ahead",
   async (skewMs) => {
-    const stage = play((path, nth) => {
-      if (path === "lease") return nth === 1 ? { status: 200, body: { jobs: [stage.job()] } } : { status: 204 };
-      return { status: 200, body: { deadline: stage.deadline(60_000) } };
+    const gateway = scripted((path, nth) => {
+      if (path === "lease") return nth === 1 ? { status: 200, body: { jobs: [gateway.job()] } } : { status: 204 };
+      return { status: 200, body: { deadline: gateway.deadline(60_000) } };
     }, skewMs);
     const aborted: unknown[] = [];
-    const stop = await stage.start(async (item) => {
+    const stop = await gateway.start(async (item) => {
       item.signal.addEventListener("abort", () => aborted.push(item.signal.reason));
-      await new Promise<void>((resolve) => stage.clock.after(150_000, resolve));
+      await new Promise<void>((resolve) => gateway.clock.after(150_000, resolve));
     });
-    await stage.clock.pass(160_000);
-    const asked = pathsOf(stage.said);
-    expect(asked.at(-1)).toBe("jobs/j/complete");
-    expect(asked.filter((path) => path === "jobs/j/extend").length).toBeGreaterThanOrEqual(6);
-    expect(asked.filter((path) => path === "jobs/j/extend").length).toBeLessThanOrEqual(8);
+    await gateway.clock.pass(160_000);
+    const paths = jobPaths(gateway.requests);
+    expect(paths.at(-1)).toBe("jobs/j/complete");
+    expect(paths.filter((path) => path === "jobs/j/extend").length).toBeGreaterThanOrEqual(6);
+    expect(paths.filter((path) => path === "jobs/j/extend").length).toBeLessThanOrEqual(8);
     expect(aborted).toEqual([]);
-    await stage.clock.run(stop());
+    await gateway.clock.run(stop());
   },
 );
 
-test("a lost lease aborts the work, and nothing more is said about it", async () => {
-  const stage = play((path, nth) => {
-    if (path === "lease") return nth === 1 ? { status: 200, body: { jobs: [stage.job()] } } : { status: 204 };
+test("a lost lease aborts the attempt, and no further requests are sent for it", async () => {
+  const gateway = scripted((path, nth) => {
+    if (path === "lease") return nth === 1 ? { status: 200, body: { jobs: [gateway.job()] } } : { status: 204 };
     return { status: 409, body: { code: "lease_lost" } };
   });
   let reason: unknown = null;
-  const stop = await stage.start(
+  const stop = await gateway.start(
     (item) =>
       new Promise((_, reject) => {
         item.signal.addEventListener("abort", () => {
@@ -91,8 +91,8 @@ test("a lost lease aborts the work, and nothing more is said about it", async ()
         });
       }),
   );
-  await stage.clock.pass(300_000);
+  await gateway.clock.pass(300_000);
   expect(String(reason)).toContain("lease_lost");
-  expect(pathsOf(stage.said)).toEqual(["jobs/j/extend"]);
-  await stage.clock.run(stop());
+  expect(jobPaths(gateway.requests)).toEqual(["jobs/j/extend"]);
+  await gateway.clock.run(stop());
 });

@@ -10,7 +10,7 @@ import { Harness, idOf } from "../engine/harness.ts";
 const HOUR_MS = 3_600_000;
 const { deadlineMs } = defaultSettings().dispatch;
 
-/** Work that takes so long, and ends early when its signal says so. */
+/** Completes after `ms`; rejects when its signal aborts. */
 const lasting = (engine: Engine, ms: number) => (item: WorkItem) =>
   new Promise((resolve, reject) => {
     const cancel = engine.world.clock.after(ms, () => resolve("done"));
@@ -20,23 +20,23 @@ const lasting = (engine: Engine, ms: number) => (item: WorkItem) =>
     });
   });
 
-describe("long work", () => {
-  test("asks for more time by itself, and is not lost", async () => {
-    const plant = new Harness();
-    const { engine } = await plant.control("c1");
-    await plant.worker("w", ["t"], lasting(engine, deadlineMs * 5), 10, { extendsForMs: HOUR_MS });
-    const id = idOf(await plant.admit(engine, { topic: "t" }));
-    await plant.pass(deadlineMs * 4);
-    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1, workerId: "w" });
-    await plant.pass(deadlineMs * 1.1);
-    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, output: { value: "done" } });
+describe("a long-running attempt", () => {
+  test("extends its deadline automatically", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.worker("w", ["t"], lasting(engine, deadlineMs * 5), 10, { extendsForMs: HOUR_MS });
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(deadlineMs * 4);
+    expect(await harness.job(id)).toMatchObject({ state: "RUNNING", attempt: 1, workerId: "w" });
+    await harness.pass(deadlineMs * 1.1);
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, output: { value: "done" } });
   });
 
-  test("that hangs is given up when it has asked for long enough", async () => {
-    const plant = new Harness();
-    const { engine } = await plant.control("c1");
+  test("that hangs times out after `extendsForMs`", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     let aborted = 0;
-    await plant.worker(
+    await harness.worker(
       "w",
       ["t"],
       (item) => {
@@ -46,23 +46,23 @@ describe("long work", () => {
       10,
       { extendsForMs: deadlineMs * 3 },
     );
-    const id = idOf(await plant.admit(engine, { topic: "t" }));
-    await plant.pass(deadlineMs * 2.5);
-    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
-    await plant.pass(deadlineMs * 2);
-    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(deadlineMs * 2.5);
+    expect(await harness.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
+    await harness.pass(deadlineMs * 2);
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
     expect(aborted).toBe(1);
   });
 
-  test("ends at the limit of its rule, whatever it asks for", async () => {
-    const plant = new Harness();
+  test("ends at the runtime limit of its constraints", async () => {
+    const harness = new Harness();
     const budgets = { maxRuntimeMs: deadlineMs * 2 };
     const decide = () =>
       ({ effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints: { budgets } }) as const;
-    Object.assign(plant.kernel, { decide });
-    const { engine } = await plant.control("c1");
+    Object.assign(harness.kernel, { decide });
+    const { engine } = await harness.control("c1");
     const seen: unknown[] = [];
-    await plant.worker(
+    await harness.worker(
       "w",
       ["t"],
       (item) => {
@@ -72,21 +72,21 @@ describe("long work", () => {
       10,
       { extendsForMs: HOUR_MS },
     );
-    const id = idOf(await plant.admit(engine, { topic: "t" }));
-    await plant.pass(deadlineMs * 1.9);
-    expect(await plant.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
-    await plant.pass(deadlineMs);
-    expect(await plant.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(deadlineMs * 1.9);
+    expect(await harness.job(id)).toMatchObject({ state: "RUNNING", attempt: 1 });
+    await harness.pass(deadlineMs);
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
     expect(seen[0]).toEqual({ budgets: { max_runtime_ms: deadlineMs * 2 } });
   });
 });
 
 describe("progress", () => {
-  test("stands on the job, written once a second at most, by one of all processes", async () => {
-    const plant = new Harness();
-    const { engine } = await plant.control("c1");
-    await plant.control("c2");
-    await plant.worker("w", ["t"], async (item) => {
+  test("is stored on the job, at most once a second, by one process", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    await harness.control("c2");
+    await harness.worker("w", ["t"], async (item) => {
       for (let percent = 0; percent < 100; percent++) {
         item.progress(percent, `step ${percent}`);
         await new Promise<void>((resolve) => engine.world.clock.after(50, resolve));
@@ -94,54 +94,54 @@ describe("progress", () => {
       return "done";
     });
     let writes = 0;
-    const id = idOf(await plant.admit(engine, { topic: "t" }));
-    plant.bench.net.onCommit = (_, change) => {
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    harness.bench.net.onCommit = (_, change) => {
       if (change.puts.some(({ table }) => table === JOBS.name)) writes++;
     };
-    await plant.pass(3_000);
-    const { progress, state } = await plant.job(id);
+    await harness.pass(3_000);
+    const { progress, state } = await harness.job(id);
     expect(state).toBe("RUNNING");
     expect(progress?.percent).toBeGreaterThan(30);
     expect(progress?.message).toBe(`step ${progress?.percent}`);
     expect(writes).toBeLessThanOrEqual(7);
-    await plant.pass(4_000);
-    expect((await plant.job(id)).state).toBe("SUCCEEDED");
+    await harness.pass(4_000);
+    expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 });
 
 describe("a cancelled job", () => {
-  test("aborts its signal, and nothing more is said about it", async () => {
-    const plant = new Harness();
-    const { engine } = await plant.control("c1");
+  test("aborts its signal, and no result is published", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
     const reasons: unknown[] = [];
-    await plant.worker("w", ["t"], async (item) => {
+    await harness.worker("w", ["t"], async (item) => {
       await lasting(engine, deadlineMs)(item).catch((reason) => reasons.push(reason.message));
       throw new Error("it was cut off");
     });
-    const id = idOf(await plant.admit(engine, { topic: "t" }));
-    await plant.pass(100);
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(100);
     const body: PacketBody = { kind: "job_cancel", jobId: id, reason: "changed my mind" };
     engine.world.bus.broadcast(CANCEL, { traceId: "", senderId: "test", createdAtMs: 0, body });
-    await plant.pass(100);
+    await harness.pass(100);
     expect(reasons).toEqual(["the job was cancelled: changed my mind"]);
-    expect(await plant.job(id)).toMatchObject({ state: "DISPATCHED", attempt: 1, history: [] });
+    expect(await harness.job(id)).toMatchObject({ state: "DISPATCHED", attempt: 1, history: [] });
   });
 });
 
 describe("presence", () => {
-  test("a handshake, then heartbeats with all that a control plane has to know, and a last one when it leaves", async () => {
-    const plant = new Harness();
-    const { world } = plant.bench.enter("ear");
-    const heard: PacketBody[] = [];
+  test("sends a handshake, then complete heartbeats, and a final heartbeat when it stops", async () => {
+    const harness = new Harness();
+    const { world } = harness.bench.enter("observer");
+    const packets: PacketBody[] = [];
     for (const subject of [HANDSHAKE, HEARTBEAT])
-      await plant.run(world.bus.subscribe(subject, ({ body }) => heard.push(body)));
+      await harness.run(world.bus.subscribe(subject, ({ body }) => packets.push(body)));
     const options = { pool: "p", capabilities: ["gpu"] };
-    const stop = await plant.worker("w", ["t"], async () => "done", 7, options);
-    await plant.pass(40_000);
-    await plant.run(stop());
-    await plant.pass(20_000);
-    const beats = heard.filter(({ kind }) => kind === "heartbeat");
-    expect(heard.filter(({ kind }) => kind === "handshake")).toMatchObject([
+    const stop = await harness.worker("w", ["t"], async () => "done", 7, options);
+    await harness.pass(40_000);
+    await harness.run(stop());
+    await harness.pass(20_000);
+    const beats = packets.filter(({ kind }) => kind === "heartbeat");
+    expect(packets.filter(({ kind }) => kind === "handshake")).toMatchObject([
       {
         kind: "handshake",
         readyTopics: ["t"],

@@ -1,7 +1,4 @@
-/**
- * Certificates and keys, from the files that the settings name. All that can be known of them at the start is said at the
- * start, with the setting, the file, and what to do.
- */
+/** Reads certificates and keys from the files named in the settings, and validates them at the start. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import type { SafetyTrustSettings } from "../../config/build.ts";
 import { readPemFile } from "../node/pem-file.ts";
@@ -11,17 +8,16 @@ export function readKernelTrust({ token, ca, ...paths }: SafetyTrustSettings): K
   const pair = readPair(paths);
   if (pair !== null) return { token, tls: { pair, ca: ca === null ? null : readAuthorities(ca) } };
   if (ca === null) return { token, tls: null };
-  const message =
-    "a kernel cannot ask for certificates (`safety.tls.ca`) and have none itself; give both files of its own";
-  throw new TrustError("safety.tls.cert", `${message}, \`safety.tls.cert\` and \`safety.tls.key\``);
+  const message = "`safety.tls.ca` requires the kernel's own certificate and key";
+  throw new TrustError("safety.tls.cert", `${message}: set \`safety.tls.cert\` and \`safety.tls.key\``);
 }
 
 export function readCallerTrust({ token, ca, ...paths }: SafetyTrustSettings): CallerTrust {
   const pair = readPair(paths);
   if (ca !== null) return { token, tls: { ca: readAuthorities(ca), pair } };
   if (pair === null) return { token, tls: null };
-  const message = "`safety.tls.cert` is shown only to a kernel whose own certificate can be checked";
-  throw new TrustError("safety.tls.ca", `${message}; say who signs that one with \`safety.tls.ca\``);
+  const message = "`safety.tls.cert` is sent only to a kernel whose certificate can be verified";
+  throw new TrustError("safety.tls.ca", `${message}: set its CA in \`safety.tls.ca\``);
 }
 
 function readPair({ cert, key }: Pick<SafetyTrustSettings, "cert" | "key">): KeyPair | null {
@@ -32,11 +28,11 @@ function readPair({ cert, key }: Pick<SafetyTrustSettings, "cert" | "key">): Key
   if (own === undefined || !own.checkPrivateKey(privateKey)) {
     throw new TrustError(
       KEY,
-      `\`${key}\` (\`${KEY}\`) is not the key of the first certificate in \`${cert}\` (\`${CERT}\`); give the two that ` +
-        "were made together, the process's own certificate before those that it is signed by",
+      `\`${key}\` (\`${KEY}\`) does not match the first certificate in \`${cert}\` (\`${CERT}\`): use a matching pair, ` +
+        "with the own certificate before the intermediate certificates",
     );
   }
-  refuseOutOfTime(cert, own);
+  checkValidity(cert, own);
   return pair;
 }
 
@@ -46,45 +42,45 @@ function readAuthorities(path: string): Buffer {
   return bytes;
 }
 
-/** One at least. Of several in a bundle each must be one. */
+/** Returns at least one certificate. All certificates of a bundle must be valid. */
 function certificatesIn(setting: string, path: string, bytes: Buffer): readonly X509Certificate[] {
   const blocks = bytes.toString("latin1").match(CERTIFICATES) ?? [];
   if (blocks.length === 0) {
-    const found = /PRIVATE KEY-----/.test(bytes.toString("latin1")) ? "a key, but no certificate" : "no certificate";
-    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: there is ${found} in it; give ${EXPECTED}`);
+    const found = /PRIVATE KEY-----/.test(bytes.toString("latin1"))
+      ? "found a key, not a certificate"
+      : "no certificate";
+    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: ${found}: use ${EXPECTED}`);
   }
   try {
     return blocks.map((block) => new X509Certificate(block));
   } catch {
-    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: a certificate in it cannot be read; give ${EXPECTED}`);
+    throw new TrustError(setting, `\`${setting}\`: \`${path}\`: invalid certificate: use ${EXPECTED}`);
   }
 }
 
-/** What is wrong with it is told without anything of it. */
+/** Errors contain nothing of the key. */
 function keyIn(path: string, bytes: Buffer): KeyObject {
   const text = bytes.toString("latin1");
-  const problem = (why: string) => new TrustError(KEY, `\`${KEY}\`: \`${path}\`: ${why}`);
-  if (/ENCRYPTED/.test(text)) throw problem("it has a passphrase; give one without, that only this process may read");
+  const problem = (detail: string) => new TrustError(KEY, `\`${KEY}\`: \`${path}\`: ${detail}`);
+  if (/ENCRYPTED/.test(text)) throw problem("the key has a passphrase: use one without, readable by this process only");
   try {
     return createPrivateKey(bytes);
   } catch {
-    throw problem(
-      "there is no key in it that can be read; give a PEM file that begins with `-----BEGIN PRIVATE KEY-----`",
-    );
+    throw problem("no valid private key found: use a PEM file that begins with `-----BEGIN PRIVATE KEY-----`");
   }
 }
 
-/** A kernel with such a certificate would be refused by everybody, and a caller by the kernel. */
-function refuseOutOfTime(path: string, { validFrom, validTo }: X509Certificate): void {
+/** The peer would reject such a certificate. */
+function checkValidity(path: string, { validFrom, validTo }: X509Certificate): void {
   const nowMs = Date.now();
-  const problem = (why: string) => new TrustError(CERT, `\`${CERT}\`: \`${path}\`: ${why}`);
-  if (nowMs > Date.parse(validTo)) throw problem(`the certificate ended on ${validTo}; renew it`);
+  const problem = (detail: string) => new TrustError(CERT, `\`${CERT}\`: \`${path}\`: ${detail}`);
+  if (nowMs > Date.parse(validTo)) throw problem(`the certificate expired on ${validTo}: renew it`);
   if (nowMs < Date.parse(validFrom))
-    throw problem(`the certificate begins on ${validFrom}; look at this machine's clock`);
+    throw problem(`the certificate is not valid before ${validFrom}: check the clock of this machine`);
 }
 
 const CERT = "safety.tls.cert";
 const KEY = "safety.tls.key";
 const CA = "safety.tls.ca";
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
-const EXPECTED = "a PEM file, which begins with `-----BEGIN CERTIFICATE-----`";
+const EXPECTED = "a PEM file that begins with `-----BEGIN CERTIFICATE-----`";

@@ -1,11 +1,11 @@
 /**
- * The safety kernel over gRPC: CAP's service `SafetyKernel`, for control planes in other processes, ours or others'.
+ * gRPC server of the safety kernel: the CAP service `SafetyKernel`.
  *
- * 1. Every answer is made by one snapshot, the one in force when the question was read.
- * 2. A question that cannot be read is INVALID_ARGUMENT, never a decision. A bug in here is INTERNAL.
- * 3. What a caller can make it hold is bounded: the size of a message, the calls under way.
- * 4. Who may ask is as `grpc-trust.ts` says; beyond loopback nobody may whom it does not know.
- * 5. `stop` takes nothing new and lets what is under way finish, for a while.
+ * 1. Every request is decided by one snapshot: the one active when the request is read.
+ * 2. A malformed request gets INVALID_ARGUMENT, a bug INTERNAL; neither is a decision.
+ * 3. Message size and concurrent calls are bounded.
+ * 4. Clients are authenticated as described in `trust.ts`.
+ * 5. `stop` accepts no new calls and waits for calls in progress, with a timeout.
  */
 import {
   type handleUnaryCall,
@@ -21,52 +21,52 @@ import type { LiveKernel } from "../../core/policy/kernel.ts";
 import type { Log } from "../../ports/log.ts";
 import { MalformedError } from "../../protocol/bytes.ts";
 import { decodeCheck, encodeDecision, encodeSnapshots, SAFETY_BYTES_MAX } from "../../protocol/safety.ts";
-import { answerChecks } from "../../protocol/safety-frame.ts";
+import { decideFrame } from "../../protocol/safety-frame.ts";
 import { FRAME_PATH, SAFETY_SERVICE, type SafetyMethod, safetyPath } from "../../protocol/safety-schema.ts";
 import { tokenCheck } from "./token.ts";
-import { type KernelTrust, NO_TRUST, refuseToListen } from "./trust.ts";
+import { checkListenHost, type KernelTrust, NO_TRUST } from "./trust.ts";
 
 export interface SafetyServerOptions {
   readonly kernel: LiveKernel;
   readonly log: Log;
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0: any free port. */
   readonly port: number;
-  /** Nobody is asked who they are when not given: then on loopback only. */
+  /** Default: no authentication, which is allowed on loopback only. */
   readonly trust?: KernelTrust;
-  /** The snapshots that were ever in force, newest first; the one in force when not given. */
+  /** All snapshots that were ever active, newest first. Default: only the active one. */
   readonly snapshots?: () => Promise<readonly string[]>;
-  /** How long `stop` waits for calls under way. */
+  /** How long `stop` waits for calls in progress. */
   readonly stopMsMax?: number;
 }
 
 export interface SafetyServer {
-  /** Such as `127.0.0.1:50051`. */
+  /** For example `127.0.0.1:50051`. */
   readonly address: string;
   stop(): Promise<void>;
 }
 
 export async function startSafetyServer(options: SafetyServerOptions): Promise<SafetyServer> {
   const { kernel, log, host, trust = NO_TRUST } = options;
-  refuseToListen(host, trust);
+  checkListenHost(host, trust);
   const server = new Server({
     "grpc.max_receive_message_length": SAFETY_BYTES_MAX,
     "grpc.max_send_message_length": SAFETY_BYTES_MAX,
     "grpc.max_concurrent_streams": STREAMS_MAX,
-    // A caller that is gone without a word leaves a connection behind; it is asked now and then.
+    // Detects clients that vanished without closing the connection.
     "grpc.keepalive_time_ms": 60_000,
     "grpc.keepalive_timeout_ms": 20_000,
     ...(trust.token !== null && { interceptors: [tokenCheck(trust.token, log)] }),
   });
   server.addService(DEFINITION, implementation(options));
-  const many: Answer = (bytes) => answerChecks(bytes, (check) => encodeDecision(kernel.decide(decodeCheck(check))));
+  const many: Answer = (bytes) => decideFrame(bytes, (check) => encodeDecision(kernel.decide(decodeCheck(check))));
   server.addService(FRAMES, { Check: handler("CheckFrame", many, log) });
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
   const port = await bind(server, `${target}:${options.port}`, credentialsOf(trust));
   return { address: `${target}:${port}`, stop: () => stop(server, options.stopMsMax ?? STOP_MS_MAX) };
 }
 
-/** Per connection. Each is answered in the tick in which it was read, so few are ever under way. */
+/** Per connection. Calls are answered in the tick in which they are read, so few are concurrent. */
 const STREAMS_MAX = 1_000;
 const STOP_MS_MAX = 5_000;
 
@@ -77,7 +77,7 @@ function implementation({ kernel, log, snapshots }: SafetyServerOptions): Untype
   const answers: Readonly<Record<SafetyMethod, Answer>> = {
     Check: decide,
     Evaluate: decide,
-    // Nothing is done about any decision in here, so what would be decided is what is decided.
+    // The kernel has no side effects, so a simulation is a decision.
     Simulate: decide,
     Explain(bytes) {
       const { decision, tried, omitted } = explain(kernel.inForce.snapshot, decodeCheck(bytes));
@@ -93,7 +93,7 @@ function handler(method: string, answer: Answer, log: Log): handleUnaryCall<Buff
     const fail = (error: unknown) => {
       const isMalformed = error instanceof MalformedError;
       if (!isMalformed) log.write("error", "safety_kernel_failed", { method, error: String(error) });
-      const details = isMalformed ? error.message : "something failed that should not; the kernel's log says what";
+      const details = isMalformed ? error.message : "internal error: see the log of the safety kernel";
       done({ code: isMalformed ? status.INVALID_ARGUMENT : status.INTERNAL, details } as ServiceError);
     };
     try {
@@ -106,17 +106,17 @@ function handler(method: string, answer: Answer, log: Log): handleUnaryCall<Buff
   };
 }
 
-const asIs = (bytes: Buffer): Buffer => bytes;
+const identity = (bytes: Buffer): Buffer => bytes;
 
-/** Bytes in, bytes out: what they mean is read in the handlers, so that a bad question gets its proper status. */
+/** Handlers decode the bytes themselves, so that a malformed request gets its own status. */
 const method = (path: string): ServiceDefinition[string] => ({
   path,
   requestStream: false,
   responseStream: false,
-  requestSerialize: asIs,
-  requestDeserialize: asIs,
-  responseSerialize: asIs,
-  responseDeserialize: asIs,
+  requestSerialize: identity,
+  requestDeserialize: identity,
+  responseSerialize: identity,
+  responseDeserialize: identity,
 });
 
 const METHODS = Object.keys(SAFETY_SERVICE.methods) as SafetyMethod[];

@@ -1,16 +1,14 @@
 /**
- * The token of a safety kernel: sent with every call as `authorization: Bearer …`, and asked for before anything of the
- * question is read.
+ * The token of a safety kernel, sent with every call as `authorization: Bearer …` and checked before the request is read.
  *
- * 1. Compared in constant time. A missing one and a wrong one get the same answer.
- * 2. What was sent is written down nowhere. Refused calls are, as a count and the last peer, once a minute at most: whoever
- *    knocks must not fill the log.
+ * 1. The comparison takes constant time. A missing and a wrong token get the same status.
+ * 2. Tokens are never logged. Rejected calls are logged once a minute, as a count with the last peer.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Metadata, ServerInterceptingCall, type ServerInterceptor, status } from "@grpc/grpc-js";
 import type { Log } from "../../ports/log.ts";
 
-/** What goes with every call of a caller. */
+/** The metadata of every call. */
 export function tokenMetadata(token: string | null): Metadata {
   const metadata = new Metadata();
   if (token !== null) metadata.set(HEADER, `${SCHEME}${token}`);
@@ -19,51 +17,51 @@ export function tokenMetadata(token: string | null): Metadata {
 
 export function tokenCheck(token: string, log: Log): ServerInterceptor {
   const expected = digest(`${SCHEME}${token}`);
-  const refusals = new Refusals(log);
+  const rejections = new Rejections(log);
   const isKnown = (sent: readonly (string | Buffer)[]) =>
     sent.length === 1 && timingSafeEqual(digest(String(sent[0])), expected);
   return (_, call) =>
     new ServerInterceptingCall(call, {
       start: (next) =>
         next({
-          onReceiveMetadata(metadata, go) {
+          onReceiveMetadata(metadata, proceed) {
             const sent = metadata.get(HEADER);
             if (isKnown(sent)) {
-              go(metadata);
+              proceed(metadata);
               return;
             }
-            refusals.note(call.getPeer(), sent.length === 0 ? "no token" : "a wrong token");
-            call.sendStatus({ code: status.UNAUTHENTICATED, details: "the token is missing or wrong" });
+            rejections.record(call.getPeer(), sent.length === 0 ? "no token" : "wrong token");
+            call.sendStatus({ code: status.UNAUTHENTICATED, details: "missing or wrong token" });
           },
         }),
     });
 }
 
-class Refusals {
+class Rejections {
   readonly #log: Log;
   #count = 0;
-  #writtenMs = Number.NEGATIVE_INFINITY;
+  #loggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  note(peer: string, why: string): void {
+  record(peer: string, error: string): void {
     this.#count++;
     const nowMs = Date.now();
-    if (Math.abs(nowMs - this.#writtenMs) < EVERY_MS) return;
-    const advice = "give the kernel and its callers the same `safety.token`";
-    this.#log.write("warn", "safety_caller_refused", { peer, why, times: this.#count, advice });
-    this.#writtenMs = nowMs;
+    if (Math.abs(nowMs - this.#loggedMs) < LOG_EVERY_MS) return;
+    const fix = "set the same `safety.token` for the kernel and its clients";
+    this.#log.write("warn", "safety_caller_refused", { peer, error, times: this.#count, fix });
+    this.#loggedMs = nowMs;
     this.#count = 0;
   }
 }
 
 const HEADER = "authorization";
 const SCHEME = "Bearer ";
-const EVERY_MS = 60_000;
+const LOG_EVERY_MS = 60_000;
 
-/** Of equal length whatever was sent. */
+/** Equal lengths for `timingSafeEqual`. */
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }

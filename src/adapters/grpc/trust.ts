@@ -1,27 +1,26 @@
 /**
- * How a safety kernel and its callers know each other: a token that both have, certificates, or nothing.
+ * Authentication between the safety kernel and its clients: a shared token, TLS certificates, or none.
  *
- * 1. Beyond loopback a kernel lets nobody in whom it does not know: without a token and without callers' certificates it
- *    does not listen there.
- * 2. A token never leaves this machine in the clear: a caller does not send it over a line that is not encrypted.
- * 3. On loopback nothing is asked for, so that kernels of others work as they are.
+ * 1. Outside loopback a kernel requires a token or client certificates; otherwise it does not listen.
+ * 2. A client sends the token outside loopback only over TLS.
+ * 3. On loopback authentication is optional, so third-party kernels work unchanged.
  */
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
 
-/** A certificate, with what it is signed by, and its key. */
+/** A certificate chain and its private key. */
 export interface KeyPair {
   readonly chain: Buffer;
   readonly key: Buffer;
 }
 
-/** What a kernel asks of its callers. */
+/** What a kernel requires of its clients. */
 export interface KernelTrust {
   readonly token: string | null;
-  /** Where `ca` is, only callers that show a certificate signed by it are let in. */
+  /** If `ca` is set, clients need a certificate signed by it. */
   readonly tls: { readonly pair: KeyPair; readonly ca: Buffer | null } | null;
 }
 
-/** What a caller asks of the kernel, and shows to it. */
+/** The client's credentials, and how it verifies the kernel. */
 export interface CallerTrust {
   readonly token: string | null;
   readonly tls: { readonly ca: Buffer; readonly pair: KeyPair | null } | null;
@@ -29,7 +28,7 @@ export interface CallerTrust {
 
 export const NO_TRUST = { token: null, tls: null } as const satisfies KernelTrust & CallerTrust;
 
-/** The settings do not make a line that can be trusted. `setting` is where to begin. */
+/** The settings do not establish a trusted connection. `setting` is the one to fix first. */
 export class TrustError extends Error {
   override readonly name = "TrustError";
   readonly setting: string;
@@ -40,29 +39,28 @@ export class TrustError extends Error {
   }
 }
 
-/** Throws where whoever reaches the port could ask. */
-export function refuseToListen(host: string, { token, tls }: KernelTrust): void {
+/** Throws if an unauthenticated client could reach the kernel. */
+export function checkListenHost(host: string, { token, tls }: KernelTrust): void {
   if (isLoopback(host) || token !== null || (tls !== null && tls.ca !== null)) return;
   throw new TrustError(
     "safety.token",
-    `will not listen on \`${host}\`: without \`safety.token\` whoever reaches the safety kernel could ask it, so only ` +
-      "loopback (127.0.0.1, ::1, localhost) is safe; make a token with `openssl rand -hex 32`, and give it to the " +
-      "kernel and to its callers as `CORDUM_SAFETY_TOKEN`",
+    `refusing to listen on \`${host}\`: without \`safety.token\` any client could use the safety kernel, so only loopback ` +
+      "(127.0.0.1, ::1, localhost) is safe; create a token with `openssl rand -hex 32` and set it as " +
+      "`CORDUM_SAFETY_TOKEN` for the kernel and its clients",
   );
 }
 
-/** Throws where a token would be sent in the clear. */
-export function refuseToAsk(address: string, { token, tls }: CallerTrust): void {
+/** Throws if the token would be sent unencrypted. */
+export function checkCallAddress(address: string, { token, tls }: CallerTrust): void {
   if (isLoopback(hostOf(address)) || token === null || tls !== null) return;
   throw new TrustError(
     "safety.tls.ca",
-    `will not send \`safety.token\` to \`${address}\`: the line is not encrypted, and whoever listens would have the ` +
-      "token; give the kernel a certificate (`safety.tls.cert`, `safety.tls.key`), and this process who signed it " +
-      "(`safety.tls.ca`)",
+    `refusing to send \`safety.token\` to \`${address}\` unencrypted: set a certificate for the kernel ` +
+      "(`safety.tls.cert`, `safety.tls.key`), and its CA for this process (`safety.tls.ca`)",
   );
 }
 
-/** Whether what is said on it can be read and changed on the way. */
-export function isInTheClear(host: string, { tls }: KernelTrust | CallerTrust): boolean {
+/** True if the connection leaves the machine unencrypted. */
+export function isUnencrypted(host: string, { tls }: KernelTrust | CallerTrust): boolean {
   return tls === null && !isLoopback(host);
 }

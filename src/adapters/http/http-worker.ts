@@ -8,21 +8,20 @@ import { failureOf, runtimeMsMax } from "../../worker/item.ts";
 import type { WorkerOptions } from "../../worker/worker.ts";
 
 /**
- * A worker that comes for its work over HTTP.
+ * A worker that long-polls the gateway for jobs.
  *
- * 1. It asks for as many jobs as it has places free, and waits at the server while there are none.
- * 2. A server that does not answer, or says "later", is asked again after a spread delay: nothing but `stop` ends the
- *    worker once it was let in.
- * 3. Work asks for more time at a third of what is left. A lease that was lost aborts the work's signal, and nothing is
- *    said about it any more.
- * 4. What came of the work is said until it was heard, or until the lease is over.
+ * 1. It requests as many jobs as it has free capacity, and waits at the server if there are none.
+ * 2. After the first successful request only `stop` ends it: an unavailable server or a 429 is retried with jitter.
+ * 3. An attempt requests an extension when a third of the remaining time has passed. A lost lease aborts the signal, and
+ *    nothing more is sent for the attempt.
+ * 4. The result is sent again until the server has accepted it or the lease has ended.
  */
 export interface HttpOptions {
-  /** Of the gateway, such as `http://127.0.0.1:8081`. */
+  /** Base URL of the gateway, for example `http://127.0.0.1:8081`. */
   readonly url: string;
   readonly apiKey?: string;
   readonly tenant?: string;
-  /** How long one request may wait at the server. */
+  /** Long-poll timeout. */
   readonly waitMs?: number;
 }
 
@@ -33,10 +32,10 @@ export interface HttpParts {
   readonly log: Log;
 }
 
-/** Rejects when the server says that this worker may not work here; a server that is away is waited for. */
+/** Rejects if the server rejects the worker. An unavailable server is retried. */
 export async function startHttpWorker(parts: HttpParts, http: HttpOptions, options: WorkerOptions): Promise<Stop> {
   const worker = new HttpWorker(parts, http, options);
-  await worker.greet();
+  await worker.register();
   const polling = worker.poll();
   return async () => {
     worker.stop();
@@ -45,9 +44,9 @@ export async function startHttpWorker(parts: HttpParts, http: HttpOptions, optio
   };
 }
 
-/** The server says that this worker has no business here: asking again does not help. */
-export class NotWelcome extends Error {
-  override readonly name = "NotWelcome";
+/** The server rejected the worker with a 4xx status: a retry does not help. */
+export class WorkerRejectedError extends Error {
+  override readonly name = "WorkerRejectedError";
 }
 
 class HttpWorker {
@@ -56,9 +55,9 @@ class HttpWorker {
   readonly #options: WorkerOptions;
   readonly #stopping = new AbortController();
   readonly #working = new Set<Promise<void>>();
-  #onPlace = (): void => {};
-  /** How far the server's clock is ahead of ours, where that is more than a header can be wrong by. */
-  #aheadMs = 0;
+  #onCapacity = (): void => {};
+  /** Clock offset of the server; 0 if within the precision of the `date` header. */
+  #clockOffsetMs = 0;
 
   constructor(parts: HttpParts, http: HttpOptions, options: WorkerOptions) {
     this.#parts = parts;
@@ -66,13 +65,13 @@ class HttpWorker {
     this.#options = options;
   }
 
-  /** Takes what is there, without waiting. */
-  async greet(): Promise<void> {
+  /** First request, without waiting. */
+  async register(): Promise<void> {
     try {
       for (const job of await this.#lease(this.#options.concurrency, 0)) this.#begin(job);
     } catch (error) {
-      if (error instanceof NotWelcome) throw error;
-      this.#parts.log.write("warn", "worker_waits_for_server", { error: String(error) });
+      if (error instanceof WorkerRejectedError) throw error;
+      this.#parts.log.write("warn", "worker_start_delayed", { error: String(error) });
     }
   }
 
@@ -81,7 +80,7 @@ class HttpWorker {
     while (!this.#stopping.signal.aborted) {
       const free = this.#options.concurrency - this.#working.size;
       if (free <= 0) {
-        await new Promise<void>((resolve) => (this.#onPlace = resolve));
+        await new Promise<void>((resolve) => (this.#onCapacity = resolve));
         continue;
       }
       try {
@@ -90,14 +89,14 @@ class HttpWorker {
       } catch (error) {
         failures++;
         this.#parts.log.write("warn", "lease_failed", { error: String(error) });
-        await this.#pause(failures);
+        await this.#backoff(failures);
       }
     }
   }
 
   stop(): void {
     this.#stopping.abort();
-    this.#onPlace();
+    this.#onCapacity();
   }
 
   async finished(): Promise<void> {
@@ -107,26 +106,26 @@ class HttpWorker {
   async #lease(free: number, waitMs: number): Promise<readonly Leased[]> {
     const { id, topics, capabilities, pool } = this.#options;
     const body = { worker_id: id, topics, max: Math.min(free, LEASE_MAX), wait_ms: waitMs, capabilities, pool };
-    const answer = await this.#post("/worker/lease", body, this.#stopping.signal).catch((error: unknown) => {
+    const response = await this.#post("/worker/lease", body, this.#stopping.signal).catch((error: unknown) => {
       if (this.#stopping.signal.aborted) return null;
       throw error;
     });
-    if (answer === null || answer.status === 204) return [];
-    const aheadMs = Date.parse(answer.headers.get("date") ?? "") - this.#parts.clock.now();
-    this.#aheadMs = Math.abs(aheadMs) > HEADER_WRONG_BY_MS ? aheadMs : 0;
-    if (answer.status === 200) return ((await answer.json()) as { jobs: readonly Leased[] }).jobs;
-    const why = `the lease was answered ${answer.status}: ${(await answer.text()).slice(0, 500)}`;
-    // Too many, too early, or not now; anything else of the 400s stays as it is.
-    if (answer.status >= 400 && answer.status < 500 && answer.status !== 429 && answer.status !== 408) {
-      throw new NotWelcome(why);
+    if (response === null || response.status === 204) return [];
+    const offsetMs = Date.parse(response.headers.get("date") ?? "") - this.#parts.clock.now();
+    this.#clockOffsetMs = Math.abs(offsetMs) > CLOCK_TOLERANCE_MS ? offsetMs : 0;
+    if (response.status === 200) return ((await response.json()) as { jobs: readonly Leased[] }).jobs;
+    const message = `lease request failed with ${response.status}: ${(await response.text()).slice(0, 500)}`;
+    // 429 and 408 are temporary; other 4xx statuses are permanent.
+    if (response.status >= 400 && response.status < 500 && response.status !== 429 && response.status !== 408) {
+      throw new WorkerRejectedError(message);
     }
-    throw new Error(why);
+    throw new Error(message);
   }
 
   #begin(job: Leased): void {
     const working = this.#work(job).finally(() => {
       this.#working.delete(working);
-      this.#onPlace();
+      this.#onCapacity();
     });
     this.#working.add(working);
   }
@@ -135,22 +134,22 @@ class HttpWorker {
   async #work(job: Leased): Promise<void> {
     const { clock } = this.#parts;
     const untilMs = clock.now() + Math.min(this.#options.extendsForMs ?? EXTENDS_FOR_MS, runtimeMsMax(job.constraints));
-    const deadline = new Deadline(clock, this.#ours(job.deadline));
-    const stopAsking = this.#askForMore(job, deadline, untilMs);
+    const deadline = new Deadline(clock, this.#toLocalMs(job.deadline));
+    const stopExtending = this.#extendPeriodically(job, deadline, untilMs);
     try {
       const output = await this.#options.handle(this.#itemOf(job, deadline));
-      await this.#tell(job, deadline, "complete", { result: output ?? null });
+      await this.#sendResult(job, deadline, "complete", { result: output ?? null });
     } catch (error) {
       const { errorMessage, status, retryAfterMs } = failureOf(error);
       const retryable = status === "failed_retryable";
-      await this.#tell(job, deadline, "fail", {
+      await this.#sendResult(job, deadline, "fail", {
         error: errorMessage || "error",
         retryable,
         retry_after_ms: retryAfterMs,
       });
     } finally {
-      stopAsking();
-      deadline.over();
+      stopExtending();
+      deadline.dispose();
     }
   }
 
@@ -168,68 +167,68 @@ class HttpWorker {
         return deadline.signal;
       },
       progress: (percent: number | null, message?: string) => {
-        const news = { ...(percent === null ? {} : { percent }), ...(message === undefined ? {} : { message }) };
-        this.#say(job, deadline, "progress", news).catch(() => undefined);
+        const body = { ...(percent === null ? {} : { percent }), ...(message === undefined ? {} : { message }) };
+        this.#send(job, deadline, "progress", body).catch(() => undefined);
       },
     };
   }
 
-  /** At a third of what is left, again and again; the answer says how much there is then. */
-  #askForMore(job: Leased, deadline: Deadline, untilMs: number): () => void {
+  /** Requests an extension whenever a third of the remaining time has passed. The response has the new deadline. */
+  #extendPeriodically(job: Leased, deadline: Deadline, untilMs: number): () => void {
     const { clock } = this.#parts;
     let cancel = (): void => {};
     let isOver = false;
-    const arm = (leftMs: number) => {
-      if (!isOver) cancel = clock.after(Math.max(leftMs / 3, ASK_MS_MIN), ask);
+    const schedule = (leftMs: number) => {
+      if (!isOver) cancel = clock.after(Math.max(leftMs / 3, EXTEND_MS_MIN), extend);
     };
-    let endMs = this.#ours(job.deadline);
-    const ask = async () => {
-      if (clock.now() >= untilMs || deadline.isEnded) return;
+    let endMs = this.#toLocalMs(job.deadline);
+    const extend = async () => {
+      if (clock.now() >= untilMs || deadline.isCancelled) return;
       try {
-        const answer = await this.#say(job, deadline, "extend", {});
-        if (answer?.deadline) endMs = this.#ours(answer.deadline);
-        deadline.moveTo(endMs);
+        const response = await this.#send(job, deadline, "extend", {});
+        if (response?.deadline) endMs = this.#toLocalMs(response.deadline);
+        deadline.extendTo(endMs);
       } catch {
-        // Asked again below, while there is time.
+        // Retried by the next timer.
       }
-      arm(endMs - clock.now());
+      schedule(endMs - clock.now());
     };
-    arm(endMs - clock.now());
+    schedule(endMs - clock.now());
     return () => {
       isOver = true;
       cancel();
     };
   }
 
-  /** A time of the server's, by our clock. */
-  #ours(time: string): number {
-    return Date.parse(time) - this.#aheadMs;
+  /** Converts a time of the server to the local clock. */
+  #toLocalMs(time: string): number {
+    return Date.parse(time) - this.#clockOffsetMs;
   }
 
-  /** Until it was heard, or nobody wants to hear it. */
-  async #tell(job: Leased, deadline: Deadline, what: "complete" | "fail", news: object): Promise<void> {
-    for (let tries = 1; tries <= TELL_TRIES_MAX && !deadline.isEnded; tries++) {
+  /** Retries until the server accepts the result or the lease has ended. */
+  async #sendResult(job: Leased, deadline: Deadline, action: "complete" | "fail", fields: object): Promise<void> {
+    for (let tries = 1; tries <= RESULT_TRIES_MAX && !deadline.isCancelled; tries++) {
       try {
-        await this.#say(job, deadline, what, news);
+        await this.#send(job, deadline, action, fields);
         return;
       } catch {
-        await this.#pause(tries);
+        await this.#backoff(tries);
       }
     }
   }
 
-  /** Rejects when it may be tried again; null when nobody wants to hear it. */
-  async #say(job: Leased, deadline: Deadline, what: string, news: object): Promise<{ deadline?: string } | null> {
-    if (deadline.isEnded) return null;
-    const body = { lease_id: job.lease_id, ...news };
-    const answer = await this.#post(`/worker/jobs/${encodeURIComponent(job.job_id)}/${what}`, body);
-    if (answer.ok) return (await answer.json()) as { deadline?: string };
-    const why = (await answer.text()).slice(0, 500);
-    if (answer.status === 409 || answer.status === 404) {
-      deadline.end(new Error(`the lease was lost: ${why}`));
+  /** Rejects if a retry makes sense. Null: the lease is lost, or the server rejected the request. */
+  async #send(job: Leased, deadline: Deadline, action: string, fields: object): Promise<{ deadline?: string } | null> {
+    if (deadline.isCancelled) return null;
+    const body = { lease_id: job.lease_id, ...fields };
+    const response = await this.#post(`/worker/jobs/${encodeURIComponent(job.job_id)}/${action}`, body);
+    if (response.ok) return (await response.json()) as { deadline?: string };
+    const text = (await response.text()).slice(0, 500);
+    if (response.status === 409 || response.status === 404) {
+      deadline.cancel(new Error(`lease lost: ${text}`));
       return null;
     }
-    if (answer.status >= 500 || answer.status === 429 || answer.status === 408) throw new Error(why);
+    if (response.status >= 500 || response.status === 429 || response.status === 408) throw new Error(text);
     return null;
   }
 
@@ -247,9 +246,9 @@ class HttpWorker {
     });
   }
 
-  #pause(tries: number): Promise<void> {
+  #backoff(tries: number): Promise<void> {
     const { clock, random } = this.#parts;
-    const delayMs = nextDelay(PAUSE_POLICY, tries, () => random.next());
+    const delayMs = nextDelay(BACKOFF_POLICY, tries, () => random.next());
     const { signal } = this.#stopping;
     return new Promise((resolve) => {
       const end = () => {
@@ -277,10 +276,10 @@ interface Leased {
 }
 
 const WAIT_MS = 20_000;
-/** As many as the server gives at once. */
+/** Limit of the server. */
 const LEASE_MAX = 100;
-const HEADER_WRONG_BY_MS = 2_000;
-const ASK_MS_MIN = 100;
+const CLOCK_TOLERANCE_MS = 2_000;
+const EXTEND_MS_MIN = 100;
 const EXTENDS_FOR_MS = 3_600_000;
-const TELL_TRIES_MAX = 20;
-const PAUSE_POLICY = parsePolicy("full:200ms:10s");
+const RESULT_TRIES_MAX = 20;
+const BACKOFF_POLICY = parsePolicy("full:200ms:10s");

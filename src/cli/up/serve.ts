@@ -5,7 +5,7 @@
  */
 import { hostname } from "node:os";
 import { readCallerTrust, readKernelTrust } from "../../adapters/grpc/pem.ts";
-import { isInTheClear, refuseToListen } from "../../adapters/grpc/trust.ts";
+import { checkListenHost, isUnencrypted } from "../../adapters/grpc/trust.ts";
 import { localSafety } from "../../adapters/node/local-safety.ts";
 import { promMetrics } from "../../adapters/node/prom-metrics.ts";
 import { type Config, LiveConfig } from "../../config/config.ts";
@@ -117,7 +117,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
   const { startSafetyServer } = await import("../../adapters/grpc/safety-server.ts");
   // Before anything is opened or published: what may not listen has done nothing.
   const trust = readKernelTrust(safetyTrust);
-  refuseToListen(host, trust);
+  checkListenHost(host, trust);
   const engine = natsUrl === null ? null : (await openBase(options, live, stops)).engine;
   if (engine === null && file !== null) {
     const take = (text: string) => putFileInForce(kernel, file.name, text);
@@ -125,7 +125,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops
     const stopWatching = publishChanges(file, log, take);
     stops.add(async () => stopWatching());
   }
-  if (isInTheClear(host, trust)) {
+  if (isUnencrypted(host, trust)) {
     const advice =
       "without `safety.tls.cert` questions, verdicts and the token can be read on the way; callers of ours send no token " +
       "like this, so put a proxy that speaks TLS before it, or give it a certificate";
@@ -183,7 +183,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops)
   const trust = readCallerTrust(safetyTrust);
   const { safety, close } = openGrpcSafety({ address: safetyAddress, timeoutMs, trust, log });
   stops.add(async () => close());
-  if (isInTheClear(hostOf(safetyAddress), trust)) {
+  if (isUnencrypted(hostOf(safetyAddress), trust)) {
     const advice =
       "jobs and verdicts can be read and changed on the way; give the kernel a certificate, see `safety.tls.ca`";
     log.write("warn", "safety_line_in_the_clear", { address: safetyAddress, advice });

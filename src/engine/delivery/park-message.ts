@@ -4,7 +4,7 @@ import type { DeliveryOutcome } from "../../core/retry/bus-action.ts";
 import type { Delivery, Message } from "../../ports/bus.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { fromBase64, toBase64 } from "../../protocol/base64.ts";
-import { decodePacket, encodePacket, keptPacket } from "../../protocol/codec.ts";
+import { decodePacket, encodePacket, restorePacket } from "../../protocol/codec.ts";
 import type { Needs } from "../engine.ts";
 
 /**
@@ -51,7 +51,7 @@ export async function unparkMessage(
   const message: Message = {
     id: redeliveryId(messageId, dueMs),
     subject,
-    packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)),
+    packet: isVerbatim ? restorePacket(base64) : decodePacket(fromBase64(base64)),
   };
   const committed = await engine.commit({
     org: DEFAULT_ORG,

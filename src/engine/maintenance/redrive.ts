@@ -5,7 +5,7 @@ import { RETRY_STATES } from "../../core/model/parked-message.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
-import { decodePacket, keptPacket } from "../../protocol/codec.ts";
+import { decodePacket, restorePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { auditPut, decisionLine } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
@@ -161,7 +161,7 @@ function readPacket({
   | { readonly kind: "packet"; readonly packet: Packet }
   | Extract<RetryOutcome, { kind: "unreadable" }> {
   try {
-    return { kind: "packet", packet: isVerbatim ? keptPacket(base64) : decodePacket(fromBase64(base64)) };
+    return { kind: "packet", packet: isVerbatim ? restorePacket(base64) : decodePacket(fromBase64(base64)) };
   } catch (error) {
     return { kind: "unreadable", error: (error as Error).message };
   }

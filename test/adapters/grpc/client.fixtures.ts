@@ -1,4 +1,4 @@
-// What the tests of the way to the safety kernel share: certificates, a kernel, callers, and a log that is kept.
+// Certificates, kernels and clients for tests of the connection to the safety kernel.
 import { fileURLToPath } from "node:url";
 import { afterEach } from "vitest";
 import { readCallerTrust, readKernelTrust } from "../../../src/adapters/grpc/pem.ts";
@@ -9,7 +9,7 @@ import { builtInKernel, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
 import type { Log, LogFields, LogLevel } from "../../../src/ports/log.ts";
 import type { Safety } from "../../../src/ports/safety.ts";
 
-/** Made by `certificates/make.sh`. */
+/** Created by `certificates/make.sh`. */
 export const pem = (name: string): string => fileURLToPath(new URL(`certificates/${name}.pem`, import.meta.url));
 
 export const TOKEN = "token-of-tests-0123456789abcdef";
@@ -17,12 +17,12 @@ export const OWN = { cert: pem("kernel"), key: pem("kernel-key") } as const;
 export const CALLER = { cert: pem("caller"), key: pem("caller-key") } as const;
 export const CA = { ca: pem("ca") } as const;
 
-type DecisionContext = Partial<SafetyTrustSettings>;
-const NOTHING: SafetyTrustSettings = { token: null, cert: null, key: null, ca: null };
-export const kernelTrust = (given: DecisionContext) => readKernelTrust({ ...NOTHING, ...given });
-export const callerTrust = (given: DecisionContext) => readCallerTrust({ ...NOTHING, ...given });
+type TrustSettings = Partial<SafetyTrustSettings>;
+const NO_SETTINGS: SafetyTrustSettings = { token: null, cert: null, key: null, ca: null };
+export const kernelTrust = (settings: TrustSettings) => readKernelTrust({ ...NO_SETTINGS, ...settings });
+export const callerTrust = (settings: TrustSettings) => readCallerTrust({ ...NO_SETTINGS, ...settings });
 
-export class KeptLog implements Log {
+export class RecordingLog implements Log {
   readonly lines: { level: LogLevel; event: string; fields: LogFields }[] = [];
 
   write(level: LogLevel, event: string, fields: LogFields = {}): void {
@@ -38,8 +38,8 @@ export class KeptLog implements Log {
   }
 }
 
-/** Kernels and callers that end with the test. */
-export class Line {
+/** Opens kernels and clients, and closes them after each test. */
+export class Connections {
   readonly #closing: (() => Promise<void> | void)[] = [];
 
   constructor() {
@@ -48,17 +48,17 @@ export class Line {
     });
   }
 
-  /** Resolves to its address. */
-  async kernel(given: DecisionContext, log: Log = new KeptLog(), port = 0): Promise<string> {
-    const trust = kernelTrust(given);
+  /** Starts a kernel and returns its address. */
+  async kernel(settings: TrustSettings, log: Log = new RecordingLog(), port = 0): Promise<string> {
+    const trust = kernelTrust(settings);
     const kernel = builtInKernel(DEMO_POLICY, "test");
     const server = await startSafetyServer({ kernel, log, host: "127.0.0.1", port, trust });
     this.#closing.push(() => server.stop());
     return server.address;
   }
 
-  caller(address: string, given: DecisionContext, log: Log = new KeptLog()): Safety {
-    const opened = openGrpcSafety({ address, timeoutMs: () => 10_000, trust: callerTrust(given), log });
+  caller(address: string, settings: TrustSettings, log: Log = new RecordingLog()): Safety {
+    const opened = openGrpcSafety({ address, timeoutMs: () => 10_000, trust: callerTrust(settings), log });
     this.#closing.push(() => opened.close());
     return opened.safety;
   }

@@ -3,7 +3,7 @@ import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { REQUEST } from "../../core/policy/samples.ts";
 import { peerDecode, peerEncode } from "../../protocol/peer.ts";
 
-/** A client of others: protobufjs on the published `.proto`. `type` null sends the bytes as they are. */
+/** A third-party client: protobufjs on the published `.proto`. With `type` null, `message` is sent as raw bytes. */
 export async function callKernel(
   address: string,
   method: string,
@@ -33,22 +33,25 @@ export type Handler = (
   done: (error: ServiceError | null, answer?: Buffer) => void,
 ) => unknown;
 
-export interface Strangers {
+export interface ThirdPartyHandlers {
   readonly Check: Handler;
-  /** What others do not have. */
+  /** The Cordum extension for batched checks. */
   readonly frames?: Handler;
 }
 
-/** A kernel of others: it knows paths and field numbers, and nothing of ours. */
-export async function openStrangers({ Check, frames }: Strangers): Promise<{ address: string; server: Server }> {
+/** A third-party kernel: it knows only paths and field numbers. */
+export async function openThirdParty({
+  Check,
+  frames,
+}: ThirdPartyHandlers): Promise<{ address: string; server: Server }> {
   const server = new Server();
-  const asIs = (bytes: Buffer) => bytes;
+  const identity = (bytes: Buffer) => bytes;
   const stream = { requestStream: false, responseStream: false } as const;
   const codecs = {
-    requestSerialize: asIs,
-    requestDeserialize: asIs,
-    responseSerialize: asIs,
-    responseDeserialize: asIs,
+    requestSerialize: identity,
+    requestDeserialize: identity,
+    responseSerialize: identity,
+    responseDeserialize: identity,
   };
   const method = (service: string) => ({ Check: { path: `/cordum.agent.v1.${service}/Check`, ...stream, ...codecs } });
   server.addService(method("SafetyKernel"), { Check: Check as never });
@@ -61,7 +64,7 @@ export async function openStrangers({ Check, frames }: Strangers): Promise<{ add
   return { address: `127.0.0.1:${port}`, server };
 }
 
-/** A question that asks for nothing in particular. */
+/** A check with defaults. */
 export const request = (topic: string, fields: Partial<PolicyRequest> = {}): PolicyRequest => ({
   ...REQUEST,
   jobId: "j",

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the certificates that the tests of the way to the safety kernel use. They are nobody's: their keys are public, and
-# nothing but these tests trusts them. They hold from 2020 to 2120, whatever the clock says; `expired.pem` ended in 2020.
+# Creates the certificates for the tests of the safety kernel connection. Their keys are public; only these tests trust
+# them. They are valid from 2020 to 2120; `expired.pem` expired in 2020.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -57,5 +57,5 @@ by_ca kernel 2019 2020 expired.pem "$KERNEL"
 by_ca elsewhere 2020 2120 elsewhere.pem "extendedKeyUsage=serverAuth
 subjectAltName=DNS:elsewhere.test"
 by_ca caller 2020 2120 caller.pem "extendedKeyUsage=clientAuth"
-# With a passphrase, which is no use to a process that starts alone.
+# A key with a passphrase, which the kernel rejects.
 openssl pkcs8 -topk8 -in kernel-key.pem -passout pass:tests -out locked-key.pem
