@@ -1,24 +1,24 @@
-/** The OpenAPI document, made from the same table that requests are routed and checked by: it cannot say anything else. */
+/** The OpenAPI document, generated from the route table that also drives routing and validation. */
 import { ERRORS } from "../core/model/errors.ts";
 import { ok, type Route } from "./route.ts";
 
 export type Document = Readonly<Record<string, unknown>>;
 
-/** Where the document is read; it has itself in it. */
+/** Serves the document, which includes this route. */
 export function documentRoute(routes: readonly Route[], version: string): Route {
   const route: Route = {
     method: "GET",
     path: "/api/v1/openapi.json",
-    summary: "This document",
+    summary: "Get this OpenAPI document",
     access: "open",
-    always: true,
+    servedWhileDraining: true,
     handle: async () => ok(document),
   };
-  const document = openapiOf([...routes, route], version);
+  const document = openapiDocument([...routes, route], version);
   return route;
 }
 
-export function openapiOf(routes: readonly Route[], version: string): Document {
+export function openapiDocument(routes: readonly Route[], version: string): Document {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
@@ -36,7 +36,10 @@ export function openapiOf(routes: readonly Route[], version: string): Document {
       },
       schemas: { Problem: PROBLEM },
       responses: {
-        Problem: { description: "What went wrong", content: { [PROBLEM_TYPE]: { schema: { $ref: PROBLEM_REF } } } },
+        Problem: {
+          description: "An error, as an RFC 9457 problem document",
+          content: { [PROBLEM_TYPE]: { schema: { $ref: PROBLEM_REF } } },
+        },
       },
     },
   };
@@ -49,13 +52,13 @@ function operationOf(route: Route): Document {
     operationId: operationId(route),
     "x-access": route.access,
     ...(route.orAccess ? { "x-or-access": route.orAccess } : {}),
-    ...(route.everyTenant ? { "x-every-tenant": true } : {}),
-    ...(route.long ? { "x-long": true } : {}),
+    ...(route.allTenants ? { "x-every-tenant": true } : {}),
+    ...(route.longLived ? { "x-long": true } : {}),
     ...(isOpen ? { security: [] } : {}),
     parameters: [...pathParameters(route), ...queryParameters(route), ...(isOpen ? [] : [TENANT])],
-    ...(route.body ? { requestBody: { content: bodyOf(route.body, route.yaml) } } : {}),
+    ...(route.body ? { requestBody: { content: bodyOf(route.body, route.acceptsYaml) } } : {}),
     responses: {
-      200: { description: "Fine", ...(route.answer ? { content: jsonOf(route.answer) } : {}) },
+      200: { description: "OK", ...(route.response ? { content: jsonOf(route.response) } : {}) },
       default: { $ref: "#/components/responses/Problem" },
     },
   };
@@ -63,8 +66,8 @@ function operationOf(route: Route): Document {
 
 /** `GET /api/v1/jobs/:id` → `get_jobs_id`. */
 function operationId({ method, path }: Route): string {
-  const words = path.replace(/^\/api\/v1/, "").match(/\w+/g) ?? ["page"];
-  return [method.toLowerCase(), ...words].join("_");
+  const segments = path.replace(/^\/api\/v1/, "").match(/\w+/g) ?? ["page"];
+  return [method.toLowerCase(), ...segments].join("_");
 }
 
 function pathParameters({ path }: Route): Document[] {
@@ -92,13 +95,14 @@ const bodyOf = (schema: object, takesYaml = false): Document => ({
 });
 const jsonOf = (schema: object): Document => ({ "application/json": { schema: plain(schema) } });
 
-/** Without what the library keeps in a schema for itself. */
+/** Strips the symbols that TypeBox adds to schemas. */
 const plain = (schema: object): unknown => JSON.parse(JSON.stringify(schema));
 
 const TENANT = {
   name: "X-Tenant-ID",
   in: "header",
-  description: "The tenant, for keys of tenant `*`; other keys speak for their own. Also `X-Cordum-Tenant`.",
+  description:
+    "The tenant to act for; only keys of tenant `*` can name another than their own. Alias: `X-Cordum-Tenant`.",
   required: false,
   schema: { type: "string", pattern: "^[A-Za-z0-9_-]{1,64}$" },
 };
@@ -106,7 +110,8 @@ const PROBLEM_TYPE = "application/problem+json";
 const PROBLEM_REF = "#/components/schemas/Problem";
 const PROBLEM = {
   type: "object",
-  description: "RFC 9457, with `error`, `code`, `status`, and whether and when trying again can help.",
+  description:
+    "RFC 9457 problem document with `error`, `code`, `status`, `retryable` and, for 429 and 503, `retry_after_ms`.",
   required: ["type", "title", "status", "detail", "error", "code", "retryable"],
   properties: {
     type: { type: "string" },

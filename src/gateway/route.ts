@@ -1,13 +1,13 @@
 /**
- * What a route is, without any HTTP library: a method, a path, who may, what goes in and out, and a function from a
- * request to an answer. Validation and the OpenAPI document are both made from the schemas here.
+ * Routes, independent of the HTTP library: method, path, required access, schemas, and a handler.
+ * Request validation and the OpenAPI document are both derived from the schemas.
  */
 import type { TSchema } from "typebox";
 import type { Role } from "../core/model/api-key.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { KeyRing } from "./auth/access.ts";
-import type { Verdicts } from "./routes/verdict.ts";
+import type { KeyAuthenticator } from "./auth/access.ts";
+import type { DecisionWaiter } from "./routes/submit.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
@@ -15,128 +15,128 @@ export interface Route {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
-  /** Who has this access may call it, too. */
+  /** An alternative to `access`. */
   readonly orAccess?: Access;
   readonly query?: TSchema;
   readonly body?: TSchema;
-  /** A body in YAML is taken, too, and comes as `{source: <text>}`. */
-  readonly yaml?: true;
-  /** What a 200 has in it. */
-  readonly answer?: TSchema;
-  /** The code of the problem when query or body do not fit; `invalid_request` when not said. */
-  readonly invalid?: ErrorCode;
-  /** Answered while the process shuts down, too. */
-  readonly always?: true;
-  /** Waits for something, or streams: bounded in number, and ended (`signal`) when the process shuts down. */
-  readonly long?: true;
-  /** What it shows is of all tenants: only a key of tenant `*` may ask. */
-  readonly everyTenant?: true;
-  handle(gateway: Gateway, request: GatewayRequest): Promise<Answer>;
+  /** Also accepts a YAML body, passed to the handler as `{source: <text>}`. */
+  readonly acceptsYaml?: true;
+  /** Schema of the 200 response. */
+  readonly response?: TSchema;
+  /** Error code of a failed validation; `invalid_request` by default. */
+  readonly invalidCode?: ErrorCode;
+  readonly servedWhileDraining?: true;
+  /** A long poll or a stream: limited in number, and aborted (`signal`) on shutdown. */
+  readonly longLived?: true;
+  /** The response covers all tenants: requires a key of tenant `*`. */
+  readonly allTenants?: true;
+  handle(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse>;
 }
 
 /**
- * What a route asks of whoever calls it: `open` nothing, `read` and `submit` what the names say, `operate` decisions about
- * jobs (approve, cancel, retry), `work` a worker, `admin` keys and levers of one tenant, `system` what concerns all tenants.
+ * `open` needs no key. `operate` covers decisions about jobs and runs (approve, pause, retry), `work` the worker API,
+ * `admin` the keys and switches of one tenant, `system` everything that affects all tenants.
  */
 export type Access = "open" | "read" | "submit" | "operate" | "work" | "admin" | "system";
 
-/** Who calls, as far as it was proved. */
+/** The authenticated caller. */
 export interface Principal {
-  /** The id of the key; `local` on loopback while there are no keys. */
+  /** The key id; `local` for loopback callers while no key exists. */
   readonly id: string;
-  /** Whose key it is; `*` may speak for any tenant. */
+  /** The tenant of the key; `*` may act for any tenant. */
   readonly org: string;
   readonly role: Role;
 }
 
-/** What the routes work with. */
+/** The dependencies of the routes. */
 export interface Gateway {
   readonly engine: Engine;
-  readonly control: Progress;
-  readonly metrics: MetricsPage;
-  readonly about: About;
+  readonly sweeper: SweeperStatus;
+  readonly metrics: MetricsEndpoint;
+  readonly info: ServerInfo;
   readonly startedMs: number;
-  readonly keys: KeyRing;
-  /** What the policy says to jobs that were just taken, where another process decides. */
-  readonly verdicts: Verdicts;
-  /** True from the moment on at which nothing new is taken. */
+  readonly auth: KeyAuthenticator;
+  readonly decisions: DecisionWaiter;
+  /** True once shutdown has begun. */
   isDraining(): boolean;
 }
 
-/** The control plane behind the gateway, as far as its health goes. */
-export interface Progress {
+export interface SweeperStatus {
   /** When the last complete sweep ended. */
   sweptMs(): number;
 }
 
-export interface MetricsPage {
+export interface MetricsEndpoint {
   readonly contentType: string;
   text(): Promise<string>;
-  /** Figures that `/status` shows beside its own. */
+  /** Summary figures for `/status`. */
   figures(): object;
 }
 
-/** Facts about this process that do not change while it runs. */
-export interface About {
+/** Constant facts about this process. */
+export interface ServerInfo {
   readonly version: string;
   readonly profile: string;
   readonly mode: "embedded" | "cluster";
   readonly durability: { readonly profile: string; readonly meaning: string };
-  /** What operators should know about the servers behind it. */
+  /** Warnings about the backing servers, for operators. */
   readonly warnings: readonly string[];
-  /** What the servers of a cluster told about themselves; null where they do not tell. */
+  /** The backing servers of a cluster. */
   readonly servers?: {
     readonly nats: { readonly version: string };
     readonly redis: {
       readonly product: string;
       readonly version: string;
       readonly durability: string;
+      /** null when the server does not report it. */
       readonly maxmemory_policy: string | null;
     };
   };
-  /** What a cluster asks of packets on its bus, and whether it signs its own. */
+  /** Verification of packet signatures on the bus, and whether this process signs its own packets. */
   readonly signatures?: { readonly mode: "off" | "warn" | "enforce"; readonly has_key: boolean };
-  /** Where the safety kernel is, if not in this process. */
+  /** The address of a remote safety kernel. */
   readonly safety_address?: string;
-  /** Whether what is said to it can be read on the way. */
+  /** Transport security of the connection to it. */
   readonly safety_line?: "plain" | "tls";
 }
 
 export interface GatewayRequest {
-  /** The tenant that the request is about; the principal may speak for it. */
+  /** The tenant of the request; the principal is allowed to act for it. */
   readonly org: string;
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Parsed JSON; undefined when there was no body. */
+  /** Parsed JSON; undefined without a body. */
   readonly body: unknown;
-  /** Names the request in logs and in the answer's `x-request-id`. */
+  /** The `x-request-id` of the response and of log lines. */
   readonly id: string;
-  /** Fires when the client has gone, or when the process shuts down: whoever waits ends then. */
+  /** Aborted when the client disconnects or the process shuts down. */
   readonly signal: AbortSignal;
 }
 
-export interface Answer {
+export interface GatewayResponse {
   readonly status: number;
-  /** null for none, such as with a 204. */
+  /** null for an empty body, as with a 204. */
   readonly body: object | string | null;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** In place of a body: called once the headers are out, writes until it ends or `signal` fires. */
-  readonly stream?: (reader: Reader) => void;
+  /** In place of a body: called once after the headers were sent, writes until it ends the sink. */
+  readonly stream?: (sink: EventSink) => void;
 }
 
-/** Whoever reads a stream. */
-export interface Reader {
-  /** What was written and has not gone out yet, in bytes. */
-  waitingBytes(): number;
-  write(text: string): void;
-  end(): void;
-  /** Ends it now, whatever has not gone out yet. */
+/** The client side of an event stream: server-sent events or a WebSocket. */
+export interface EventSink {
+  /** Bytes written but not yet sent. */
+  bufferedBytes(): number;
+  /** `data` is JSON. */
+  event(name: string, data: string): void;
+  heartbeat(): void;
+  end(reason: string): void;
+  /** Closes the connection at once and discards unsent bytes. */
   drop(): void;
 }
 
-export function ok(body: object): Answer {
+export function ok(body: object): GatewayResponse {
   return { status: 200, body };
 }

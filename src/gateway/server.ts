@@ -1,18 +1,19 @@
 /**
- * The HTTP server: reads requests, finds their route, turns outcomes into responses. No rules.
+ * The HTTP server.
  *
- * 1. It listens beyond loopback only where there are API keys.
- * 2. `stop` takes nothing new, ends streams and requests that wait, lets the others finish, then resolves.
- * 3. Everything has a limit: bodies, headers, addresses, requests a second, streams, connections.
+ * 1. It binds to a non-loopback address only if an API key exists.
+ * 2. `stop` rejects new requests, aborts streams and long polls, waits for other requests, then resolves.
+ * 3. Bodies, headers, URLs, request rates, streams and connections are limited.
  */
 import type { Socket } from "node:net";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
 import type { Random } from "../ports/random.ts";
-import { KeyRing } from "./auth/access.ts";
+import { KeyAuthenticator } from "./auth/access.ts";
 import { documentRoute } from "./openapi.ts";
-import { answerFor, PROBLEM_TYPE, Problem, problemFrom } from "./problem.ts";
+import { PROBLEM_CONTENT_TYPE, Problem, problemResponse, toProblem } from "./problem.ts";
+import { RequestPipeline } from "./request-pipeline.ts";
 import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
@@ -25,27 +26,23 @@ import { KILL_ROUTES } from "./routes/kill-switch.ts";
 import { LOCK_ROUTES } from "./routes/locks.ts";
 import { MEMORY_ROUTES } from "./routes/memory.ts";
 import { POLICY_ROUTES } from "./routes/policy.ts";
-import { BUNDLE_ROUTES } from "./routes/policy-bundles.ts";
 import { RUN_CONTROL_ROUTES } from "./routes/run-control.ts";
 import { RUN_ROUTES } from "./routes/runs.ts";
 import { STATUS_ROUTES } from "./routes/status.ts";
 import { STREAM_ROUTES } from "./routes/stream.ts";
+import { DecisionWaiter } from "./routes/submit.ts";
 import { TRACE_ROUTES } from "./routes/traces.ts";
-import { Verdicts } from "./routes/verdict.ts";
-import { WORKER_ROUTES } from "./routes/worker.ts";
+import { WORKER_ROUTES } from "./routes/worker-leases.ts";
 import { WORKERS_ROUTES } from "./routes/workers.ts";
 import { WORKFLOW_ROUTES } from "./routes/workflows.ts";
-import { Calls } from "./server-call.ts";
-import { takeUpgrades } from "./server-socket.ts";
-import { STATUS_PAGE_ROUTES } from "./status-page/status-page.ts";
-import { SCHEMA_ROUTES } from "./views/workflow-schemas.ts";
+import { handleUpgrades } from "./server-websocket.ts";
+import { STATUS_PAGE_ROUTES } from "./status-page/page.ts";
 
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
   ...WORKFLOW_ROUTES,
   ...RUN_ROUTES,
   ...RUN_CONTROL_ROUTES,
-  ...SCHEMA_ROUTES,
   ...TRACE_ROUTES,
   ...APPROVAL_ROUTES,
   ...DEAD_LETTER_ROUTES,
@@ -53,7 +50,6 @@ export const ROUTES: readonly Route[] = [
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
   ...POLICY_ROUTES,
-  ...BUNDLE_ROUTES,
   ...FAIL_OPEN_ROUTES,
   ...KILL_ROUTES,
   ...STATUS_ROUTES,
@@ -66,60 +62,61 @@ export const ROUTES: readonly Route[] = [
 ];
 
 export interface GatewayServer {
-  /** For tests: requests without sockets. */
+  /** For tests that inject requests without a socket. */
   readonly app: FastifyInstance;
-  /** Resolves to the address, such as `http://127.0.0.1:8081`. */
+  /** Resolves to the base URL, such as `http://127.0.0.1:8081`. */
   listen(host: string, port: number): Promise<string>;
   stop(): Promise<void>;
 }
 
 export interface GatewayLimits {
   readonly bodyBytesMax: number;
-  /** Requests of one caller. */
+  /** Per caller. */
   readonly ratePerS?: number;
 }
 
 export function openGateway(
-  parts: Omit<Gateway, "isDraining" | "startedMs" | "keys" | "verdicts">,
+  parts: Omit<Gateway, "isDraining" | "startedMs" | "auth" | "decisions">,
   limits: GatewayLimits,
   routes: readonly Route[] = ROUTES,
 ): GatewayServer {
   let draining = false;
-  const { clock } = parts.engine.world;
-  const keys = new KeyRing(parts.engine);
-  const verdicts = new Verdicts(parts.engine);
-  const gateway: Gateway = { ...parts, keys, verdicts, startedMs: clock.now(), isDraining: () => draining };
-  const calls = new Calls(gateway, limits.ratePerS ?? RATE_PER_S);
-  const all = [...routes, documentRoute(routes, parts.about.version)];
+  const { engine, info } = parts;
+  const auth = new KeyAuthenticator(engine);
+  const decisions = new DecisionWaiter(engine);
+  const startedMs = engine.world.clock.now();
+  const gateway: Gateway = { ...parts, auth, decisions, startedMs, isDraining: () => draining };
+  const pipeline = new RequestPipeline(gateway, limits.ratePerS ?? RATE_PER_S);
+  const all = [...routes, documentRoute(routes, info.version)];
   const app = newApp(gateway, limits, all);
-  // A connection that is kept alive would keep `stop` waiting for its next request.
+  // A kept-alive connection would block `stop` until its next request.
   app.addHook("onSend", async (_, reply) => {
     if (draining) reply.header("connection", "close");
   });
-  for (const route of all) calls.add(app, route);
-  takeUpgrades(app);
+  for (const route of all) pipeline.register(app, route);
+  handleUpgrades(app);
   return {
     app,
     async listen(host, port) {
-      if (!isLoopback(host) && !(await keys.exist())) throw new NotLoopback(host);
+      if (!isLoopback(host) && !(await auth.anyKeyExists())) throw new InsecureBindError(host);
       return app.listen({ host, port });
     },
     async stop() {
       draining = true;
-      calls.endWaiting();
+      pipeline.abortLongLived();
       await app.close();
     },
   };
 }
 
-/** Listening on anything else would open the control plane to the network without a key. */
-export class NotLoopback extends Error {
-  override readonly name = "NotLoopback";
+/** Binding to the network without an API key would give every host administrator access. */
+export class InsecureBindError extends Error {
+  override readonly name = "InsecureBindError";
 
   constructor(host: string) {
     super(
-      `will not listen on \`${host}\`: there is no API key yet, so only loopback (127.0.0.1, ::1, localhost) is safe; ` +
-        "start on loopback, make one with `cordum key create`, then start again",
+      `refusing to listen on \`${host}\` without an API key; start on loopback (127.0.0.1, ::1, localhost), ` +
+        "create a key with `cordum key create --tenant '*' --role admin`, then start again",
     );
   }
 }
@@ -135,7 +132,7 @@ function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: reado
     routerOptions: { maxParamLength: ID_LENGTH_MAX },
     http: { maxHeaderSize: HEADER_BYTES_MAX },
     genReqId: ({ headers }) => requestId(headers["x-request-id"], random),
-    clientErrorHandler: refuseUnread,
+    clientErrorHandler: rejectUnparsable,
   });
   app.server.maxConnections = CONNECTIONS_MAX;
   app.decorateRequest("caller", null);
@@ -149,11 +146,11 @@ function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: reado
     const { traceparent } = headers;
     if (typeof traceparent === "string" && TRACEPARENT.test(traceparent)) reply.header("traceparent", traceparent);
     if (url.length > URL_LENGTH_MAX) {
-      throw new Problem("url_too_long", `it has ${url.length} characters; at most ${URL_LENGTH_MAX} are read`);
+      throw new Problem("url_too_long", `${url.length} characters; the limit is ${URL_LENGTH_MAX}`);
     }
   });
   app.addHook("onResponse", async (request, reply) => {
-    log.write("debug", "request", {
+    log.write("debug", "request_completed", {
       request: request.id,
       method: request.method,
       route: request.routeOptions.url,
@@ -168,13 +165,13 @@ function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: reado
 
 function notFound(method: string, path: string, routes: readonly Route[]): string {
   const known = routes.map((route) => `${route.method} ${route.path}`);
-  const asked = `${method} ${path.slice(0, 200)}`;
-  const nearest = nearestName(asked, known);
-  const all = "`GET /api/v1/openapi.json` has all there is";
-  return `no \`${asked}\`; ${nearest === undefined ? all : `did you mean \`${nearest}\`? ${all}`}`;
+  const requested = `${method} ${path.slice(0, 200)}`;
+  const nearest = nearestName(requested, known);
+  const list = "`GET /api/v1/openapi.json` lists all routes";
+  return `\`${requested}\` does not exist; ${nearest === undefined ? list : `did you mean \`${nearest}\`? ${list}`}`;
 }
 
-/** JSON, and YAML where a route takes it. A POST without a body but with the content type is fine: real clients send it. */
+/** JSON, and YAML for routes that accept it. An empty body with a content type is accepted: common clients send it. */
 function readBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
@@ -190,7 +187,7 @@ function readBodies(app: FastifyInstance): void {
     /^(application|text)\/(x-)?yaml\b/,
     { parseAs: "string" },
     ({ routeOptions }, source, done) => {
-      if (routeOptions.config.takesYaml) done(null, source.trim() === "" ? undefined : { source });
+      if (routeOptions.config.acceptsYaml) done(null, source.trim() === "" ? undefined : { source });
       else done(new Problem("unsupported_media_type", "send JSON with `content-type: application/json`"));
     },
   );
@@ -203,8 +200,8 @@ async function sendProblem(
   reply: FastifyReply,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { log, random } = gateway.engine.world;
-  const problem = problemFrom(error);
-  const { status, headers, body } = answerFor(problem, () => random.next());
+  const problem = toProblem(error);
+  const { status, headers, body } = problemResponse(problem, () => random.next());
   if (status >= 500) {
     const cause = problem.cause instanceof Error ? (problem.cause.stack ?? problem.cause.message) : problem.message;
     log.write(status === 500 ? "error" : "warn", "request_failed", {
@@ -215,8 +212,8 @@ async function sendProblem(
       cause,
     });
   }
-  reply.code(status).headers(headers).type(PROBLEM_TYPE);
-  // Who is cut off while sending sees a broken connection in place of the answer: the rest is taken and thrown away.
+  reply.code(status).headers(headers).type(PROBLEM_CONTENT_TYPE);
+  // A client that is disconnected while sending never reads the response: the rest of the body is discarded instead.
   if (status === 413 && Number(request.headers["content-length"]) <= DISCARDED_BYTES_MAX) {
     reply.removeHeader("connection");
   }
@@ -225,20 +222,19 @@ async function sendProblem(
 
 const DISCARDED_BYTES_MAX = 64 * 1024 * 1024;
 
-/** What could not even be read as a request: too many headers, or no HTTP at all. */
-function refuseUnread(error: Error & { readonly code?: string }, socket: Socket): void {
+/** Answers what the HTTP parser rejects. */
+function rejectUnparsable(error: Error & { readonly code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   const isLarge = error.code === "HPE_HEADER_OVERFLOW";
   const problem = isLarge
-    ? new Problem("headers_too_large", `at most ${HEADER_BYTES_MAX} bytes are read`)
-    : new Problem("invalid_request", "this is no HTTP request that can be read");
-  const { status, body } = answerFor(problem, () => 0);
+    ? new Problem("headers_too_large", `the limit is ${HEADER_BYTES_MAX} bytes`)
+    : new Problem("invalid_request", "malformed HTTP request");
+  const { status, body } = problemResponse(problem, () => 0);
   const text = JSON.stringify(body);
-  const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: ${PROBLEM_TYPE}\r\nconnection: close`;
+  const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\nconnection: close`;
   socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
 }
 
-/** The client's own name for the request, if it is a plain one. */
 function requestId(given: string | readonly string[] | undefined, random: Random): string {
   return typeof given === "string" && /^[\w.:-]{1,64}$/.test(given) ? given : random.id();
 }

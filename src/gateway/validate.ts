@@ -1,10 +1,10 @@
 /**
- * Whether a request fits its route's schemas; and if not, everything that is wrong with it at once, each in a sentence
- * that names the field, what came, and what to send.
+ * Request validation against the schemas of a route. It reports all problems at once; each names the field, the expected
+ * value and the received one.
  *
- * 1. Fields that nobody reads are refused, with the name that was probably meant: a misspelt option must not look as if it
- *    had been taken. An object stays open where its schema says so (`additionalProperties`, a record).
- * 2. What a query says is text: numbers and truth values are read for the check alone, the handler gets the text.
+ * 1. Unknown fields are rejected, with a suggestion, so that a misspelt option is not silently ignored. Objects whose
+ *    schema has `additionalProperties` or is a record stay open.
+ * 2. Query values are converted to numbers and booleans for validation only; handlers receive the text.
  */
 import { type TSchema, Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -13,13 +13,13 @@ import { nearestName } from "../core/model/suggestion.ts";
 import { Problem } from "./problem.ts";
 import type { GatewayRequest, Route } from "./route.ts";
 
-/** Throws a problem with all that is wrong. Made once for each route. */
+/** Throws a `Problem` that lists everything wrong with the request. Compiled once per route. */
 export type Validate = (request: Pick<GatewayRequest, "params" | "query" | "body">) => void;
 
-export function validatorOf(route: Pick<Route, "query" | "body" | "invalid">): Validate {
-  const query = checkerOf(route.query ?? NOTHING, "the query parameter");
-  const body = checkerOf(route.body ?? NOTHING, "the field");
-  const readQuery = readerOf(route.query ?? NOTHING);
+export function createValidator(route: Pick<Route, "query" | "body" | "invalidCode">): Validate {
+  const query = createChecker(route.query ?? EMPTY, "query parameter");
+  const body = createChecker(route.body ?? EMPTY, "field");
+  const readQuery = queryReader(route.query ?? EMPTY);
   return (request) => {
     const problems = [
       ...badParams(request.params),
@@ -27,16 +27,16 @@ export function validatorOf(route: Pick<Route, "query" | "body" | "invalid">): V
       ...body(request.body === undefined ? {} : request.body),
     ];
     if (problems.length === 0) return;
-    throw new Problem(route.invalid ?? "invalid_request", problems.join("; "), { problems });
+    throw new Problem(route.invalidCode ?? "invalid_request", problems.join("; "), { problems });
   };
 }
 
-const NOTHING = Type.Object({});
+const EMPTY = Type.Object({});
 
-// The library would end at the eighth mistake, and one wrong choice counts as several.
+// The default of 8 is too low: one failed union counts as several errors.
 Settings.Set({ maxErrors: 100 });
 
-/** A schema as far as it is looked into here: a plain JSON Schema. */
+/** The JSON Schema keywords that the messages use. */
 interface Schema {
   readonly type?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -56,13 +56,13 @@ interface Schema {
   readonly maxItems?: number;
 }
 
-function checkerOf(type: TSchema, noun: string): (value: unknown) => readonly string[] {
+function createChecker(type: TSchema, noun: string): (value: unknown) => readonly string[] {
   const compiled = Compile(type);
   const schema = type as Schema;
   return (value) => {
     const unknown = unknownFields(schema, value, "", noun);
     if (compiled.Check(value)) return unknown;
-    return [...unknown, ...sentences(schema, value, compiled.Errors(value))].slice(0, PROBLEMS_MAX);
+    return [...unknown, ...messages(schema, value, compiled.Errors(value))].slice(0, PROBLEMS_MAX);
   };
 }
 
@@ -87,9 +87,9 @@ function unknownFields(schema: Schema, value: unknown, path: string, noun: strin
 function unknownField(path: string, name: string, known: Readonly<Record<string, Schema>>, noun: string): string {
   const names = Object.keys(known);
   const nearest = nearestName(name, names);
-  if (nearest !== undefined) return `${noun} ${quoted(path)} is not known; did you mean \`${nearest}\`?`;
-  if (names.length === 0) return `${noun} ${quoted(path)} is not known; none is taken here`;
-  return `${noun} ${quoted(path)} is not known; there are ${names.map(quoted).join(", ")}`;
+  if (nearest !== undefined) return `unknown ${noun} ${quoted(path)}; did you mean \`${nearest}\`?`;
+  if (names.length === 0) return `unknown ${noun} ${quoted(path)}; this route has none`;
+  return `unknown ${noun} ${quoted(path)}; known are ${names.map(quoted).join(", ")}`;
 }
 
 interface CheckError {
@@ -98,8 +98,8 @@ interface CheckError {
   readonly params: object;
 }
 
-/** One sentence for each place at which something is wrong, made from what should be there. */
-function sentences(schema: Schema, value: unknown, errors: readonly CheckError[]): string[] {
+/** One message per invalid location, derived from its schema. */
+function messages(schema: Schema, value: unknown, errors: readonly CheckError[]): string[] {
   const found = new Map<string, string>();
   const choices = errors.filter((error) => error.keyword === "anyOf").map((error) => error.instancePath);
   for (const { keyword, instancePath, params } of errors) {
@@ -110,37 +110,37 @@ function sentences(schema: Schema, value: unknown, errors: readonly CheckError[]
         const missing = schemaAt(schema, [...steps, name]);
         const path = pathText([...steps, name]);
         if (missing)
-          found.set(`${instancePath}/${name}`, `${quoted(path)} is missing; it must be ${described(missing)}`);
+          found.set(`${instancePath}/${name}`, `${quoted(path)} is missing; it must be ${describe(missing)}`);
       }
       continue;
     }
-    const wanted = schemaAt(schema, steps);
-    // Fields too many were named before.
-    if (wanted === undefined || keyword === "additionalProperties" || found.has(instancePath)) continue;
+    const expected = schemaAt(schema, steps);
+    // `unknownFields` reports these.
+    if (expected === undefined || keyword === "additionalProperties" || found.has(instancePath)) continue;
     const what = steps.length === 0 ? "the body" : quoted(pathText(steps));
-    found.set(instancePath, `${what} must be ${described(wanted)}, not ${shown(valueAt(value, steps))}`);
+    found.set(instancePath, `${what} must be ${describe(expected)}, not ${shown(valueAt(value, steps))}`);
   }
   return [...found.values()];
 }
 
-/** What to send, in words. */
-function described(schema: Schema): string {
+/** The expected value. */
+function describe(schema: Schema): string {
   const options = schema.enum ?? choicesOf(schema.anyOf);
   if (options) return options.length === 1 ? shown(options[0]) : `one of ${options.map(shown).join(", ")}`;
   if (schema.const !== undefined) return shown(schema.const);
-  if (schema.anyOf) return schema.anyOf.map(described).join(", or ");
+  if (schema.anyOf) return schema.anyOf.map(describe).join(", or ");
   const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = schema;
   switch (schema.type) {
     case "integer":
-      return `a whole number${range(minimum, maximum, "")}`;
+      return `an integer${range(minimum, maximum, "")}`;
     case "number":
       return `a number${range(minimum, maximum, "")}`;
     case "string":
-      return `a text${range(minLength, maxLength, " characters")}${pattern ? ` that matches \`${pattern}\`` : ""}`;
+      return `a string${range(minLength, maxLength, " characters")}${pattern ? ` that matches \`${pattern}\`` : ""}`;
     case "boolean":
       return "`true` or `false`";
     case "array":
-      return `a list${range(minItems, maxItems, " items")}${schema.items?.type ? `, each ${described(schema.items)}` : ""}`;
+      return `an array${range(minItems, maxItems, " items")}${schema.items?.type ? `, each ${describe(schema.items)}` : ""}`;
     case "null":
       return "`null`";
     case "object":
@@ -156,9 +156,10 @@ function choicesOf(anyOf: readonly Schema[] | undefined): readonly unknown[] | u
 }
 
 function range(min: number | undefined, max: number | undefined, unit: string): string {
-  if (min !== undefined && max !== undefined) return ` of ${min} to ${max}${unit}`;
-  if (max !== undefined) return ` of at most ${max}${unit}`;
-  return min === undefined ? "" : ` of at least ${min}${unit}`;
+  const of = unit === "" ? "" : "of ";
+  if (min !== undefined && max !== undefined) return ` ${of || "from "}${min} to ${max}${unit}`;
+  if (max !== undefined) return ` ${of}at most ${max}${unit}`;
+  return min === undefined ? "" : ` ${of}at least ${min}${unit}`;
 }
 
 function schemaAt(schema: Schema, steps: readonly string[]): Schema | undefined {
@@ -179,10 +180,10 @@ function valueAt(value: unknown, steps: readonly string[]): unknown {
   return steps.reduce((at, step) => (at as Readonly<Record<string, unknown>> | null | undefined)?.[step], value);
 }
 
-/** Never a whole payload, and nothing that could be a secret at length. */
+/** Truncated, so that messages contain neither payloads nor whole secrets. */
 function shown(value: unknown): string {
   if (value === undefined) return "nothing";
-  if (Array.isArray(value)) return "a list";
+  if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";
   return quoted(String(value));
 }
@@ -198,11 +199,11 @@ function pathText(steps: readonly string[]): string {
 function badParams(params: GatewayRequest["params"]): string[] {
   return Object.entries(params)
     .filter(([, text]) => !/^[\x21-\x7e]{1,300}$/.test(text))
-    .map(([name]) => `\`${name}\` in the address must be 1 to 300 printable characters without spaces`);
+    .map(([name]) => `path parameter \`${name}\` must be 1 to 300 printable ASCII characters without spaces`);
 }
 
-/** Texts of a query as what the schema says they are; what does not look like it stays text, and is refused as such. */
-function readerOf(type: TSchema): (query: GatewayRequest["query"]) => Readonly<Record<string, unknown>> {
+/** Converts query values to the types of the schema; a value that does not convert stays text and fails validation. */
+function queryReader(type: TSchema): (query: GatewayRequest["query"]) => Readonly<Record<string, unknown>> {
   const { properties = {} } = type as Schema;
   const read = (text: unknown, schema: Schema | undefined): unknown => {
     if (schema?.type === "array") return (Array.isArray(text) ? text : [text]).map((one) => read(one, schema.items));

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
 import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
-import { openTestGateway, type TestGateway } from "../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../gateway/test-gateway.ts";
 import { ioFor } from "./run.ts";
 import { Transcript } from "./transcript.ts";
 

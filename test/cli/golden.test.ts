@@ -6,7 +6,7 @@ import { startDemoWorker } from "../../src/cli/up/demo.ts";
 import { JOBS, type Job } from "../../src/core/model/job.ts";
 import type { Stop } from "../../src/ports/bus.ts";
 import { put } from "../../src/ports/store.ts";
-import { openTestGateway, type TestGateway } from "../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../gateway/test-gateway.ts";
 import { Transcript } from "./transcript.ts";
 
 let gateway: TestGateway;

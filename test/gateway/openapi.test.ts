@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
-import { MAY } from "../../src/gateway/auth/access.ts";
-import { documentRoute, openapiOf } from "../../src/gateway/openapi.ts";
+import { ROLE_ACCESS } from "../../src/gateway/auth/access.ts";
+import { documentRoute, openapiDocument } from "../../src/gateway/openapi.ts";
 import { ROUTES } from "../../src/gateway/server.ts";
 
 const VERSION = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")).version as string;
@@ -15,7 +15,7 @@ interface Operation {
 }
 
 const all = [...ROUTES, documentRoute(ROUTES, VERSION)];
-const document = openapiOf(all, VERSION) as { paths: Record<string, Record<string, Operation>> };
+const document = openapiDocument(all, VERSION) as { paths: Record<string, Record<string, Operation>> };
 
 /** The document is made from the routes; `npx vitest run test/gateway/openapi.test.ts -u` writes it anew. */
 test("docs/openapi.json is what the gateway answers", async () => {
@@ -33,7 +33,7 @@ test("every route is in it once, with who may and what it does", () => {
   const routes = all.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
   expect(operations.map(({ route }) => route).toSorted()).toEqual(routes.toSorted());
   expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
-  const accesses = new Set<string>([...Object.values(MAY).flat(), "system"]);
+  const accesses = new Set<string>([...Object.values(ROLE_ACCESS).flat(), "system"]);
   for (const { route, operation } of operations) {
     expect({ route, known: accesses.has(operation["x-access"]) }).toEqual({ route, known: true });
     expect(operation.summary.length).toBeGreaterThan(5);

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { ERRORS, type ErrorCode } from "../../src/core/model/errors.ts";
-import { answerFor, Problem } from "../../src/gateway/problem.ts";
+import { Problem, problemResponse } from "../../src/gateway/problem.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];
@@ -10,7 +10,7 @@ const isLater = (code: ErrorCode) => [429, 503].includes(ERRORS[code].status);
 
 describe.each(CODES)("%s", (code) => {
   test("has the members of RFC 9457 and of our own", () => {
-    const { status, body } = answerFor(new Problem(code, "why"), () => 0.5);
+    const { status, body } = problemResponse(new Problem(code, "why"), () => 0.5);
     const { title, retryable } = ERRORS[code];
     const usual = { type: `urn:cordum:error:${code}`, title, status, detail: "why", error: "why", code, retryable };
     expect(body).toMatchObject({ ...usual, status: ERRORS[code].status });
@@ -19,7 +19,7 @@ describe.each(CODES)("%s", (code) => {
 
   test(isLater(code) ? "says when to come again, to each something else" : "says nothing of coming again", () => {
     const random = new SeededRandom(1);
-    const answers = Array.from({ length: 100 }, () => answerFor(new Problem(code, "why"), () => random.next()));
+    const answers = Array.from({ length: 100 }, () => problemResponse(new Problem(code, "why"), () => random.next()));
     const headers = answers.map((answer) => answer.headers["retry-after"]);
     const delays = answers.map(({ body }) => body.retry_after_ms);
     expect(answers[0]?.body.retryable).toBe(isLater(code));
@@ -41,7 +41,7 @@ test("a time that is known is never promised too early, and spread in the header
     [60_000, 10],
   ] as const) {
     const problem = new Problem("lock_busy", "why", { retry_after_ms: knownMs });
-    const answers = Array.from({ length: 200 }, () => answerFor(problem, () => random.next()));
+    const answers = Array.from({ length: 200 }, () => problemResponse(problem, () => random.next()));
     const seconds = new Set(answers.map(({ headers }) => Number(headers["retry-after"])));
     expect(Math.min(...seconds) * 1_000, `${knownMs} ms`).toBeGreaterThanOrEqual(knownMs);
     expect(seconds.size, `${knownMs} ms`).toBeGreaterThanOrEqual(least);

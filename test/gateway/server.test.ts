@@ -3,7 +3,7 @@ import { IllegalMove } from "../../src/core/model/job.ts";
 import { isLoopback } from "../../src/core/model/loopback.ts";
 import { METRICS } from "../../src/ports/metrics.ts";
 import type { World } from "../../src/ports/world.ts";
-import { openTestGateway, type TestGateway } from "./open.ts";
+import { openTestGateway, type TestGateway } from "./test-gateway.ts";
 
 let gateway: TestGateway;
 
@@ -16,22 +16,22 @@ const get = (url: string, headers: Readonly<Record<string, string>> = {}) =>
 
 const submit = () => gateway.app.inject({ method: "POST", url: "/api/v1/jobs", payload: { topic: "demo.echo" } });
 
-/** A store of which one call behaves badly. */
-function storeThat(world: World, bad: Partial<World["store"]>): Partial<World> {
+/** A store with some methods replaced. */
+function storeWith(world: World, overrides: Partial<World["store"]>): Partial<World> {
   const store = new Proxy(world.store, {
-    get: (target, key) => Reflect.get(bad, key) ?? Reflect.get(target, key).bind(target),
+    get: (target, key) => Reflect.get(overrides, key) ?? Reflect.get(target, key).bind(target),
   });
   return { store };
 }
 
-describe("health is progress, not a ping (L20)", () => {
-  test("ready while the sweeper comes round and the store answers", async () => {
+describe("readiness requires progress (L20)", () => {
+  test("ready while the sweeper runs and the store responds", async () => {
     gateway = await openTestGateway();
     expect((await get("/healthz")).json()).toEqual({ alive: true });
     expect((await get("/readyz")).json()).toMatchObject({ ready: true });
   });
 
-  test("a sweeper that has stopped makes it not ready, though the process is alive", async () => {
+  test("not ready after the sweeper stops, though the process is alive", async () => {
     gateway = await openTestGateway({ sweptMs: () => 0 });
     expect((await get("/healthz")).statusCode).toBe(200);
     const answer = await get("/readyz");
@@ -40,15 +40,15 @@ describe("health is progress, not a ping (L20)", () => {
     expect((await get("/api/v1/status")).json()).toMatchObject({ ready: false });
   });
 
-  test("so does a store that fails, and one that does not answer at all", async () => {
+  test("not ready with a failing or a hanging store", async () => {
     gateway = await openTestGateway({
-      change: (world) => storeThat(world, { load: () => Promise.reject(new Error("gone")) }),
+      change: (world) => storeWith(world, { load: () => Promise.reject(new Error("gone")) }),
     });
     expect((await get("/readyz")).json<Payload>().detail).toContain("gone");
     await gateway.close();
     gateway = await openTestGateway({
       change: (world) => ({
-        ...storeThat(world, { load: () => new Promise(() => {}) }),
+        ...storeWith(world, { load: () => new Promise(() => {}) }),
         clock: {
           now: () => world.clock.now(),
           after: (_, fn) => {
@@ -58,14 +58,14 @@ describe("health is progress, not a ping (L20)", () => {
         },
       }),
     });
-    expect((await get("/readyz")).json<Payload>().detail).toContain("has not answered");
+    expect((await get("/readyz")).json<Payload>().detail).toContain("has not responded");
   });
 });
 
 describe("errors", () => {
-  test("a store that fails is 503 with a jittered Retry-After, and is logged (L11, L26)", async () => {
+  test("a failing store is a 503 with a jittered Retry-After, and is logged (L11, L26)", async () => {
     gateway = await openTestGateway({
-      change: (world) => storeThat(world, { commit: () => Promise.reject(new Error("connection lost")) }),
+      change: (world) => storeWith(world, { commit: () => Promise.reject(new Error("connection lost")) }),
     });
     const answers = await Promise.all(Array.from({ length: 30 }, submit));
     const delays = answers.map((answer) => answer.json<{ retry_after_ms: number }>().retry_after_ms);
@@ -80,10 +80,10 @@ describe("errors", () => {
   });
 
   test.each([new TypeError("x is not a function"), new IllegalMove("job `x` is not a function of its states")])(
-    "a mistake of ours is 500, and no client is told to try again: %s",
-    async (mistake) => {
+    "a bug is a 500 that is not retryable: %s",
+    async (bug) => {
       gateway = await openTestGateway({
-        change: (world) => storeThat(world, { commit: () => Promise.reject(mistake) }),
+        change: (world) => storeWith(world, { commit: () => Promise.reject(bug) }),
       });
       const answer = await submit();
       expect(answer.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
@@ -93,11 +93,11 @@ describe("errors", () => {
     },
   );
 
-  test("what others change all the time is 503, and says so", async () => {
+  test("a record under constant contention is a 503 that names the conflict", async () => {
     let isContended = false;
     gateway = await openTestGateway({
       change: (world) =>
-        storeThat(world, {
+        storeWith(world, {
           commit: async (change) => (isContended ? { kind: "stale", table: "", id: "" } : world.store.commit(change)),
         }),
     });
@@ -108,7 +108,7 @@ describe("errors", () => {
     expect(answer.json<Payload>().detail).toContain("changed 8 times");
   });
 
-  test("an unknown address says what there is", async () => {
+  test("an unknown route suggests a known one", async () => {
     gateway = await openTestGateway();
     const answer = await get("/api/v1/job");
     expect(answer.json()).toMatchObject({ status: 404, code: "route_not_found" });
@@ -116,22 +116,22 @@ describe("errors", () => {
   });
 });
 
-describe("who may ask", () => {
-  test("only loopback is listened on", async () => {
+describe("without API keys", () => {
+  test("refuses to bind to a non-loopback address", async () => {
     gateway = await openTestGateway();
-    await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("no API key");
+    await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("without an API key");
     expect(["127.0.0.1", "127.1.2.3", "::1", "localhost"].every(isLoopback)).toBe(true);
     expect(["0.0.0.0", "::", "10.0.0.1", "example.com", "127.0.0.1.example.com", ""].some(isLoopback)).toBe(false);
   });
 
-  test("a web page that points its own name here gets nothing", async () => {
+  test("rejects a non-loopback host name (DNS rebinding)", async () => {
     gateway = await openTestGateway();
     expect((await get("/api/v1/jobs", { host: "evil.example:8081" })).statusCode).toBe(400);
     expect((await get("/api/v1/jobs", { host: "127.0.0.1:8081" })).statusCode).toBe(200);
     expect((await get("/api/v1/jobs", { host: "[::1]:8081" })).statusCode).toBe(200);
   });
 
-  test("a tenant is a plain name", async () => {
+  test("rejects invalid tenant names", async () => {
     gateway = await openTestGateway();
     for (const tenant of ["a/b", "", "x".repeat(65), "a b"]) {
       expect((await get("/api/v1/jobs", { "x-tenant-id": tenant })).statusCode).toBe(400);
@@ -139,8 +139,8 @@ describe("who may ask", () => {
   });
 });
 
-describe("what can be seen", () => {
-  test("status has the policy, the promise of durability, what waits, and the founding figures", async () => {
+describe("observability", () => {
+  test("status has the policy, the queues and the latency figures", async () => {
     gateway = await openTestGateway();
     await submit();
     const status = (await get("/api/v1/status")).json<Payload>();
@@ -161,7 +161,7 @@ describe("what can be seen", () => {
     expect(Number(backlog["demo.echo"] ?? 0) + Number(in_flight["demo.echo"] ?? 0)).toBe(1);
   });
 
-  test("every metric there is stands on the page, by its name", async () => {
+  test("`/metrics` lists every metric by name", async () => {
     gateway = await openTestGateway();
     const page = await get("/metrics");
     expect(page.headers["content-type"]).toContain("text/plain");
@@ -169,30 +169,30 @@ describe("what can be seen", () => {
   });
 });
 
-describe("stopping", () => {
-  test("what is in progress is finished, and nothing new is taken", async () => {
-    let answerLoad: () => void = () => {};
-    let loadAsked: () => void = () => {};
-    const asked = new Promise<void>((resolve) => {
-      loadAsked = resolve;
+describe("stop", () => {
+  test("finishes requests in progress and rejects new ones", async () => {
+    let finishLoad: () => void = () => {};
+    let loadStarted: () => void = () => {};
+    const started = new Promise<void>((resolve) => {
+      loadStarted = resolve;
     });
     gateway = await openTestGateway({
       change: (world) =>
-        storeThat(world, {
+        storeWith(world, {
           load: () => {
-            loadAsked();
+            loadStarted();
             return new Promise((resolve) => {
-              answerLoad = () => resolve(null);
+              finishLoad = () => resolve(null);
             });
           },
         }),
     });
     const url = await gateway.server.listen("127.0.0.1", 0);
     const inProgress = fetch(`${url}/api/v1/jobs/some-job`);
-    await asked;
+    await started;
     const stopped = gateway.server.stop();
     await expect(fetch(`${url}/api/v1/jobs`)).rejects.toThrow();
-    answerLoad();
+    finishLoad();
     expect((await inProgress).status).toBe(404);
     await stopped;
   });

@@ -1,9 +1,8 @@
-// The script of the status page, run on a document that is just enough of one: what it makes of answers, and of refusals.
-
+// Runs the script of the status page on a minimal stub of the DOM.
 import { expect, test } from "vitest";
-import { PAGE } from "../../src/gateway/status-page/status-page.ts";
-import { SCRIPT } from "../../src/gateway/status-page/status-page-script.ts";
-import { openTestGateway } from "./open.ts";
+import { PAGE } from "../../src/gateway/status-page/page.ts";
+import { SCRIPT } from "../../src/gateway/status-page/script.ts";
+import { openTestGateway } from "./test-gateway.ts";
 
 class Element {
   readonly children: Element[] = [];
@@ -31,15 +30,13 @@ class Element {
   }
 }
 
-/** Runs the script; `ask` answers its requests. Elements that the page does not have are refused. */
-function openPage(ask: (url: string, headers: Readonly<Record<string, string>>) => Promise<Response>) {
+/** Runs the script with `respond` as its server. Only elements of the page exist. */
+function openPage(respond: (url: string, headers: Readonly<Record<string, string>>) => Promise<Response>) {
   const elements = new Map([...PAGE.matchAll(/id="([\w-]+)"/g)].map((match) => [match[1] ?? "", new Element()]));
-  const asked: string[] = [];
   const timers: (() => void)[] = [];
   const document = { getElementById: (id: string) => elements.get(id), createElement: () => new Element() };
   const fetch = async (url: string, options: { headers: Readonly<Record<string, string>> }) => {
-    asked.push(url);
-    return ask(url, options.headers);
+    return respond(url, options.headers);
   };
   const run = new Function("document", "fetch", "setInterval", "setTimeout", SCRIPT);
   run(
@@ -49,7 +46,7 @@ function openPage(ask: (url: string, headers: Readonly<Record<string, string>>) 
     () => {},
   );
   const at = (id: string): Element => elements.get(id) ?? new Element();
-  return { at, asked, timers };
+  return { at, timers };
 }
 
 const EVENT =
@@ -58,15 +55,15 @@ const EVENT =
 const RUN_EVENT =
   'event: run\ndata: {"run_id":"r1","workflow_id":"order","state":"PAUSED","at":"2030-01-01T10:20:31.456Z"}\n\n';
 
-/** Resolves when what is asked for holds; tried after everything that is under way. */
+/** Polls after each turn of the event loop. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test("shows what status says, with units and what each number means", async () => {
+test("renders the status and live events", async () => {
   const gateway = await openTestGateway();
   await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.approve" } });
-  await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.nobody" } });
+  await gateway.call("POST", "/api/v1/jobs", { body: { topic: "demo.unserved" } });
   gateway.engine.registry.record(
     { id: "w<1>", transport: "http", topics: ["demo.echo"], maxParallelJobs: 4 },
     gateway.world.clock.now(),
@@ -79,51 +76,51 @@ test("shows what status says, with units and what each number means", async () =
   await until(() => at("live").children.length > 0);
   expect(at("ready").textContent).toBe("ready");
   expect(at("ask").hidden).toBe(true);
-  expect(at("cards").text).toContain("Approvals 1 jobs a human has to decide");
-  expect(at("queues").text + at("retries").text).toMatch(/demo\.nobody|no_worker 1/);
+  expect(at("cards").text).toContain("Approvals 1 jobs awaiting approval");
+  expect(at("queues").text + at("retries").text).toMatch(/demo\.unserved|no_worker 1/);
   expect(at("workers").text).toContain("w<1> demo.echo 0 / 4");
-  expect(at("safety").text).toContain("breaker closed: the kernel is asked");
-  expect(at("safety").text).toContain("policy test: 4 rules, else deny");
-  expect(at("about").text).toContain("anybody on this machine");
-  expect(at("figures").text).toContain("lock_busy_retry_count 0 retries because a lock was held");
-  expect(at("cards").text).toContain("Runs 0 open of workflows, not ended yet");
+  expect(at("safety").text).toContain("breaker closed: checks are sent to the kernel");
+  expect(at("safety").text).toContain("policy test: 4 rules, default deny");
+  expect(at("about").text).toContain("open to this machine");
+  expect(at("figures").text).toContain("lock_busy_retry_count 0 retries because of a busy lock");
+  expect(at("cards").text).toContain("Runs 0 open workflow runs");
   expect(at("live").text).toBe("10:20:31.456 run r1 order PAUSED 10:20:30.456 j1 demo.echo SUCCEEDED");
 });
 
-test("shows a tenant what is its own, and says what is not kept tenant by tenant", async () => {
+test("marks values that only operators see", async () => {
   const gateway = await openTestGateway();
   const { key } = await gateway.keyOf("acme", "viewer");
   const status = (await gateway.call("GET", "/api/v1/status", { key })).body;
   await gateway.close();
   const { at } = openPage(async (url) => new Response(url.endsWith("stream") ? ": connected\n\n" : status));
   await until(() => at("about").text.includes("tenant acme"));
-  for (const id of ["figures", "retries", "safety"]) expect(at(id).text).toContain("ask with a key of tenant *");
-  expect(at("cards").text).toContain("Runs 0 open of workflows, at most 10");
+  for (const id of ["figures", "retries", "safety"]) expect(at(id).text).toContain("only for keys of tenant *");
+  expect(at("cards").text).toContain("Runs 0 open workflow runs, limit 10");
   expect(at("cards").text).not.toMatch(/null|undefined/);
 });
 
-test("L57: asks for a key where one is needed, and sends it along; a wrong one is told and forgotten", async () => {
+test("L57: prompts for a required key, sends it, and discards a rejected one", async () => {
   const seen: (string | undefined)[] = [];
   const refusal = (title: string) => Response.json({ title, detail: "send one" }, { status: 401 });
   const { at, timers } = openPage(async (_, headers) => {
     seen.push(headers["x-api-key"]);
-    return refusal("unknown API key");
+    return refusal("invalid API key");
   });
-  await until(() => at("ready").textContent === "an API key is needed");
+  await until(() => at("ready").textContent === "API key required");
   expect(at("ask").hidden).toBe(false);
   expect(at("refused").textContent).toBe("");
   at("key").value = " cordum_a_b ";
   at("key-form").listeners.get("submit")?.({ preventDefault: () => {} });
   await until(() => at("refused").textContent !== "");
-  expect(at("refused").textContent).toBe("unknown API key: send one");
+  expect(at("refused").textContent).toBe("invalid API key: send one");
   expect(at("key").value).toBe("");
   timers[0]?.();
   await until(() => seen.length === 3);
   expect(seen).toEqual([undefined, "cordum_a_b", undefined]);
 });
 
-test("L52: says when nobody answers", async () => {
+test("L52: shows that the server is not responding", async () => {
   const { at } = openPage(() => Promise.reject(new Error("refused")));
-  await until(() => at("ready").textContent === "does not answer");
+  await until(() => at("ready").textContent === "not responding");
   expect(at("ready").className).toContain("bad");
 });

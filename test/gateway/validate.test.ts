@@ -1,9 +1,9 @@
 import { Type } from "typebox";
 import { describe, expect, test } from "vitest";
 import type { Problem } from "../../src/gateway/problem.ts";
-import { validatorOf } from "../../src/gateway/validate.ts";
+import { createValidator } from "../../src/gateway/validate.ts";
 
-const validate = validatorOf({
+const validate = createValidator({
   query: Type.Object({
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200 })),
     deep: Type.Optional(Type.Boolean()),
@@ -41,102 +41,102 @@ function problemsOf(
   }
 }
 
-describe("what fits", () => {
+describe("accepts", () => {
   test.each<[string, unknown, Texts]>([
-    ["the least", { topic: "a" }, {}],
-    ["everything", { topic: "a", priority: "batch", labels: { any: "thing" }, mcp: { server: "s" }, note: null }, {}],
+    ["the required fields", { topic: "a" }, {}],
+    ["all fields", { topic: "a", priority: "batch", labels: { any: "thing" }, mcp: { server: "s" }, note: null }, {}],
     ["an input of any shape", { topic: "a", input: { whatever: [{ deep: 1 }] } }, {}],
-    ["texts of a query that are numbers and truth values", { topic: "a" }, { limit: "20", deep: "false", tag: "x" }],
-    ["a list in a query", { topic: "a" }, { tag: ["x", "y"] }],
+    ["numbers and booleans in a query", { topic: "a" }, { limit: "20", deep: "false", tag: "x" }],
+    ["an array in a query", { topic: "a" }, { tag: ["x", "y"] }],
   ])("%s", (_, body, query) => {
     expect(problemsOf(body, query)).toEqual([]);
   });
 
-  test("no body at all, where none is needed", () => {
-    expect(() => validatorOf({})({ body: undefined, query: {}, params: { id: "job-1" } })).not.toThrow();
-    expect(() => validatorOf({})({ body: {}, query: {}, params: {} })).not.toThrow();
+  test("no body for a route without a body schema", () => {
+    expect(() => createValidator({})({ body: undefined, query: {}, params: { id: "job-1" } })).not.toThrow();
+    expect(() => createValidator({})({ body: {}, query: {}, params: {} })).not.toThrow();
   });
 });
 
-describe("what does not fit is told with the field, what came, and what to send", () => {
+describe("names the field, the expected and the received value for", () => {
   test.each<[string, unknown, Texts, readonly string[]]>([
-    ["a missing field", {}, {}, ["`topic` is missing; it must be a text of 1 to 20 characters"]],
-    ["no body", undefined, {}, ["`topic` is missing; it must be a text of 1 to 20 characters"]],
-    ["a list for a body", [1], {}, ["the body must be a JSON object, not a list"]],
-    ["another type", { topic: 1 }, {}, ["`topic` must be a text of 1 to 20 characters, not `1`"]],
-    ["a choice", { topic: "a", priority: "hgih" }, {}, ["`priority` must be one of `batch`, `critical`, not `hgih`"]],
-    ["an enumeration", { topic: "a", role: "boss" }, {}, ["`role` must be one of `viewer`, `worker`, not `boss`"]],
-    ["inside a record", { topic: "a", labels: { n: 1 } }, {}, ["`labels.n` must be a text, not `1`"]],
-    ["inside an object", { topic: "a", mcp: {} }, {}, ["`mcp.server` is missing; it must be a text"]],
+    ["a missing field", {}, {}, ["`topic` is missing; it must be a string of 1 to 20 characters"]],
+    ["no body", undefined, {}, ["`topic` is missing; it must be a string of 1 to 20 characters"]],
+    ["an array as body", [1], {}, ["the body must be a JSON object, not an array"]],
+    ["a wrong type", { topic: 1 }, {}, ["`topic` must be a string of 1 to 20 characters, not `1`"]],
     [
-      "inside a list",
+      "a union of literals",
+      { topic: "a", priority: "hgih" },
+      {},
+      ["`priority` must be one of `batch`, `critical`, not `hgih`"],
+    ],
+    ["an enum", { topic: "a", role: "boss" }, {}, ["`role` must be one of `viewer`, `worker`, not `boss`"]],
+    ["a record value", { topic: "a", labels: { n: 1 } }, {}, ["`labels.n` must be a string, not `1`"]],
+    ["a nested field", { topic: "a", mcp: {} }, {}, ["`mcp.server` is missing; it must be a string"]],
+    [
+      "an array item",
       { topic: "a", requests: [{ topic: "a" }, {}] },
       {},
-      ["`requests[1].topic` is missing; it must be a text"],
+      ["`requests[1].topic` is missing; it must be a string"],
     ],
     [
-      "too long a list",
+      "too many items",
       { topic: "a", tags: ["a", "b", "c"] },
       {},
-      ["`tags` must be a list of at most 2 items, each a text, not a list"],
+      ["`tags` must be an array of at most 2 items, each a string, not an array"],
     ],
-    ["either or", { topic: "a", note: 5 }, {}, ["`note` must be a text, or `null`, not `5`"]],
-    ["a number in a query", { topic: "a" }, { limit: "0" }, ["`limit` must be a whole number of 1 to 200, not `0`"]],
+    ["a nullable field", { topic: "a", note: 5 }, {}, ["`note` must be a string, or `null`, not `5`"]],
     [
-      "no number in a query",
+      "an out-of-range number in a query",
+      { topic: "a" },
+      { limit: "0" },
+      ["`limit` must be an integer from 1 to 200, not `0`"],
+    ],
+    [
+      "text in place of a number in a query",
       { topic: "a" },
       { limit: "many" },
-      ["`limit` must be a whole number of 1 to 200, not `many`"],
+      ["`limit` must be an integer from 1 to 200, not `many`"],
     ],
     [
-      "a parameter given twice",
+      "a repeated query parameter",
       { topic: "a" },
       { limit: ["1", "2"] },
-      ["`limit` must be a whole number of 1 to 200, not a list"],
+      ["`limit` must be an integer from 1 to 200, not an array"],
     ],
   ])("%s", (_, body, query, expected) => {
     expect(problemsOf(body, query)).toEqual(expected);
   });
 });
 
-describe("fields that nobody reads", () => {
+describe("rejects an unknown field", () => {
   test.each<[string, unknown, Texts, string]>([
-    ["with letters swapped", { topic: "a", inptu: 1 }, {}, "`inptu` is not known; did you mean `input`?"],
+    ["with swapped letters", { topic: "a", inptu: 1 }, {}, "unknown field `inptu`; did you mean `input`?"],
+    ["misspelt", { topic: "a", prioritty: "batch" }, {}, "unknown field `prioritty`; did you mean `priority`?"],
     [
-      "misspelt",
-      { topic: "a", prioritty: "batch" },
-      {},
-      "the field `prioritty` is not known; did you mean `priority`?",
-    ],
-    [
-      "misspelt inside",
+      "misspelt in a nested object",
       { topic: "a", mcp: { server: "s", tol: "t" } },
       {},
-      "the field `mcp.tol` is not known; did you mean `tool`?",
+      "unknown field `mcp.tol`; did you mean `tool`?",
     ],
-    ["in a query", { topic: "a" }, { limits: "1" }, "the query parameter `limits` is not known; did you mean `limit`?"],
+    ["in a query", { topic: "a" }, { limits: "1" }, "unknown query parameter `limits`; did you mean `limit`?"],
+    ["without a similar name", { topic: "a", zzzzzz: 1 }, {}, "unknown field `zzzzzz`; known are `topic`, `priority`"],
     [
-      "like nothing there is",
-      { topic: "a", zzzzzz: 1 },
-      {},
-      "the field `zzzzzz` is not known; there are `topic`, `priority`",
-    ],
-    [
-      "a name that every object has",
+      "named like a property of `Object.prototype`",
       JSON.parse('{"topic":"a","__proto__":1,"constructor":2}'),
       {},
-      "`constructor` is not known",
+      "unknown field `constructor`",
     ],
   ])("%s", (_, body, query, expected) => {
     expect(problemsOf(body, query).join("\n")).toContain(expected);
   });
 
-  test("none is taken where none is asked for", () => {
-    expect(() => validatorOf({})({ body: { force: true }, query: {}, params: {} })).toThrow("none is taken here");
+  test("on a route without a body schema", () => {
+    expect(() => createValidator({})({ body: { force: true }, query: {}, params: {} })).toThrow("this route has none");
   });
 });
 
-test("all that is wrong is told at once, in bounded words", () => {
+test("reports all problems at once, in bounded length", () => {
   const problems = problemsOf({ labels: 5, prioritty: 1, mcp: { tol: 1 } }, { limit: "0", x: "1" }, { id: "a b" });
   expect(problems).toHaveLength(8);
   const wrong = { topic: 1, priority: 1, role: 1, labels: 1, mcp: 1, requests: 1, tags: 1, note: 1 };
@@ -146,7 +146,7 @@ test("all that is wrong is told at once, in bounded words", () => {
   expect(problemsOf({ topic: "a", ...many }).length).toBeLessThanOrEqual(20);
 });
 
-test("an id in the address is plain", () => {
+test("restricts path parameters to printable ASCII", () => {
   for (const id of ["a b", "", "a\u0000", "é", "x".repeat(301)])
     expect(problemsOf({ topic: "a" }, {}, { id })).toHaveLength(1);
   expect(problemsOf({ topic: "a" }, {}, { id: "job:1.2_3-4@x" })).toEqual([]);

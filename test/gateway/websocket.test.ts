@@ -1,8 +1,8 @@
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { frame, readFrame } from "../../src/gateway/server-socket.ts";
-import { openTestGateway, type TestGateway } from "./open.ts";
-import { openWebSocket } from "./socket.ts";
+import { frame, readFrame } from "../../src/gateway/server-websocket.ts";
+import { openTestGateway, type TestGateway } from "./test-gateway.ts";
+import { openWebSocket } from "./websocket-client.ts";
 
 let gateway: TestGateway;
 

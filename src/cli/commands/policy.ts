@@ -7,7 +7,7 @@ import { diff } from "../../core/policy/diff.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import { simulate } from "../../core/policy/evaluate.ts";
 import { explain } from "../../core/policy/explain.ts";
-import { type Question, readQuestion } from "../../gateway/routes/policy-question.ts";
+import { type PolicyRequestBody, readPolicyRequest } from "../../gateway/routes/policy-request.ts";
 import { diffView, explanationView, simulationView } from "../../gateway/views/policy-views.ts";
 import type { Client, Json } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
@@ -151,7 +151,7 @@ function snapshotIn(file: string): Snapshot {
   return compile(read.document);
 }
 
-function questionFrom(topic: string, input: unknown, options: QuestionOptions): Question {
+function questionFrom(topic: string, input: unknown, options: QuestionOptions): PolicyRequestBody {
   const given = {
     tenant_id: options.tenant,
     priority: options.priority,
@@ -171,8 +171,8 @@ function questionFrom(topic: string, input: unknown, options: QuestionOptions): 
   };
 }
 
-function requestFrom(question: Question, command: "explain" | "simulate"): PolicyRequest {
-  const read = readQuestion(question, DEFAULT_ORG);
+function requestFrom(question: PolicyRequestBody, command: "explain" | "simulate"): PolicyRequest {
+  const read = readPolicyRequest(question, DEFAULT_ORG);
   if (read.kind === "ok") return read.request;
   throw new CliError(EXIT.usage, read.problems.join("; "), `cordum policy ${command} --help`);
 }
@@ -187,7 +187,7 @@ function readJson(io: Io, text: string): unknown {
 }
 
 /** A JSON list, or one JSON object a line; `-` is stdin. */
-function questionsIn(io: Io, file: string): Question[] {
+function questionsIn(io: Io, file: string): PolicyRequestBody[] {
   const text = file === "-" ? io.readStdin() : readText(file, "the requests");
   try {
     const whole = text.trim();
@@ -218,7 +218,7 @@ function explained(answer: Json): string {
   return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}`;
 }
 
-function simulated(answer: Json, requests: readonly Question[]): string {
+function simulated(answer: Json, requests: readonly PolicyRequestBody[]): string {
   const hasBefore = answer.changed !== undefined;
   const rows = answer.decisions.map((one: Json, at: number) => [
     requests[at]?.topic ?? "",

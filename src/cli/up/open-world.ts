@@ -4,14 +4,14 @@ import type { PacketCodec } from "../../adapters/packet-codec.ts";
 import type { RedisServer } from "../../adapters/redis/connection.ts";
 import type { Config } from "../../config/config.ts";
 import type { LiveSettings } from "../../core/settings.ts";
-import type { About } from "../../gateway/route.ts";
+import type { ServerInfo } from "../../gateway/route.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { World } from "../../ports/world.ts";
 import type { Cluster } from "../../worlds/cluster.ts";
 
 export interface OpenedWorld {
   readonly world: World;
-  readonly facts: Pick<About, "mode" | "durability" | "warnings" | "servers" | "signatures">;
+  readonly facts: Pick<ServerInfo, "mode" | "durability" | "warnings" | "servers" | "signatures">;
   readonly close: Stop;
 }
 
@@ -68,7 +68,7 @@ async function openCodec(
   return new SignedCodec({ mode, key: own?.key ?? null, ours: own?.ours ?? [], senders, log, metrics });
 }
 
-const EMBEDDED: About["durability"] = {
+const EMBEDDED: ServerInfo["durability"] = {
   profile: "embedded",
   meaning: "an acknowledged job survives a power cut (SQLite, WAL, synchronous=FULL)",
 };
@@ -81,7 +81,7 @@ const REDIS_MEANS: Readonly<Record<RedisServer["durability"], string>> = {
   unknown: "this Redis does not tell how durable it is",
 };
 
-function told({ nats, redis }: Cluster["servers"]): NonNullable<About["servers"]> {
+function told({ nats, redis }: Cluster["servers"]): NonNullable<ServerInfo["servers"]> {
   const { product, version, durability, maxmemoryPolicy } = redis;
   return {
     nats: { version: nats.version },

@@ -15,7 +15,7 @@ import { startControl } from "../../engine/control.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
 import { openAtStart, publishFile, releases, watchPolicy, watchSafety } from "../../engine/safety/index.ts";
 import { watchWorkers } from "../../engine/workers/index.ts";
-import type { About, Progress, Route } from "../../gateway/route.ts";
+import type { Route, ServerInfo, SweeperStatus } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
 import type { Log } from "../../ports/log.ts";
@@ -47,7 +47,7 @@ export interface Running {
   readonly live: LiveConfig;
   readonly kernel: LiveKernel;
   /** What it is and stands on; null for a safety kernel. */
-  readonly about: About | null;
+  readonly about: ServerInfo | null;
   /** Takes nothing new, finishes what is in progress, lets go of everything. */
   stop(): Promise<void>;
 }
@@ -195,7 +195,7 @@ async function listen(
   { engine, metrics, facts }: Base,
   { config, version, port }: ServeOptions,
   stops: Stops,
-  control: Progress,
+  control: SweeperStatus,
   routes: readonly Route[],
 ): Promise<Served> {
   const { host, bodyBytesMax, ratePerS, profile, safetyAddress, safetyTrust } = config.process;
@@ -203,8 +203,8 @@ async function listen(
     safety_address: safetyAddress ?? "",
     safety_line: safetyTrust.ca === null ? "plain" : "tls",
   } as const;
-  const about: About = { version, profile, ...facts, ...(safetyAddress && kernel) };
-  const gateway = openGateway({ engine, control, metrics, about }, { bodyBytesMax, ratePerS }, routes);
+  const about: ServerInfo = { version, profile, ...facts, ...(safetyAddress && kernel) };
+  const gateway = openGateway({ engine, sweeper: control, metrics, info: about }, { bodyBytesMax, ratePerS }, routes);
   stops.add(() => gateway.stop());
   return { url: await gateway.listen(host, port), about };
 }

@@ -204,7 +204,7 @@ function explain(error: unknown, { host, port, dataDir }: { host: string; port: 
   }
   if (error instanceof TrustError)
     return new CliError(EXIT.usage, error.message, `cordum config explain ${error.setting}`);
-  if (error.name === "NotLoopback") return new CliError(EXIT.usage, error.message, "cordum up --host 127.0.0.1");
+  if (error.name === "InsecureBindError") return new CliError(EXIT.usage, error.message, "cordum up --host 127.0.0.1");
   if (error.message.includes("is in use by process")) {
     return new CliError(EXIT.conflict, error.message, `cordum up --data ${dataDir}-2`);
   }

@@ -1,16 +1,15 @@
 /**
- * Who calls, and what they may.
+ * Authentication by API key, and authorization by role and tenant.
  *
- * 1. A key is proved by its secret. What is wrong with a key (expired, revoked) is told only to who has proved it; an
- *    unknown id and a wrong secret look the same.
- * 2. Without any key on record, callers on the same machine are the administrator, if they call by a loopback name and no
- *    other site and no proxy sends them: a web page must not reach what its reader can. From the first key on everybody
- *    needs one.
- * 3. What the store said about a key is believed for a second at most, and only so many answers are remembered: a revoked
- *    key ends within that second, in every process.
- * 4. A caller speaks for the tenant of the key; only a key of tenant `*` names another.
+ * 1. A key is verified by its secret. Only callers with the right secret learn that a key is expired or revoked; an
+ *    unknown id and a wrong secret give the same error.
+ * 2. While no key exists, loopback callers are administrators. Requests with a non-loopback `Host`, cross-origin requests
+ *    and forwarded requests are rejected, so that a web page cannot act through its reader's browser. Once a key
+ *    exists, every caller needs one.
+ * 3. Key look-ups are cached for at most one second and in bounded number: a revoked key stops working within a second
+ *    in every process.
+ * 4. A caller acts for the tenant of its key; only keys of tenant `*` can name another.
  */
-
 import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
 import {
   API_KEYS,
@@ -28,9 +27,9 @@ import type { Engine } from "../../engine/engine.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import type { Access, GatewayRequest, Principal, Route } from "../route.ts";
-import { Buckets } from "./limits.ts";
+import { TokenBuckets } from "./limits.ts";
 
-export const MAY: Readonly<Record<Role, readonly Access[]>> = {
+export const ROLE_ACCESS: Readonly<Record<Role, readonly Access[]>> = {
   admin: ["open", "read", "submit", "operate", "work", "admin"],
   operator: ["open", "read", "submit", "operate"],
   viewer: ["open", "read"],
@@ -39,18 +38,18 @@ export const MAY: Readonly<Record<Role, readonly Access[]>> = {
 };
 
 export const LOCAL: Principal = { id: "local", org: EVERY_ORG, role: "admin" };
-export const ANYBODY: Principal = { id: "anybody", org: DEFAULT_ORG, role: "viewer" };
+export const ANONYMOUS: Principal = { id: "anonymous", org: DEFAULT_ORG, role: "viewer" };
 
-export function mayCall(
+export function isAllowed(
   principal: Principal,
-  { access, orAccess = access, everyTenant }: Pick<Route, "access" | "orAccess" | "everyTenant">,
+  { access, orAccess = access, allTenants }: Pick<Route, "access" | "orAccess" | "allTenants">,
 ): boolean {
-  if (principal.org !== EVERY_ORG && (everyTenant || access === "system")) return false;
+  if (principal.org !== EVERY_ORG && (allTenants || access === "system")) return false;
   if (access === "system") return principal.role === "admin";
-  return MAY[principal.role].includes(access) || MAY[principal.role].includes(orAccess);
+  return ROLE_ACCESS[principal.role].includes(access) || ROLE_ACCESS[principal.role].includes(orAccess);
 }
 
-/** The tenant that a request is about. */
+/** The tenant of a request. */
 export function tenantOf(principal: Principal, headers: GatewayRequest["headers"]): string {
   const [name, alias] = [headers["x-tenant-id"], headers["x-cordum-tenant"]];
   if (name !== undefined && alias !== undefined && name !== alias) {
@@ -62,131 +61,129 @@ export function tenantOf(principal: Principal, headers: GatewayRequest["headers"
     throw new Problem("invalid_request", "`X-Tenant-ID` must be 1 to 64 letters, digits, `_` or `-`");
   }
   if (principal.org === EVERY_ORG || tenant === own) return tenant;
-  throw new Problem("tenant_forbidden", `this key speaks for \`${own}\` only; leave out \`X-Tenant-ID\``);
+  throw new Problem("tenant_forbidden", `this key is limited to tenant \`${own}\`; omit \`X-Tenant-ID\``);
 }
 
-/** Whose numbers and events to show: those of all tenants (`*`) to a key of `*` that names none. */
-export function shownTo({ principal, headers, org }: Pick<GatewayRequest, "principal" | "headers" | "org">): string {
+/** The tenant whose records the caller sees: all (`*`) for a key of `*` that names no tenant. */
+export function visibleTenant({
+  principal,
+  headers,
+  org,
+}: Pick<GatewayRequest, "principal" | "headers" | "org">): string {
   const isNamed = headers["x-tenant-id"] !== undefined || headers["x-cordum-tenant"] !== undefined;
   return principal.org === EVERY_ORG && !isNamed ? EVERY_ORG : org;
 }
 
 export const isTenant = (text: string): boolean => /^[A-Za-z0-9_-]{1,64}$/.test(text);
 
-/** As much of a request as says who sends it. */
-export interface Call {
+/** The parts of a request that identify its caller. */
+export interface CallerInfo {
   readonly headers: GatewayRequest["headers"];
-  /** The address at the other end of the connection. */
+  /** The remote address of the connection. */
   readonly ip: string;
 }
 
-export class KeyRing {
+export class KeyAuthenticator {
   readonly #engine: Engine;
-  readonly #found = new Map<string, { readonly atMs: number; readonly key: Promise<Versioned<ApiKey> | null> }>();
-  readonly #guesses = new Buckets();
-  readonly #notes: KeyNotes;
-  #areThere = false;
-  #exist: { readonly atMs: number; readonly answer: Promise<boolean> } | null = null;
+  readonly #cache = new Map<string, { readonly atMs: number; readonly key: Promise<Versioned<ApiKey> | null> }>();
+  readonly #failures = new TokenBuckets();
+  readonly #auditor: KeyAuditor;
+  #hasKeys = false;
+  #hasKeysCheck: { readonly atMs: number; readonly result: Promise<boolean> } | null = null;
 
   constructor(engine: Engine) {
     this.#engine = engine;
-    this.#notes = new KeyNotes(engine);
+    this.#auditor = new KeyAuditor(engine);
   }
 
-  /** Whether there is any key on record. Once there is one, there always is. */
-  exist(): Promise<boolean> {
-    if (this.#areThere) return Promise.resolve(true);
+  /** The last root key cannot be revoked, so a positive result is final. */
+  anyKeyExists(): Promise<boolean> {
+    if (this.#hasKeys) return Promise.resolve(true);
     const nowMs = this.#engine.world.clock.now();
-    if (this.#exist && !isOld(this.#exist.atMs, nowMs)) return this.#exist.answer;
-    const answer = this.#engine.world.store.counts(KEYS_GROUP, 1).then((counts) => counts.size > 0);
-    this.#exist = { atMs: nowMs, answer };
-    answer.then(
-      (yes) => {
-        this.#areThere ||= yes;
+    if (this.#hasKeysCheck && !isStale(this.#hasKeysCheck.atMs, nowMs)) return this.#hasKeysCheck.result;
+    const result = this.#engine.world.store.counts(KEYS_GROUP, 1).then((counts) => counts.size > 0);
+    this.#hasKeysCheck = { atMs: nowMs, result };
+    result.then(
+      (hasKeys) => {
+        this.#hasKeys ||= hasKeys;
       },
       () => {
-        this.#exist = null;
+        this.#hasKeysCheck = null;
       },
     );
-    return answer;
+    return result;
   }
 
-  /** Forgets what was believed: something was just changed here. */
-  forget(id: string): void {
-    this.#found.delete(id);
-    this.#exist = null;
+  /** Drops cached results for a key that this process has just written. */
+  invalidate(id: string): void {
+    this.#cache.delete(id);
+    this.#hasKeysCheck = null;
   }
 
-  async identify(call: Call): Promise<Principal> {
-    const text = keyIn(call.headers);
-    if (text === undefined) return this.#withoutKey(call);
+  async authenticate(caller: CallerInfo): Promise<Principal> {
+    const text = keyIn(caller.headers);
+    if (text === undefined) return this.#authenticateLocal(caller);
     const parts = readKeyText(text);
-    const key = parts === null ? null : await this.#find(parts.id, call);
+    const key = parts === null ? null : await this.#find(parts.id, caller);
     if (parts === null || key === null || !isSecretOf(key, parts.secret)) {
-      this.#guess(call);
-      throw this.refuse(
-        new Problem("key_invalid", `${KEY_FORM}; \`cordum key list\` shows the ids of those there are`),
-      );
+      this.#failures.take(caller.ip, this.#engine.world.clock.now(), FAILURE_RATE);
+      throw this.auditRefusal(new Problem("key_invalid", INVALID_KEY));
     }
     const principal: Principal = { id: key.id, org: key.org, role: key.role };
     const state = keyState(key, this.#engine.world.clock.now());
     if (state !== "good") {
-      throw this.refuse(new Problem(`key_${state}`, "ask an administrator for another one"), principal);
+      throw this.auditRefusal(new Problem(`key_${state}`, "ask an administrator for a new key"), principal);
     }
-    this.#notes.used(principal);
+    this.#auditor.used(principal);
     return principal;
   }
 
-  /** Writes down that somebody was turned away; answers the problem, to be thrown. */
-  refuse(problem: Problem, principal?: Principal): Problem {
-    this.#notes.refused(problem.code, principal);
+  /** Records the refusal in the audit log and returns the problem for the caller to throw. */
+  auditRefusal(problem: Problem, principal?: Principal): Problem {
+    this.#auditor.refused(problem.code, principal);
     return problem;
   }
 
-  async #withoutKey(call: Call): Promise<Principal> {
-    // What a proxy on this machine hands on comes from loopback, too, and from who knows where.
-    const isHandedOn = FORWARDED.some((name) => call.headers[name] !== undefined);
-    if ((await this.exist()) || !isLoopback(call.ip) || isHandedOn) {
-      throw this.refuse(new Problem("key_missing", "send it as `X-API-Key` or as `Authorization: Bearer`"));
+  async #authenticateLocal(caller: CallerInfo): Promise<Principal> {
+    // A request forwarded by a local proxy has a loopback address but an unknown origin.
+    const isForwarded = FORWARDED.some((name) => caller.headers[name] !== undefined);
+    if ((await this.anyKeyExists()) || !isLoopback(caller.ip) || isForwarded) {
+      throw this.auditRefusal(new Problem("key_missing", MISSING_KEY));
     }
-    refuseOtherSites(call.headers);
+    rejectCrossOrigin(caller.headers);
     return LOCAL;
   }
 
-  async #find(id: string, call: Call): Promise<ApiKey | null> {
+  async #find(id: string, caller: CallerInfo): Promise<ApiKey | null> {
     const nowMs = this.#engine.world.clock.now();
-    const known = this.#found.get(id);
-    if (known && !isOld(known.atMs, nowMs)) return (await known.key)?.value ?? null;
-    // Whoever has a right key must not suffer from others behind the same address.
-    const wasKnown = known !== undefined && (await known.key.catch(() => null)) !== null;
-    if (!wasKnown) this.#refuseGuessing(call, nowMs);
+    const cached = this.#cache.get(id);
+    if (cached && !isStale(cached.atMs, nowMs)) return (await cached.key)?.value ?? null;
+    // Known keys are exempt from the failure limit, which callers behind one address share.
+    const wasValid = cached !== undefined && (await cached.key.catch(() => null)) !== null;
+    if (!wasValid) this.#limitFailures(caller, nowMs);
     const key = this.#engine.world.store.load(API_KEYS, id);
-    this.#found.delete(id);
-    this.#found.set(id, { atMs: nowMs, key });
-    key.catch(() => this.#found.delete(id));
-    for (const oldest of this.#found.keys()) {
-      if (this.#found.size <= REMEMBERED_MAX) break;
-      this.#found.delete(oldest);
+    this.#cache.delete(id);
+    this.#cache.set(id, { atMs: nowMs, key });
+    key.catch(() => this.#cache.delete(id));
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cache.size <= CACHED_MAX) break;
+      this.#cache.delete(oldest);
     }
     return (await key)?.value ?? null;
   }
 
-  /** Every wrong key costs a look-up: whoever has sent many is not even looked up for a while. */
-  #refuseGuessing({ ip }: Call, nowMs: number): void {
-    if (this.#guesses.left(ip, nowMs, GUESSES) >= 1) return;
-    throw new Problem("too_many_requests", "too many wrong API keys came from this address; wait", {
-      current: GUESSES.burst,
-      limit: GUESSES.burst,
+  /** Invalid keys cost a store look-up each, so their rate is limited by address. */
+  #limitFailures({ ip }: CallerInfo, nowMs: number): void {
+    if (this.#failures.available(ip, nowMs, FAILURE_RATE) >= 1) return;
+    throw new Problem("too_many_requests", "too many invalid API keys from this address; wait, then send a valid key", {
+      current: FAILURE_RATE.burst,
+      limit: FAILURE_RATE.burst,
     });
-  }
-
-  #guess({ ip }: Call): void {
-    this.#guesses.take(ip, this.#engine.world.clock.now(), GUESSES);
   }
 }
 
-/** What the audit log hears of keys: each one in use once a minute, and so many refusals a minute; the rest as a number. */
-class KeyNotes {
+/** Audits each key in use once a minute, and up to `REFUSALS_MAX` refusals a minute; the excess is recorded as a count. */
+class KeyAuditor {
   readonly #engine: Engine;
   #minute = -1;
   readonly #used = new Set<string>();
@@ -197,21 +194,21 @@ class KeyNotes {
   }
 
   used({ id, org, role }: Principal): void {
-    this.#turn();
-    if (this.#used.has(id) || this.#used.size >= REMEMBERED_MAX) return;
+    this.#startMinute();
+    if (this.#used.has(id) || this.#used.size >= CACHED_MAX) return;
     this.#used.add(id);
     recordAudit(this.#engine, { org, kind: "key", who: id, what: "key used", facts: { role } });
   }
 
   refused(code: string, principal?: Principal): void {
-    this.#turn();
+    this.#startMinute();
     this.#refused += 1;
     if (this.#refused > REFUSALS_MAX) return;
     const { id, org } = principal ?? { id: "unknown", org: EVERY_ORG };
     recordAudit(this.#engine, { org, kind: "key", who: id, what: "request refused", facts: { code } });
   }
 
-  #turn(): void {
+  #startMinute(): void {
     const minute = Math.floor(this.#engine.world.clock.now() / 60_000);
     if (minute === this.#minute) return;
     this.#minute = minute;
@@ -219,45 +216,44 @@ class KeyNotes {
     const more = this.#refused - REFUSALS_MAX;
     this.#refused = 0;
     if (more <= 0) return;
-    recordAudit(this.#engine, {
-      org: EVERY_ORG,
-      kind: "key",
-      who: "unknown",
-      what: "requests refused",
-      facts: { more },
-    });
+    const entry = { org: EVERY_ORG, kind: "key", who: "unknown", what: "requests refused", facts: { more } } as const;
+    recordAudit(this.#engine, entry);
   }
 }
 
-function keyIn(headers: Call["headers"]): string | undefined {
+function keyIn(headers: CallerInfo["headers"]): string | undefined {
   const own = headers["x-api-key"];
   if (own !== undefined) return String(own);
   const { authorization } = headers;
   return authorization === undefined ? undefined : String(authorization).replace(/^Bearer +/i, "");
 }
 
-/**
- * A page that points its own name at this machine, and one that sends its reader's browser here, both come from loopback.
- * The first is known by the name that it calls, the second by what browsers say about who asks.
- */
-function refuseOtherSites(headers: Call["headers"]): void {
+/** Rejects DNS rebinding (by the `Host` header) and cross-site requests from a browser (by `Origin` and `Sec-Fetch-Site`). */
+function rejectCrossOrigin(headers: CallerInfo["headers"]): void {
   const host = String(headers.host ?? "");
   if (!isLoopback(hostOf(host))) {
     throw new Problem(
       "invalid_request",
-      "without API keys this control plane answers only to loopback names, such as 127.0.0.1 or localhost",
+      "without API keys only loopback host names (127.0.0.1, localhost) are accepted; create a key with `cordum key create --tenant '*' --role admin`",
     );
   }
   const { origin } = headers;
   const isOther = (origin !== undefined && origin !== `http://${host}`) || headers["sec-fetch-site"] === "cross-site";
-  if (isOther) throw new Problem("invalid_request", "without API keys this control plane answers no other web site");
+  if (isOther) {
+    throw new Problem(
+      "invalid_request",
+      "without API keys cross-origin requests are rejected; create a key with `cordum key create --tenant '*' --role admin`",
+    );
+  }
 }
 
-const isOld = (atMs: number, nowMs: number): boolean => nowMs - atMs >= BELIEVED_MS || nowMs < atMs;
+const isStale = (atMs: number, nowMs: number): boolean => nowMs - atMs >= CACHE_MS || nowMs < atMs;
 
-const KEY_FORM = "a key is `cordum_`, its id, `_` and its secret, as it was shown when it was made";
+const MISSING_KEY = "send a key as `X-API-Key` or `Authorization: Bearer`; the command line reads `CORDUM_API_KEY`";
+const INVALID_KEY =
+  "expected `cordum_<id>_<secret>` as shown when the key was created; `cordum key list` lists the key ids";
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
-const BELIEVED_MS = 1_000;
-const REMEMBERED_MAX = 1_000;
+const CACHE_MS = 1_000;
+const CACHED_MAX = 1_000;
 const REFUSALS_MAX = 60;
-const GUESSES = { perSecond: 5, burst: 50 } as const;
+const FAILURE_RATE = { perSecond: 5, burst: 50 } as const;

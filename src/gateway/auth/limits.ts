@@ -1,11 +1,7 @@
-/**
- * What one caller, and one tenant, may take: so many requests a second, so many streams and waiting requests at once.
- *
- * Both are counted in this process alone and in bounded memory: a caller that was forgotten starts anew.
- */
+/** Rate and connection limits per caller and per tenant. They are per process and use bounded memory. */
 export interface Rate {
   readonly perSecond: number;
-  /** How many may come at once after a quiet time. */
+  /** Capacity of the bucket. */
   readonly burst: number;
 }
 
@@ -14,23 +10,23 @@ interface Bucket {
   atMs: number;
 }
 
-/** Buckets of tokens, one a caller: a request takes one, time puts them back. */
-export class Buckets {
+/** Token buckets by caller. The oldest bucket is evicted above `BUCKETS_MAX`; an evicted caller starts with a full one. */
+export class TokenBuckets {
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Whether there was one to take. */
+  /** False when the bucket is empty. */
   take(caller: string, nowMs: number, rate: Rate): boolean {
-    const bucket = this.#filled(caller, nowMs, rate);
+    const bucket = this.#refill(caller, nowMs, rate);
     if (bucket.tokens < 1) return false;
     bucket.tokens -= 1;
     return true;
   }
 
-  left(caller: string, nowMs: number, rate: Rate): number {
-    return this.#filled(caller, nowMs, rate).tokens;
+  available(caller: string, nowMs: number, rate: Rate): number {
+    return this.#refill(caller, nowMs, rate).tokens;
   }
 
-  #filled(caller: string, nowMs: number, rate: Rate): Bucket {
+  #refill(caller: string, nowMs: number, rate: Rate): Bucket {
     const known = this.#buckets.get(caller);
     if (known) {
       const elapsedMs = Math.max(0, nowMs - known.atMs);
@@ -41,54 +37,56 @@ export class Buckets {
     const fresh = { tokens: rate.burst, atMs: nowMs };
     this.#buckets.set(caller, fresh);
     for (const oldest of this.#buckets.keys()) {
-      if (this.#buckets.size <= CALLERS_MAX) break;
+      if (this.#buckets.size <= BUCKETS_MAX) break;
       this.#buckets.delete(oldest);
     }
     return fresh;
   }
 }
 
-export interface PlacesMax {
+export interface ConnectionLimits {
   readonly perCaller: number;
   readonly perTenant: number;
   readonly all: number;
 }
 
-export type Place =
-  | { readonly kind: "taken"; readonly leave: () => void }
+export type ConnectionSlot =
+  | { readonly kind: "acquired"; readonly release: () => void }
   | { readonly kind: "full"; readonly current: number; readonly limit: number };
 
-/** Places for those who stay: streams and requests that wait. */
-export class Places {
-  readonly #max: PlacesMax;
+/** Limits concurrent streams and long polls. */
+export class ConnectionLimiter {
+  readonly #max: ConnectionLimits;
   readonly #byCaller = new Map<string, number>();
   readonly #byTenant = new Map<string, number>();
   #all = 0;
 
-  constructor(max: PlacesMax) {
+  constructor(max: ConnectionLimits) {
     this.#max = max;
   }
 
-  /** `tenant`: null for who is of none. */
-  enter(caller: string, tenant: string | null): Place {
+  /** `tenant` is null for operators, who have no tenant limit. */
+  acquire(caller: string, tenant: string | null): ConnectionSlot {
     const { perCaller, perTenant, all } = this.#max;
-    const current = this.#byCaller.get(caller) ?? 0;
+    const ofCaller = this.#byCaller.get(caller) ?? 0;
     const ofTenant = tenant === null ? 0 : (this.#byTenant.get(tenant) ?? 0);
-    if (current >= perCaller) return { kind: "full", current, limit: perCaller };
+    if (ofCaller >= perCaller) return { kind: "full", current: ofCaller, limit: perCaller };
     if (ofTenant >= perTenant) return { kind: "full", current: ofTenant, limit: perTenant };
     if (this.#all >= all) return { kind: "full", current: this.#all, limit: all };
-    addTo(this.#byCaller, caller, 1);
-    if (tenant !== null) addTo(this.#byTenant, tenant, 1);
-    this.#all += 1;
-    let isHere = true;
-    const leave = () => {
-      if (!isHere) return;
-      isHere = false;
-      this.#all -= 1;
-      addTo(this.#byCaller, caller, -1);
-      if (tenant !== null) addTo(this.#byTenant, tenant, -1);
+    this.#add(caller, tenant, 1);
+    let isHeld = true;
+    const release = () => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.#add(caller, tenant, -1);
     };
-    return { kind: "taken", leave };
+    return { kind: "acquired", release };
+  }
+
+  #add(caller: string, tenant: string | null, delta: 1 | -1): void {
+    this.#all += delta;
+    addTo(this.#byCaller, caller, delta);
+    if (tenant !== null) addTo(this.#byTenant, tenant, delta);
   }
 }
 
@@ -98,4 +96,4 @@ function addTo(counts: Map<string, number>, name: string, delta: 1 | -1): void {
   else counts.delete(name);
 }
 
-const CALLERS_MAX = 10_000;
+const BUCKETS_MAX = 10_000;

@@ -1,64 +1,62 @@
-/**
- * Approvals over HTTP: the jobs of a tenant that wait for a human, with everything that the human decides about, and the
- * two answers. Whether somebody may give one is decided in `jobs/approval.ts`.
- */
-
 import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
-import { APPROVE_BODY, MOVED, REJECT_BODY, WAITING } from "../views/job-schemas.ts";
-import { waitingView } from "../views/job-views.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { APPROVE_BODY, JOB_STATE_CHANGE, PENDING_APPROVAL, REJECT_BODY } from "../views/job-schemas.ts";
+import { pendingApprovalView } from "../views/job-views.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
-import { noSuchJob } from "./jobs.ts";
+import { jobNotFound } from "./jobs.ts";
 
 export const APPROVAL_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/approvals",
-    summary: "Jobs that wait for a human to decide, newest first",
+    summary: "List jobs awaiting approval, newest first",
     access: "read",
     query: PAGE_QUERY,
-    answer: pageOf(WAITING),
+    response: pageOf(PENDING_APPROVAL),
     handle: listApprovals,
   },
   {
     method: "POST",
     path: "/api/v1/approvals/:id/approve",
-    summary: "Lets a job run that waits for a human to decide",
+    summary: "Approve a job",
     access: "operate",
     body: APPROVE_BODY,
-    answer: MOVED,
+    response: JOB_STATE_CHANGE,
     handle: approveJob,
   },
   {
     method: "POST",
     path: "/api/v1/approvals/:id/reject",
-    summary: "Ends a job that waits for a human to decide",
+    summary: "Reject a job; the job ends",
     access: "operate",
     body: REJECT_BODY,
-    answer: MOVED,
+    response: JOB_STATE_CHANGE,
     handle: rejectJob,
   },
 ];
 
-async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
   const { store } = engine.world;
   const index = jobsOf(org, "APPROVAL_REQUIRED");
   return listPage(store, JOBS, index, query, ({ value }) =>
-    waitingView(value, inputShown(value, engine.settings.current)),
+    pendingApprovalView(value, inputView(value, engine.settings.current)),
   );
 }
 
-/** A large input is not read for a list: `GET /api/v1/jobs/{id}` has it. */
-function inputShown({ input }: Job, { redaction }: Settings): unknown {
+/** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them. */
+function inputView({ input }: Job, { redaction }: Settings): unknown {
   if (input.kind === "inline") return redact(input.value, { paths: redaction.paths, at: "input" });
   return { pointer: input.ptr, size_bytes: input.bytes, sha256: input.sha256 ?? null };
 }
 
-async function approveJob({ engine }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function approveJob(
+  { engine }: Gateway,
+  { org, params, principal, body }: GatewayRequest,
+): Promise<GatewayResponse> {
   const jobId = params.id ?? "";
   const { note, job_hash, snapshot } = (body ?? {}) as {
     readonly note?: string;
@@ -76,30 +74,41 @@ async function approveJob({ engine }: Gateway, { org, params, principal, body }:
     case "approved":
       return ok({ job_id: jobId, state: outcome.state });
     case "void":
-      throw new Problem("approval_void", `${outcome.why}; it was decided on anew and is ${outcome.state} now`, {
+      throw new Problem("approval_void", `${outcome.why}; the job was checked again and is ${outcome.state} now`, {
         ...facts,
         state: outcome.state,
       });
     case "mistaken":
-      throw new Problem("approval_void", `${outcome.why}; look at it again: \`GET /api/v1/approvals\``, facts);
+      throw new Problem("approval_void", `${outcome.why}; review it again with \`GET /api/v1/approvals\``, facts);
     case "unavailable":
-      throw new Problem("safety_unavailable", `nothing has changed: ${outcome.reason}`, facts);
+      throw new Problem("safety_unavailable", `nothing was changed: ${outcome.reason}`, facts);
     case "input_gone":
-      throw new Problem("input_gone", `nothing stands at \`${outcome.ptr}\`; reject the job, or wait for it`, facts);
+      throw new Problem(
+        "input_gone",
+        `no payload at \`${outcome.ptr}\`; reject the job, or approve it once the payload is written`,
+        facts,
+      );
     case "expired":
-      throw new Problem("approval_expired", `job \`${jobId}\` has ended; \`POST /api/v1/dlq/${jobId}/retry\``, facts);
+      throw new Problem(
+        "approval_expired",
+        `job \`${jobId}\` was dead-lettered; retry it with \`POST /api/v1/dlq/${jobId}/retry\``,
+        facts,
+      );
     case "own_job":
-      throw new Problem("own_job", `\`${by}\` submitted job \`${jobId}\`; somebody else must approve it`, facts);
+      throw new Problem("own_job", `\`${by}\` submitted job \`${jobId}\`; approve it with another API key`, facts);
     case "not_waiting":
       throw notWaiting(jobId, outcome.state);
     case "not_found":
-      throw noSuchJob(jobId, org);
+      throw jobNotFound(jobId, org);
     default:
       return outcome satisfies never;
   }
 }
 
-async function rejectJob({ engine }: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function rejectJob(
+  { engine }: Gateway,
+  { org, params, principal, body }: GatewayRequest,
+): Promise<GatewayResponse> {
   const jobId = params.id ?? "";
   const { reason } = body as { readonly reason: string };
   const outcome = await reject(engine, { org, jobId, by: principal.id, why: reason });
@@ -109,12 +118,15 @@ async function rejectJob({ engine }: Gateway, { org, params, principal, body }: 
     case "not_waiting":
       throw notWaiting(jobId, outcome.state);
     case "not_found":
-      throw noSuchJob(jobId, org);
+      throw jobNotFound(jobId, org);
     default:
       return outcome satisfies never;
   }
 }
 
 function notWaiting(jobId: string, state: string): Problem {
-  return new Problem("not_waiting", `job \`${jobId}\` is ${state} by now`, { job_id: jobId, state });
+  return new Problem("not_waiting", `job \`${jobId}\` is ${state}; \`GET /api/v1/approvals\` lists the jobs that are`, {
+    job_id: jobId,
+    state,
+  });
 }

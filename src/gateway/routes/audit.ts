@@ -1,21 +1,17 @@
 /**
- * The audit log over HTTP: read it, and find out whether it is still what was written.
- *
- * A chain belongs to one tenant. What concerns all of them (keys of tenant `*`, the policy, the breaker) has a chain of its
- * own, `system=true`, which takes a key of tenant `*`.
+ * The audit log: one hash chain per tenant, and a system chain (`system=true`) for events that affect all tenants (keys of
+ * tenant `*`, the policy, the breaker). The system chain requires a key of tenant `*`.
  */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { type AuditEntry, auditPagesOf } from "../../core/model/audit.ts";
 import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { PAGE_QUERY, pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
 
 const CHAIN = {
-  system: Type.Optional(
-    Type.Boolean({ description: "The chain of what concerns all tenants, in place of the tenant's." }),
-  ),
+  system: Type.Optional(Type.Boolean({ description: "Read the system chain instead of the chain of the tenant." })),
 };
 
 const ENTRY = Type.Object({
@@ -25,9 +21,9 @@ const ENTRY = Type.Object({
   who: Type.String(),
   what: Type.String(),
   facts: Type.Record(Type.String(), Type.Unknown()),
-  prev: Type.String({ description: "The hash of the entry before." }),
+  prev: Type.String({ description: "Hash of the previous entry." }),
   hash: Type.String({
-    description: "SHA-256 of the entry without it, as JSON with sorted names; `at` in milliseconds.",
+    description: "SHA-256 of the entry without this field, as JSON with sorted keys and `at` in milliseconds.",
   }),
 });
 
@@ -35,33 +31,33 @@ export const AUDIT_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/audit",
-    summary: "The audit log of the tenant, newest first",
+    summary: "List the audit log of the tenant, newest first",
     access: "operate",
     query: pageQuery(CHAIN),
-    answer: pageOf(ENTRY),
+    response: pageOf(ENTRY),
     handle: listAudit,
   },
   {
     method: "GET",
     path: "/api/v1/policy/audit",
-    summary: "What was done to the policy, newest first: published, rolled back, by whom",
+    summary: "List the audit log of the policy (published, rolled back), newest first",
     access: "operate",
-    everyTenant: true,
+    allTenants: true,
     query: PAGE_QUERY,
-    answer: pageOf(ENTRY),
+    response: pageOf(ENTRY),
     handle: listPolicyAudit,
   },
   {
     method: "GET",
     path: "/api/v1/audit/verify",
-    summary: "Whether the audit log is still what was written; else at which entry it is not",
+    summary: "Verify the hash chain of the audit log; reports the first entry that does not match",
     access: "operate",
     query: Type.Object(CHAIN),
-    answer: Type.Object({
+    response: Type.Object({
       ok: Type.Boolean(),
-      entries: Type.Integer({ description: "Entries that are as they were written." }),
+      entries: Type.Integer({ description: "Number of verified entries." }),
       head: Type.String({
-        description: "The hash at the end. Kept elsewhere, it proves that nobody made a new chain.",
+        description: "Hash of the last entry. A copy stored elsewhere detects a rewritten chain.",
       }),
       problem: Type.Union([Type.Object({ index: Type.Integer(), why: Type.String() }), Type.Null()]),
     }),
@@ -69,18 +65,18 @@ export const AUDIT_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
   const index = `${auditPagesOf(EVERY_ORG)}/policy`;
   const cursor = readCursor(queryText(query, "cursor"), index);
-  const asked = { limit: readLimit(queryText(query, "limit")), before: cursor === undefined ? null : Number(cursor) };
-  const { entries, before } = await readAuditOf(engine, EVERY_ORG, "policy", asked);
+  const page = { limit: readLimit(queryText(query, "limit")), before: cursor === undefined ? null : Number(cursor) };
+  const { entries, before } = await readAuditOf(engine, EVERY_ORG, "policy", page);
   return ok({
     items: entries.map(entryView),
     next_cursor: before === null ? null : writeCursor(index, String(before)),
   });
 }
 
-async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const org = chainOf(request);
   const cursor = readCursor(queryText(request.query, "cursor"), auditPagesOf(org));
   const limit = readLimit(queryText(request.query, "limit"));
@@ -94,7 +90,7 @@ async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<
   });
 }
 
-async function verifyChain({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function verifyChain({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { entries, head, problem } = await checkAudit(engine, chainOf(request));
   return ok({ ok: problem === null, entries, head, problem });
 }
@@ -102,7 +98,10 @@ async function verifyChain({ engine }: Gateway, request: GatewayRequest): Promis
 function chainOf({ org, principal, query }: GatewayRequest): string {
   if (queryText(query, "system") !== "true") return org;
   if (principal.org === EVERY_ORG) return EVERY_ORG;
-  throw new Problem("forbidden", "the chain of what concerns all tenants takes a key of tenant `*`");
+  throw new Problem(
+    "forbidden",
+    "the system chain requires a key of tenant `*`; omit `system` to read the chain of the tenant",
+  );
 }
 
 function entryView({ at, ...entry }: AuditEntry): object {

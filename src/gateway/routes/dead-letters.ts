@@ -1,64 +1,63 @@
 /**
- * Dead letters over HTTP: listed, read, tried again, dropped. A tenant has those of its own jobs and messages; a key of `*`
- * that names no tenant has all, also the messages that nobody can say whose they are.
+ * Dead letters. A tenant sees those of its own jobs and messages; a key of `*` that names no tenant sees all, including
+ * messages whose tenant is unknown.
  */
-
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../core/model/dead-letter.ts";
 import { redact } from "../../core/model/redact.ts";
 import { discardDeadLetter, redriveDeadLetter } from "../../engine/maintenance/index.ts";
 import type { Versioned } from "../../ports/store.ts";
-import { shownTo } from "../auth/access.ts";
+import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
-import { DROPPED, LETTER, LETTER_DETAIL, RETRIED } from "../views/job-schemas.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { DEAD_LETTER, DEAD_LETTER_DETAIL, DROPPED, RETRIED } from "../views/job-schemas.ts";
 import { deadLetterDetail, deadLetterView } from "../views/job-views.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
-import { payloadValue } from "../views/payload.ts";
+import { payloadValue } from "../views/payloads.ts";
 import { tooManyRuns } from "./run-start.ts";
 
 export const DEAD_LETTER_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/dlq",
-    summary: "What could not be done, newest first; with a key of tenant `*` that names none, of all tenants",
+    summary: "List dead letters, newest first; of all tenants for a key of tenant `*` without `X-Tenant-ID`",
     access: "read",
     query: PAGE_QUERY,
-    answer: pageOf(LETTER),
+    response: pageOf(DEAD_LETTER),
     handle: listDeadLetters,
   },
   {
     method: "GET",
     path: "/api/v1/dlq/:id",
-    summary: "A dead letter with its payload and what was tried",
+    summary: "Get a dead letter with its payload and history",
     access: "read",
-    answer: LETTER_DETAIL,
+    response: DEAD_LETTER_DETAIL,
     handle: getDeadLetter,
   },
   {
     method: "POST",
     path: "/api/v1/dlq/:id/retry",
-    summary: "Tries again: the same job lives on, or the message is sent again",
+    summary: "Retry a dead letter: the job is redriven, or the message is sent again",
     access: "operate",
-    answer: RETRIED,
+    response: RETRIED,
     handle: retryDeadLetter,
   },
   {
     method: "DELETE",
     path: "/api/v1/dlq/:id",
-    summary: "Gives it up for good",
+    summary: "Delete a dead letter",
     access: "operate",
-    answer: DROPPED,
+    response: DROPPED,
     handle: dropDeadLetter,
   },
 ];
 
-async function listDeadLetters({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const index = deadLettersOf(shownTo(request));
+async function listDeadLetters({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const index = deadLettersOf(visibleTenant(request));
   return listPage(engine.world.store, DEAD_LETTERS, index, request.query, (item) => deadLetterView(item.value));
 }
 
-async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { value: deadLetter } = await loadDeadLetter(engine, request);
   const { source } = deadLetter;
   const input = source.kind === "job" ? await payloadValue(engine.world.blobs, source.input) : null;
@@ -66,7 +65,7 @@ async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Prom
   return ok(deadLetterDetail(deadLetter, redact(input, { paths, at: "input" }), paths));
 }
 
-async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { id, value } = await loadDeadLetter(engine, request);
   const outcome = await redriveDeadLetter(engine, { org: value.org, id, by: request.principal.id });
   switch (outcome.kind) {
@@ -75,13 +74,16 @@ async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Pr
     case "sent_again":
       return ok({ message_id: outcome.messageId, subject: outcome.subject, state: "SENT" });
     case "unreadable":
-      throw new Problem("unreadable", `it can only be dropped: ${outcome.error}`);
+      throw new Problem("unreadable", `it can only be deleted with \`DELETE /api/v1/dlq/${id}\`: ${outcome.error}`);
     case "job_gone":
-      throw new Problem("job_gone", `job \`${outcome.jobId}\` was removed after its retention; submit it again`);
+      throw new Problem("job_gone", `job \`${outcome.jobId}\` was removed after its retention period; submit it again`);
     case "input_gone":
       throw new Problem("input_gone", `the input of job \`${outcome.jobId}\` has expired; submit it again`);
     case "not_revivable":
-      throw new Problem("job_gone", `job \`${outcome.jobId}\` is ${outcome.state}; nothing is left to be tried`);
+      throw new Problem(
+        "job_gone",
+        `job \`${outcome.jobId}\` is ${outcome.state}; delete the dead letter with \`DELETE /api/v1/dlq/${id}\``,
+      );
     case "run_went_on":
       throw new Problem("run_went_on", `job \`${outcome.jobId}\` is a step of a run: ${outcome.why}`, {
         job_id: outcome.jobId,
@@ -89,30 +91,29 @@ async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Pr
     case "full":
       throw tooManyRuns(value.org, outcome);
     case "not_found":
-      throw noSuchLetter(request);
+      throw deadLetterNotFound(request);
     default:
       return outcome satisfies never;
   }
 }
 
-async function dropDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function dropDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { id, value } = await loadDeadLetter(engine, request);
   const outcome = await discardDeadLetter(engine, { org: value.org, id, by: request.principal.id });
-  if (outcome.kind === "not_found") throw noSuchLetter(request);
+  if (outcome.kind === "not_found") throw deadLetterNotFound(request);
   return ok({ id, dropped: true });
 }
 
-/** One that the caller may see. */
 async function loadDeadLetter({ world }: Gateway["engine"], request: GatewayRequest): Promise<Versioned<DeadLetter>> {
   const found = await world.store.load(DEAD_LETTERS, request.params.id ?? "");
-  const tenant = shownTo(request);
+  const tenant = visibleTenant(request);
   if (found !== null && (tenant === EVERY_ORG || found.value.org === tenant)) return found;
-  throw noSuchLetter(request);
+  throw deadLetterNotFound(request);
 }
 
-function noSuchLetter(request: GatewayRequest): Problem {
-  const tenant = shownTo(request);
-  const whose = tenant === EVERY_ORG ? "" : ` of tenant \`${tenant}\``;
+function deadLetterNotFound(request: GatewayRequest): Problem {
+  const tenant = visibleTenant(request);
+  const owner = tenant === EVERY_ORG ? "" : ` of tenant \`${tenant}\``;
   const id = request.params.id ?? "";
-  return new Problem("dead_letter_not_found", `no dead letter \`${id}\`${whose}; \`GET /api/v1/dlq\` lists them`);
+  return new Problem("dead_letter_not_found", `no dead letter \`${id}\`${owner}; \`GET /api/v1/dlq\` lists them`);
 }

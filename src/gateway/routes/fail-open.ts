@@ -1,8 +1,8 @@
 /**
- * Fail-open leases over HTTP: opened, listed and closed; and the jobs that went out under one, to be looked at again.
+ * Fail-open leases, and the review of jobs that bypassed the safety check under one.
  *
- * 1. The administrator of a tenant opens and closes leases of that tenant; one for all tenants needs a key of tenant `*`.
- * 2. A tenant sees its own leases and those for everybody. Somebody else's lease, or job, is not there.
+ * 1. Administrators open and close leases of their tenant; a lease for all tenants requires a key of tenant `*`.
+ * 2. A tenant sees its own leases and those for all tenants. Records of other tenants are reported as not found.
  */
 import { Type } from "typebox";
 import { ALL_TENANTS, FAIL_OPEN_MS, FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
@@ -10,7 +10,7 @@ import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../core/model/job.t
 import { closeFailOpen, listFailOpen, openFailOpen, reviewBypass } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Principal, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import { listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
 
 const MINUTE_MS = 60_000;
@@ -18,8 +18,8 @@ const TEXT_OR_NULL = Type.Union([Type.String(), Type.Null()]);
 
 const LEASE = Type.Object({
   id: Type.String(),
-  scope: Type.String({ description: "A tenant, or `*` for all of them." }),
-  state: Type.String({ description: "`in_force`, `not_in_force` (by this process's clock) or `ended`" }),
+  scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
+  state: Type.String({ description: "`in_force`, `not_in_force` (by the clock of this process) or `ended`." }),
   reason: Type.String(),
   approved_by: Type.String(),
   opened_at: Type.String(),
@@ -29,14 +29,16 @@ const LEASE = Type.Object({
 });
 
 const NEW_LEASE = Type.Object({
-  scope: Type.Optional(Type.String({ description: "The tenant, or `*`; the caller's own when left out." })),
-  reason: Type.String({ minLength: 1, maxLength: 500, description: "Why: it stands in the audit log." }),
+  scope: Type.Optional(
+    Type.String({ description: "A tenant, or `*` for all tenants. Defaults to the tenant of the caller." }),
+  ),
+  reason: Type.String({ minLength: 1, maxLength: 500, description: "Recorded in the audit log." }),
   minutes: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: FAIL_OPEN_MS.max / MINUTE_MS,
       default: FAIL_OPEN_MS.default / MINUTE_MS,
-      description: "How long; then it ends by itself.",
+      description: "Duration; the lease then ends by itself.",
     }),
   ),
 });
@@ -66,49 +68,50 @@ export const FAIL_OPEN_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/failopen",
-    summary: "Fail-open leases, newest first: what lets jobs go while the safety kernel does not answer",
+    summary:
+      "List fail-open leases, newest first; a lease lets jobs bypass the safety check while the kernel is unavailable",
     access: "read",
-    answer: pageOf(LEASE),
+    response: pageOf(LEASE),
     handle: listLeases,
   },
   {
     method: "POST",
     path: "/api/v1/failopen",
-    summary: "Opens a fail-open lease; it ends by itself, after 4 hours at the latest",
+    summary: "Open a fail-open lease of at most 4 hours",
     access: "admin",
     body: NEW_LEASE,
-    answer: LEASE,
+    response: LEASE,
     handle: openLease,
   },
   {
     method: "POST",
     path: "/api/v1/failopen/:id/close",
-    summary: "Closes a fail-open lease: nothing more goes out under it",
+    summary: "Close a fail-open lease; no further job bypasses the check under it",
     access: "admin",
-    answer: LEASE,
+    response: LEASE,
     handle: closeLease,
   },
   {
     method: "GET",
     path: "/api/v1/failopen/bypassed",
-    summary: "Jobs that went out without a verdict and were not looked at since; with `reviewed=true` the others",
+    summary: "List jobs that bypassed the safety check and await review; with `reviewed=true`, the reviewed ones",
     access: "read",
     query: pageQuery({ reviewed: Type.Optional(Type.Union([Type.Literal("true"), Type.Literal("false")])) }),
-    answer: pageOf(BYPASSED),
+    response: pageOf(BYPASSED),
     handle: listBypassed,
   },
   {
     method: "POST",
     path: "/api/v1/failopen/bypassed/:id/review",
-    summary: "Writes down what the policy says now to a job that went out without a verdict",
+    summary: "Review a job that bypassed the safety check: records the decision of the current policy",
     access: "operate",
     body: Type.Object({ note: Type.Optional(Type.String({ minLength: 1, maxLength: 500 })) }),
-    answer: BYPASSED,
+    response: BYPASSED,
     handle: review,
   },
 ];
 
-async function listLeases({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
+async function listLeases({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<GatewayResponse> {
   const scopes = principal.org === ALL_TENANTS ? null : [org, ALL_TENANTS];
   const leases = await listFailOpen(engine, scopes);
   return ok({
@@ -117,37 +120,40 @@ async function listLeases({ engine }: Gateway, { org, principal }: GatewayReques
   });
 }
 
-async function openLease({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
-  const wanted = body as { readonly scope?: string; readonly reason: string; readonly minutes?: number };
-  const scope = wanted.scope ?? org;
+async function openLease({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<GatewayResponse> {
+  const options = body as { readonly scope?: string; readonly reason: string; readonly minutes?: number };
+  const scope = options.scope ?? org;
   if (scope !== ALL_TENANTS && !isTenant(scope)) {
     throw new Problem("invalid_request", "`scope` must be a tenant or `*`");
   }
-  refuseOthers(principal, scope, org, "a lease");
-  const forMs = (wanted.minutes ?? FAIL_OPEN_MS.default / MINUTE_MS) * MINUTE_MS;
-  const opened = await openFailOpen(engine, { scope, reason: wanted.reason, by: principal.id, forMs });
+  requireScope(principal, scope, org, "a lease");
+  const forMs = (options.minutes ?? FAIL_OPEN_MS.default / MINUTE_MS) * MINUTE_MS;
+  const opened = await openFailOpen(engine, { scope, reason: options.reason, by: principal.id, forMs });
   switch (opened.kind) {
     case "opened":
       return ok(leaseView(opened.lease, true));
     case "bad":
       throw new Problem("invalid_request", opened.why);
     case "too_many":
-      throw new Problem("too_many_leases", `${opened.limit} are open; close those that nobody needs any more`);
+      throw new Problem(
+        "too_many_leases",
+        `${opened.limit} are open; close one with \`POST /api/v1/failopen/{id}/close\``,
+      );
     default:
       return opened satisfies never;
   }
 }
 
-async function closeLease({ engine }: Gateway, { org, principal, params }: GatewayRequest): Promise<Answer> {
+async function closeLease({ engine }: Gateway, { org, principal, params }: GatewayRequest): Promise<GatewayResponse> {
   const id = params.id ?? "";
   const found = await engine.world.store.load(FAIL_OPENS, id);
   const isVisible = found && (principal.org === ALL_TENANTS || [org, ALL_TENANTS].includes(found.value.scope));
   if (!isVisible) throw notFound(id);
-  refuseOthers(principal, found.value.scope, org, "a lease");
+  requireScope(principal, found.value.scope, org, "a lease");
   const closed = await closeFailOpen(engine, id, principal.id);
   switch (closed.kind) {
     case "closed":
-    // Twice is as good as once: what was wanted is so.
+    // Closing is idempotent.
     case "ended":
       return ok(leaseView(closed.lease, false));
     case "not_found":
@@ -157,12 +163,12 @@ async function closeLease({ engine }: Gateway, { org, principal, params }: Gatew
   }
 }
 
-async function listBypassed({ engine }: Gateway, { org, query }: GatewayRequest): Promise<Answer> {
+async function listBypassed({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
   const index = queryText(query, "reviewed") === "true" ? bypassedOf(org) : unreviewedOf(org);
   return listPage(engine.world.store, JOBS, index, query, (item) => bypassView(item.value));
 }
 
-async function review({ engine }: Gateway, { org, principal, params, body }: GatewayRequest): Promise<Answer> {
+async function review({ engine }: Gateway, { org, principal, params, body }: GatewayRequest): Promise<GatewayResponse> {
   const jobId = params.id ?? "";
   const { note } = (body ?? {}) as { readonly note?: string };
   const options = { org, jobId, by: principal.id, ...(note === undefined ? {} : { note }) };
@@ -172,9 +178,15 @@ async function review({ engine }: Gateway, { org, principal, params, body }: Gat
     case "reviewed_already":
       return ok(bypassView(reviewed.job));
     case "not_found":
-      throw new Problem("job_not_found", `no job \`${jobId}\` of tenant \`${org}\``);
+      throw new Problem(
+        "job_not_found",
+        `no job \`${jobId}\` of tenant \`${org}\`; \`GET /api/v1/failopen/bypassed\` lists the jobs to review`,
+      );
     case "not_bypassed":
-      throw new Problem("not_bypassed", `job \`${jobId}\` has a verdict: \`GET /api/v1/jobs/${jobId}\` shows it`);
+      throw new Problem(
+        "not_bypassed",
+        `job \`${jobId}\` was checked; \`GET /api/v1/jobs/${jobId}\` shows the decision`,
+      );
     case "unavailable":
       throw new Problem("safety_unavailable", reviewed.reason);
     default:
@@ -182,11 +194,13 @@ async function review({ engine }: Gateway, { org, principal, params, body }: Gat
   }
 }
 
-/** A lever of one tenant is its administrator's; one of all of them is not. */
-export function refuseOthers(principal: Principal, scope: string, org: string, lever: string): void {
+/** Switches for one tenant belong to its administrators; switches for all tenants require a key of `*`. */
+export function requireScope(principal: Principal, scope: string, org: string, what: string): void {
   if (principal.org === ALL_TENANTS || (scope !== ALL_TENANTS && scope === org)) return;
   const detail =
-    scope === ALL_TENANTS ? `${lever} for all tenants needs a key of tenant \`*\`` : `\`${scope}\` is not yours`;
+    scope === ALL_TENANTS
+      ? `${what} for all tenants requires a key of tenant \`*\``
+      : `this key is limited to tenant \`${org}\`; omit \`scope\``;
   throw new Problem("tenant_forbidden", detail);
 }
 

@@ -1,22 +1,21 @@
 /**
- * The kill switch over HTTP: engaged, released, and who has engaged it.
- *
- * 1. The administrator of a tenant has that tenant's; the one for all tenants takes a key of tenant `*`. Keys that submit
- *    or do the work have none: what is to be stopped cannot start itself again (L35).
- * 2. A tenant sees its own and the one for everybody.
+ * Kill switches. Administrators control the switch of their tenant; the switch for all tenants requires a key of tenant
+ * `*`. Submitters and workers have no access, so the work that is stopped cannot resume itself (L35).
  */
 import { Type } from "typebox";
 import { EVERY_SCOPE, type Kill } from "../../core/model/kill-switch.ts";
 import { engageKill, listKills, releaseKill } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { pageOf } from "../views/page.ts";
-import { refuseOthers } from "./fail-open.ts";
+import { requireScope } from "./fail-open.ts";
 
-const SCOPE = Type.Optional(Type.String({ description: "The tenant, or `*`; the caller's own when left out." }));
+const SCOPE = Type.Optional(
+  Type.String({ description: "A tenant, or `*` for all tenants. Defaults to the tenant of the caller." }),
+);
 const KILL = Type.Object({
-  scope: Type.String({ description: "A tenant, or `*` for all of them." }),
+  scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
   reason: Type.String(),
   engaged_by: Type.String(),
   engaged_at: Type.String(),
@@ -26,58 +25,61 @@ export const KILL_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/kill",
-    summary: "Kill switches that are engaged, newest first",
+    summary: "List engaged kill switches, newest first",
     access: "read",
-    answer: pageOf(KILL),
+    response: pageOf(KILL),
     handle: listSwitches,
   },
   {
     method: "POST",
     path: "/api/v1/kill",
-    summary: "Stops the work of a tenant, or of all: nothing goes out, and what is with workers is cancelled",
+    summary: "Engage the kill switch of a tenant or of all: dispatch stops, and jobs on workers are cancelled",
     access: "admin",
     body: Type.Object({
       scope: SCOPE,
-      reason: Type.String({ minLength: 1, maxLength: 500, description: "Why: it stands in the audit log." }),
+      reason: Type.String({ minLength: 1, maxLength: 500, description: "Recorded in the audit log." }),
     }),
-    answer: Type.Object({
+    response: Type.Object({
       ...KILL.properties,
-      already: Type.Boolean({ description: "It was engaged before, by whom it names." }),
-      cancelled: Type.Integer({ description: "Jobs that were with workers, and are cancelled." }),
+      already: Type.Boolean({
+        description: "True if the switch was already engaged; the other fields describe that engagement.",
+      }),
+      cancelled: Type.Integer({ description: "Number of cancelled jobs." }),
     }),
     handle: engage,
   },
   {
     method: "POST",
     path: "/api/v1/kill/release",
-    summary: "Lets work go out again",
+    summary: "Release a kill switch: dispatch resumes",
     access: "admin",
     body: Type.Object({ scope: SCOPE }),
-    answer: Type.Object({
+    response: Type.Object({
       scope: Type.String(),
-      released: Type.Boolean({ description: "False when it was not engaged." }),
+      released: Type.Boolean({ description: "False if the switch was not engaged." }),
     }),
     handle: release,
   },
 ];
 
-async function listSwitches({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<Answer> {
+async function listSwitches({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<GatewayResponse> {
   const all = await listKills(engine);
-  const seen = principal.org === EVERY_SCOPE ? all : all.filter(({ scope }) => scope === org || scope === EVERY_SCOPE);
-  return ok({ items: seen.map(killView), next_cursor: null });
+  const visible =
+    principal.org === EVERY_SCOPE ? all : all.filter(({ scope }) => scope === org || scope === EVERY_SCOPE);
+  return ok({ items: visible.map(killView), next_cursor: null });
 }
 
-async function engage({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function engage({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { reason } = request.body as { readonly reason: string };
   const { kind, kill, cancelled } = await engageKill(engine, {
     scope: scopeOf(request),
-    reason: reason.trim() || refuseEmpty(),
+    reason: reason.trim() || rejectEmptyReason(),
     by: request.principal.id,
   });
   return ok({ ...killView(kill), already: kind === "already", cancelled });
 }
 
-async function release({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function release({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const scope = scopeOf(request);
   return ok({ scope, released: (await releaseKill(engine, scope, request.principal.id)) !== null });
 }
@@ -87,12 +89,12 @@ function scopeOf({ org, principal, body }: GatewayRequest): string {
   if (scope !== EVERY_SCOPE && !isTenant(scope)) {
     throw new Problem("invalid_request", "`scope` must be a tenant or `*`");
   }
-  refuseOthers(principal, scope, org, "a kill switch");
+  requireScope(principal, scope, org, "a kill switch");
   return scope;
 }
 
-function refuseEmpty(): never {
-  throw new Problem("invalid_request", "`reason` must say why: it stands in the audit log");
+function rejectEmptyReason(): never {
+  throw new Problem("invalid_request", "`reason` must not be empty; it is recorded in the audit log");
 }
 
 export function killView({ scope, reason, by, engagedMs }: Kill): object {

@@ -1,8 +1,6 @@
 /**
- * What stands at a pointer of the wire protocol: the input or the result of one of the tenant's own jobs, or what one of its
- * runs keeps apart; nothing else.
- *
- * Who works gets it is; who only reads sees it without its secrets, as everywhere else, and never as bytes.
+ * Payloads by pointer of the wire protocol: inputs and results of the tenant's jobs, and payloads of its runs that are
+ * stored outside their record. Keys with `work` access receive the bytes; others receive redacted text.
  */
 import { Type } from "typebox";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
@@ -11,9 +9,9 @@ import { RUNS } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { toBase64 } from "../../protocol/base64.ts";
 import { inputKey, keyIn, outputKey, toPointer } from "../../protocol/pointer.ts";
-import { MAY } from "../auth/access.ts";
+import { ROLE_ACCESS } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { queryText } from "../views/page.ts";
 
 export const MEMORY_ROUTES: readonly Route[] = [
@@ -21,27 +19,27 @@ export const MEMORY_ROUTES: readonly Route[] = [
     method: "GET",
     path: "/api/v1/memory",
     summary:
-      "The input (`ctx:`) or the result (`res:`) of a job, a run or a step, by its pointer; " +
-      "without its secrets for who may not work",
+      "Get the input (`ctx:`) or result (`res:`) of a job, run or step by its pointer; " +
+      "redacted for keys without `work` access",
     access: "read",
     orAccess: "work",
     query: Type.Object({
-      ptr: Type.String({ maxLength: 600, description: "Such as `redis://ctx:<job id>`, or the key alone." }),
+      ptr: Type.String({ maxLength: 600, description: "Such as `redis://ctx:<job id>`, or only the key." }),
     }),
-    answer: Type.Object({
+    response: Type.Object({
       pointer: Type.String(),
       key: Type.String(),
-      kind: Type.String({ description: "`context` or `result`" }),
+      kind: Type.String({ description: "`context` or `result`." }),
       size_bytes: Type.Integer(),
-      base64: Type.Optional(Type.String({ description: "The bytes as they are; for keys that may work." })),
-      text: Type.Optional(Type.String({ description: "Where the bytes are text." })),
-      json: Type.Optional(Type.Unknown({ description: "Where the text is JSON." })),
+      base64: Type.Optional(Type.String({ description: "The bytes; only for keys with `work` access." })),
+      text: Type.Optional(Type.String({ description: "If the bytes are UTF-8 text." })),
+      json: Type.Optional(Type.Unknown({ description: "If the text is JSON." })),
     }),
     handle: getMemory,
   },
 ];
 
-async function getMemory({ engine }: Gateway, { org, query, principal }: GatewayRequest): Promise<Answer> {
+async function getMemory({ engine }: Gateway, { org, query, principal }: GatewayRequest): Promise<GatewayResponse> {
   const { store, blobs } = engine.world;
   const key = keyIn(queryText(query, "ptr") ?? "");
   const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
@@ -49,20 +47,23 @@ async function getMemory({ engine }: Gateway, { org, query, principal }: Gateway
   const payload = ofJob ?? (await payloadOfRun(engine, org, key));
   const bytes =
     payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await blobs.get(payload.ptr);
-  // Somebody else's, expired, or never there: all the same from here.
+  // Payloads of other tenants, expired and unknown ones are indistinguishable.
   if (bytes === null) {
-    throw new Problem("memory_not_found", `nothing of tenant \`${org}\` stands at \`${key.slice(0, 100)}\``);
+    throw new Problem(
+      "memory_not_found",
+      `no payload of tenant \`${org}\` at \`${key.slice(0, 100)}\`; it has expired or never existed`,
+    );
   }
   const isInput = key.startsWith("ctx:");
   const content = readable(bytes);
-  const shown = MAY[principal.role].includes("work")
+  const shown = ROLE_ACCESS[principal.role].includes("work")
     ? { base64: toBase64(bytes), ...content }
-    : withoutSecrets(content, engine.settings.current.redaction.paths, isInput ? "input" : "result");
+    : redactContent(content, engine.settings.current.redaction.paths, isInput ? "input" : "result");
   const kind = isInput ? "context" : "result";
   return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...shown });
 }
 
-/** The job that a key belongs to. After the job's id may come a dot and what makes the key unique. */
+/** The job of a key: `<job id>`, optionally followed by a dot and a unique suffix. */
 async function findOwner(key: string, load: (id: string) => Promise<Job | null>): Promise<Job | null> {
   const id = /^(?:ctx|res):(.{1,300})$/.exec(key)?.[1];
   if (id === undefined) return null;
@@ -70,22 +71,21 @@ async function findOwner(key: string, load: (id: string) => Promise<Job | null>)
   return (await load(id)) ?? (dot > 0 ? load(id.slice(0, dot)) : null);
 }
 
-/** What the job itself has at this key. */
 function payloadAt(job: Job, key: string): Payload | null {
-  const own: readonly (readonly [Payload | null, string])[] = [
+  const payloads: readonly (readonly [Payload | null, string])[] = [
     [job.input, inputKey(job.id)],
     [job.output, outputKey(job.id)],
   ];
-  for (const [payload, usual] of own) {
-    if (payload?.kind === "inline" ? key === usual : payload && isAt(payload.ptr, key)) return payload;
+  for (const [payload, inlineKey] of payloads) {
+    if (payload?.kind === "inline" ? key === inlineKey : payload && isAt(payload.ptr, key)) return payload;
   }
   return null;
 }
 
-/** A pointer is known by what stands before the mark that makes it unique, too. */
+/** A key without the unique suffix also matches. */
 const isAt = (ptr: string, key: string): boolean => ptr === key || ptr.startsWith(`${key}.`);
 
-/** Steps that need no job keep what is large beside their run: `res:<run id>:<step>@1`. */
+/** Steps without a job store large payloads under their run: `res:<run id>:<step>@1`. */
 async function payloadOfRun({ world }: Engine, org: string, key: string): Promise<Payload | null> {
   const id = /^(?:ctx|res):([^:.]{1,300})(?:[:.]|$)/.exec(key)?.[1];
   const run = id === undefined ? null : (await world.store.load(RUNS, id))?.value;
@@ -104,8 +104,8 @@ interface Content {
   readonly json?: unknown;
 }
 
-/** The text of a JSON value is made from what is left of the value: the places that are left out are known there alone. */
-function withoutSecrets({ text, json }: Content, paths: readonly string[], at: string): Content {
+/** Redaction paths apply to values, so the text of a JSON payload is rendered from the redacted value. */
+function redactContent({ text, json }: Content, paths: readonly string[], at: string): Content {
   if (text === undefined) return {};
   if (json === undefined) return { text: redactText(text) };
   const clean = redact(json, { paths, at });
@@ -117,7 +117,7 @@ function readable(bytes: Uint8Array): Content {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, ...jsonIn(text) };
   } catch {
-    return {}; // No text: the bytes say it all.
+    return {}; // Binary.
   }
 }
 

@@ -1,12 +1,18 @@
 /**
- * The safety policy: what it would decide and why, what is in force, and putting another in force.
+ * The safety policy: evaluate, explain, simulate, diff, publish and roll result.
  *
- * 1. A question here is answered as a job's would be: the same checks, the same kernel; nothing comes of it.
- * 2. One policy governs all tenants, so what a caller of one tenant sees of it leaves out the rules for others.
+ * 1. A policy request is evaluated like a job, by the same checks and kernel, without side effects.
+ * 2. One policy governs all tenants. A caller of one tenant does not see the rules that apply only to others.
  */
 import { type Static, type TSchema, Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { IN_FORCE, POLICY_CHOICE, POLICY_RELEASES, RELEASES_LIST } from "../../core/model/policy-release.ts";
+import {
+  IN_FORCE,
+  POLICY_CHOICE,
+  POLICY_RELEASES,
+  POLICY_TEXTS,
+  RELEASES_LIST,
+} from "../../core/model/policy-release.ts";
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { diff } from "../../core/policy/diff.ts";
@@ -16,8 +22,8 @@ import { explain } from "../../core/policy/explain.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
-import { listPage } from "../views/page.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
 import {
   decisionView,
   diffView,
@@ -26,15 +32,15 @@ import {
   ruleView,
   simulationView,
 } from "../views/policy-views.ts";
-import { QUESTION, type Question, readQuestion } from "./policy-question.ts";
+import { POLICY_REQUEST_BODY, type PolicyRequestBody, readPolicyRequest } from "./policy-request.ts";
 
 const optional = <T extends TSchema>(type: T) => Type.Optional(type);
 const orNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()]);
 
-const POLICY_TEXT = Type.String({ minLength: 1, description: "A policy as in a file, in YAML." });
+const POLICY_TEXT = Type.String({ minLength: 1, description: "The policy document, as YAML." });
 const SIMULATE = Type.Object({
   policy: optional(POLICY_TEXT),
-  requests: Type.Array(QUESTION, { minItems: 1, maxItems: 1_000 }),
+  requests: Type.Array(POLICY_REQUEST_BODY, { minItems: 1, maxItems: 1_000 }),
 });
 const DIFF = Type.Object({ policy: POLICY_TEXT });
 const PUBLISH = Type.Object({
@@ -53,36 +59,40 @@ const DECISION = Type.Object({
 const CHANGE = Type.Object({
   snapshot: Type.String(),
   previous: orNull(Type.String()),
-  changed: Type.Boolean({ description: "False when it was in force already." }),
+  changed: Type.Boolean({ description: "False if the policy was already in force." }),
 });
-const PAGE = Type.Object({
-  limit: optional(Type.Integer({ minimum: 1, maximum: 200 })),
-  cursor: optional(Type.String()),
-});
+const BUNDLE = {
+  bundle_id: Type.String({ description: "The id of the release." }),
+  snapshot: Type.String(),
+  name: Type.String(),
+  version: orNull(Type.String()),
+  rules: Type.Integer({ description: "Number of rules." }),
+  in_force: Type.Boolean(),
+};
 
 export const POLICY_ROUTES: readonly Route[] = [
   {
     method: "POST",
     path: "/api/v1/policy/evaluate",
-    summary: "What would be decided about a job",
+    summary: "Evaluate the policy for a job",
     access: "read",
-    body: QUESTION,
-    answer: DECISION,
+    body: POLICY_REQUEST_BODY,
+    response: DECISION,
     handle: evaluateOne,
   },
   {
     method: "POST",
     path: "/api/v1/policy/explain",
-    summary: "What would be decided about a job, and why no earlier rule did",
+    summary: "Evaluate the policy for a job, and explain why earlier rules did not match",
     access: "read",
-    body: QUESTION,
-    answer: DECISION,
+    body: POLICY_REQUEST_BODY,
+    response: DECISION,
     handle: explainOne,
   },
   {
     method: "POST",
     path: "/api/v1/policy/simulate",
-    summary: "What would be decided about many jobs, by the policy in force or by another one",
+    summary: "Evaluate the policy in force, or a given one, for many jobs",
     access: "read",
     body: SIMULATE,
     handle: simulateMany,
@@ -90,81 +100,100 @@ export const POLICY_ROUTES: readonly Route[] = [
   {
     method: "POST",
     path: "/api/v1/policy/diff",
-    summary: "What is different between the policy in force and another one",
+    summary: "Compare the policy in force with another one",
     access: "read",
-    everyTenant: true,
+    allTenants: true,
     body: DIFF,
     handle: diffWith,
   },
   {
     method: "POST",
     path: "/api/v1/policy/publish",
-    summary: "Puts a policy in force, for all tenants and processes",
+    summary: "Publish a policy for all tenants and processes",
     access: "system",
     body: PUBLISH,
-    answer: CHANGE,
+    response: CHANGE,
     handle: publish,
   },
   {
     method: "POST",
     path: "/api/v1/policy/rollback",
-    summary: "Puts an earlier policy in force again: the one before, or the one named",
+    summary: "Roll back to the previous policy, or to a named one",
     access: "system",
     body: ROLLBACK,
-    answer: CHANGE,
+    response: CHANGE,
     handle: rollback,
   },
   {
     method: "GET",
     path: "/api/v1/policy/snapshots",
-    summary: "What was published, newest first",
+    summary: "List published policies, newest first",
     access: "read",
-    query: PAGE,
+    query: PAGE_QUERY,
     handle: listSnapshots,
   },
   {
     method: "GET",
     path: "/api/v1/policy/rules",
-    summary: "The rules in force, in their order",
+    summary: "List the rules of the policy in force, in order",
     access: "read",
     handle: listRules,
   },
+  {
+    method: "GET",
+    path: "/api/v1/policy/bundles",
+    summary: "List published policies that are kept, newest first",
+    access: "read",
+    allTenants: true,
+    query: PAGE_QUERY,
+    response: pageOf(Type.Object(BUNDLE, { additionalProperties: true })),
+    handle: listBundles,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/policy/bundles/:id",
+    summary: "Get a published policy with its text",
+    access: "read",
+    allTenants: true,
+    response: Type.Object({ ...BUNDLE, policy: Type.String({ description: "The published YAML." }) }),
+    handle: getBundle,
+  },
 ];
 
-async function evaluateOne({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
-  const question = questionIn(engine, request, request.body as Question);
-  const checked = await askKernel(engine, question).catch((error: unknown) => {
-    // It answered, but not with a decision: the store has nothing to do with it, and trying again does not help.
-    throw new Problem("internal", `the safety kernel did not decide: ${String(error)}`, {}, error);
+async function evaluateOne({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const policyRequest = toPolicyRequest(engine, request, request.body as PolicyRequestBody);
+  const checked = await askKernel(engine, policyRequest).catch((error: unknown) => {
+    // The kernel responded without a decision: a retry does not help.
+    throw new Problem("internal", `the safety kernel returned no decision: ${String(error)}`, {}, error);
   });
   if (checked.kind === "decided") return ok(decisionView(checked.decision));
   throw new Problem("safety_unavailable", checked.reason);
 }
 
-async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { snapshot } = engine.kernel.inForce;
-  const explanation = explain(snapshot, questionIn(engine, request, request.body as Question));
+  const explanation = explain(snapshot, toPolicyRequest(engine, request, request.body as PolicyRequestBody));
   return ok(explanationView(explanation, visibleTo(request, snapshot)));
 }
 
-async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { policy, requests } = request.body as Static<typeof SIMULATE>;
   const { snapshot } = engine.kernel.inForce;
-  const questions = requests.map((one) => questionIn(engine, request, one));
+  const policyRequests = requests.map((one) => toPolicyRequest(engine, request, one));
   if (policy === undefined) {
-    return ok(simulationView(simulate(snapshot, questions), null, visibleTo(request, snapshot)));
+    return ok(simulationView(simulate(snapshot, policyRequests), null, visibleTo(request, snapshot)));
   }
-  const other = compiled(policy);
-  const [after, before] = [simulate(other, questions), simulate(snapshot, questions)];
+  const other = compilePolicy(policy);
+  const [after, before] = [simulate(other, policyRequests), simulate(snapshot, policyRequests)];
   return ok(simulationView(after, before, () => true));
 }
 
-async function diffWith({ engine }: Gateway, { body }: GatewayRequest): Promise<Answer> {
+async function diffWith({ engine }: Gateway, { body }: GatewayRequest): Promise<GatewayResponse> {
   const { policy } = body as Static<typeof DIFF>;
-  return ok(diffView(diff(engine.kernel.inForce.snapshot, compiled(policy))));
+  return ok(diffView(diff(engine.kernel.inForce.snapshot, compilePolicy(policy))));
 }
 
-async function publish({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
+async function publish({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
   const { policy, name, note } = body as Static<typeof PUBLISH>;
   const by = principal.id;
   const published = await publishPolicy(engine, {
@@ -181,50 +210,77 @@ async function publish({ engine }: Gateway, { body, principal }: GatewayRequest)
     case "unchanged":
       return ok({ snapshot: published.snapshot, previous: published.snapshot, changed: false });
     case "bad":
-      throw badPolicy(published.problems);
+      throw invalidPolicy(published.problems);
     default:
       return published satisfies never;
   }
 }
 
-async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<Answer> {
+async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
   const { to } = (body ?? {}) as Static<typeof ROLLBACK>;
-  const back = await rollbackPolicy(engine, { by: principal.id, ...(to === undefined ? {} : { to }) });
-  switch (back.kind) {
+  const result = await rollbackPolicy(engine, { by: principal.id, ...(to === undefined ? {} : { to }) });
+  switch (result.kind) {
     case "rolled_back":
       return ok({
-        snapshot: back.release.snapshot,
-        previous: back.previous,
+        snapshot: result.release.snapshot,
+        previous: result.previous,
         changed: true,
-        release_id: back.release.id,
+        release_id: result.release.id,
       });
     case "unchanged":
-      return ok({ snapshot: back.snapshot, previous: back.snapshot, changed: false });
+      return ok({ snapshot: result.snapshot, previous: result.snapshot, changed: false });
     case "first":
       throw new Problem(
         "no_earlier_policy",
-        "publish the one that you want; `GET /api/v1/policy/snapshots` lists them",
+        "publish a policy instead; `GET /api/v1/policy/snapshots` lists the published ones",
       );
     case "not_found":
       throw new Problem(
         "snapshot_not_found",
-        `no policy \`${to ?? "before this one"}\` is kept; \`GET /api/v1/policy/snapshots\` lists them`,
+        `no policy \`${to ?? "before this one"}\` is stored; \`GET /api/v1/policy/snapshots\` lists them`,
       );
     case "bad":
-      throw badPolicy(back.problems);
+      throw invalidPolicy(result.problems);
     default:
-      return back satisfies never;
+      return result satisfies never;
   }
 }
 
-async function listSnapshots({ engine }: Gateway, { query }: GatewayRequest): Promise<Answer> {
+async function listSnapshots({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
+  const inForceId = await releaseInForce(engine);
   const { store } = engine.world;
-  const choice = await store.load(POLICY_CHOICE, IN_FORCE);
-  const inForceId = choice?.value.releaseId ?? null;
   return listPage(store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) => releaseView(value, inForceId));
 }
 
-async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listBundles({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
+  const inForceId = await releaseInForce(engine);
+  const { store } = engine.world;
+  return listPage(store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) =>
+    bundleView(releaseView(value, inForceId)),
+  );
+}
+
+async function getBundle({ engine }: Gateway, { params }: GatewayRequest): Promise<GatewayResponse> {
+  const id = params.id ?? "";
+  const { store } = engine.world;
+  const [release, text] = await Promise.all([store.load(POLICY_RELEASES, id), store.load(POLICY_TEXTS, id)]);
+  if (release === null || text === null) {
+    const detail = `no policy bundle \`${id.slice(0, 100)}\`; \`GET /api/v1/policy/bundles\` lists them`;
+    throw new Problem("snapshot_not_found", detail);
+  }
+  return ok({ ...bundleView(releaseView(release.value, await releaseInForce(engine))), policy: text.value.text });
+}
+
+async function releaseInForce({ world }: Engine): Promise<string | null> {
+  return (await world.store.load(POLICY_CHOICE, IN_FORCE))?.value.releaseId ?? null;
+}
+
+function bundleView(release: object): object {
+  const { release_id, ...rest } = release as { readonly release_id: string };
+  return { bundle_id: release_id, ...rest };
+}
+
+async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { snapshot, source } = engine.kernel.inForce;
   const isVisible = visibleTo(request, snapshot);
   const { rules, defaultDecision, version } = snapshot.document;
@@ -239,35 +295,35 @@ async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<
   });
 }
 
-function questionIn(engine: Engine, { org, principal }: GatewayRequest, question: Question): PolicyRequest {
-  const { tenant_id: tenant = org } = question;
+function toPolicyRequest(engine: Engine, { org, principal }: GatewayRequest, body: PolicyRequestBody): PolicyRequest {
+  const { tenant_id: tenant = org } = body;
   if (tenant !== org && principal.org !== EVERY_ORG) {
-    throw new Problem("tenant_forbidden", `this key speaks for \`${org}\` only; leave out \`tenant_id\``);
+    throw new Problem("tenant_forbidden", `this key is limited to tenant \`${org}\`; omit \`tenant_id\``);
   }
-  const read = readQuestion(question, org);
-  if (read.kind === "ok") return asOfJob(read.request, engine.settings.current.limits.inlineBytesMax);
+  const read = readPolicyRequest(body, org);
+  if (read.kind === "ok") return omitLargeInput(read.request, engine.settings.current.limits.inlineBytesMax);
   throw new Problem("invalid_request", read.problems.join("; "), { problems: read.problems });
 }
 
-/** The input of a job that is too large for its record is not looked at. */
-function asOfJob(request: PolicyRequest, inlineBytesMax: number): PolicyRequest {
+/** Like for jobs, an input that is too large to be stored inline is omitted. */
+function omitLargeInput(request: PolicyRequest, inlineBytesMax: number): PolicyRequest {
   const { length: bytes } = new TextEncoder().encode(JSON.stringify(request.input) ?? "");
   return bytes <= inlineBytesMax ? request : { ...request, input: null, inputOmitted: { bytes } };
 }
 
 function visibleTo({ principal }: GatewayRequest, { document }: Snapshot): (ruleId: string) => boolean {
   if (principal.org === EVERY_ORG) return () => true;
-  const ofOthers = document.rules.filter(({ match }) => match.tenants && !match.tenants.includes(principal.org));
-  const hidden = new Set(ofOthers.map(({ id }) => id));
+  const otherTenants = document.rules.filter(({ match }) => match.tenants && !match.tenants.includes(principal.org));
+  const hidden = new Set(otherTenants.map(({ id }) => id));
   return (ruleId) => !hidden.has(ruleId);
 }
 
-function compiled(text: string): Snapshot {
+function compilePolicy(text: string): Snapshot {
   const read = readPolicy({ name: "policy", text });
-  if (read.kind === "bad") throw badPolicy(read.problems);
+  if (read.kind === "bad") throw invalidPolicy(read.problems);
   return compile(read.document);
 }
 
-function badPolicy(problems: readonly string[]): Problem {
+function invalidPolicy(problems: readonly string[]): Problem {
   return new Problem("invalid_policy", problems.join("; "), { problems });
 }

@@ -1,10 +1,9 @@
 /**
- * How it is: what runs here, under which policy and promise of durability, what waits and for what, and the founding
- * figures.
+ * Status: the process and its policy, queues, retries, workers, safety, and the latency figures.
  *
- * 1. A key of one tenant sees its own numbers and nobody's names. What is not kept tenant by tenant is `null` for it, and of what
- *    stands behind this process (servers, their addresses, what they say) it sees nothing.
- * 2. A key of tenant `*` that names no tenant sees all of them.
+ * 1. A key of one tenant sees its own numbers. Values that are not kept per tenant are `null`, and the backing servers
+ *    are hidden.
+ * 2. A key of tenant `*` that names no tenant sees the numbers of all tenants.
  */
 import { Type } from "typebox";
 import { servesTenant } from "../../core/jobs/select-target.ts";
@@ -24,8 +23,8 @@ import { RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { runLimitOf } from "../../engine/runs/index.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
-import { shownTo } from "../auth/access.ts";
-import { type About, type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { visibleTenant } from "../auth/access.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route, type ServerInfo } from "../route.ts";
 import { inForceView } from "../views/policy-views.ts";
 import { readinessOf } from "./health.ts";
 import { killView } from "./kill-switch.ts";
@@ -37,68 +36,68 @@ export const STATUS_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/status",
-    summary: "How it is: what runs here, what waits and for what, and the founding figures",
+    summary: "Get the status: process, policy, queues, retries, workers, safety and latency figures",
     access: "read",
-    answer: Type.Object({
-      tenant: Type.String({ description: "Whose numbers these are; `*` for all tenants." }),
+    response: Type.Object({
+      tenant: Type.String({ description: "The tenant of the numbers; `*` for all tenants." }),
       ready: Type.Boolean(),
-      backlog: Type.Record(Type.String(), Type.Integer(), { description: "Jobs that wait to be sent, by topic." }),
+      backlog: Type.Record(Type.String(), Type.Integer(), { description: "Jobs awaiting dispatch, by topic." }),
       backlog_total: Type.Integer(),
       in_flight: orNull(counts),
-      in_flight_total: Type.Integer({ description: "Jobs that are with workers." }),
+      in_flight_total: Type.Integer({ description: "Dispatched jobs." }),
       waiting: orNull(counts),
       parked_retries: orNull(counts),
-      approvals: Type.Integer({ description: "Jobs that wait for a human." }),
+      approvals: Type.Integer({ description: "Jobs awaiting approval." }),
       dead_letters: Type.Integer(),
       runs: Type.Object(
         {
-          open: Type.Integer({ description: "Runs of workflows that have not ended." }),
+          open: Type.Integer({ description: "Open runs." }),
           limit: Type.Optional(Type.Integer({ description: "`limits.max_concurrent_runs` of the tenant." })),
           by_tenant: Type.Optional(counts),
         },
-        { description: "`limit` where one tenant is shown, `by_tenant` where all are." },
+        { description: "`limit` for one tenant, `by_tenant` for all." },
       ),
       workers: Type.Object(
         { total: Type.Integer(), leaving: Type.Integer() },
-        { additionalProperties: true, description: "Those that work for the tenant." },
+        { additionalProperties: true, description: "Workers that serve the tenant." },
       ),
       kill: Type.Array(Type.Object({}, { additionalProperties: true }), {
-        description: "Kill switches that are engaged: nothing of their scope goes out.",
+        description: "Engaged kill switches: jobs of their scope are not dispatched.",
       }),
       safety: Type.Object({}, { additionalProperties: true }),
       input_fail_open_total: Type.Union([Type.Integer(), Type.Null()], {
         description:
-          "Jobs that ever went out without a verdict, of all tenants; like the figures, only for keys of `*`.",
+          "Total jobs of all tenants that bypassed the safety check; like the figures, only for keys of tenant `*`.",
       }),
     }),
     handle: getStatus,
   },
 ];
 
-async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
-  const { engine, about, metrics, startedMs } = gateway;
+async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { engine, info: about, metrics, startedMs } = gateway;
   const { clock, name } = engine.world;
-  const tenant = shownTo(request);
-  // Whoever has a key of `*` may know what stands behind, also while looking at one tenant.
+  const tenant = visibleTenant(request);
+  // Operators see the backing servers even when they select one tenant.
   const isOperator = request.principal.org === EVERY_ORG;
   const figures = metrics.figures();
-  const [readiness, work, safety, bypasses, needsKey] = await Promise.all([
+  const [readiness, queues, safety, bypasses, needsKey] = await Promise.all([
     readinessOf(gateway),
-    tenant === EVERY_ORG ? workOfAll(engine) : workOf(engine, tenant),
+    tenant === EVERY_ORG ? queuesOfAll(engine) : queuesOf(engine, tenant),
     safetyOf(engine, tenant, isOperator),
     isOperator ? engine.world.store.total(FAIL_OPEN_TOTAL) : null,
-    gateway.keys.exist(),
+    gateway.auth.anyKeyExists(),
   ]);
   return ok({
     name,
-    ...(isOperator ? about : ofItself(about)),
+    ...(isOperator ? about : publicInfo(about)),
     policy: inForceView(engine.kernel),
     tenant,
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
     ready: readiness.ready,
     ...(readiness.ready ? {} : { not_ready_because: readiness.reason }),
     needs_key: needsKey,
-    ...work,
+    ...queues,
     workers: workersOf(engine, tenant),
     kill: killsOf(engine, tenant),
     safety,
@@ -107,12 +106,12 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Ans
   });
 }
 
-/** What a process says to everybody: nothing of the servers behind it. */
-function ofItself({ version, profile, mode, durability }: About): About {
+/** Without the backing servers. */
+function publicInfo({ version, profile, mode, durability }: ServerInfo): ServerInfo {
   return { version, profile, mode, durability, warnings: [] };
 }
 
-async function workOfAll({ world: { store } }: Engine): Promise<object> {
+async function queuesOfAll({ world: { store } }: Engine): Promise<object> {
   const groups = [
     BACKLOG_GROUP,
     IN_FLIGHT_GROUP,
@@ -140,13 +139,14 @@ async function workOfAll({ world: { store } }: Engine): Promise<object> {
   };
 }
 
-/** Each counter by its own name, in a change that changes nothing: a group may have more tenants than are ever listed. */
-async function workOf({ world: { store, clock }, settings }: Engine, org: string): Promise<object> {
+/** Reads single counters through an empty commit: a group can have more tenants than a listing returns. */
+async function queuesOf({ world: { store, clock }, settings }: Engine, org: string): Promise<object> {
   const topics = [...(await store.counts(BACKLOG_GROUP, NAMES_MAX)).keys()];
   const groups = [APPROVALS_GROUP, "dead_letters", ...topics.map(backlogGroupOf)];
   const watch = [runningOf(org), runsOpenOf(org), ...groups.map((group) => ({ group, name: org }))];
-  const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
-  const [running = 0, runs = 0, approvals = 0, deadLetters = 0, ...own] = asked.kind === "committed" ? asked.seen : [];
+  const committed = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });
+  const [running = 0, runs = 0, approvals = 0, deadLetters = 0, ...own] =
+    committed.kind === "committed" ? committed.seen : [];
   const backlog = topics.map((topic, at) => [topic, own[at] ?? 0] as const);
   const counted = new Map(backlog.filter(([, count]) => count > 0));
   return {
@@ -162,7 +162,7 @@ async function workOf({ world: { store, clock }, settings }: Engine, org: string
   };
 }
 
-/** Who they are is told to `*` alone. */
+/** Worker names are only visible to keys of `*`. */
 function workersOf({ registry, world }: Engine, tenant: string): object {
   const nowMs = world.clock.now();
   const all = registry.list(nowMs).filter((worker) => tenant === EVERY_ORG || servesTenant(worker, tenant));
@@ -181,10 +181,10 @@ function workersOf({ registry, world }: Engine, tenant: string): object {
   return { ...total, items };
 }
 
-/** As this process knows them: what it acts upon. */
+/** The switches as cached by this process, which its dispatcher obeys. */
 function killsOf({ pools: { kills } }: Engine, tenant: string): readonly object[] {
-  const isSeen = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
-  return [...kills.values()].filter(({ scope }) => isSeen(scope)).map(killView);
+  const isVisible = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
+  return [...kills.values()].filter(({ scope }) => isVisible(scope)).map(killView);
 }
 
 async function safetyOf({ world, safety: { breaker } }: Engine, tenant: string, isOperator: boolean): Promise<object> {
@@ -197,7 +197,7 @@ async function safetyOf({ world, safety: { breaker } }: Engine, tenant: string, 
   return {
     kernel: safety.local ? "in this process" : "elsewhere",
     breaker: breaker.kind,
-    // What went wrong names addresses.
+    // The reason contains addresses.
     ...(breaker.kind === "closed" || !isOperator ? {} : { breaker_reason: breaker.reason }),
     fail_open: leases.map(({ id, scope, reason, endsMs }) => ({
       id,

@@ -1,12 +1,10 @@
 /**
- * Live events: what happens to the caller's jobs and runs, as server-sent events; with a key of `*` that names no tenant, to
- * those of all.
+ * Live events of the caller's jobs and runs: of all tenants for a key of `*` that names no tenant.
  *
- * 1. Best effort: who must not miss anything reads the records. There is no `Last-Event-ID`; a reader that comes back reads the
- *    lists and goes on from there.
- * 2. A reader that does not keep up is told so and dropped: what waits for it never grows beyond a bound.
- * 3. It ends when the reader's key does (see `server-call.ts`).
- * 4. A comment comes when nothing else did for a while, so that both ends and everything between see that it is alive.
+ * 1. Best effort, without `Last-Event-ID`: a client that reconnects reads the lists first.
+ * 2. A slow reader is disconnected once its buffer exceeds a limit.
+ * 3. The stream ends when the key of its reader expires or is revoked (`request-pipeline.ts`).
+ * 4. Heartbeats keep idle connections and the proxies between open.
  */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
@@ -14,9 +12,9 @@ import { JOB_STATES } from "../../core/model/job.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { JobUpdate, RunUpdate } from "../../engine/observe/index.ts";
-import { shownTo } from "../auth/access.ts";
+import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import type { Answer, Gateway, GatewayRequest, Reader, Route } from "../route.ts";
+import type { EventSink, Gateway, GatewayRequest, GatewayResponse, Route } from "../route.ts";
 import { queryText } from "../views/page.ts";
 
 export const STREAM_ROUTES: readonly Route[] = [
@@ -24,16 +22,16 @@ export const STREAM_ROUTES: readonly Route[] = [
     method: "GET",
     path: "/api/v1/stream",
     summary:
-      "Live events (server-sent events, or a WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
+      "Stream live events (server-sent events or WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
       "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at}`",
     access: "read",
-    long: true,
+    longLived: true,
     query: Type.Object({
-      topic: Type.Optional(Type.String({ maxLength: 200, description: "Jobs of this topic only." })),
-      run: Type.Optional(Type.String({ maxLength: 300, description: "This run and the jobs of its steps only." })),
+      topic: Type.Optional(Type.String({ maxLength: 200, description: "Only jobs with this topic; excludes runs." })),
+      run: Type.Optional(Type.String({ maxLength: 300, description: "Only this run and the jobs of its steps." })),
       state: Type.Optional(
         Type.Enum([...new Set([...JOB_STATES, ...RUN_STATES])], {
-          description: "Jobs and runs that are in this state now only.",
+          description: "Only jobs and runs in this state.",
         }),
       ),
     }),
@@ -41,80 +39,79 @@ export const STREAM_ROUTES: readonly Route[] = [
   },
 ];
 
-async function openStream({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function openStream({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { query, signal } = request;
-  const tenant = shownTo(request);
+  const tenant = visibleTenant(request);
   const [topic, run, state] = [queryText(query, "topic"), queryText(query, "run"), queryText(query, "state")];
-  const isSeen = (notice: JobUpdate | RunUpdate) =>
-    (tenant === EVERY_ORG || notice.org === tenant) && (state ?? notice.state) === notice.state;
-  const wanted: Wanted = {
-    isJob: (notice) =>
-      isSeen(notice) &&
-      (topic ?? notice.topic) === notice.topic &&
-      (run === undefined || notice.jobId.startsWith(`${run}:`)),
-    isRun: (notice) => isSeen(notice) && topic === undefined && (run ?? notice.runId) === notice.runId,
+  const isVisible = (update: JobUpdate | RunUpdate) =>
+    (tenant === EVERY_ORG || update.org === tenant) && (state ?? update.state) === update.state;
+  const filter: Filter = {
+    job: (update) =>
+      isVisible(update) &&
+      (topic ?? update.topic) === update.topic &&
+      (run === undefined || update.jobId.startsWith(`${run}:`)),
+    run: (update) => isVisible(update) && topic === undefined && (run ?? update.runId) === update.runId,
   };
   return {
     status: 200,
     body: null,
     contentType: "text/event-stream; charset=utf-8",
     headers: { "x-accel-buffering": "no" },
-    stream: (reader) => feed(engine, reader, signal, wanted),
+    stream: (sink) => sendEvents(engine, sink, signal, filter),
   };
 }
 
-interface Wanted {
-  isJob(notice: JobUpdate): boolean;
-  isRun(notice: RunUpdate): boolean;
+interface Filter {
+  job(update: JobUpdate): boolean;
+  run(update: RunUpdate): boolean;
 }
 
-function feed(engine: Engine, reader: Reader, signal: AbortSignal, wanted: Wanted): void {
+function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter: Filter): void {
   const { clock } = engine.world;
-  let stopHeart = () => {};
-  const end = (why: string) => {
+  let stopHeartbeat = () => {};
+  const end = (reason: string) => {
     stopJobs();
     stopRuns();
-    stopHeart();
+    stopHeartbeat();
     signal.removeEventListener("abort", onAbort);
-    reader.write(`: ${why}\n\n`);
-    reader.end();
-    // Who does not read would never take the end, either, and keep the process from stopping.
-    clock.after(END_MS_MAX, () => reader.drop());
+    sink.end(reason);
+    // A client that has stopped reading never receives the end, and would block shutdown.
+    clock.after(END_MS_MAX, () => sink.drop());
   };
-  const onAbort = () =>
-    end(signal.reason instanceof Problem ? KEY_ENDED : "the control plane is shutting down; come again");
-  const write = (text: string) => {
-    if (reader.waitingBytes() > WAITING_BYTES_MAX) end("dropped: read faster, or ask for less");
-    else reader.write(text);
+  const onAbort = () => end(signal.reason instanceof Problem ? KEY_ENDED : SHUTTING_DOWN);
+  const write = (send: () => void) => {
+    if (sink.bufferedBytes() > BUFFERED_BYTES_MAX) end(TOO_SLOW);
+    else send();
   };
-  const beat = () => {
-    stopHeart = clock.after(HEARTBEAT_MS, () => {
-      beat();
-      write(": alive\n\n");
+  const scheduleHeartbeat = () => {
+    stopHeartbeat = clock.after(HEARTBEAT_MS, () => {
+      scheduleHeartbeat();
+      write(() => sink.heartbeat());
     });
   };
-  const stopJobs = engine.events.subscribe((notice) => {
-    if (wanted.isJob(notice)) write(jobEvent(notice));
+  const stopJobs = engine.events.subscribe((update) => {
+    if (filter.job(update)) write(() => sink.event("job", jobData(update)));
   });
-  const stopRuns = engine.events.subscribeRuns((notice) => {
-    if (wanted.isRun(notice)) write(runEvent(notice));
+  const stopRuns = engine.events.subscribeRuns((update) => {
+    if (filter.run(update)) write(() => sink.event("run", runData(update)));
   });
   signal.addEventListener("abort", onAbort, { once: true });
-  reader.write(": connected\n\n");
-  beat();
+  scheduleHeartbeat();
 }
 
-function jobEvent({ jobId, org, topic, state, atMs }: JobUpdate): string {
-  const data = { job_id: jobId, tenant_id: org, topic, state, at: new Date(atMs).toISOString() };
-  return `event: job\ndata: ${JSON.stringify(data)}\n\n`;
+function jobData({ jobId, org, topic, state, atMs }: JobUpdate): string {
+  return JSON.stringify({ job_id: jobId, tenant_id: org, topic, state, at: new Date(atMs).toISOString() });
 }
 
-function runEvent({ runId, org, workflowId, state, atMs }: RunUpdate): string {
-  const data = { run_id: runId, tenant_id: org, workflow_id: workflowId, state, at: new Date(atMs).toISOString() };
-  return `event: run\ndata: ${JSON.stringify(data)}\n\n`;
+function runData({ runId, org, workflowId, state, atMs }: RunUpdate): string {
+  const at = new Date(atMs).toISOString();
+  return JSON.stringify({ run_id: runId, tenant_id: org, workflow_id: workflowId, state, at });
 }
 
-const KEY_ENDED = "the API key is not good any more; ask an administrator for another one";
+/** Reasons are also sent in WebSocket close frames, which hold at most 123 bytes. */
+const KEY_ENDED = "the API key has expired or was revoked; ask an administrator for a new key";
+const SHUTTING_DOWN = "the server is shutting down; reconnect";
+const TOO_SLOW = "dropped: the client reads too slowly; read faster or narrow the filter";
 const HEARTBEAT_MS = 15_000;
-const WAITING_BYTES_MAX = 256 * 1024;
+const BUFFERED_BYTES_MAX = 256 * 1024;
 const END_MS_MAX = 1_000;

@@ -1,48 +1,50 @@
-/** A request for a job as a submission, and what became of it as an answer. */
-
+/** Job submission: the request as a `Submission`, and the outcome as a response. */
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
-import { JOBS, type Job } from "../../core/model/job.ts";
+import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import { followSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { type Admitted, admitJob } from "../../engine/intake/index.ts";
+import { breakerRefusal } from "../../engine/safety/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-export async function submit({ engine, verdicts }: Gateway, submission: Submission): Promise<Answer> {
-  refuseUnserved(engine, submission.topic);
+export async function submit(
+  { engine, decisions: verdicts }: Gateway,
+  submission: Submission,
+): Promise<GatewayResponse> {
+  requirePool(engine, submission.topic);
   const admitted = await admitJob(engine, submission);
   if (admitted.kind === "unusable") {
-    throw new Problem("invalid_submission", "this `job_id` cannot be used; choose another one, or leave it out");
+    throw new Problem("invalid_submission", "`job_id` is not available; choose another one or omit it");
   }
   if (admitted.kind === "conflict") {
     throw new Problem(
       "idempotency_conflict",
-      "the same key or id came with another body before; use a new one for a new job",
+      "the key or `job_id` was used with another body; use a new one for a new job",
       { job_id: admitted.jobId },
     );
   }
   const { jobId, traceId } = admitted;
-  const state = admitted.state === "PENDING" ? await verdicts.stateOf(jobId) : admitted.state;
-  const answer = { job_id: jobId, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
+  const state = admitted.state === "PENDING" ? await verdicts.stateAfterDecision(jobId) : admitted.state;
+  const response = { job_id: jobId, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
   switch (state) {
     case "DENIED":
       throw await denial(engine, admitted);
     case "APPROVAL_REQUIRED":
-      return ok({ ...answer, ...(await approvalFacts(engine, jobId)) });
+      return ok({ ...response, ...(await approvalFacts(engine, jobId)) });
     default:
-      return ok(answer);
+      return ok(response);
   }
 }
 
-/** The body of a submission, in the dialect's names; the key also as a header. */
-export function submissionOf({ engine }: Gateway, request: GatewayRequest): Submission {
+export function readSubmission({ engine }: Gateway, request: GatewayRequest): Submission {
   const fields = (request.body ?? {}) as Fields;
   const isPrompt = fields.input === undefined && (fields.prompt !== undefined || fields.context !== undefined);
-  return checked({
-    ...whoAsks(request),
+  return toSubmission({
+    ...submitterFields(request),
     topic: fields.topic,
     input: isPrompt ? promptOf(fields, request.org, engine.world.clock.now()) : fields.input,
     isStamped: isPrompt,
@@ -55,31 +57,30 @@ export function submissionOf({ engine }: Gateway, request: GatewayRequest): Subm
     actorId: fields.actor_id ?? fields.principal_id,
     actorType: fields.actor_type,
     packId: fields.pack_id,
-    idempotencyKey: keyOf(request, fields.idempotency_key),
+    idempotencyKey: idempotencyKey(request, fields.idempotency_key),
     traceId: fields.trace_id,
   });
 }
 
-/** What the request says beside its body. */
-export function whoAsks({ org, principal, headers }: GatewayRequest): Fields {
+export function submitterFields({ org, principal, headers }: GatewayRequest): Fields {
   return { org, submittedBy: principal.id, traceparent: headers.traceparent };
 }
 
-export function checked(raw: Fields): Submission {
+export function toSubmission(raw: Fields): Submission {
   const outcome = checkSubmission(raw);
   if (outcome.kind === "ok") return outcome.submission;
-  const problems = outcome.problems.map(inDialect);
+  const problems = outcome.problems.map(withApiNames);
   throw new Problem("invalid_submission", problems.join("; "), { problems });
 }
 
-export function keyOf({ headers }: GatewayRequest, field: unknown): unknown {
+export function idempotencyKey({ headers }: GatewayRequest, field: unknown): unknown {
   const header = headers["idempotency-key"];
   if (header === undefined) return field;
   if (field === undefined || field === header) return header;
   throw new Problem("invalid_request", "`Idempotency-Key` and `idempotency_key` differ; send one of them");
 }
 
-/** What workers of the wire protocol expect. When it was asked is not part of what was asked: see `isStamped`. */
+/** The input format of prompt jobs. `created_at` is excluded from the idempotency fingerprint by `isStamped`. */
 function promptOf(fields: Fields, org: string, nowMs: number): Fields {
   const { prompt, adapter_id, priority, topic, context } = fields;
   return {
@@ -93,30 +94,34 @@ function promptOf(fields: Fields, org: string, nowMs: number): Fields {
   };
 }
 
-/** With those of an MCP call: the policy knows it by its labels. */
+/** An MCP call is passed to the policy as `mcp.*` labels. */
 function labelsOf({ labels, mcp }: Fields): unknown {
   if (mcp === undefined) return labels;
   const merged: Record<string, unknown> = { ...(labels as Fields | undefined) };
   for (const [part, value] of Object.entries(mcp as Fields)) {
     const name = `mcp.${part}`;
     if (merged[name] !== undefined && merged[name] !== value) {
-      throw new Problem("invalid_submission", `the label \`${name}\` and \`${name}\` itself differ; send one of them`);
+      throw new Problem("invalid_submission", `label \`${name}\` and field \`${name}\` differ; send one of them`);
     }
     merged[name] = value;
   }
   return merged;
 }
 
-/** Where pools are set, a topic that none of them serves is a mistake that is better found now than by waiting. */
-function refuseUnserved(engine: Engine, topic: string): void {
+/** With configured pools, a topic that no pool serves is rejected on submission. */
+function requirePool(engine: Engine, topic: string): void {
   const { pools } = engine.settings.current;
   if (Object.keys(pools).length === 0) return;
   followSettings(engine);
   if (engine.pools.namedFor(topic).length > 0) return;
   const known = Object.entries(pools).map(([name, { topics }]) => `\`${name}\` (${topics.join(", ")})`);
-  throw new Problem("invalid_submission", `no pool serves \`${topic}\`; there are ${known.join("; ")}`, {
-    pools: Object.fromEntries(Object.entries(pools).map(([name, { topics }]) => [name, topics])),
-  });
+  throw new Problem(
+    "invalid_submission",
+    `no pool serves topic \`${topic}\`; pools are ${known.join("; ")}; see \`pools.<name>.topics\``,
+    {
+      pools: Object.fromEntries(Object.entries(pools).map(([name, { topics }]) => [name, topics])),
+    },
+  );
 }
 
 async function approvalFacts(engine: Engine, jobId: string): Promise<Fields> {
@@ -131,8 +136,8 @@ async function approvalFacts(engine: Engine, jobId: string): Promise<Fields> {
 
 async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { traceId: string }>): Promise<Problem> {
   const job = (await engine.world.store.load<Job>(JOBS, jobId))?.value;
-  const why = job?.error?.message ?? job?.safety?.reason ?? "the safety policy denies it";
-  return new Problem("denied", why, {
+  const reason = job?.error?.message ?? job?.safety?.reason ?? "no reason was given";
+  return new Problem("denied", reason, {
     job_id: jobId,
     trace_id: traceId,
     state: "DENIED",
@@ -142,12 +147,12 @@ async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { tr
   });
 }
 
-/** Sentences about a submission name its fields as the code does; clients know them in snake case. */
-function inDialect(problem: string): string {
-  return problem.replace(/`(\w+)`/g, (whole, field: string) => (DIALECT[field] ? `\`${DIALECT[field]}\`` : whole));
+/** Maps the field names in validation messages to the names of the API. */
+function withApiNames(problem: string): string {
+  return problem.replace(/`(\w+)`/g, (whole, field: string) => (API_NAMES[field] ? `\`${API_NAMES[field]}\`` : whole));
 }
 
-const DIALECT: Readonly<Record<string, string>> = {
+const API_NAMES: Readonly<Record<string, string>> = {
   riskTags: "risk_tags",
   jobId: "job_id",
   actorId: "actor_id",
@@ -156,3 +161,60 @@ const DIALECT: Readonly<Record<string, string>> = {
   traceId: "trace_id",
   org: "x-tenant-id",
 };
+
+/**
+ * Waits for the decision of a remote safety kernel, which arrives after the job was stored. The wait is bounded by the
+ * timeout of one check, and skipped while the circuit breaker is open. The job is durable before the wait begins.
+ */
+export class DecisionWaiter {
+  readonly #engine: Engine;
+  /** Callbacks by job id. All waiters share one subscription. */
+  readonly #waiters = new Map<string, Set<() => void>>();
+  #isSubscribed = false;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** The state of a new job after its decision; PENDING on timeout. */
+  async stateAfterDecision(jobId: string): Promise<JobState> {
+    const { clock, safety, store } = this.#engine.world;
+    if (safety.local || breakerRefusal(this.#engine) !== null) return "PENDING";
+    this.#subscribe();
+    const untilMs = clock.now() + this.#engine.settings.current.safety.timeoutMs;
+    for (;;) {
+      const update = this.#nextUpdate(jobId, Math.max(0, untilMs - clock.now()));
+      const found = await store.load(JOBS, jobId);
+      const isDecided = found === null || found.value.state !== "PENDING" || found.value.wait !== null;
+      if (isDecided) update.cancel();
+      if (isDecided || !(await update.arrived)) return found?.value.state ?? "PENDING";
+    }
+  }
+
+  #subscribe(): void {
+    if (this.#isSubscribed) return;
+    this.#isSubscribed = true;
+    this.#engine.events.subscribe(({ jobId }) => {
+      for (const onUpdate of this.#waiters.get(jobId) ?? []) onUpdate();
+    });
+  }
+
+  /** `arrived` resolves to true on the next update of the job, and to false on timeout or `cancel`. */
+  #nextUpdate(jobId: string, timeoutMs: number): { readonly arrived: Promise<boolean>; cancel(): void } {
+    let cancel = (): void => {};
+    const arrived = new Promise<boolean>((resolve) => {
+      const end = (isUpdate: boolean) => {
+        stopTimer();
+        const waiters = this.#waiters.get(jobId);
+        waiters?.delete(onUpdate);
+        if (waiters?.size === 0) this.#waiters.delete(jobId);
+        resolve(isUpdate);
+      };
+      const onUpdate = () => end(true);
+      const stopTimer = this.#engine.world.clock.after(timeoutMs, () => end(false));
+      this.#waiters.set(jobId, (this.#waiters.get(jobId) ?? new Set()).add(onUpdate));
+      cancel = () => end(false);
+    });
+    return { arrived, cancel };
+  }
+}

@@ -1,13 +1,10 @@
-/**
- * What belongs together: the jobs that were submitted with one `trace_id`, or the run whose id it is with the jobs of its
- * steps. A tenant's traces are there for that tenant alone.
- */
+/** Traces of the tenant: the jobs with one `trace_id`, or the run with that id and the jobs of its steps. */
 import { Type } from "typebox";
 import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import { loadRun } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { JOB } from "../views/job-schemas.ts";
 import { jobView } from "../views/job-views.ts";
 import { PAGE_QUERY, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
@@ -18,13 +15,14 @@ export const TRACE_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/traces/:id",
-    summary: "Everything with one `trace_id`, newest first; of a run also the jobs of its steps, with the first page",
+    summary:
+      "Get the jobs with a `trace_id`, newest first; the first page also has the run of the trace and the jobs of its steps",
     access: "read",
     query: PAGE_QUERY,
-    answer: Type.Object({
+    response: Type.Object({
       trace_id: Type.String(),
       run: Type.Union([RUN, Type.Null()], {
-        description: "The run that the trace is of; the children of its steps are its own.",
+        description: "The run of the trace. Children of its `for_each` steps are listed separately.",
       }),
       items: Type.Array(JOB),
       next_cursor: Type.Union([Type.String(), Type.Null()]),
@@ -33,7 +31,7 @@ export const TRACE_ROUTES: readonly Route[] = [
   },
 ];
 
-async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
+async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<GatewayResponse> {
   const id = params.id ?? "";
   const { store } = engine.world;
   const index = jobsOfTrace(org, id);
@@ -43,10 +41,13 @@ async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequ
     loadRun(engine, org, id),
   ]);
   const run = found?.value.traceId === id ? found.value : null;
-  const first = cursor === undefined ? await firstOf({ engine, org, id, run }) : [];
+  const first = cursor === undefined ? await unindexedJobs({ engine, org, id, run }) : [];
   const items = [...first, ...page.items.map(({ value }) => value)];
   if (run === null && items.length === 0 && cursor === undefined) {
-    throw new Problem("trace_not_found", `nothing of tenant \`${org}\` has the trace \`${id.slice(0, 100)}\``);
+    throw new Problem(
+      "trace_not_found",
+      `no job or run of tenant \`${org}\` has trace id \`${id.slice(0, 100)}\`; check the \`trace_id\` of the job or run`,
+    );
   }
   return ok({
     trace_id: id,
@@ -56,15 +57,15 @@ async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequ
   });
 }
 
-interface Asked {
+interface TraceQuery {
   readonly engine: Gateway["engine"];
   readonly org: string;
   readonly id: string;
   readonly run: Run | null;
 }
 
-/** What needs no list: a job without a trace of its own begins one by its id, and a run names the jobs of its steps. */
-async function firstOf({ engine, org, id, run }: Asked): Promise<readonly Job[]> {
+/** Jobs that are not in the trace index: the job whose id is the trace id, and the jobs of the run's steps. */
+async function unindexedJobs({ engine, org, id, run }: TraceQuery): Promise<readonly Job[]> {
   const ids = [id, ...Object.values(run?.steps ?? {}).flatMap(({ jobId }) => jobId ?? [])];
   const found = await Promise.all(ids.map((jobId) => engine.world.store.load(JOBS, jobId)));
   return found.flatMap((job) => (job?.value.org === org && job.value.traceId === id ? [job.value] : []));

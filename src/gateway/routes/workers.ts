@@ -1,4 +1,4 @@
-/** Who does the work: workers, the pools they are in, the topics they serve; and the lever that empties a pool. */
+/** Workers, worker pools and topics. */
 import { Type } from "typebox";
 import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
@@ -7,7 +7,7 @@ import { isKillId, isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/m
 import { bareTopic } from "../../core/policy/pattern.ts";
 import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 
 const WORKER = Type.Object({
   worker_id: Type.String(),
@@ -16,13 +16,13 @@ const WORKER = Type.Object({
   capabilities: Type.Array(Type.String()),
   active_jobs: Type.Integer(),
   max_parallel_jobs: Type.Union([Type.Integer(), Type.Null()]),
-  transport: Type.String({ description: "`bus` or `http`" }),
+  transport: Type.String({ description: "`bus` or `http`." }),
   is_leaving: Type.Boolean(),
   last_seen: Type.String(),
 });
 const POOL = Type.Object({
   name: Type.String(),
-  topics: Type.Array(Type.String(), { description: "Patterns, as the settings have them." }),
+  topics: Type.Array(Type.String(), { description: "Topic patterns from the settings." }),
   requires: Type.Array(Type.String()),
   workers: Type.Integer(),
   draining: Type.Boolean(),
@@ -32,9 +32,11 @@ const POOL = Type.Object({
 const TOPIC = Type.Object({
   topic: Type.String(),
   workers: Type.Integer(),
-  waiting: Type.Integer({ description: "Jobs in the backlog: the tenant's own, or with a key of tenant `*` all." }),
+  waiting: Type.Integer({
+    description: "Jobs in the backlog: of the tenant, or of all tenants for a key of tenant `*`.",
+  }),
   running: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Jobs with workers, of all tenants; only for a key of tenant `*`.",
+    description: "Dispatched jobs of all tenants; null unless the key is of tenant `*`.",
   }),
 });
 const listOf = <T extends Parameters<typeof Type.Array>[0]>(item: T) =>
@@ -44,67 +46,67 @@ export const WORKERS_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/workers",
-    summary: "Workers that were heard of lately",
+    summary: "List live workers",
     access: "read",
-    answer: listOf(WORKER),
+    response: listOf(WORKER),
     handle: async (gateway, request) => listed(workersFor(gateway, request).map(workerView)),
   },
   {
     method: "GET",
     path: "/api/v1/workers/:id",
-    summary: "One worker",
+    summary: "Get a live worker",
     access: "read",
-    answer: WORKER,
+    response: WORKER,
     handle: getWorker,
   },
   {
     method: "GET",
     path: "/api/v1/pools",
-    summary: "Pools of workers, and whether they take work",
+    summary: "List worker pools",
     access: "read",
-    answer: listOf(POOL),
+    response: listOf(POOL),
     handle: listPools,
   },
   {
     method: "POST",
     path: "/api/v1/pools/:name/drain",
-    summary: "A pool gets nothing new from now on; what its workers have, they finish",
+    summary: "Drain a pool: its workers receive no new jobs and finish those they have",
     access: "system",
-    answer: POOL,
+    response: POOL,
     handle: (gateway, request) => changePool(gateway, request, true),
   },
   {
     method: "POST",
     path: "/api/v1/pools/:name/resume",
-    summary: "A pool takes work again",
+    summary: "Resume a drained pool",
     access: "system",
-    answer: POOL,
+    response: POOL,
     handle: (gateway, request) => changePool(gateway, request, false),
   },
   {
     method: "GET",
     path: "/api/v1/topics",
-    summary: "Topics that have workers or work",
+    summary: "List topics that have workers or jobs",
     access: "read",
-    answer: listOf(TOPIC),
+    response: listOf(TOPIC),
     handle: listTopics,
   },
 ];
 
-const listed = (items: readonly object[]): Answer => ok({ items, next_cursor: null });
+const listed = (items: readonly object[]): GatewayResponse => ok({ items, next_cursor: null });
 
-/** Workers on the bus work for everybody; one that comes over HTTP is its tenant's own. */
+/** Bus workers serve all tenants; HTTP workers serve the tenant of their key. */
 function workersFor({ engine }: Gateway, { org, principal }: GatewayRequest): readonly WorkerView[] {
   const workers = engine.registry.list(engine.world.clock.now());
   if (principal.org === EVERY_ORG) return workers;
   return workers.filter((worker) => servesTenant(worker, org));
 }
 
-async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const id = request.params.id ?? "";
   const worker = workersFor(gateway, request).find((one) => one.id === id);
   if (worker) return ok(workerView(worker));
-  const detail = `no worker \`${id.slice(0, 128)}\` was heard of lately; \`GET /api/v1/workers\` lists those that were`;
+  const detail = `no live worker \`${id.slice(0, 128)}\`; \`GET /api/v1/workers\` lists them`;
   throw new Problem("worker_not_found", detail);
 }
 
@@ -122,8 +124,8 @@ function workerView(worker: WorkerView): object {
   };
 }
 
-/** What others call their pools is theirs: a tenant sees those of the settings, and of the workers that it sees. */
-async function listPools(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+/** A tenant sees the pools of the settings and of its visible workers, not the pools that only others use. */
+async function listPools(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
   const records = await poolRecords(engine);
   const workers = workersFor(gateway, request);
@@ -139,7 +141,7 @@ async function changePool({ engine }: Gateway, { params, principal }: GatewayReq
   const isNamed = workers.some((worker) => worker.pool === name);
   const before = await engine.world.store.load(POOLS, name);
   if (!isPoolName(name) || !(before || isNamed || engine.settings.current.pools[name])) {
-    const detail = `no pool \`${name.slice(0, 64)}\` in the settings, and no worker names it; \`GET /api/v1/pools\` lists them`;
+    const detail = `no pool \`${name.slice(0, 64)}\` in \`pools.*\` or named by a worker; \`GET /api/v1/pools\` lists them`;
     throw new Problem("pool_not_found", detail);
   }
   const pool = await setDraining(engine, name, isDraining, principal.id);
@@ -169,7 +171,7 @@ function poolView(
   };
 }
 
-async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { store } = gateway.engine.world;
   const workers = new Map<string, number>();
   for (const { topics } of workersFor(gateway, request)) {
@@ -191,7 +193,7 @@ async function listTopics(gateway: Gateway, request: GatewayRequest): Promise<An
   );
 }
 
-/** What others call their topics, and how many jobs they have, is theirs: a tenant sees what workers serve, and its own jobs. */
+/** A tenant sees the topics of its visible workers, with its own jobs. */
 async function ownTopics(
   { engine }: Gateway,
   org: string,

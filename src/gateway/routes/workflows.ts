@@ -1,8 +1,4 @@
-/**
- * Workflows over HTTP: applied, listed, read, deleted, tried without doing anything. A tenant's workflows are there for that
- * tenant alone. Whether a definition is a good one is decided in `workflow/compile.ts`.
- */
-
+/** Workflow definitions. Workflows of other tenants are reported as not found. */
 import {
   headKey,
   versionsOf,
@@ -14,8 +10,8 @@ import {
 import { type DryRun, dryRun } from "../../engine/observe/index.ts";
 import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
-import { listPage, PAGE_QUERY, pageOf, queryText } from "../views/page.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { listPage, PAGE_QUERY, pageOf, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
 import {
   APPLIED,
   APPLY_BODY,
@@ -25,94 +21,104 @@ import {
   WORKFLOW_DELETED,
   WORKFLOW_DETAIL,
   WORKFLOW_QUERY,
+  WORKFLOW_SCHEMAS,
   WORKFLOW_VERSION,
 } from "../views/run-schemas.ts";
-import { dryStepView, versionView, workflowDetail, workflowView } from "../views/run-views.ts";
+import { dryStepView, schemasView, versionView, workflowDetail, workflowView } from "../views/run-views.ts";
 
 export const WORKFLOW_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/workflows",
-    summary: "Workflows that can be started, newest first",
+    summary: "List workflows, newest first",
     access: "read",
     query: PAGE_QUERY,
-    answer: pageOf(WORKFLOW),
+    response: pageOf(WORKFLOW),
     handle: async ({ engine }, { org, query }) =>
       listPage(engine.world.store, WORKFLOW_HEADS, workflowsOf(org), query, ({ value }) => workflowView(value)),
   },
   {
     method: "POST",
     path: "/api/v1/workflows",
-    summary: "Applies a definition: a new workflow, or a new version of one; runs keep to the version they began with",
-    // It says what will be done and by whom, for everybody of the tenant.
+    summary: "Apply a definition: creates a workflow or a new version; open runs keep their version",
+    // A definition affects all users of the tenant.
     access: "operate",
     body: APPLY_BODY,
-    yaml: true,
-    answer: APPLIED,
-    invalid: "invalid_workflow",
+    acceptsYaml: true,
+    response: APPLIED,
+    invalidCode: "invalid_workflow",
     handle: apply,
   },
   {
     method: "GET",
     path: "/api/v1/workflows/:id",
-    summary: "A workflow with its definition; an older version, too, also of one that was deleted",
+    summary: "Get a workflow with its definition; `version` also selects versions of a deleted workflow",
     access: "read",
     query: WORKFLOW_QUERY,
-    answer: WORKFLOW_DETAIL,
+    response: WORKFLOW_DETAIL,
     handle: getWorkflow,
   },
   {
     method: "GET",
     path: "/api/v1/workflows/:id/versions",
-    summary: "The versions of a workflow, newest first",
+    summary: "List the versions of a workflow, newest first",
     access: "read",
     query: PAGE_QUERY,
-    answer: pageOf(WORKFLOW_VERSION),
+    response: pageOf(WORKFLOW_VERSION),
     handle: listVersions,
   },
   {
     method: "DELETE",
     path: "/api/v1/workflows/:id",
-    summary: "Takes a workflow off: no new runs; those that are under way go on",
+    summary: "Delete a workflow: no new runs; open runs continue",
     access: "operate",
-    answer: WORKFLOW_DELETED,
+    response: WORKFLOW_DELETED,
     handle: removeWorkflow,
   },
   {
     method: "POST",
     path: "/api/v1/workflows/:id/dry-run",
-    summary: "Says what a run would do, and what the policy would say to each of its jobs; nothing is done",
+    summary: "Dry-run a workflow: the steps of a run and the policy decision for each job, without side effects",
     access: "read",
     body: DRY_BODY,
-    answer: DRY,
-    handle: tryWorkflow,
+    response: DRY,
+    handle: dryRunWorkflow,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/schemas",
+    summary: "List the JSON Schemas of workflow inputs and of step inputs and outputs, for the latest versions",
+    access: "read",
+    query: PAGE_QUERY,
+    response: pageOf(WORKFLOW_SCHEMAS),
+    handle: listSchemas,
   },
 ];
 
-/** Somebody else's workflow is not there: saying "forbidden" would tell that it exists. */
-export function noSuchWorkflow(id: string, org: string, version: number | null = null): Problem {
-  const which = version === null ? `\`${id}\`` : `\`${id}\` of version ${version}`;
+/** Also for workflows of other tenants: a 403 would disclose that the workflow exists. */
+export function workflowNotFound(id: string, org: string, version: number | null = null): Problem {
+  const which = version === null ? `\`${id}\`` : `\`${id}\` with version ${version}`;
   const detail = `no workflow ${which} of tenant \`${org}\`; \`GET /api/v1/workflows\` lists them`;
   return new Problem("workflow_not_found", detail);
 }
 
-/** Also one that was deleted: its runs and versions are still there. */
+/** Includes deleted workflows, whose runs and versions are kept. */
 export async function loadHead({ engine }: Gateway, { org, params }: GatewayRequest): Promise<WorkflowHead> {
   const id = params.id ?? "";
   const found = await engine.world.store.load(WORKFLOW_HEADS, headKey(org, id));
   if (found?.value.org === org) return found.value;
-  throw noSuchWorkflow(id, org);
+  throw workflowNotFound(id, org);
 }
 
-async function apply({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<Answer> {
+async function apply({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<GatewayResponse> {
   const fields = (body ?? {}) as Readonly<Record<string, unknown>>;
-  const who = { org, by: principal.id };
+  const scope = { org, by: principal.id };
   const { source, file } = fields as { readonly source?: string; readonly file?: string };
   const applied: Applied = await applyWorkflow(
     engine,
     source === undefined
-      ? { ...who, document: fields }
-      : { ...who, source: { text: source, file: file ?? "workflow" } },
+      ? { ...scope, document: fields }
+      : { ...scope, source: { text: source, file: file ?? "workflow" } },
   );
   switch (applied.kind) {
     case "applied":
@@ -124,29 +130,35 @@ async function apply({ engine }: Gateway, { org, principal, body }: GatewayReque
   }
 }
 
-async function getWorkflow({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<Answer> {
+async function getWorkflow({ engine }: Gateway, { org, params, query }: GatewayRequest): Promise<GatewayResponse> {
   const id = params.id ?? "";
-  const asked = queryText(query, "version");
-  const version = asked === undefined ? null : Number(asked);
+  const text = queryText(query, "version");
+  const version = text === undefined ? null : Number(text);
   const found = await loadWorkflow(engine, org, id, version);
-  if (found === null) throw noSuchWorkflow(id, org, version);
+  if (found === null) throw workflowNotFound(id, org, version);
   return ok(workflowDetail(found));
 }
 
-async function listVersions(gateway: Gateway, request: GatewayRequest): Promise<Answer> {
+async function listVersions(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { id, org } = await loadHead(gateway, request);
   const { store } = gateway.engine.world;
   return listPage(store, WORKFLOW_VERSIONS, versionsOf(org, id), request.query, ({ value }) => versionView(value));
 }
 
-async function removeWorkflow({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<Answer> {
+async function removeWorkflow(
+  { engine }: Gateway,
+  { org, params, principal }: GatewayRequest,
+): Promise<GatewayResponse> {
   const id = params.id ?? "";
   const outcome = await deleteWorkflow(engine, { org, id, by: principal.id });
-  if (outcome.kind === "not_found") throw noSuchWorkflow(id, org);
+  if (outcome.kind === "not_found") throw workflowNotFound(id, org);
   return ok({ workflow_id: id, deleted: true });
 }
 
-async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: GatewayRequest): Promise<Answer> {
+async function dryRunWorkflow(
+  gateway: Gateway,
+  { org, params, principal, body }: GatewayRequest,
+): Promise<GatewayResponse> {
   const workflowId = params.id ?? "";
   const { input = {}, version = null, labels, priority, actor_id: actorId } = (body ?? {}) as DryFields;
   const options = { org, workflowId, version, input, by: principal.id, labels, priority, actorId };
@@ -155,7 +167,7 @@ async function tryWorkflow(gateway: Gateway, { org, params, principal, body }: G
     case "dry":
       return ok(dryView(gateway, workflowId, outcome));
     case "no_workflow":
-      throw noSuchWorkflow(workflowId, org, version);
+      throw workflowNotFound(workflowId, org, version);
     case "invalid":
       throw new Problem("invalid_run", outcome.problems.join("; "), { problems: outcome.problems });
     default:
@@ -171,8 +183,20 @@ interface DryFields {
   readonly actor_id?: string;
 }
 
-/** What a run would do, of a rerun too. */
+/** Shared with reruns. */
 export function dryView({ engine }: Gateway, workflowId: string, dry: Extract<DryRun, { kind: "dry" }>): object {
   const { paths } = engine.settings.current.redaction;
   return { workflow_id: workflowId, version: dry.version, steps: dry.steps.map((step) => dryStepView(step, paths)) };
+}
+
+async function listSchemas({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
+  const index = workflowsOf(org);
+  const cursor = readCursor(queryText(query, "cursor"), index);
+  const limit = readLimit(queryText(query, "limit"));
+  const page = await engine.world.store.list(WORKFLOW_HEADS, { index, limit, cursor });
+  const versions = await Promise.all(page.items.map(({ value }) => loadWorkflow(engine, org, value.id, value.version)));
+  return ok({
+    items: versions.flatMap((version) => (version === null ? [] : [schemasView(version)])),
+    next_cursor: page.cursor === null ? null : writeCursor(index, page.cursor),
+  });
 }

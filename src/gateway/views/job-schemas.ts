@@ -1,4 +1,4 @@
-/** What the routes of jobs, approvals and dead letters take and give: for the check of requests and for the document. */
+/** Request and response schemas of jobs, approvals and dead letters. */
 import { type TSchema, Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
@@ -10,39 +10,39 @@ const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()]);
 const instant = (description: string) => Type.String({ format: "date-time", description });
 const STATE = Type.Union(JOB_STATES.map((state) => Type.Literal(state)));
 const LABELS = Type.Record(Type.String(), Type.String({ maxLength: TEXT_LENGTH_MAX }));
-const WHY = { minLength: 1, maxLength: 500 };
+const REASON = { minLength: 1, maxLength: 500 };
 
 export const SUBMIT_BODY = Type.Object({
-  topic: Type.String({ minLength: 1, description: "What kind of work it is, such as `demo.echo`." }),
-  input: Type.Optional(Type.Unknown({ description: "What the worker gets. Any JSON value." })),
-  prompt: Type.Optional(Type.String({ description: "In place of `input`: what an agent is asked." })),
-  context: Type.Optional(Type.Unknown({ description: "With `prompt`: what else the agent should know." })),
-  adapter_id: Type.Optional(text("With `prompt`: how the agent is reached.")),
+  topic: Type.String({ minLength: 1, description: "The kind of work, such as `demo.echo`." }),
+  input: Type.Optional(Type.Unknown({ description: "Input of the worker; any JSON value." })),
+  prompt: Type.Optional(Type.String({ description: "Prompt for an agent, in place of `input`." })),
+  context: Type.Optional(Type.Unknown({ description: "Additional context for `prompt`." })),
+  adapter_id: Type.Optional(text("Adapter of the agent, with `prompt`.")),
   priority: Type.Optional(
     Type.Union([Type.Literal("interactive"), Type.Literal("batch"), Type.Literal("critical")], { default: "batch" }),
   ),
   labels: Type.Optional(LABELS),
-  risk_tags: Type.Optional(names("What is dangerous about it, for the policy.")),
-  requires: Type.Optional(names("What a worker must be able to do.")),
-  capability: Type.Optional(text("What it makes use of, for the policy.")),
-  actor_id: Type.Optional(text("On whose behalf it is done.")),
-  principal_id: Type.Optional(text("Another name of `actor_id`.")),
+  risk_tags: Type.Optional(names("Risk tags, matched by the policy.")),
+  requires: Type.Optional(names("Capabilities that the worker must have.")),
+  capability: Type.Optional(text("Capability of the job, matched by the policy.")),
+  actor_id: Type.Optional(text("The actor on whose behalf the job runs.")),
+  principal_id: Type.Optional(text("Alias of `actor_id`.")),
   actor_type: Type.Optional(Type.Union([Type.Literal("human"), Type.Literal("service")])),
-  pack_id: Type.Optional(text("The pack that it belongs to.")),
+  pack_id: Type.Optional(text("The pack of the job.")),
   mcp: Type.Optional(
     Type.Object(
       {
-        server: Type.Optional(text("The server.")),
-        tool: Type.Optional(text("The tool.")),
-        resource: Type.Optional(text("The resource.")),
-        action: Type.Optional(text("What is done with it.")),
+        server: Type.Optional(text("MCP server.")),
+        tool: Type.Optional(text("MCP tool.")),
+        resource: Type.Optional(text("MCP resource.")),
+        action: Type.Optional(text("MCP action.")),
       },
-      { description: "The MCP call that it makes; the policy sees it as the labels `mcp.server` and so on." },
+      { description: "The MCP call of the job; the policy sees it as the labels `mcp.server`, `mcp.tool` and so on." },
     ),
   ),
-  idempotency_key: Type.Optional(text("The same again is the same job; also as the header `Idempotency-Key`.")),
-  job_id: Type.Optional(text("An id of the client's own.")),
-  trace_id: Type.Optional(text("What it belongs to.")),
+  idempotency_key: Type.Optional(text("Idempotency key; also accepted as the header `Idempotency-Key`.")),
+  job_id: Type.Optional(text("Job id chosen by the client.")),
+  trace_id: Type.Optional(text("Groups related jobs; see `GET /api/v1/traces/{id}`.")),
 });
 
 const REMEDIATION = Type.Object({
@@ -55,19 +55,19 @@ const REMEDIATION = Type.Object({
   remove_labels: Type.Array(Type.String()),
 });
 
-export const SUBMIT_ANSWER = Type.Object({
+export const SUBMIT_RESPONSE = Type.Object({
   job_id: Type.String(),
   trace_id: Type.String(),
   state: STATE,
-  replayed: Type.Boolean({ description: "The job was there before, by its key or its id." }),
-  status: Type.Optional(Type.Literal("approval_required", { description: "A human must decide first." })),
+  replayed: Type.Boolean({ description: "True if the job already existed with this key or id." }),
+  status: Type.Optional(Type.Literal("approval_required", { description: "The job awaits approval." })),
   reason: Type.Optional(orNull(Type.String())),
   rule_id: Type.Optional(orNull(Type.String())),
   expires_at: Type.Optional(orNull(Type.String())),
 });
 
-const LINE = Type.Object({
-  at: instant("When."),
+const HISTORY_LINE = Type.Object({
+  at: instant("Time of the event."),
   event: Type.String(),
   attempt: Type.Integer(),
   who: orNull(Type.String()),
@@ -81,8 +81,8 @@ const SAFETY = Type.Object({
   decision: Type.String({ description: "`ALLOW`, `DENY`, `REQUIRE_APPROVAL`, `THROTTLE`, `ALLOW_WITH_CONSTRAINTS`." }),
   rule_id: orNull(Type.String()),
   reason: Type.String(),
-  snapshot: Type.String({ description: "Of the policy that decided." }),
-  bypassed: Type.Boolean({ description: "Sent out without a verdict, under a fail-open lease." }),
+  snapshot: Type.String({ description: "Hash of the policy that decided." }),
+  bypassed: Type.Boolean({ description: "Dispatched without a safety check, under a fail-open lease." }),
   constraints: Type.Optional(Type.Unknown()),
   remediations: Type.Optional(Type.Array(REMEDIATION)),
 });
@@ -91,8 +91,8 @@ const APPROVAL = Type.Object({
   job_hash: Type.String(),
   snapshot: Type.String(),
   rule_id: orNull(Type.String()),
-  requested_at: instant("When it was asked for."),
-  expires_at: instant("When the job ends without it."),
+  requested_at: instant("When approval was requested."),
+  expires_at: instant("When the request expires and the job ends."),
   by_submitter: Type.Boolean(),
   decided_by: orNull(Type.String()),
   decided_at: orNull(Type.String()),
@@ -101,13 +101,13 @@ const APPROVAL = Type.Object({
 const BYPASS = Type.Object({
   lease_id: Type.String(),
   reason: Type.String(),
-  at: instant("When."),
+  at: instant("When the check was bypassed."),
   reviewed_by: orNull(Type.String()),
   reviewed_at: orNull(Type.String()),
 });
 
-/** What a job and an approval have in common. */
-const ASKED = {
+/** Fields shared by jobs and approvals. */
+const SUBMISSION = {
   job_id: Type.String(),
   topic: Type.String(),
   tenant_id: Type.String(),
@@ -123,32 +123,37 @@ const ASKED = {
 };
 
 const JOB_FIELDS = {
-  ...ASKED,
+  ...SUBMISSION,
   state: STATE,
-  attempt: Type.Integer({ description: "Dispatches so far." }),
-  waits_for: orNull(Type.String({ description: "Why it does not move; `explain` says more." })),
+  attempt: Type.Integer({ description: "Number of dispatches so far." }),
+  waits_for: orNull(Type.String({ description: "What the job waits for; see `explain`." })),
   wait: orNull(
-    Type.Object({ reason: Type.String(), until: instant("Until."), retry_class: Type.String(), policy: Type.String() }),
+    Type.Object({
+      reason: Type.String(),
+      until: instant("Time of the next attempt."),
+      retry_class: Type.String(),
+      policy: Type.String(),
+    }),
   ),
   safety: orNull(SAFETY),
   approval: orNull(APPROVAL),
   bypass: orNull(BYPASS),
   progress: orNull(
-    Type.Object({ percent: orNull(Type.Number()), message: orNull(Type.String()), at: instant("When.") }),
+    Type.Object({ percent: orNull(Type.Number()), message: orNull(Type.String()), at: instant("Time of the report.") }),
   ),
   trace_id: Type.String(),
   worker_id: orNull(Type.String()),
-  created_at: instant("When it was submitted."),
-  updated_at: instant("When it last changed."),
-  deadline_at: instant("When it ends as TIMEOUT, whatever it waits for."),
+  created_at: instant("Time of submission."),
+  updated_at: instant("Time of the last change."),
+  deadline_at: instant("When the job ends as TIMEOUT."),
   error: orNull(Type.Unknown()),
 };
 export const JOB = Type.Object(JOB_FIELDS);
 export const JOB_DETAIL = Type.Object({
   ...JOB_FIELDS,
-  input: Type.Unknown({ description: "Without secrets." }),
+  input: Type.Unknown({ description: "Redacted." }),
   result: Type.Unknown(),
-  history: Type.Array(LINE),
+  history: Type.Array(HISTORY_LINE),
 });
 
 export const EXPLANATION = Type.Object({
@@ -157,10 +162,10 @@ export const EXPLANATION = Type.Object({
   wait: orNull(
     Type.Object({
       reason: Type.String(),
-      since: instant("Since."),
-      until: instant("Until."),
+      since: instant("Start of the wait."),
+      until: instant("End of the wait at the latest."),
       retry_class: orNull(Type.String()),
-      policy: orNull(Type.String({ description: "Who chose the time." })),
+      policy: orNull(Type.String({ description: "The policy that chose the delay." })),
     }),
   ),
   sentence: Type.String(),
@@ -173,41 +178,41 @@ export const DECISIONS = Type.Object({
   safety: orNull(SAFETY),
   approval: orNull(APPROVAL),
   bypass: orNull(BYPASS),
-  items: Type.Array(LINE),
+  items: Type.Array(HISTORY_LINE),
   next_cursor: Type.Null(),
 });
 
-export const MOVED = Type.Object({ job_id: Type.String(), state: STATE });
-export const CANCEL_BODY = Type.Object({ reason: Type.Optional(Type.String(WHY)) });
+export const JOB_STATE_CHANGE = Type.Object({ job_id: Type.String(), state: STATE });
+export const CANCEL_BODY = Type.Object({ reason: Type.Optional(Type.String(REASON)) });
 export const REMEDIATE_BODY = Type.Object({
-  remediation_id: Type.Optional(text("One of the `remediations` of the denial; may be left out where there is one.")),
-  job_id: Type.Optional(text("An id for the new job.")),
+  remediation_id: Type.Optional(text("Id of a remediation of the denial; optional if it offers exactly one.")),
+  job_id: Type.Optional(text("Id of the new job.")),
 });
 
-export const WAITING = Type.Object({
-  ...ASKED,
+export const PENDING_APPROVAL = Type.Object({
+  ...SUBMISSION,
   rule_id: orNull(Type.String()),
   reason: orNull(Type.String()),
-  job_hash: orNull(Type.String({ description: "Of everything that is decided about." })),
+  job_hash: orNull(Type.String({ description: "Hash of everything that the approval covers." })),
   snapshot: orNull(Type.String()),
   requested_at: orNull(Type.String()),
   expires_at: orNull(Type.String()),
-  by_submitter: Type.Boolean({ description: "Whoever submitted it may approve it." }),
-  input: Type.Unknown({ description: "Without secrets." }),
+  by_submitter: Type.Boolean({ description: "True if the submitter can approve the job." }),
+  input: Type.Unknown({ description: "Redacted." }),
 });
 export const APPROVE_BODY = Type.Object({
-  note: Type.Optional(Type.String(WHY)),
-  job_hash: Type.Optional(text("As it was shown: another one is refused.")),
-  snapshot: Type.Optional(text("As it was shown: another one is refused.")),
+  note: Type.Optional(Type.String(REASON)),
+  job_hash: Type.Optional(text("The value that was reviewed; the approval is refused if it has changed.")),
+  snapshot: Type.Optional(text("The value that was reviewed; the approval is refused if it has changed.")),
 });
-export const REJECT_BODY = Type.Object({ reason: Type.String(WHY) });
+export const REJECT_BODY = Type.Object({ reason: Type.String(REASON) });
 
-const LETTER_FIELDS = {
+const DEAD_LETTER_FIELDS = {
   id: Type.String(),
   reason: Type.String(),
   source: Type.String({ description: "`job` or `message`." }),
   tenant_id: Type.String(),
-  created_at: instant("When it was given up."),
+  created_at: instant("When the job or message was dead-lettered."),
   error: Type.Unknown(),
   job_id: Type.Optional(Type.String()),
   topic: Type.Optional(Type.String()),
@@ -216,18 +221,18 @@ const LETTER_FIELDS = {
   message_id: Type.Optional(Type.String()),
   deliveries: Type.Optional(Type.Integer()),
 };
-export const LETTER = Type.Object(LETTER_FIELDS);
-export const LETTER_DETAIL = Type.Object({
-  ...LETTER_FIELDS,
-  history: Type.Array(LINE),
+export const DEAD_LETTER = Type.Object(DEAD_LETTER_FIELDS);
+export const DEAD_LETTER_DETAIL = Type.Object({
+  ...DEAD_LETTER_FIELDS,
+  history: Type.Array(HISTORY_LINE),
   input: Type.Optional(Type.Unknown()),
-  packet: Type.Optional(Type.Unknown({ description: "The message, without its secrets." })),
-  base64: Type.Optional(Type.String({ description: "The bytes of a message that cannot be read." })),
+  packet: Type.Optional(Type.Unknown({ description: "The redacted message." })),
+  base64: Type.Optional(Type.String({ description: "The raw bytes of a message that cannot be decoded." })),
 });
 export const RETRIED = Type.Object({
   job_id: Type.Optional(Type.String()),
   message_id: Type.Optional(Type.String()),
   subject: Type.Optional(Type.String()),
-  state: Type.String({ description: "Of the job; `SENT` for a message." }),
+  state: Type.String({ description: "State of the job; `SENT` for a message." }),
 });
 export const DROPPED = Type.Object({ id: Type.String(), dropped: Type.Boolean() });

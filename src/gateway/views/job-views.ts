@@ -1,7 +1,4 @@
-/**
- * Records as clients see them: snake case, times as ISO 8601 in UTC, payloads only where one record is asked for. What
- * others wrote into errors and reasons is shown without secrets.
- */
+/** Responses about jobs, approvals and dead letters. Errors, reasons and labels are redacted. */
 import { type ExplainContext, type Explanation, waitReasonOf } from "../../core/jobs/explain.ts";
 import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
@@ -11,7 +8,7 @@ import { decodePacket } from "../../protocol/codec.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
-/** A job without its payloads, as lists show it. */
+/** The list view of a job, without payloads. */
 export function jobView(job: Job): View {
   return {
     job_id: job.id,
@@ -26,7 +23,7 @@ export function jobView(job: Job): View {
     approval: job.approval === undefined ? null : approvalView(job.approval),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
     progress: job.progress === undefined ? null : progressView(job.progress),
-    ...wishView(job),
+    ...submissionView(job),
     trace_id: job.traceId,
     worker_id: job.workerId,
     created_at: iso(job.createdMs),
@@ -36,8 +33,7 @@ export function jobView(job: Job): View {
   };
 }
 
-/** What a policy or a human decides about, beside the topic. */
-function wishView(job: Job): View {
+function submissionView(job: Job): View {
   return {
     labels: redact(job.labels),
     risk_tags: job.riskTags,
@@ -51,18 +47,18 @@ function wishView(job: Job): View {
 }
 
 export function jobDetail(job: Job, input: unknown, result: unknown): View {
-  return { ...jobView(job), input, result, history: job.history.map(lineView) };
+  return { ...jobView(job), input, result, history: job.history.map(historyView) };
 }
 
-/** A job that waits for a human, with everything that the human decides about. */
-export function waitingView(job: Job, input: unknown): View {
+/** A job that awaits approval, with everything that the approval covers. */
+export function pendingApprovalView(job: Job, input: unknown): View {
   const { approval } = job;
   return {
     job_id: job.id,
     topic: job.topic,
     tenant_id: job.org,
     priority: job.priority,
-    ...wishView(job),
+    ...submissionView(job),
     rule_id: approval?.ruleId ?? null,
     reason: job.safety?.reason ?? null,
     job_hash: approval?.jobHash ?? null,
@@ -74,14 +70,13 @@ export function waitingView(job: Job, input: unknown): View {
   };
 }
 
-/** What was decided about a job, by the kernel and by people, in the order in which it happened. */
 export function decisionsView(job: Job): View {
   return {
     job_id: job.id,
     safety: job.safety === null ? null : safetyView(job),
     approval: job.approval === undefined ? null : approvalView(job.approval),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
-    items: job.history.filter(({ event }) => DECISIONS.has(event)).map(lineView),
+    items: job.history.filter(({ event }) => DECISIONS.has(event)).map(historyView),
     next_cursor: null,
   };
 }
@@ -133,10 +128,10 @@ export function deadLetterView(deadLetter: DeadLetter): View {
   };
 }
 
-/** With what could not be done: the job's input, or what is in the message. */
+/** With the input of the job, or the content of the message. */
 export function deadLetterDetail(deadLetter: DeadLetter, input: unknown, paths: readonly string[]): View {
   const { source } = deadLetter;
-  const history = deadLetter.history.map(lineView);
+  const history = deadLetter.history.map(historyView);
   switch (source.kind) {
     case "job":
       return { ...deadLetterView(deadLetter), input, history };
@@ -147,7 +142,7 @@ export function deadLetterDetail(deadLetter: DeadLetter, input: unknown, paths: 
   }
 }
 
-/** A message that can be read is shown without its secrets; one that cannot, as the bytes that came. */
+/** The redacted packet, or the raw bytes of a message that cannot be decoded. */
 function contentOf(base64: string, paths: readonly string[]): View {
   try {
     const packet = decodePacket(fromBase64(base64));
@@ -234,7 +229,7 @@ const progressView = ({ percent, message, atMs }: Progress): View => ({
   at: iso(atMs),
 });
 
-function lineView({ atMs, event, attempt, who, why, retry }: HistoryLine): View {
+function historyView({ atMs, event, attempt, who, why, retry }: HistoryLine): View {
   return {
     at: iso(atMs),
     event,

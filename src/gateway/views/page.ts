@@ -1,9 +1,9 @@
-/** Lists: `limit` and an opaque `cursor` in, `{items, next_cursor}` out. */
+/** Pagination: `limit` and an opaque `cursor` in, `{items, next_cursor}` out. */
 import { type TSchema, Type } from "typebox";
 import type { Table } from "../../core/model/table.ts";
 import type { Store, Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type GatewayRequest, ok } from "../route.ts";
+import { type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 
 export const PAGE_LIMITS = { min: 1, max: 200, default: 50 } as const;
 
@@ -13,17 +13,15 @@ const PAGE_FIELDS = {
       minimum: PAGE_LIMITS.min,
       maximum: PAGE_LIMITS.max,
       default: PAGE_LIMITS.default,
-      description: "Items in one page.",
+      description: "Page size.",
     }),
   ),
-  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before, with the same filter." })),
+  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page, with the same filter." })),
 };
 
-/** The query of a list, with filters of its own. */
 export const pageQuery = (filters: Readonly<Record<string, TSchema>>): TSchema =>
   Type.Object({ ...filters, ...PAGE_FIELDS });
 export const PAGE_QUERY = pageQuery({});
-/** What a list answers. */
 export const pageOf = (item: TSchema): TSchema =>
   Type.Object({ items: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) });
 
@@ -33,7 +31,7 @@ export async function listPage<T>(
   index: string,
   query: GatewayRequest["query"],
   view: (item: Versioned<T>) => object,
-): Promise<Answer> {
+): Promise<GatewayResponse> {
   const cursor = readCursor(queryText(query, "cursor"), index);
   const page = await store.list(table, { index, limit: readLimit(queryText(query, "limit")), cursor });
   return ok({
@@ -42,11 +40,11 @@ export async function listPage<T>(
   });
 }
 
-/** A query parameter that may be given once. */
+/** A query parameter that must not be repeated. */
 export function queryText(query: GatewayRequest["query"], name: string): string | undefined {
   const value = query[name];
   if (value === undefined || typeof value === "string") return value;
-  throw new Problem("invalid_request", `\`${name}\` is given more than once`);
+  throw new Problem("invalid_request", `query parameter \`${name}\` is repeated; send it once`);
 }
 
 export function readLimit(text: string | undefined): number {
@@ -54,10 +52,10 @@ export function readLimit(text: string | undefined): number {
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   if (limit >= PAGE_LIMITS.min && limit <= PAGE_LIMITS.max) return limit;
   const range = `${PAGE_LIMITS.min} to ${PAGE_LIMITS.max}`;
-  throw new Problem("invalid_request", `\`limit\` must be a whole number from ${range}, not \`${text.slice(0, 40)}\``);
+  throw new Problem("invalid_request", `\`limit\` must be an integer from ${range}, not \`${text.slice(0, 40)}\``);
 }
 
-/** A cursor names the list it belongs to, so that it cannot be used to read another one. */
+/** A cursor contains its index, so that it cannot be used on another list. */
 export function writeCursor(index: string, cursor: string): string {
   return Buffer.from(`${index}\n${cursor}`, "utf8").toString("base64url");
 }
@@ -71,6 +69,6 @@ export function readCursor(text: string | undefined, index: string): string | un
   }
   throw new Problem(
     "invalid_cursor",
-    "use `next_cursor` as it was given, with the same filter; or start without a cursor",
+    "send `next_cursor` unchanged and with the same filter, or start again without a cursor",
   );
 }

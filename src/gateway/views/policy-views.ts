@@ -1,4 +1,4 @@
-/** Policies and decisions as clients see them: in the names of the policy file, decisions in capitals as on jobs. */
+/** Responses about policies and decisions, in the key names of the policy file; decisions are upper case. */
 import type { PolicyRelease } from "../../core/model/policy-release.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { PolicyDiff } from "../../core/policy/diff.ts";
@@ -7,7 +7,6 @@ import type { Simulation } from "../../core/policy/evaluate.ts";
 import type { Explanation } from "../../core/policy/explain.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 
-/** The policy in force in this process, for `/status`. */
 export function inForceView({ inForce }: LiveKernel): object {
   const { document, hash } = inForce.snapshot;
   return {
@@ -21,10 +20,10 @@ export function inForceView({ inForce }: LiveKernel): object {
 }
 
 export function decisionView({ effect, ruleId, ...rest }: Decision): Record<string, unknown> {
-  return { decision: effect.toUpperCase(), rule_id: ruleId, ...(fileNames(rest) as object) };
+  return { decision: effect.toUpperCase(), rule_id: ruleId, ...(toFileKeys(rest) as object) };
 }
 
-/** `isVisible` says which rules the caller may know of. */
+/** `isVisible` selects the rules that the caller can see. */
 export function explanationView(explanation: Explanation, isVisible: (ruleId: string) => boolean): object {
   const tried = explanation.tried.filter(({ ruleId }) => isVisible(ruleId));
   return {
@@ -34,18 +33,18 @@ export function explanationView(explanation: Explanation, isVisible: (ruleId: st
   };
 }
 
-/** With `before`, what the policy in force decides beside it. */
+/** With `before`, adds the decisions of the policy in force. */
 export function simulationView(
   { snapshot, decisions, byEffect, byRule }: Simulation,
   before: Simulation | null,
   isVisible: (ruleId: string) => boolean,
 ): object {
-  const was = (at: number) => before?.decisions[at];
+  const previous = (at: number) => before?.decisions[at];
   return {
     snapshot,
     decisions: decisions.map((decision, at) => ({
       ...decisionView(decision),
-      ...(before === null ? {} : { in_force: was(at)?.effect.toUpperCase() }),
+      ...(before === null ? {} : { in_force: previous(at)?.effect.toUpperCase() }),
     })),
     by_decision: Object.fromEntries(Object.entries(byEffect).map(([effect, count]) => [effect.toUpperCase(), count])),
     by_rule: byRule
@@ -53,16 +52,16 @@ export function simulationView(
       .map(({ ruleId, count }) => ({ rule_id: ruleId, count })),
     ...(before === null
       ? {}
-      : { changed: decisions.filter((decision, at) => decision.effect !== was(at)?.effect).length }),
+      : { changed: decisions.filter((decision, at) => decision.effect !== previous(at)?.effect).length }),
   };
 }
 
 export function diffView({ before, after, version, defaultDecision, rules }: PolicyDiff): object {
-  return { before, after, version, default_decision: defaultDecision, rules: rules.map(fileNames) };
+  return { before, after, version, default_decision: defaultDecision, rules: rules.map(toFileKeys) };
 }
 
 export function ruleView(rule: Rule, position: number): object {
-  return { position, ...(fileNames(rule) as object) };
+  return { position, ...(toFileKeys(rule) as object) };
 }
 
 export function releaseView(release: PolicyRelease, inForceId: string | null): object {
@@ -71,14 +70,14 @@ export function releaseView(release: PolicyRelease, inForceId: string | null): o
   return { release_id: id, snapshot, name, version, rules, by, at, note, in_force: id === inForceId };
 }
 
-/** Labels are the author's own words; every other key is ours. */
-function fileNames(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(fileNames);
+/** Converts keys to snake case, except label names. */
+function toFileKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toFileKeys);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
-      key.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`),
-      key === "labels" || key === "addLabels" ? inner : fileNames(inner),
+      key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      key === "labels" || key === "addLabels" ? inner : toFileKeys(inner),
     ]),
   );
 }

@@ -1,4 +1,4 @@
-/** What the routes of workflows and runs take and give: for the check of requests and for the document. */
+/** Request and response schemas of workflows and runs. */
 import { type TSchema, Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
@@ -8,59 +8,68 @@ const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()]);
 const instant = (description: string) => Type.String({ format: "date-time", description });
 const STATE = Type.Union(RUN_STATES.map((state) => Type.Literal(state)));
 const LABELS = Type.Record(Type.String(), Type.String({ maxLength: TEXT_LENGTH_MAX }), { maxProperties: LABELS_MAX });
-const VERSION = Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "The newest when not said." });
-const WHY = Type.String({ minLength: 1, maxLength: 500 });
-const KEY = text("The same again is the same run; also as the header `Idempotency-Key`.");
-const INPUT = Type.Unknown({ description: "What the run works on, any JSON value; `{}` when not said." });
+const VERSION = Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "Defaults to the latest version." });
+const REASON = Type.String({ minLength: 1, maxLength: 500 });
+const KEY = text("Idempotency key; also accepted as the header `Idempotency-Key`.");
+const INPUT = Type.Unknown({ description: "Input of the run, any JSON value. Defaults to `{}`." });
 
-/** A definition is read by the compiler, which knows more than a schema: what it says is left open here. */
+/** Left open: definitions are validated by the workflow compiler. */
 export const APPLY_BODY = Type.Object(
   {
-    source: Type.Optional(Type.String({ description: "In place of all else: the definition as YAML or JSON text." })),
-    file: Type.Optional(text("With `source`: the name of the file, for sentences about it.")),
-    id: Type.Optional(Type.Unknown({ description: "The workflow's id; the same again makes a new version of it." })),
-    steps: Type.Optional(Type.Unknown({ description: "By their ids." })),
+    source: Type.Optional(
+      Type.String({ description: "The definition as YAML or JSON text, in place of all other fields." }),
+    ),
+    file: Type.Optional(text("The file name of `source`, for error messages.")),
+    id: Type.Optional(Type.Unknown({ description: "Workflow id; an existing id creates a new version." })),
+    steps: Type.Optional(Type.Unknown({ description: "Steps by id." })),
   },
   {
     additionalProperties: true,
-    description: "The definition itself, or `{source, file}`; also as `application/yaml`.",
+    description: "The definition, or `{source, file}`; also accepted as `application/yaml`.",
   },
 );
 export const APPLIED = Type.Object({
   workflow_id: Type.String(),
   version: Type.Integer(),
-  created: Type.Boolean({ description: "False where this very definition was the newest version already." }),
+  created: Type.Boolean({ description: "False if the definition equals the latest version." }),
 });
 
 const WORKFLOW_FIELDS = {
   workflow_id: Type.String(),
   version: Type.Integer(),
   tenant_id: Type.String(),
-  hash: Type.String({ description: "Of the definition, whatever the order of its keys." }),
-  created_at: instant("When it was first applied; of one version: when that was."),
+  hash: Type.String({ description: "Hash of the definition, independent of key order." }),
+  created_at: instant("When the workflow was first applied; for a version, when that version was applied."),
 };
 export const WORKFLOW = Type.Object({
   ...WORKFLOW_FIELDS,
   name: orNull(Type.String()),
-  updated_at: instant("When its newest version was applied."),
+  updated_at: instant("When the latest version was applied."),
 });
 export const WORKFLOW_VERSION = Type.Object({ ...WORKFLOW_FIELDS, created_by: orNull(Type.String()) });
 export const WORKFLOW_DETAIL = Type.Object({
   ...WORKFLOW_FIELDS,
   created_by: orNull(Type.String()),
-  definition: Type.Unknown({ description: "As it was applied." }),
+  definition: Type.Unknown({ description: "The definition as applied." }),
 });
 export const WORKFLOW_QUERY = Type.Object({ version: Type.Optional(VERSION) });
+const JSON_SCHEMA = Type.Unknown({ description: "A JSON Schema, or null for any value." });
+export const WORKFLOW_SCHEMAS = Type.Object({
+  workflow_id: Type.String(),
+  version: Type.Integer(),
+  input_schema: JSON_SCHEMA,
+  steps: Type.Record(Type.String(), Type.Object({ input_schema: JSON_SCHEMA, output_schema: JSON_SCHEMA })),
+});
 export const WORKFLOW_DELETED = Type.Object({ workflow_id: Type.String(), deleted: Type.Boolean() });
 
-/** What a start says, and a dry run of it. */
-const WISH_FIELDS = {
+/** Shared by start and dry run. */
+const START_FIELDS = {
   input: Type.Optional(INPUT),
   version: Type.Optional(VERSION),
   labels: Type.Optional(LABELS),
   priority: Type.Optional(
     Type.Union([Type.Literal("interactive"), Type.Literal("batch"), Type.Literal("critical")], {
-      description: "Of the jobs of steps that name none themselves.",
+      description: "Priority of jobs whose step defines none.",
     }),
   ),
   actor_id: Type.Optional(
@@ -68,32 +77,32 @@ const WISH_FIELDS = {
       minLength: 1,
       maxLength: TEXT_LENGTH_MAX,
       pattern: "^[A-Za-z0-9_.:@-]+$",
-      description: "On whose behalf it is done.",
+      description: "The actor on whose behalf the run is done.",
     }),
   ),
 };
-export const START_BODY = Type.Object({ ...WISH_FIELDS, idempotency_key: Type.Optional(KEY) });
+export const START_BODY = Type.Object({ ...START_FIELDS, idempotency_key: Type.Optional(KEY) });
 const STARTED_FIELDS = {
   run_id: Type.String(),
   workflow_id: Type.String(),
-  version: Type.Optional(Type.Integer({ description: "Where the request named one." })),
+  version: Type.Optional(Type.Integer({ description: "Only if the request named a version." })),
   state: STATE,
-  replayed: Type.Boolean({ description: "The run was there before, by its key." }),
+  replayed: Type.Boolean({ description: "True if the run already existed with this key." }),
 };
 export const STARTED = Type.Object(STARTED_FIELDS);
-export const RUN_MOVED = Type.Object({ run_id: Type.String(), state: STATE });
+export const RUN_STATE_CHANGE = Type.Object({ run_id: Type.String(), state: STATE });
 export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() });
-export const CONTROL_BODY = Type.Object({ reason: Type.Optional(WHY) });
+export const CONTROL_BODY = Type.Object({ reason: Type.Optional(REASON) });
 
-export const DRY_BODY = Type.Object(WISH_FIELDS);
+export const DRY_BODY = Type.Object(START_FIELDS);
 const DRY_STEP = Type.Object({
   step_id: Type.String(),
   type: Type.String(),
   topic: orNull(Type.String()),
   depends_on: Type.Array(Type.String()),
-  input: Type.Unknown({ description: "As the worker would get it, without secrets; null where it is not known yet." }),
-  input_known: Type.Boolean({ description: "False where it depends on what other steps will give." }),
-  problem: orNull(Type.String({ description: "Why the step would fail, as far as that is known before it begins." })),
+  input: Type.Unknown({ description: "Redacted input of the worker; null if unknown." }),
+  input_known: Type.Boolean({ description: "False if the input depends on outputs of other steps." }),
+  problem: orNull(Type.String({ description: "Why the step would fail, if already known." })),
   decision: orNull(
     Type.Object({
       decision: Type.String(),
@@ -102,17 +111,21 @@ const DRY_STEP = Type.Object({
       snapshot: Type.String(),
     }),
   ),
-  unavailable: orNull(Type.String({ description: "Why the policy could not be asked." })),
+  unavailable: orNull(Type.String({ description: "Why the policy could not be evaluated." })),
 });
 const DRY_FIELDS = { workflow_id: Type.String(), version: Type.Integer(), steps: Type.Array(DRY_STEP) };
 export const DRY = Type.Object(DRY_FIELDS);
 
 export const RERUN_BODY = Type.Object({
-  from_step: Type.String({ minLength: 1, maxLength: 64, description: "It and what comes after it are done again." }),
-  dry_run: Type.Optional(Type.Boolean({ default: false, description: "Only say what would be done." })),
+  from_step: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: "The first step to repeat; all steps after it are repeated too.",
+  }),
+  dry_run: Type.Optional(Type.Boolean({ default: false, description: "Return the plan without starting a run." })),
   idempotency_key: Type.Optional(KEY),
 });
-export const RERUN_ANSWER = Type.Union([
+export const RERUN_RESPONSE = Type.Union([
   Type.Object({ ...STARTED_FIELDS, rerun_of: Type.String(), from_step: Type.String() }),
   Type.Object({ ...DRY_FIELDS, rerun_of: Type.String(), from_step: Type.String(), dry_run: Type.Literal(true) }),
 ]);
@@ -128,21 +141,19 @@ const FAN = Type.Object({
 const STEP = Type.Object({
   state: Type.String(),
   type: orNull(Type.String()),
-  depends_on: orNull(Type.Array(Type.String(), { description: "As written, and what follows from the other steps." })),
-  job_id: orNull(Type.String({ description: "The job that does it, or that waits for it." })),
-  attempt: orNull(Type.Integer({ description: "How often its job was sent, or its sub-run begun." })),
-  worker_id: orNull(Type.String({ description: "Who did it, or is at it." })),
-  sub_run_id: orNull(Type.String({ description: "The run that a `subworkflow` waits for, or waited for last." })),
+  depends_on: orNull(Type.Array(Type.String(), { description: "Explicit and derived dependencies." })),
+  job_id: orNull(Type.String({ description: "The job of the step." })),
+  attempt: orNull(Type.Integer({ description: "Dispatches of the job, or starts of the sub-run." })),
+  worker_id: orNull(Type.String({ description: "The worker of the last attempt." })),
+  sub_run_id: orNull(Type.String({ description: "The latest run of a `subworkflow` step." })),
   started_at: orNull(Type.String()),
   ended_at: orNull(Type.String()),
-  output: Type.Unknown({ description: "Without secrets; the result as it is stands on the job." }),
-  output_at: orNull(Type.String({ description: "Where the output is read, when it is too large to be shown here." })),
+  output: Type.Unknown({ description: "Redacted; the job has the unredacted result." }),
+  output_at: orNull(Type.String({ description: "Path of the output if it is too large for this response." })),
   error: orNull(Type.Unknown()),
-  why: orNull(Type.String({ description: "Why it was skipped or cancelled." })),
-  arm: orNull(Type.String({ description: "What a `condition` or `switch` chose." })),
-  arms: Type.Optional(
-    Type.Array(Type.String(), { description: "What it chose with `for_each`, for any of the items." }),
-  ),
+  why: orNull(Type.String({ description: "Why the step was skipped or cancelled." })),
+  arm: orNull(Type.String({ description: "The branch chosen by a `condition` or `switch`." })),
+  arms: Type.Optional(Type.Array(Type.String(), { description: "The branches chosen for the items of a `for_each`." })),
   children: Type.Optional(FAN),
 });
 
@@ -152,48 +163,48 @@ const RUN_FIELDS = {
   version: Type.Integer(),
   state: STATE,
   tenant_id: Type.String(),
-  created_at: instant("When it was started."),
-  updated_at: instant("When it last changed."),
-  deadline: instant("When it ends as TIMEOUT."),
+  created_at: instant("Start time."),
+  updated_at: instant("Time of the last change."),
+  deadline: instant("When the run ends as TIMEOUT."),
   labels: LABELS,
   error: orNull(Type.Unknown()),
   trace_id: Type.String(),
   submitted_by: orNull(Type.String()),
   actor_id: orNull(Type.String()),
-  priority: orNull(Type.String({ description: "Of its jobs; null where each has its own, or `batch`." })),
-  ends_as: orNull(Type.String({ description: "What a run that is ENDING will be." })),
+  priority: orNull(Type.String({ description: "Default priority of the jobs; null for `batch`." })),
+  ends_as: orNull(Type.String({ description: "The final state of an ENDING run." })),
   parent: orNull(Type.Object({ run_id: Type.String(), job_id: Type.String(), depth: Type.Integer() })),
   rerun_of: orNull(Type.Object({ run_id: Type.String(), from_step: Type.String() })),
 };
 export const RUN = Type.Object({
   ...RUN_FIELDS,
   step_counts: Type.Record(Type.String(), Type.Integer(), {
-    description: "Steps that something happened to, by state.",
+    description: "Started steps by state.",
   }),
 });
 export const RUN_DETAIL = Type.Object({
   ...RUN_FIELDS,
-  input: Type.Unknown({ description: "Without secrets." }),
+  input: Type.Unknown({ description: "Redacted." }),
   output: Type.Unknown(),
-  steps: Type.Record(Type.String(), STEP, { description: "In the order of the definition." }),
+  steps: Type.Record(Type.String(), STEP, { description: "In definition order." }),
   lock: orNull(
     Type.Object(
       { holder: Type.String(), fence: Type.Integer(), waited_ms: Type.Number(), attempts: Type.Integer() },
-      { description: "Who held the run's lock when it was last written, and how it was got." },
+      { description: "The holder of the run lock at the last write, and how the lock was acquired." },
     ),
   ),
 });
 
-export const LINE = Type.Object({
+export const TIMELINE_LINE = Type.Object({
   seq: Type.Integer(),
-  at: instant("When."),
+  at: instant("Time of the event."),
   event: Type.String(),
   step_id: orNull(Type.String()),
-  index: orNull(Type.Integer({ description: "Which child of a `for_each`." })),
+  index: orNull(Type.Integer({ description: "Index of the `for_each` child." })),
   job_id: orNull(Type.String()),
   who: orNull(Type.String()),
   why: orNull(Type.String()),
-  cause: orNull(Type.Integer({ description: "The `seq` of the line that it follows from." })),
+  cause: orNull(Type.Integer({ description: "The `seq` of the event that caused this one." })),
 });
 
 export const RUN_EXPLANATION = Type.Object({
@@ -201,7 +212,7 @@ export const RUN_EXPLANATION = Type.Object({
   state: STATE,
   waits: Type.Array(
     Type.Object({
-      step_id: orNull(Type.String({ description: "null: the run itself." })),
+      step_id: orNull(Type.String({ description: "null for the run itself." })),
       state: Type.String(),
       reason: Type.String(),
       until: orNull(Type.String()),
@@ -213,14 +224,14 @@ export const RUN_EXPLANATION = Type.Object({
 
 export const CHILD = Type.Object({
   index: orNull(Type.Integer()),
-  job_id: Type.String({ description: "`GET /api/v1/jobs/{id}` has all of it." }),
+  job_id: Type.String({ description: "See `GET /api/v1/jobs/{id}`." }),
   state: Type.String(),
-  attempt: Type.Integer({ description: "Dispatches so far." }),
+  attempt: Type.Integer({ description: "Number of dispatches so far." }),
   waits_for: orNull(Type.String()),
   worker_id: orNull(Type.String()),
-  created_at: instant("When it was made."),
-  updated_at: instant("When it last changed."),
+  created_at: instant("Creation time."),
+  updated_at: instant("Time of the last change."),
   error: orNull(Type.Unknown()),
-  result: Type.Unknown({ description: "Without secrets; null where it is too large to be shown here." }),
-  sub_run_id: orNull(Type.String({ description: "Of a `subworkflow`." })),
+  result: Type.Unknown({ description: "Redacted; null if it is too large for this response." }),
+  sub_run_id: orNull(Type.String({ description: "The run of a `subworkflow` child." })),
 });

@@ -1,8 +1,4 @@
-/**
- * Workflows and runs as clients see them: snake case, times as RFC 3339 in UTC, payloads only where one record is asked for.
- * What others wrote into errors, reasons and labels is shown without secrets.
- */
-
+/** Responses about workflows and runs. Errors, reasons and labels are redacted; definitions are not. */
 import { waitReasonOf } from "../../core/jobs/explain.ts";
 import type { Job } from "../../core/model/job.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
@@ -10,7 +6,7 @@ import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
 import type { DryStep, RunWait } from "../../engine/observe/index.ts";
 import { iso } from "./job-views.ts";
-import type { Shown } from "./run-values.ts";
+import type { PayloadView } from "./payloads.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -23,38 +19,58 @@ export function versionView({ id, org, version, hash, createdMs, createdBy }: Wo
   return { workflow_id: id, version, tenant_id: org, hash, created_at: iso(createdMs), created_by: createdBy };
 }
 
-/** As it was applied, and whole: what is got, changed and applied again must not lose anything on the way. */
+/** Unredacted: a definition that is fetched, edited and applied again must be complete. */
 export function workflowDetail(version: WorkflowVersion): View {
   return { ...versionView(version), definition: version.document };
 }
 
-/** A run without its payloads and steps, as lists show it. */
+interface SchemaFields {
+  readonly input_schema?: unknown;
+  readonly output_schema?: unknown;
+}
+
+/** Omits steps without schemas. */
+export function schemasView({ id, version, document }: WorkflowVersion): View {
+  const { input_schema = null, steps = {} } = document as SchemaFields & {
+    readonly steps?: Readonly<Record<string, SchemaFields | null>>;
+  };
+  const stepSchemas = Object.entries(steps).flatMap(([stepId, step]) => {
+    const { input_schema: input = null, output_schema: output = null } = step ?? {};
+    return input === null && output === null ? [] : [[stepId, { input_schema: input, output_schema: output }]];
+  });
+  return { workflow_id: id, version, input_schema, steps: Object.fromEntries(stepSchemas) };
+}
+
+/** The list view of a run, without payloads and steps. */
 export function runView(run: Run): View {
   return { ...runFields(run), step_counts: countsOf(Object.values(run.steps)) };
 }
 
-/** What a run has beside its own record. */
+/** Data of a run from outside its record. */
 export interface RunParts {
   readonly input: unknown;
   readonly output: unknown;
-  /** By the step's id. */
-  readonly outputs: ReadonlyMap<string, Shown>;
-  /** By the step's id. */
+  /** By step id. */
+  readonly outputs: ReadonlyMap<string, PayloadView>;
+  /** By step id. */
   readonly jobs: ReadonlyMap<string, Job>;
-  /** Of the definition, by the steps' ids, in its order; empty when that cannot be read any more. */
-  readonly written: ReadonlyMap<string, WrittenStep>;
+  /** By step id, in definition order; empty if the definition is gone. */
+  readonly definitions: ReadonlyMap<string, StepDefinition>;
 }
 
-export interface WrittenStep {
+export interface StepDefinition {
   readonly type: string;
   readonly dependsOn: readonly string[];
 }
 
-export function runDetail(run: Run, { input, output, outputs, jobs, written }: RunParts): View {
-  const ids = new Set([...written.keys(), ...Object.keys(run.steps)]);
+export function runDetail(run: Run, { input, output, outputs, jobs, definitions }: RunParts): View {
+  const ids = new Set([...definitions.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
-    return [id, stepView(step, written.get(id) ?? null, jobs.get(id) ?? null, outputs.get(id) ?? NOTHING)] as const;
+    return [
+      id,
+      stepView(step, definitions.get(id) ?? null, jobs.get(id) ?? null, outputs.get(id) ?? NO_OUTPUT),
+    ] as const;
   });
   const lock = run.lock === null ? null : lockView(run.lock);
   return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };
@@ -78,7 +94,6 @@ export function waitsView(run: Run, waits: readonly RunWait[]): View {
   return { run_id: run.id, state: run.state, waits: waits.map(waitView) };
 }
 
-/** `GET /api/v1/jobs/{id}` has all of it. */
 export function childView(job: Job, result: unknown): View {
   const { index = null, subRunId = null } = job.step ?? {};
   return {
@@ -139,12 +154,12 @@ function runFields(run: Run): View {
   };
 }
 
-function stepView(step: StepRun, written: WrittenStep | null, job: Job | null, output: Shown): View {
+function stepView(step: StepRun, definition: StepDefinition | null, job: Job | null, output: PayloadView): View {
   const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan } = step;
   return {
     state,
-    type: written?.type ?? null,
-    depends_on: written?.dependsOn ?? null,
+    type: definition?.type ?? null,
+    depends_on: definition?.dependsOn ?? null,
     job_id: jobId ?? null,
     attempt: job?.attempt ?? null,
     worker_id: job?.workerId ?? null,
@@ -192,4 +207,4 @@ function countsOf(steps: readonly StepRun[]): View {
   return counts;
 }
 
-const NOTHING: Shown = { value: null, at: null };
+const NO_OUTPUT: PayloadView = { value: null, at: null };

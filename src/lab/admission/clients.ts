@@ -6,8 +6,8 @@
 import { nextDelay, type Policy } from "../../core/retry/policies.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { defaultRunRequest, type RunRequest, startRun } from "../../engine/intake/index.ts";
-import { answerFor, problemFrom } from "../../gateway/problem.ts";
-import { startedAnswer } from "../../gateway/routes/run-start.ts";
+import { problemResponse, toProblem } from "../../gateway/problem.ts";
+import { startOutcomeResponse } from "../../gateway/routes/run-start.ts";
 import type { SeededRandom } from "../../sim/random.ts";
 
 export const ORG = "busy";
@@ -146,9 +146,9 @@ async function request(
   let status = 200;
   let retryAfterMs: number | null = null;
   try {
-    startedAnswer(await startRun(engine, request, "lab"), request);
+    startOutcomeResponse(await startRun(engine, request, "lab"), request);
   } catch (error) {
-    const answer = answerFor(problemFrom(error), () => engine.world.random.next());
+    const answer = problemResponse(toProblem(error), () => engine.world.random.next());
     status = answer.status;
     if (status !== 429 && status !== 503) throw error;
     retryAfterMs = Number(answer.body.retry_after_ms ?? Number.NaN);

@@ -1,6 +1,6 @@
 import { completeLeased } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { answerFor, problemFrom } from "../../gateway/problem.ts";
+import { problemResponse, toProblem } from "../../gateway/problem.ts";
 import { latency } from "../../sim/adapters/net.ts";
 import type { SimNet } from "../../sim/adapters/world.ts";
 import type { SeededRandom } from "../../sim/random.ts";
@@ -24,7 +24,7 @@ export function callGateway(
         if (held.kind !== "held") throw new Error(`job \`${jobId}\` was not the worker's any more`);
       },
       (error: unknown) => {
-        const { body } = answerFor(problemFrom(error), () => engine.world.random.next());
+        const { body } = problemResponse(toProblem(error), () => engine.world.random.next());
         const afterMs = Number(body.retry_after_ms ?? Number.NaN);
         timeline.post(hopMs() + afterMs + hopMs(), () => call({ jobId, leaseId, runId: "" }, turn + 1));
       },

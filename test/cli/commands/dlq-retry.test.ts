@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
-import { openTestGateway } from "../../gateway/open.ts";
+import { openTestGateway } from "../../gateway/test-gateway.ts";
 import { type FakeGateway, type FakeRequest, type FakeResponse, fakeTime, startFake } from "../fake.ts";
 import { cordum } from "../run.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 import { Transcript } from "../transcript.ts";
 
 let gateway: TestGateway;

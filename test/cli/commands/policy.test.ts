@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 import { cordum } from "../run.ts";
 
 let dir: string;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
-import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 import { Transcript } from "../transcript.ts";
 
 let gateway: TestGateway;

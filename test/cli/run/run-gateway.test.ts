@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import type { Stop } from "../../../src/ports/bus.ts";
-import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 import { cordum, type Ran, startUp, type UpProcess } from "../run.ts";
 
 let dir: string;

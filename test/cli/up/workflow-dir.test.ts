@@ -6,7 +6,7 @@ import { CliError } from "../../../src/cli/exit.ts";
 import { applyAtStart, applyChanges, loadWorkflows } from "../../../src/cli/up/workflow-dir.ts";
 import { loadWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { Log } from "../../../src/ports/log.ts";
-import { openTestGateway, type TestGateway } from "../../gateway/open.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 
 let dir: string;
 

@@ -11,8 +11,8 @@ import type { JobUpdate, RunUpdate } from "../../../src/engine/observe/event-fee
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { EVENTS, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { applied, cel, runUntil, started } from "../flows.ts";
-import { type MadeKey, openTestGateway, type TestGateway } from "../open.ts";
+import { type MadeKey, openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied, cel, runUntil, started } from "../workflow-fixtures.ts";
 
 // Put together here, so that no scanner takes the file for a leak.
 const MARK = "Canary";

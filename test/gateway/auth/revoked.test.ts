@@ -1,10 +1,8 @@
-// What is left of a key that was revoked: nobody is locked out by two that are revoked at once, and nobody stays in by
-// waiting. On a clock that goes when it is told to.
 import { afterEach, describe, expect, test } from "vitest";
 import { API_KEYS, KEYS_GROUP, ROOT_KEYS } from "../../../src/core/model/api-key.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { put } from "../../../src/ports/store.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 
@@ -33,7 +31,7 @@ class SteppedClock implements Clock {
     return new Promise((resolve) => this.#armed.push({ delayMs, resolve }));
   }
 
-  pass(ms: number): void {
+  advance(ms: number): void {
     this.#nowMs += ms;
     const due = this.#timers.filter(({ atMs }) => atMs <= this.#nowMs);
     this.#timers = this.#timers.filter(({ atMs }) => atMs > this.#nowMs);
@@ -41,7 +39,7 @@ class SteppedClock implements Clock {
   }
 }
 
-/** As another process would: this one hears nothing of it. */
+/** Bypasses the gateway, like another process: the key cache is not invalidated. */
 async function revokeElsewhere(id: string): Promise<void> {
   const { store, clock } = gateway.world;
   const found = await store.load(API_KEYS, id);
@@ -50,11 +48,7 @@ async function revokeElsewhere(id: string): Promise<void> {
   await store.commit({ ...change, puts: [put(API_KEYS, id, found, revoked)] });
 }
 
-async function readToEnd(response: Response): Promise<string> {
-  return response.text();
-}
-
-test("of two root keys that are revoked at once, one stays", async () => {
+test("keeps one of two root keys that are revoked concurrently", async () => {
   gateway = await openTestGateway();
   const roots = [await gateway.keyOf("*", "admin"), await gateway.keyOf("*", "admin")];
   const answers = await Promise.all(roots.map(({ id, key }) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key })));
@@ -62,8 +56,8 @@ test("of two root keys that are revoked at once, one stays", async () => {
   expect((await gateway.world.store.counts(KEYS_GROUP, 10)).get(ROOT_KEYS)).toBe(1);
 });
 
-describe("whoever waits with a key that ends", () => {
-  test("for work: is refused within a second, and gets none", async () => {
+describe("a long-lived request whose key ends", () => {
+  test("a long poll is refused within a second of the revocation", async () => {
     const clock = new SteppedClock();
     gateway = await openTestGateway({ change: () => ({ clock }) });
     const { id, key } = await gateway.keyOf("acme", "worker");
@@ -72,40 +66,40 @@ describe("whoever waits with a key that ends", () => {
     const poll = gateway.call("POST", "/api/v1/worker/lease", { key, body });
     await waits;
     await revokeElsewhere(id);
-    clock.pass(1_000);
+    clock.advance(1_000);
     expect((await poll).json()).toMatchObject({ status: 401, code: "key_revoked" });
   });
 
-  test("for events: the stream says so and ends", async () => {
+  test("a stream ends with the reason when the key expires", async () => {
     const clock = new SteppedClock();
     gateway = await openTestGateway({ change: () => ({ clock }) });
     const url = await gateway.server.listen("127.0.0.1", 0);
     const { key } = await gateway.keyOf("acme", "viewer", clock.now() + 5_000);
     const stream = await fetch(`${url}/api/v1/stream`, { headers: { "x-api-key": key } });
-    const text = readToEnd(stream);
-    clock.pass(5_000);
-    expect(await text).toContain("the API key is not good any more");
+    const text = stream.text();
+    clock.advance(5_000);
+    expect(await text).toContain("the API key has expired or was revoked");
   });
 
-  test("without one, while there was none: the first key ends it", async () => {
+  test("a stream without a key ends when the first key is created", async () => {
     const clock = new SteppedClock();
     gateway = await openTestGateway({ change: () => ({ clock }) });
     const url = await gateway.server.listen("127.0.0.1", 0);
-    const text = readToEnd(await fetch(`${url}/api/v1/stream`));
+    const text = (await fetch(`${url}/api/v1/stream`)).text();
     await gateway.call("POST", "/api/v1/keys", { body: { tenant: "*", role: "admin" } });
-    clock.pass(1_000);
-    expect(await text).toContain("the API key is not good any more");
+    clock.advance(1_000);
+    expect(await text).toContain("the API key has expired or was revoked");
   });
 
-  test("a store that does not answer ends nothing: the key is asked for again a second later", async () => {
+  test("an unavailable store does not end it; the key is checked again a second later", async () => {
     const clock = new SteppedClock();
-    let isAway = false;
+    let isUnavailable = false;
     gateway = await openTestGateway({
       change: ({ store }) => ({
         clock,
         store: new Proxy(store, {
           get(target, name) {
-            if (isAway && name === "load") return () => Promise.reject(new Error("away"));
+            if (isUnavailable && name === "load") return () => Promise.reject(new Error("unavailable"));
             return Reflect.get(target, name).bind(target);
           },
         }),
@@ -116,13 +110,13 @@ describe("whoever waits with a key that ends", () => {
     const body = { worker_id: "w", topics: ["z.z"], wait_ms: 30_000 };
     const poll = gateway.call("POST", "/api/v1/worker/lease", { key, body });
     await waits;
-    isAway = true;
+    isUnavailable = true;
     const again = clock.armed(1_000);
-    clock.pass(1_000);
+    clock.advance(1_000);
     await again;
-    isAway = false;
+    isUnavailable = false;
     await revokeElsewhere(id);
-    clock.pass(1_000);
+    clock.advance(1_000);
     expect((await poll).json()).toMatchObject({ code: "key_revoked" });
   });
 });

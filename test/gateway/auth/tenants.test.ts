@@ -3,10 +3,10 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ROLES } from "../../../src/core/model/api-key.ts";
-import { documentRoute, openapiOf } from "../../../src/gateway/openapi.ts";
+import { documentRoute, openapiDocument } from "../../../src/gateway/openapi.ts";
 import { ROUTES } from "../../../src/gateway/server.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
-import { type Belongings, plantBelongings, stateOf } from "./belongings.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { type Belongings, plantBelongings, stateOf } from "./tenant-records.ts";
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
@@ -29,7 +29,7 @@ interface Operation {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
 }
 
-const document = openapiOf([...ROUTES, documentRoute(ROUTES, "0")], "0") as {
+const document = openapiDocument([...ROUTES, documentRoute(ROUTES, "0")], "0") as {
   paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 };
 const OPERATIONS = Object.entries(document.paths)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Decision } from "../../../src/core/policy/decision.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

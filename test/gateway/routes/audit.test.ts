@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { AUDIT_PAGES, pageId } from "../../../src/core/model/audit.ts";
 import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { put } from "../../../src/ports/store.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 const keys: Record<string, string> = {};

@@ -4,7 +4,7 @@ import { bypassSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { put } from "../../../src/ports/store.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { API_KEYS, ROLES } from "../../../src/core/model/api-key.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

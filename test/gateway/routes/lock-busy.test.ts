@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { afterEach, expect, test } from "vitest";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { ok, type Route } from "../../../src/gateway/route.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 
@@ -68,7 +68,7 @@ test("YAML is taken by routes that say so, and by no other", async () => {
   const body = Type.Object({ source: Type.Optional(Type.String()) });
   const echo: Route["handle"] = async (_, request) => ok({ body: request.body ?? null });
   gateway = await openTestGateway({
-    routes: [route("/yaml", echo, { body, yaml: true }), route("/json", echo, { body })],
+    routes: [route("/yaml", echo, { body, acceptsYaml: true }), route("/json", echo, { body })],
   });
   const send = (url: string, type: string, payload: string) =>
     gateway.app.inject({ method: "POST", url, headers: { "content-type": type }, payload });

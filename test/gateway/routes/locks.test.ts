@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { withLock } from "../../../src/engine/with-lock.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 beforeEach(async () => {

@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { settingsFrom } from "../../../src/config/config.ts";
-import { applied, echoes, type Json, OPEN, ORDER, runIs, runUntil, SIGNED, started } from "../flows.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied, echoes, type Json, OPEN, ORDER, runIs, runUntil, SIGNED, started } from "../workflow-fixtures.ts";
 
 let gateway: TestGateway;
 

@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from "vitest";
 import { settingsFrom } from "../../../src/config/config.ts";
-import { startedAnswer } from "../../../src/gateway/routes/run-start.ts";
-import { applied, echoes, type Json, OPEN, ORDER, runIs, started } from "../flows.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { startOutcomeResponse } from "../../../src/gateway/routes/run-start.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied, echoes, type Json, OPEN, ORDER, runIs, started } from "../workflow-fixtures.ts";
 
 let gateway: TestGateway;
 
@@ -160,13 +160,13 @@ test("an input that does not fit the workflow, and a field that nobody reads, ar
   expect(await items("/api/v1/workflow-runs")).toEqual([]);
 });
 
-test("who comes after sub-workflows that wait for a slot is told so, with what is free", () => {
+test("a 429 names the sub-workflows that are queued for the free slots", () => {
   const request = { org: "acme", workflowId: "w", version: null };
   const outcome = { kind: "full", current: 1, limit: 2, waiting: 1 } as const;
-  expect(() => startedAnswer(outcome, request)).toThrow(
+  expect(() => startOutcomeResponse(outcome, request)).toThrow(
     expect.objectContaining({
       code: "too_many_runs",
-      message: expect.stringContaining("1 sub-workflow of open runs waited for a slot before"),
+      message: expect.stringContaining("1 sub-workflow is queued for the free slots"),
       facts: { current: 1, limit: 2, waiting: 1 },
     }),
   );

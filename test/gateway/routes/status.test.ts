@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { plantBelongings } from "../auth/belongings.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { plantBelongings } from "../auth/tenant-records.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 
@@ -143,7 +143,7 @@ describe("the page", () => {
 
   test("its script is one, and reads only what status has", async () => {
     gateway = await openTestGateway();
-    const { SCRIPT } = await import("../../../src/gateway/status-page/status-page-script.ts");
+    const { SCRIPT } = await import("../../../src/gateway/status-page/script.ts");
     // Throws where the text is no script.
     expect(new Function(SCRIPT)).toBeTypeOf("function");
     const status = await get("/api/v1/status");

@@ -6,153 +6,151 @@ import type {
   RunUpdate,
   RunUpdateListener,
 } from "../../../src/engine/observe/event-feed.ts";
-import type { Gateway, GatewayRequest, Reader } from "../../../src/gateway/route.ts";
+import type { EventSink, Gateway, GatewayRequest } from "../../../src/gateway/route.ts";
 import { STREAM_ROUTES } from "../../../src/gateway/routes/stream.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
-/** A stream without sockets, on a clock that stands: what was written, and a way to bring news. */
+/** A stream without a socket, on a stopped clock, with its written events and ways to publish updates. */
 async function openStream(query: Readonly<Record<string, string>> = {}, principal = { id: "k", org: "acme" }) {
   const listeners = new Set<JobUpdateListener>();
   const runListeners = new Set<RunUpdateListener>();
   const timers: { delayMs: number; fn: () => void }[] = [];
   const written: string[] = [];
-  const state = { waiting: 0, ended: false, dropped: false };
-  const gone = new AbortController();
+  const state = { buffered: 0, endedBecause: "", dropped: false };
+  const connection = new AbortController();
   const after = (delayMs: number, fn: () => void) => {
     const timer = { delayMs, fn };
     timers.push(timer);
     return () => void timers.splice(timers.indexOf(timer), 1);
   };
-  const listen = (listener: JobUpdateListener) => {
+  const subscribe = (listener: JobUpdateListener) => {
     listeners.add(listener);
     return () => listeners.delete(listener);
   };
-  const listenRuns = (listener: RunUpdateListener) => {
+  const subscribeRuns = (listener: RunUpdateListener) => {
     runListeners.add(listener);
     return () => runListeners.delete(listener);
   };
   const engine = {
     world: { clock: { now: () => 0, after } },
-    events: { subscribe: listen, subscribeRuns: listenRuns },
+    events: { subscribe, subscribeRuns },
   };
-  const request = { org: "acme", principal, headers: {}, query, signal: gone.signal };
+  const request = { org: "acme", principal, headers: {}, query, signal: connection.signal };
   const answer = await STREAM_ROUTES[0]?.handle({ engine } as unknown as Gateway, request as unknown as GatewayRequest);
-  const reader: Reader = {
-    waitingBytes: () => state.waiting,
-    write: (text) => void written.push(text),
-    end: () => {
-      state.ended = true;
+  const sink: EventSink = {
+    bufferedBytes: () => state.buffered,
+    event: (name, data) => void written.push(`${name} ${data}`),
+    heartbeat: () => void written.push("heartbeat"),
+    end: (reason) => {
+      state.endedBecause = reason;
     },
     drop: () => {
       state.dropped = true;
     },
   };
-  answer?.stream?.(reader);
-  const tell = (notice: Partial<JobUpdate>) => {
-    const whole: JobUpdate = { org: "acme", jobId: "j1", topic: "demo.echo", state: "SUCCEEDED", atMs: 0, ...notice };
-    for (const listener of [...listeners]) listener(whole);
+  answer?.stream?.(sink);
+  const publish = (fields: Partial<JobUpdate>) => {
+    const update: JobUpdate = { org: "acme", jobId: "j1", topic: "demo.echo", state: "SUCCEEDED", atMs: 0, ...fields };
+    for (const listener of [...listeners]) listener(update);
   };
-  const enqueueRunEvent = (notice: Partial<RunUpdate>) => {
-    const whole: RunUpdate = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...notice };
-    for (const listener of [...runListeners]) listener(whole);
+  const publishRun = (fields: Partial<RunUpdate>) => {
+    const update: RunUpdate = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...fields };
+    for (const listener of [...runListeners]) listener(update);
   };
-  return { answer, written, state, timers, listeners, runListeners, tell, enqueueRunEvent, gone };
+  return { answer, written, state, timers, listeners, runListeners, publish, publishRun, connection };
 }
 
-describe("the stream", () => {
-  test("has the events of the caller's tenant, and of nobody else", async () => {
-    const { answer, written, tell } = await openStream();
+describe("stream", () => {
+  test("sends job events of the tenant only", async () => {
+    const { answer, written, publish } = await openStream();
     expect(answer?.contentType).toContain("text/event-stream");
-    tell({ jobId: "mine" });
-    tell({ jobId: "theirs", org: "other" });
+    publish({ jobId: "mine" });
+    publish({ jobId: "theirs", org: "other" });
     const data =
       '{"job_id":"mine","tenant_id":"acme","topic":"demo.echo","state":"SUCCEEDED","at":"1970-01-01T00:00:00.000Z"}';
-    expect(written).toEqual([": connected\n\n", `event: job\ndata: ${data}\n\n`]);
+    expect(written).toEqual([`job ${data}`]);
   });
 
-  test("has those of all tenants for a key of `*` that names none", async () => {
-    const { written, tell } = await openStream({}, { id: "k", org: "*" });
-    tell({ org: "acme" });
-    tell({ org: "other" });
-    expect(written.slice(1).map((text) => /"tenant_id":"(\w+)"/.exec(text)?.[1])).toEqual(["acme", "other"]);
+  test("sends events of all tenants to a key of `*` that names no tenant", async () => {
+    const { written, publish } = await openStream({}, { id: "k", org: "*" });
+    publish({ org: "acme" });
+    publish({ org: "other" });
+    expect(written.map((text) => /"tenant_id":"(\w+)"/.exec(text)?.[1])).toEqual(["acme", "other"]);
   });
 
-  test("has the runs of the caller's tenant, and of nobody else", async () => {
-    const { written, enqueueRunEvent, runListeners, gone } = await openStream();
-    enqueueRunEvent({ runId: "mine" });
-    enqueueRunEvent({ runId: "theirs", org: "other" });
+  test("sends run events of the tenant only", async () => {
+    const { written, publishRun, runListeners, connection } = await openStream();
+    publishRun({ runId: "mine" });
+    publishRun({ runId: "theirs", org: "other" });
     const data =
       '{"run_id":"mine","tenant_id":"acme","workflow_id":"order","state":"RUNNING","at":"1970-01-01T00:00:00.000Z"}';
-    expect(written).toEqual([": connected\n\n", `event: run\ndata: ${data}\n\n`]);
-    gone.abort();
+    expect(written).toEqual([`run ${data}`]);
+    connection.abort();
     expect(runListeners.size).toBe(0);
   });
 
-  test("keeps to one run and the jobs of its steps", async () => {
-    const { written, tell, enqueueRunEvent } = await openStream({ run: "r1" });
-    enqueueRunEvent({ runId: "r1", state: "PAUSED" });
-    enqueueRunEvent({ runId: "r12" });
-    tell({ jobId: "r1:charge@1" });
-    tell({ jobId: "r12:charge@1" });
-    tell({ jobId: "r1" });
-    expect(written.slice(1).map((text) => /"(?:run|job)_id":"([^"]+)"/.exec(text)?.[1])).toEqual(["r1", "r1:charge@1"]);
+  test("filters by run, including the jobs of its steps", async () => {
+    const { written, publish, publishRun } = await openStream({ run: "r1" });
+    publishRun({ runId: "r1", state: "PAUSED" });
+    publishRun({ runId: "r12" });
+    publish({ jobId: "r1:charge@1" });
+    publish({ jobId: "r12:charge@1" });
+    publish({ jobId: "r1" });
+    expect(written.map((text) => /"(?:run|job)_id":"([^"]+)"/.exec(text)?.[1])).toEqual(["r1", "r1:charge@1"]);
   });
 
-  test("keeps to a topic and a state", async () => {
-    const { written, tell } = await openStream({ topic: "demo.echo", state: "FAILED" });
-    tell({ state: "FAILED", jobId: "yes" });
-    tell({ state: "SUCCEEDED" });
-    tell({ state: "FAILED", topic: "demo.other" });
-    expect(written).toHaveLength(2);
-    expect(written[1]).toContain('"yes"');
+  test("filters by topic and state", async () => {
+    const { written, publish } = await openStream({ topic: "demo.echo", state: "FAILED" });
+    publish({ state: "FAILED", jobId: "yes" });
+    publish({ state: "SUCCEEDED" });
+    publish({ state: "FAILED", topic: "demo.other" });
+    expect(written).toHaveLength(1);
+    expect(written[0]).toContain('"yes"');
   });
 
-  test("has no runs where a topic is asked for, and runs of a state where one is", async () => {
+  test("a topic filter excludes runs; a state filter applies to them", async () => {
     const ofTopic = await openStream({ topic: "demo.echo" });
-    ofTopic.enqueueRunEvent({});
-    expect(ofTopic.written).toHaveLength(1);
+    ofTopic.publishRun({});
+    expect(ofTopic.written).toEqual([]);
     const ofState = await openStream({ state: "SUCCEEDED" });
-    ofState.enqueueRunEvent({ state: "RUNNING" });
-    ofState.enqueueRunEvent({ state: "SUCCEEDED" });
-    expect(ofState.written).toHaveLength(2);
+    ofState.publishRun({ state: "RUNNING" });
+    ofState.publishRun({ state: "SUCCEEDED" });
+    expect(ofState.written).toHaveLength(1);
   });
 
-  test("says that it is alive", async () => {
+  test("sends heartbeats", async () => {
     const { written, timers } = await openStream();
     for (let beat = 0; beat < 3; beat++) timers[0]?.fn();
-    expect(written.slice(1)).toEqual([": alive\n\n", ": alive\n\n", ": alive\n\n"]);
+    expect(written).toEqual(["heartbeat", "heartbeat", "heartbeat"]);
   });
 
-  test("drops a reader that does not keep up, and holds nothing for it any more", async () => {
-    const { written, state, tell, listeners, timers } = await openStream();
-    state.waiting = 300 * 1024;
-    for (let at = 0; at < 1_000; at++) tell({ jobId: `j${at}` });
-    expect(written).toHaveLength(2);
-    expect(written[1]).toContain(": dropped");
-    expect(state.ended).toBe(true);
+  test("disconnects a slow reader and unsubscribes", async () => {
+    const { written, state, publish, listeners, timers } = await openStream();
+    state.buffered = 300 * 1024;
+    for (let at = 0; at < 1_000; at++) publish({ jobId: `j${at}` });
+    expect(written).toEqual([]);
+    expect(state.endedBecause).toContain("dropped");
     expect(listeners.size).toBe(0);
     timers.at(-1)?.fn();
     expect(state.dropped).toBe(true);
   });
 
-  test("ends when the process stops or the reader goes", async () => {
-    const { written, state, listeners, gone } = await openStream();
-    gone.abort();
-    expect(written.at(-1)).toContain(": the control plane is shutting down");
-    expect(state.ended).toBe(true);
+  test("ends and unsubscribes when its signal is aborted", async () => {
+    const { state, listeners, connection } = await openStream();
+    connection.abort();
+    expect(state.endedBecause).toContain("shutting down");
     expect(listeners.size).toBe(0);
   });
 });
 
-describe("over a socket", () => {
+describe("server-sent events", () => {
   let gateway: TestGateway;
 
   afterEach(() => gateway.close());
 
-  /** Resolves once the text has come. */
-  async function readUntil(reader: ReadableStreamDefaultReader<string>, wanted: string): Promise<string> {
+  async function readUntil(reader: ReadableStreamDefaultReader<string>, expected: string): Promise<string> {
     let text = "";
-    while (!text.includes(wanted)) {
+    while (!text.includes(expected)) {
       const { value, done } = await reader.read();
       if (done) throw new Error(`the stream ended after: ${text}`);
       text += value;
@@ -169,7 +167,7 @@ describe("over a socket", () => {
     return reader;
   }
 
-  test("a job's way is seen while it happens, by its own tenant; and a stop ends the stream", async () => {
+  test("streams state changes of the tenant until the server stops", async () => {
     gateway = await openTestGateway();
     const url = await gateway.server.listen("127.0.0.1", 0);
     const reader = await streamOf(url, { "x-tenant-id": "acme" });
@@ -184,7 +182,7 @@ describe("over a socket", () => {
     await stopped;
   });
 
-  test("a reader that never reads does not keep it from stopping", async () => {
+  test("a client that never reads does not block the stop", async () => {
     gateway = await openTestGateway();
     const url = new URL(await gateway.server.listen("127.0.0.1", 0));
     const socket = await new Promise<Socket>((resolve) => {

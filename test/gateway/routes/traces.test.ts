@@ -2,8 +2,8 @@
 
 import { afterEach, expect, test } from "vitest";
 import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
-import { applied } from "../flows.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied } from "../workflow-fixtures.ts";
 
 let gateway: TestGateway;
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { applied, cel, type Json, OPEN, ORDER, started } from "../flows.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied, cel, type Json, OPEN, ORDER, started } from "../workflow-fixtures.ts";
 
 let gateway: TestGateway;
 

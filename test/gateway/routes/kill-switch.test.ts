@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

@@ -11,7 +11,7 @@ import { builtInKernel, DEMO_POLICY } from "../../src/core/policy/kernel.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { startControl } from "../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
-import type { About, Route } from "../../src/gateway/route.ts";
+import type { Route, ServerInfo } from "../../src/gateway/route.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import type { Log } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
@@ -40,7 +40,7 @@ export interface TestGatewayOptions {
   readonly sweptMs?: () => number;
   readonly ratePerS?: number;
   /** What the process says of itself, beside the usual. */
-  readonly about?: Partial<About>;
+  readonly about?: Partial<ServerInfo>;
   /** In place of one that keeps the names of events, for `logged`. */
   readonly log?: Log;
   /** In place of all that there are. */
@@ -83,10 +83,10 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     : controlled;
   const durability = { profile: "test", meaning: "a test" };
   const usual = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
-  const about: About = { ...usual, ...options.about };
+  const about: ServerInfo = { ...usual, ...options.about };
   const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
   const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
-  const server = openGateway({ engine, control: seen, metrics: prom, about }, limits, options.routes);
+  const server = openGateway({ engine, sweeper: seen, metrics: prom, info: about }, limits, options.routes);
   return {
     app: server.app,
     server,

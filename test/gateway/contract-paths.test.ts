@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { ROUTES } from "../../src/gateway/server.ts";
-import { openTestGateway } from "./open.ts";
+import { openTestGateway } from "./test-gateway.ts";
 
 const PROMISED = `
 POST /jobs · GET /jobs · GET /jobs/:id · GET /jobs/:id/decisions · POST /jobs/:id/cancel · POST /jobs/:id/remediate
@@ -25,9 +25,9 @@ test.each([...PROMISED, "GET /metrics", "GET /healthz", "GET /readyz"])("%s is t
 });
 
 test("a list answers `items` and `next_cursor`, and takes `limit` and `cursor` where it comes in pages", () => {
-  const lists = ROUTES.filter(({ answer }) => Object.hasOwn(propertiesOf(answer), "items"));
+  const lists = ROUTES.filter(({ response: answer }) => Object.hasOwn(propertiesOf(answer), "items"));
   expect(lists.length).toBeGreaterThan(15);
-  for (const { path, answer, query } of lists) {
+  for (const { path, response: answer, query } of lists) {
     expect(propertiesOf(answer), path).toHaveProperty("next_cursor");
     const isPaged = Object.hasOwn(propertiesOf(query), "cursor");
     if (isPaged) expect(propertiesOf(query), path).toHaveProperty("limit");

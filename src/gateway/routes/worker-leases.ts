@@ -1,6 +1,5 @@
-/** Workers over HTTP, in any language: they come for work, say that they are at it, and say what came of it. */
+/** The HTTP worker API: lease jobs, extend leases, report progress and results. */
 import { type Static, Type } from "typebox";
-import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Job } from "../../core/model/job.ts";
 import {
   completeLeased,
@@ -12,9 +11,10 @@ import {
   releaseJob,
 } from "../../engine/dispatch/index.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
+import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Answer, type Gateway, type GatewayRequest, ok, type Route } from "../route.ts";
-import { payloadValue } from "../views/payload.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { payloadValue } from "../views/payloads.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 128, pattern: "^[A-Za-z0-9_.:@-]+$" });
 const NAMES = Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 64 });
@@ -22,13 +22,13 @@ const NAMES = Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxIte
 const LEASE_BODY = Type.Object({
   worker_id: NAME,
   topics: Type.Array(Type.String({ minLength: 1, maxLength: 140 }), { minItems: 1, maxItems: 64 }),
-  max: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 1, description: "Jobs to take at most." })),
+  max: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 1, description: "Maximum number of jobs." })),
   wait_ms: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: LEASE_WAIT_MS_MAX,
       default: 0,
-      description: "How long to wait for the first.",
+      description: "Long-poll timeout for the first job.",
     }),
   ),
   capabilities: Type.Optional(NAMES),
@@ -40,13 +40,13 @@ const LEASED = Type.Object({
     Type.Object({
       job_id: Type.String(),
       attempt: Type.Integer(),
-      lease_id: Type.String({ description: "Goes with everything that is said about this attempt." }),
+      lease_id: Type.String({ description: "Required by all other worker requests for this attempt." }),
       topic: Type.String(),
       tenant_id: Type.String(),
       input: Type.Unknown(),
       labels: Type.Record(Type.String(), Type.String()),
-      constraints: Type.Unknown({ description: "What the work must keep to; null for nothing in particular." }),
-      deadline: Type.String({ description: "The lease ends then, unless it is extended." }),
+      constraints: Type.Unknown({ description: "Constraints of the safety policy, or null." }),
+      deadline: Type.String({ description: "When the lease expires unless it is extended." }),
       traceparent: Type.Union([Type.String(), Type.Null()]),
     }),
   ),
@@ -56,7 +56,11 @@ const LEASE_ID = Type.String({ minLength: 1, maxLength: 128 });
 const EXTEND_BODY = Type.Object({
   lease_id: LEASE_ID,
   ms: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 3_600_000, description: "From now; as at first, if left out." }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 3_600_000,
+      description: "New lease duration from now. Defaults to the initial one.",
+    }),
   ),
 });
 const PROGRESS_BODY = Type.Object({
@@ -71,78 +75,85 @@ const COMPLETE_BODY = Type.Object({
 const FAIL_BODY = Type.Object({
   lease_id: LEASE_ID,
   error: Type.String({ minLength: 1, maxLength: 4_000 }),
-  retryable: Type.Optional(Type.Boolean({ default: true, description: "false: no attempt follows." })),
+  retryable: Type.Optional(Type.Boolean({ default: true, description: "If false, the job is not attempted again." })),
   retry_after_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
 });
-const MOVED = Type.Object({ job_id: Type.String(), state: Type.String(), deadline: Type.Optional(Type.String()) });
+const STATE_CHANGE = Type.Object({
+  job_id: Type.String(),
+  state: Type.String(),
+  deadline: Type.Optional(Type.String()),
+});
 
 export const WORKER_ROUTES: readonly Route[] = [
   {
     method: "POST",
     path: "/api/v1/worker/lease",
-    summary: "Takes jobs to work on; 204 when none came in time",
+    summary: "Lease jobs; 204 if none became available in time",
     access: "work",
-    long: true,
+    longLived: true,
     body: LEASE_BODY,
-    answer: LEASED,
-    handle: leaseRoute,
+    response: LEASED,
+    handle: lease,
   },
   {
     method: "POST",
     path: "/api/v1/worker/jobs/:id/extend",
-    summary: "Asks for more time for an attempt",
+    summary: "Extend the lease of an attempt",
     access: "work",
     body: EXTEND_BODY,
-    answer: MOVED,
+    response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
       const { ms } = request.body as Static<typeof EXTEND_BODY>;
-      return answerOf(request, await extendLease(engine, holderOf(request), { ...NO_NEWS, extendMs: ms ?? null }));
+      return leaseResponse(
+        request,
+        await extendLease(engine, holderOf(request), { ...NO_PROGRESS, extendMs: ms ?? null }),
+      );
     },
   },
   {
     method: "POST",
     path: "/api/v1/worker/jobs/:id/progress",
-    summary: "Says how far an attempt is, which also gives it more time",
+    summary: "Report progress of an attempt; also extends its lease",
     access: "work",
     body: PROGRESS_BODY,
-    answer: MOVED,
+    response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
       const { percent, message } = request.body as Static<typeof PROGRESS_BODY>;
-      const news = { extendMs: null, percent: percent ?? null, message: message ?? null };
-      return answerOf(request, await extendLease(engine, holderOf(request), news));
+      const progress = { extendMs: null, percent: percent ?? null, message: message ?? null };
+      return leaseResponse(request, await extendLease(engine, holderOf(request), progress));
     },
   },
   {
     method: "POST",
     path: "/api/v1/worker/jobs/:id/complete",
-    summary: "Ends a job well, with its result",
+    summary: "Complete a job with its result",
     access: "work",
     body: COMPLETE_BODY,
-    answer: MOVED,
+    response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
       const { result } = request.body as Static<typeof COMPLETE_BODY>;
-      return answerOf(request, await completeLeased(engine, holderOf(request), result ?? null));
+      return leaseResponse(request, await completeLeased(engine, holderOf(request), result ?? null));
     },
   },
   {
     method: "POST",
     path: "/api/v1/worker/jobs/:id/fail",
-    summary: "Says that an attempt failed, and whether another makes sense",
+    summary: "Report a failed attempt, and whether it can be retried",
     access: "work",
     body: FAIL_BODY,
-    answer: MOVED,
+    response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
       const { error, retryable, retry_after_ms } = request.body as Static<typeof FAIL_BODY>;
-      const news = { message: error, isRetryable: retryable ?? true, retryAfterMs: retry_after_ms ?? null };
-      return answerOf(request, await failLeased(engine, holderOf(request), news));
+      const failure = { message: error, isRetryable: retryable ?? true, retryAfterMs: retry_after_ms ?? null };
+      return leaseResponse(request, await failLeased(engine, holderOf(request), failure));
     },
   },
 ];
 
-async function leaseRoute({ engine }: Gateway, request: GatewayRequest): Promise<Answer> {
+async function lease({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const body = request.body as Static<typeof LEASE_BODY>;
   const jobs = await leaseJobs(engine, {
-    org: orgOf(request),
+    org: visibleTenant(request),
     workerId: body.worker_id,
     topics: body.topics,
     max: body.max ?? 1,
@@ -156,12 +167,12 @@ async function leaseRoute({ engine }: Gateway, request: GatewayRequest): Promise
     await Promise.all(jobs.map((job) => releaseJob(engine, job)));
     throw error;
   });
-  // It has gone while the inputs were being read: nobody would work on them until their leases end.
+  // The worker disconnected while the inputs were loaded: the jobs are released instead of waiting for their leases to end.
   if (request.signal.aborted) await Promise.all(jobs.map((job) => releaseJob(engine, job)));
   return views.length === 0 || request.signal.aborted ? { status: 204, body: null } : ok({ jobs: views });
 }
 
-/** Without those whose input is gone: nobody can do them, and another try would find nothing else. */
+/** Jobs whose input is gone fail permanently and are left out: a retry cannot succeed. */
 async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise<readonly object[]> {
   const views = await Promise.all(
     jobs.map(async (job) => {
@@ -169,7 +180,7 @@ async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise
       if (input !== null || job.input.kind === "inline") return leasedView(job, input);
       const { ptr } = job.input;
       if ((await engine.world.blobs.get(ptr)) !== null) return leasedView(job, null);
-      const message = `the input is gone: nothing is stored under \`${ptr}\` any more; submit the job again`;
+      const message = `input expired: no payload at \`${ptr}\`; submit the job again`;
       const holder = { org: job.org, jobId: job.id, leaseId: job.leaseId ?? "" };
       await failLeased(engine, holder, { message, isRetryable: false, retryAfterMs: null });
       return null;
@@ -194,30 +205,24 @@ function leasedView(job: Job, input: unknown): object {
   };
 }
 
-/** A key of every tenant that names none works for all of them. */
-function orgOf({ org, principal, headers }: GatewayRequest): string {
-  const isNamed = headers["x-tenant-id"] !== undefined || headers["x-cordum-tenant"] !== undefined;
-  return principal.org === EVERY_ORG && !isNamed ? EVERY_ORG : org;
-}
-
 function holderOf(request: GatewayRequest) {
   const { lease_id } = request.body as { readonly lease_id: string };
-  return { org: orgOf(request), jobId: request.params.id ?? "", leaseId: lease_id };
+  return { org: visibleTenant(request), jobId: request.params.id ?? "", leaseId: lease_id };
 }
 
-function answerOf({ params }: GatewayRequest, held: JobLeaseOutcome): Answer {
+function leaseResponse({ params }: GatewayRequest, held: JobLeaseOutcome): GatewayResponse {
   switch (held.kind) {
     case "held": {
       const { id, state, dueMs } = held.job;
       return ok({ job_id: id, state, ...(state === "RUNNING" ? { deadline: new Date(dueMs).toISOString() } : {}) });
     }
     case "lost":
-      throw new Problem("lease_lost", `${held.why}; drop this work and lease another job`, { job_id: params.id });
+      throw new Problem("lease_lost", `${held.why}; discard this attempt and lease another job`, { job_id: params.id });
     case "unknown":
-      throw new Problem("job_not_found", `no job \`${params.id}\` that this key may work on`);
+      throw new Problem("job_not_found", `no job \`${params.id}\` that this key can work on; lease another job`);
     default:
       return held satisfies never;
   }
 }
 
-const NO_NEWS = { percent: null, message: null } as const;
+const NO_PROGRESS = { percent: null, message: null } as const;

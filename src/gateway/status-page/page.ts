@@ -1,20 +1,19 @@
 /**
- * The page at `/`: how it is, for people. One document without requests to anybody else; it reads `/api/v1/status` every two
- * seconds and listens to `/api/v1/stream`. It changes nothing.
+ * The read-only status page at `/`. It polls `/api/v1/status` every two seconds and subscribes to `/api/v1/stream`.
  *
- * 1. Only this very style and script run in it (by their hashes), and it talks to this gateway alone.
- * 2. What it shows is written as text, never as markup.
- * 3. The page itself is open to everybody and says nothing; where keys are needed it asks for one and keeps it in memory.
+ * 1. The content security policy admits only this style and script (by hash) and requests to this gateway.
+ * 2. Values are rendered as text, never as markup.
+ * 3. The page itself contains no data and needs no key. It prompts for a key if one is required, and keeps it in memory.
  */
 import { createHash } from "node:crypto";
 import type { Route } from "../route.ts";
-import { SCRIPT } from "./status-page-script.ts";
+import { SCRIPT } from "./script.ts";
 
 export const STATUS_PAGE_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/",
-    summary: "A page that shows how it is, for people",
+    summary: "Status page (HTML)",
     access: "open",
     handle: async () => ({ status: 200, body: PAGE, contentType: "text/html; charset=utf-8", headers: HEADERS }),
   },
@@ -62,35 +61,35 @@ button { font: inherit; padding: 6px 14px; border: 0; border-radius: 6px; backgr
 @media (max-width: 760px) { section { grid-column: span 12; } }
 `;
 
-/** What stands first in tables that say one thing a row: short, and never worth a line of its own. */
-const FACTS: ReadonlySet<string> = new Set(["what", "class"]);
+/** First columns that must not wrap. */
+const NARROW_COLUMNS: ReadonlySet<string> = new Set(["property", "class"]);
 
 const section = (title: string, about: string, id: string, none: string, head: readonly string[]): string => `
-<section><h2>${title}</h2><p class="soft">${about}</p><table${FACTS.has(head[0] ?? "") ? ' class="facts"' : ""}>
+<section><h2>${title}</h2><p class="soft">${about}</p><table${NARROW_COLUMNS.has(head[0] ?? "") ? ' class="facts"' : ""}>
 <thead><tr>${head.map((name) => `<th${name.startsWith("#") ? ' class="count"' : ""}>${name.replace("#", "")}</th>`).join("")}</tr></thead>
 <tbody id="${id}" data-none="${none}"></tbody></table></section>`;
 
 export const PAGE = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Cordum</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>${STYLE}</style></head><body>
-<header><h1>Cordum</h1><span id="ready" class="badge soft">asking…</span><span id="who" class="soft"></span>
+<header><h1>Cordum</h1><span id="ready" class="badge soft">loading…</span><span id="who" class="soft"></span>
 <span id="fresh" class="soft"></span></header>
 <main>
-<section class="wide" id="ask" hidden><h2>An API key is needed</h2>
-<p class="soft">One that may read. It is kept in the memory of this page only, and forgotten when you close it.</p>
+<section class="wide" id="ask" hidden><h2>API key required</h2>
+<p class="soft">Enter a key with read access (<code>cordum key create --role viewer</code>). It is kept only in the memory of this page.</p>
 <form id="key-form"><input id="key" type="password" autocomplete="off" placeholder="cordum_…" aria-label="API key">
 <button>Show</button></form><p id="refused" class="bad"></p></section>
-<section class="wide" id="warnings" hidden><h2 class="warn">What to know</h2><div id="warning-lines"></div></section>
+<section class="wide" id="warnings" hidden><h2 class="warn">Warnings</h2><div id="warning-lines"></div></section>
 <section class="wide" id="cards"></section>
-${section("Queues", "Jobs by topic: allowed and waiting for a free worker, and sent out to one.", "queues", "nothing waits, nothing is out", ["topic", "#waiting (jobs)", "#with workers (jobs)"])}
-${section("Retries", "What waits for its next try, by the class of what was in the way.", "retries", "nothing waits to be tried again", ["class", "#jobs", "#messages", "in the way is"])}
-${section("Workers", "Those heard of lately, by what they said of themselves; a silent one leaves the list.", "workers", "no worker was heard of: jobs wait", ["worker", "topics", "#jobs / most", "#heard (s ago)"])}
-${section("Safety", "Every job is checked before it goes out. Without an answer jobs wait, unless somebody has opened a lease.", "safety", "", ["what", "how it stands"])}
-${section("This control plane", "What runs here, and what it promises to keep.", "about", "", ["what", "how it stands"])}
-${section("Figures", "Of this process since its start; the founding documents measure by them.", "figures", "", ["figure", "#value", "meaning"])}
-<section class="wide"><h2>Live</h2><p class="soft" id="live-about">The latest changes of jobs and runs, newest first; best effort.</p><table class="facts">
-<thead><tr><th>at</th><th>job or run</th><th>topic or workflow</th><th>is now</th></tr></thead>
-<tbody id="live" data-none="nothing has happened since this page was opened"></tbody></table></section>
+${section("Queues", "Jobs by topic.", "queues", "no queued or running jobs", ["topic", "#backlog", "#in flight"])}
+${section("Retries", "Jobs and messages awaiting their next attempt, by retry class.", "retries", "no pending retries", ["class", "#jobs", "#messages", "cause"])}
+${section("Workers", "Live workers, by their last heartbeat.", "workers", "no live workers: start one, jobs wait until then", ["worker", "topics", "#jobs / max", "#last seen (s ago)"])}
+${section("Safety", "Jobs are checked before dispatch. While the kernel is unavailable they wait, unless a fail-open lease is open.", "safety", "", ["property", "value"])}
+${section("This control plane", "This process and its durability.", "about", "", ["property", "value"])}
+${section("Figures", "Of this process since its start.", "figures", "", ["figure", "#value", "meaning"])}
+<section class="wide"><h2>Live</h2><p class="soft" id="live-about">Latest changes of jobs and runs, newest first; best effort.</p><table class="facts">
+<thead><tr><th>time</th><th>job or run</th><th>topic or workflow</th><th>state</th></tr></thead>
+<tbody id="live" data-none="no changes since this page was opened"></tbody></table></section>
 </main><script>${SCRIPT}</script></body></html>
 `;
 

@@ -5,18 +5,18 @@ import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import type { Gateway, GatewayRequest } from "../../../src/gateway/route.ts";
-import { WORKER_ROUTES } from "../../../src/gateway/routes/worker.ts";
+import { WORKER_ROUTES } from "../../../src/gateway/routes/worker-leases.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import type { WorkItem } from "../../../src/worker/item.ts";
 import { http, worker } from "../../../src/worlds/worker-sdk.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 const NEVER = new AbortController().signal;
 let gateway: TestGateway;
 
 beforeEach(async () => {
   const settings = defaultSettings();
-  // A second is long enough for any request here, and short enough to outlast.
+  // Longer than any request here, shorter than the long-running job below.
   gateway = await openTestGateway({ settings: { ...settings, dispatch: { ...settings.dispatch, deadlineMs: 1_000 } } });
 });
 
@@ -34,14 +34,14 @@ async function job(id: string): Promise<Job> {
   return found.value;
 }
 
-describe("a worker with any client", () => {
+describe("worker API", () => {
   const lease = (body: object = {}, key?: string) =>
     gateway.call("POST", "/api/v1/worker/lease", {
       body: { worker_id: "curl", topics: ["demo.far"], wait_ms: 5_000, ...body },
       key,
     });
 
-  test("leases, extends, says how far it is, completes, and may say so twice", async () => {
+  test("leases, extends, reports progress, and completes idempotently", async () => {
     const traceparent = `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`;
     const id = await submit({ input: { n: 1 }, labels: { a: "b" }, traceparent });
     const leased = await lease();
@@ -50,23 +50,23 @@ describe("a worker with any client", () => {
     expect(one).toMatchObject({ job_id: id, topic: "demo.far", tenant_id: "default", input: { n: 1 }, traceparent });
     expect(one).toMatchObject({ labels: { a: "b" }, constraints: null });
     expect(Date.parse(one.deadline)).toBe((await job(id)).dueMs);
-    const say = (what: string, body: object) =>
+    const report = (what: string, body: object) =>
       gateway.call("POST", `/api/v1/worker/jobs/${id}/${what}`, { body: { lease_id: one.lease_id, ...body } });
-    const extended = await say("extend", { ms: 60_000 });
+    const extended = await report("extend", { ms: 60_000 });
     expect(Date.parse(extended.json().deadline)).toBeGreaterThan(Date.parse(one.deadline) + 30_000);
-    expect((await say("progress", { percent: 50, message: "half" })).statusCode).toBe(200);
+    expect((await report("progress", { percent: 50, message: "half" })).statusCode).toBe(200);
     expect(await job(id)).toMatchObject({ state: "RUNNING", progress: { percent: 50, message: "half" } });
     for (let times = 0; times < 2; times++) {
-      expect((await say("complete", { result: { ok: true } })).json()).toEqual({ job_id: id, state: "SUCCEEDED" });
+      expect((await report("complete", { result: { ok: true } })).json()).toEqual({ job_id: id, state: "SUCCEEDED" });
     }
-    const late = await say("fail", { error: "changed my mind" });
+    const late = await report("fail", { error: "changed my mind" });
     expect(late.statusCode).toBe(409);
     expect(late.json()).toMatchObject({ code: "lease_lost", job_id: id });
     const shown = await gateway.call("GET", `/api/v1/jobs/${id}`);
     expect(shown.json()).toMatchObject({ state: "SUCCEEDED", result: { ok: true } });
   });
 
-  test("gets 204 when nothing came, 400 with a sentence when it asks wrongly", async () => {
+  test("204 without jobs, 400 with a detail for an invalid request", async () => {
     const nothing = await lease({ wait_ms: 0 });
     expect([nothing.statusCode, nothing.body]).toEqual([204, ""]);
     const wrong = await lease({ wait_ms: 60_000 });
@@ -74,7 +74,7 @@ describe("a worker with any client", () => {
     expect(wrong.json().detail).toContain("wait_ms");
   });
 
-  test("works for its own tenant alone; a key of every tenant for all", async () => {
+  test("leases jobs of the own tenant; a key of `*` leases jobs of all tenants", async () => {
     const [acme, birch] = [await submit({ org: "acme" }), await submit({ org: "birch" })];
     const { key } = await gateway.keyOf("birch", "worker");
     const own = await lease({ max: 10 }, key);
@@ -96,7 +96,7 @@ describe("a worker with any client", () => {
   });
 });
 
-describe("an input that stands beside its record", () => {
+describe("an input in the blob store", () => {
   const route = WORKER_ROUTES.find(({ path }) => path === "/api/v1/worker/lease");
   const submitLarge = () => submit({ input: { text: "x".repeat(300_000) } });
   const leased = (signal: AbortSignal, blobs: Partial<Blobs> = {}) => {
@@ -107,7 +107,7 @@ describe("an input that stands beside its record", () => {
   };
   const seen = (blobs: Blobs): Pick<Blobs, "get"> => ({ get: (ptr) => blobs.get(ptr) });
 
-  test("and is gone: the job is not handed out with nothing in its place, but ends and says why", async () => {
+  test("fails the job with a reason when it is gone, and leases the others", async () => {
     const [gone, there] = [await submitLarge(), await submitLarge()];
     await gateway.world.blobs.delete(`ctx:${gone}`);
     const answer = await leased(NEVER);
@@ -116,16 +116,16 @@ describe("an input that stands beside its record", () => {
       body: { jobs: [{ job_id: there, input: { text: "x".repeat(300_000) } }] },
     });
     expect(await job(gone)).toMatchObject({ state: "FAILED", attempt: 1 });
-    expect((await job(gone)).error?.message).toContain("input is gone");
+    expect((await job(gone)).error?.message).toContain("input expired");
   });
 
-  test("and is all that there was: nothing came", async () => {
+  test("204 when the inputs of all jobs are gone", async () => {
     const gone = await submitLarge();
     await gateway.world.blobs.delete(`ctx:${gone}`);
     expect(await leased(NEVER)).toMatchObject({ status: 204 });
   });
 
-  test("who goes while it is read has taken nothing", async () => {
+  test("releases the jobs when the worker disconnects while it is read", async () => {
     const id = await submitLarge();
     const gone = new AbortController();
     const get: Blobs["get"] = (ptr) => {
@@ -143,7 +143,7 @@ describe("`worker` over `http`", () => {
     return worker({ id: "sdk", topics: ["demo.far"], concurrency: 4, handle, transport: http({ url, waitMs: 5_000 }) });
   };
 
-  test("does jobs as they come, obeys what a handler throws, and is seen", async () => {
+  test("runs jobs, follows the retry intent of a handler, and is listed", async () => {
     const stop = await start(async (item) => {
       if (item.attempt < 2 && item.input === "flaky") throw retryAfter(new Error("not yet"), 1);
       return { got: item.input };
@@ -156,21 +156,21 @@ describe("`worker` over `http`", () => {
     await stop();
   });
 
-  test("work longer than the deadline keeps its lease, and is done once", async () => {
-    let begun = 0;
+  test("extends the lease of a job that runs longer than the deadline", async () => {
+    let starts = 0;
     const stop = await start(async () => {
-      begun += 1;
+      starts += 1;
       await new Promise<void>((resolve) => gateway.world.clock.after(2_500, resolve));
       return "done";
     });
     const id = await submit({});
     await gateway.ended(1);
-    expect(begun).toBe(1);
+    expect(starts).toBe(1);
     expect(await job(id)).toMatchObject({ state: "SUCCEEDED", output: { value: "done" } });
     await stop();
   });
 
-  test("a job that was cancelled aborts the work's signal", async () => {
+  test("aborts the signal of a cancelled job", async () => {
     let begun: (signal: AbortSignal) => void = () => {};
     const signal = new Promise<AbortSignal>((resolve) => (begun = resolve));
     const stop = await start((item) => {
@@ -183,11 +183,11 @@ describe("`worker` over `http`", () => {
     const cancelled = await gateway.call("POST", `/api/v1/jobs/${id}/cancel`, { body: { reason: "enough" } });
     expect(cancelled.statusCode).toBe(200);
     await aborted;
-    expect(String(aborting.reason)).toContain("lease was lost");
+    expect(String(aborting.reason)).toContain("lease lost");
     await stop();
   });
 
-  test("a key that may not work is an error at the start", async () => {
+  test("fails to start with a key without `work` access", async () => {
     const { key } = await gateway.keyOf("default", "viewer");
     const url = await gateway.server.listen("127.0.0.1", 0);
     const transport = http({ url, apiKey: key });
@@ -196,8 +196,8 @@ describe("`worker` over `http`", () => {
 });
 
 describe("pools", () => {
-  test("are listed, drained and resumed, and the log says by whom", async () => {
-    const unknown = await gateway.call("POST", "/api/v1/pools/nobody/drain");
+  test("are listed, drained and resumed", async () => {
+    const unknown = await gateway.call("POST", "/api/v1/pools/unknown/drain");
     expect(unknown.statusCode).toBe(404);
     const body = { worker_id: "h", topics: ["demo.far"], pool: "gpu" };
     await gateway.call("POST", "/api/v1/worker/lease", { body });

@@ -1,6 +1,6 @@
 // The kernel is in another process: it decides a moment after the job was taken, and whoever submits hears it all the same.
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 

@@ -5,7 +5,7 @@ import { DEAD_LETTERS, type DeadLetter } from "../../src/core/model/dead-letter.
 import { deliverTo } from "../../src/engine/delivery/deliver-message.ts";
 import { put } from "../../src/ports/store.ts";
 import { SUBMIT } from "../../src/protocol/subjects.ts";
-import { openTestGateway, type TestGateway } from "./open.ts";
+import { openTestGateway, type TestGateway } from "./test-gateway.ts";
 
 let gateway: TestGateway;
 

@@ -12,15 +12,15 @@ import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { Problem } from "./problem.ts";
-import type { Reader } from "./route.ts";
+import type { EventSink } from "./route.ts";
 
 /**
  * Requests for a WebSocket go the way of all requests, with the connection as their answer. Whoever asks for something else
  * (many clients offer `h2c` with whatever they send) has asked in vain, and is read again as if it had not asked.
  */
-export function takeUpgrades(app: FastifyInstance): void {
+export function handleUpgrades(app: FastifyInstance): void {
   app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    if (!wantsSocket(request)) {
+    if (!isWebSocketRequest(request)) {
       socket.unshift(Buffer.concat([withoutUpgrade(request), head]));
       app.server.emit("connection", socket);
       return;
@@ -53,11 +53,11 @@ const withoutWords = (value: string): string =>
     .filter((word) => !/^\s*(upgrade|http2-settings)\s*$/i.test(word))
     .join(",") || "keep-alive";
 
-export const wantsSocket = ({ method, headers }: IncomingMessage): boolean =>
+export const isWebSocketRequest = ({ method, headers }: IncomingMessage): boolean =>
   method === "GET" && headers.upgrade?.toLowerCase() === "websocket";
 
 /** Shakes hands, and gives the stream a reader on the other side. */
-export function openSocket(reply: FastifyReply, stream: (reader: Reader) => void): unknown {
+export function acceptWebSocket(reply: FastifyReply, stream: (reader: EventSink) => void): unknown {
   const { headers, socket } = reply.request.raw;
   const key = headers["sec-websocket-key"];
   if (headers["sec-websocket-version"] !== "13" || typeof key !== "string" || !KEY.test(key)) {
@@ -73,24 +73,19 @@ export function openSocket(reply: FastifyReply, stream: (reader: Reader) => void
     `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ${accept}\r\n\r\n`,
   );
   listenTo(socket);
-  return stream(readerOn(socket));
+  return stream(sinkOn(socket));
 }
 
-function readerOn(socket: Socket): Reader {
-  let lastWords = "";
+function sinkOn(socket: Socket): EventSink {
   const send = (opcode: number, payload: Buffer) => {
     if (!socket.writableEnded && !socket.destroyed) socket.write(frame(opcode, payload));
   };
   return {
-    waitingBytes: () => socket.writableLength,
-    write(text) {
-      const [, event, data] = EVENT.exec(text) ?? [];
-      if (data !== undefined) return send(TEXT, Buffer.from(`{"event":"${event}","data":${data}}`));
-      lastWords = text.slice(1).trim();
-      if (lastWords === "alive") send(PING, NOTHING);
-    },
-    end() {
-      send(CLOSE, closing(GOING_AWAY, lastWords));
+    bufferedBytes: () => socket.writableLength,
+    event: (name, data) => send(TEXT, Buffer.from(`{"event":"${name}","data":${data}}`)),
+    heartbeat: () => send(PING, NOTHING),
+    end(reason) {
+      send(CLOSE, closing(GOING_AWAY, reason));
       socket.end();
     },
     drop: () => void socket.destroy(),
@@ -163,8 +158,6 @@ function closing(code: number, why: string): Buffer {
   return payload;
 }
 
-/** What `stream.ts` writes, event by event. */
-const EVENT = /^event: (\w+)\ndata: (.*)\n\n$/;
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 /** Of the protocol: it proves that the other side speaks it. */
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

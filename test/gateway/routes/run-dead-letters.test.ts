@@ -4,8 +4,8 @@ import { afterEach, expect, test } from "vitest";
 import { settingsFrom } from "../../../src/config/config.ts";
 import { permanent } from "../../../src/core/retry/intent.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { applied, cel, type Json, OPEN, runIs, started } from "../flows.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { applied, cel, type Json, OPEN, runIs, started } from "../workflow-fixtures.ts";
 
 let gateway: TestGateway;
 

@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import type { Decision, PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { permanent } from "../../../src/core/retry/intent.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { openTestGateway, type TestGateway } from "../open.ts";
+import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 
@@ -22,8 +22,8 @@ async function submit(body: object = {}): Promise<string> {
   return String(answer.json<Payload>().job_id);
 }
 
-describe("what a submission may say", () => {
-  test("all of it arrives: actor, pack, trace, the MCP call as labels, and who sent it", async () => {
+describe("submit", () => {
+  test("stores actor, pack, labels, the MCP call as labels, and the submitter", async () => {
     gateway = await openTestGateway();
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const body = {
@@ -44,7 +44,7 @@ describe("what a submission may say", () => {
     });
   });
 
-  test("a field that nobody reads is refused, with the name that was probably meant", async () => {
+  test("rejects unknown fields with a suggestion", async () => {
     gateway = await openTestGateway();
     const answer = await post("/jobs", { topic: "demo.echo", risktags: ["x"], mcp: { tol: "x" } });
     expect(answer.json()).toMatchObject({ status: 400, code: "invalid_submission" });
@@ -52,20 +52,20 @@ describe("what a submission may say", () => {
     expect(answer.body).toContain("did you mean `tool`?");
   });
 
-  test("a label that contradicts the MCP call is a mistake", async () => {
+  test("rejects a label that contradicts the MCP call", async () => {
     gateway = await openTestGateway();
     const body = { topic: "demo.echo", labels: { "mcp.tool": "read" }, mcp: { tool: "write" } };
     expect((await post("/jobs", body)).json()).toMatchObject({ status: 400, code: "invalid_submission" });
   });
 
-  test("a topic that no pool serves is refused with the pools that there are", async () => {
+  test("rejects a topic that no pool serves, and lists the pools", async () => {
     const pools = { agents: { topics: ["demo.*"], requires: [] } };
     gateway = await openTestGateway({ settings: { ...defaultSettings(), pools } });
     const answer = await post("/jobs", { topic: "other.thing" });
     expect(answer.json()).toMatchObject({
       status: 400,
       code: "invalid_submission",
-      detail: "no pool serves `other.thing`; there are `agents` (demo.*)",
+      detail: "no pool serves topic `other.thing`; pools are `agents` (demo.*); see `pools.<name>.topics`",
       pools: { agents: ["demo.*"] },
     });
     await submit({ topic: "demo.echo" });
@@ -73,7 +73,7 @@ describe("what a submission may say", () => {
 });
 
 describe("cancel", () => {
-  test("ends a job once, by whoever may submit, and says by whom", async () => {
+  test("ends a job once and records the caller", async () => {
     gateway = await openTestGateway();
     const id = await submit();
     const cancelled = await post(`/jobs/${id}/cancel`, { reason: "not needed" });
@@ -88,7 +88,7 @@ describe("cancel", () => {
     expect(foreign.json()).toMatchObject({ code: "job_not_found" });
   });
 
-  test("is a submitter's, and not a viewer's", async () => {
+  test("is allowed for submitters, not for viewers", async () => {
     gateway = await openTestGateway();
     const [submitter, viewer] = [await gateway.keyOf("default", "submitter"), await gateway.keyOf("default", "viewer")];
     const body = { topic: "demo.echo" };
@@ -99,7 +99,7 @@ describe("cancel", () => {
   });
 });
 
-test("explain says why a job waits, with figures and the command that unblocks it", async () => {
+test("explain gives the wait reason, the facts and the command that unblocks the job", async () => {
   gateway = await openTestGateway();
   const id = await submit({ topic: "demo.approve" });
   const why = await get(`/jobs/${id}/explain`);
@@ -124,10 +124,10 @@ describe("remediate", () => {
     topic === "demo.write" && labels.dry !== "yes" ? denied : { ...denied, effect: "allow", remediations: [] };
   const open = () =>
     openTestGateway({
-      change: () => ({ safety: { local, check: async (asked) => ({ kind: "decided", decision: local(asked) }) } }),
+      change: () => ({ safety: { local, check: async (request) => ({ kind: "decided", decision: local(request) }) } }),
     });
 
-  test("a denial offers what could be done instead, and one of them is a job of its own", async () => {
+  test("resubmits a denied job with an offered remediation applied", async () => {
     gateway = await open();
     const body = { topic: "demo.write", input: { a: 1 }, labels: { prod: "1", team: "x" } };
     const refused = (await post("/jobs", body)).json<Payload>();
@@ -156,21 +156,21 @@ describe("remediate", () => {
 });
 
 describe("dead letters", () => {
-  test("one is tried again, as the same job, and another one is dropped", async () => {
+  test("retries one as the same job and deletes another", async () => {
     gateway = await openTestGateway();
-    let isMended = false;
+    let isFixed = false;
     const stop = await startWorker(gateway.world, {
       id: "w1",
       topics: ["demo.echo"],
       concurrency: 1,
       handle: async () => {
-        if (!isMended) throw permanent(new Error("broken"));
+        if (!isFixed) throw permanent(new Error("broken"));
         return "done";
       },
     });
     const [one, two] = [await submit(), await submit()];
     await gateway.ended(2);
-    isMended = true;
+    isFixed = true;
     const retried = await post(`/dlq/${one}/retry`);
     expect(retried.statusCode).toBe(200);
     expect(retried.json()).toMatchObject({ job_id: one });

@@ -1,6 +1,6 @@
 /** Workflows that the tests of the gateway apply and start, and a way to wait for runs. */
 import { startWorker } from "../../src/worker/worker.ts";
-import type { CallOptions, TestGateway } from "./open.ts";
+import type { CallOptions, TestGateway } from "./test-gateway.ts";
 
 /** An expression as it stands in a template. */
 export const cel = (expression: string): string => `\${${expression}}`;

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { defaultSettings } from "../../../src/config/config.ts";
-import type { Job, Payload } from "../../../src/core/model/job.ts";
-import type { Run } from "../../../src/core/model/run.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
-import { outputsOf, resultsOf } from "../../../src/gateway/views/run-values.ts";
+import { defaultSettings } from "../../src/config/config.ts";
+import type { Job, Payload } from "../../src/core/model/job.ts";
+import type { Run } from "../../src/core/model/run.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { outputsOf, resultsOf } from "../../src/gateway/views/payloads.ts";
 
 const read: string[] = [];
 const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));

@@ -9,8 +9,8 @@ import type { Table } from "../../../src/core/model/table.ts";
 import { headKey, WORKFLOW_HEADS } from "../../../src/core/model/workflow.ts";
 import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
 import { put } from "../../../src/ports/store.ts";
-import { applied, started } from "../flows.ts";
-import type { TestGateway } from "../open.ts";
+import type { TestGateway } from "../test-gateway.ts";
+import { applied, started } from "../workflow-fixtures.ts";
 
 export interface Belongings {
   readonly ids: readonly string[];

@@ -1,0 +1,71 @@
+/** The request body of policy evaluation: the job fields that a policy sees, validated like a submission. */
+import { type Static, type TSchema, Type } from "typebox";
+import { checkSubmission } from "../../core/jobs/submission.ts";
+import type { PolicyRequest } from "../../core/policy/decision.ts";
+import { isTenant } from "../auth/access.ts";
+
+const optional = <T extends TSchema>(type: T) => Type.Optional(type);
+const names = Type.Array(Type.String());
+
+export const POLICY_REQUEST_BODY = Type.Object({
+  topic: Type.String(),
+  tenant_id: optional(
+    Type.String({ description: "A tenant other than that of the caller; requires a key of tenant `*`." }),
+  ),
+  job_id: optional(Type.String()),
+  priority: optional(Type.String()),
+  capability: optional(Type.String()),
+  risk_tags: optional(names),
+  requires: optional(names),
+  labels: optional(Type.Record(Type.String(), Type.String())),
+  actor_id: optional(Type.String()),
+  actor_type: optional(Type.String()),
+  pack_id: optional(Type.String()),
+  mcp: optional(
+    Type.Object({
+      server: optional(Type.String()),
+      tool: optional(Type.String()),
+      resource: optional(Type.String()),
+      action: optional(Type.String()),
+    }),
+  ),
+  input: optional(Type.Unknown()),
+});
+
+export type PolicyRequestBody = Static<typeof POLICY_REQUEST_BODY>;
+
+export type ParsedPolicyRequest =
+  | { readonly kind: "ok"; readonly request: PolicyRequest }
+  | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+export function readPolicyRequest(body: PolicyRequestBody, org: string): ParsedPolicyRequest {
+  const { tenant_id: tenant = org, mcp = {} } = body;
+  if (!isTenant(tenant)) {
+    return { kind: "bad", problems: ["`tenant_id` must be 1 to 64 letters, digits, `_` or `-`"] };
+  }
+  const mcpLabels = Object.entries(mcp).map(([part, name]) => [`mcp.${part}`, name]);
+  const checked = checkSubmission({
+    org: tenant,
+    topic: body.topic,
+    input: body.input,
+    jobId: body.job_id,
+    priority: body.priority,
+    labels: { ...body.labels, ...Object.fromEntries(mcpLabels) },
+    riskTags: body.risk_tags,
+    requires: body.requires,
+    capability: body.capability,
+    actorId: body.actor_id,
+    actorType: body.actor_type,
+    packId: body.pack_id,
+  });
+  if (checked.kind === "bad") return { kind: "bad", problems: checked.problems.map(toSnakeCase) };
+  const { jobId, topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input } =
+    checked.submission;
+  const fields = { topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input };
+  return { kind: "ok", request: { jobId: jobId ?? "", org: tenant, ...fields } };
+}
+
+/** `riskTags` → `risk_tags`, within backticks only. */
+function toSnakeCase(problem: string): string {
+  return problem.replace(/`[a-z]+[A-Z]\w*`/g, (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
+}
