@@ -9,7 +9,7 @@ const TESTS = ["adapters", "config", "contract", "core", "docs", "engine", "port
 // the embedded store once more with its tables written all the time, the lab.
 const LEFT_OUT = [
   "test/sim/mutants.test.ts",
-  "test/sim/admission-trials.test.ts",
+  "test/sim/admission.test.ts",
   "test/core/workflow/all-dags.test.ts",
   "test/engine/safety/outage-burst.test.ts",
   "test/engine/runs/run-stops.test.ts",

@@ -1,11 +1,13 @@
 import type { NetFaults } from "./adapters/net.ts";
+import type { SimNet } from "./adapters/world.ts";
+import type { Host, Peer, Process } from "./process.ts";
 import type { SeededRandom } from "./random.ts";
 
 /**
- * What goes wrong, and how much of it.
+ * Fault injection: which faults a seed has, and the injector of process faults.
  *
- * `swarm` draws a subset for each seed: a history in which only acknowledgements are lost finds what a history in which
- * everything happens at once hides.
+ * The profile `swarm` draws a subset of the fault kinds for each seed (swarm testing): a history with lost acknowledgements
+ * only finds bugs that other faults would hide.
  */
 export type FaultProfile = "none" | "lite" | "swarm";
 export const FAULT_PROFILES: readonly FaultProfile[] = ["none", "lite", "swarm"];
@@ -15,28 +17,27 @@ export interface Faults {
   readonly process: ProcessFaults;
 }
 
-/** What happens to processes and to the kernel. `null` means never. */
+/** Faults of processes, partitions, and the safety kernel. `null` means never. */
 export interface ProcessFaults {
   readonly crashEveryMs: number | null;
-  /** The share of crashes that are an orderly stop instead, as in a rolling restart. */
+  /** The share of crashes that are replaced by a graceful stop, as in a rolling restart. */
   readonly stopRate: number;
-  /** The share of commits after which the process dies at once, before it knows. */
+  /** The share of commits after which the process crashes before it receives the reply. */
   readonly crashOnCommitRate: number;
   readonly downMsMax: number;
   readonly pauseEveryMs: number | null;
   readonly pauseMsMax: number;
   readonly cutEveryMs: number | null;
   readonly cutMsMax: number;
-  /** The store or the bus is away for everybody at once. */
+  /** Partitions of all hosts from the store or from the bus. */
   readonly outageEveryMs: number | null;
   readonly outageMsMax: number;
-  readonly kernelOutEveryMs: number | null;
-  readonly kernelOutMsMax: number;
-  /** How far the clocks of processes are apart. */
+  readonly kernelOutageEveryMs: number | null;
+  readonly kernelOutageMsMax: number;
+  /** The largest difference between the clocks of two processes. */
   readonly skewMsMax: number;
 }
 
-/** A network that only takes its time. */
 export const NO_NET_FAULTS: NetFaults = {
   store: { latencyMs: 0.3, slowRate: 0, slowFactor: 1, errorBeforeRate: 0, errorAfterRate: 0, timeoutMs: 2_000 },
   bus: {
@@ -53,8 +54,8 @@ export const NO_PROCESS_FAULTS: ProcessFaults = {
     cutMsMax: 0,
     outageEveryMs: null,
     outageMsMax: 0,
-    kernelOutEveryMs: null,
-    kernelOutMsMax: 0,
+    kernelOutageEveryMs: null,
+    kernelOutageMsMax: 0,
     skewMsMax: 0,
   },
 };
@@ -72,7 +73,7 @@ export function drawFaults(profile: FaultProfile, random: SeededRandom): Faults 
   }
 }
 
-/** `isOn` decides for each family of faults; the strength scales rates, never what a single fault does. */
+/** `isOn` decides for each kind of fault. `strength` scales rates, not the effect of a single fault. */
 function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faults {
   const rate = (low: number, high: number): number => (isOn() ? strength * random.logarithmic(low, high) : 0);
   const every = (low: number, high: number): number | null =>
@@ -109,9 +110,152 @@ function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faul
       cutMsMax: random.logarithmic(500, 8_000),
       outageEveryMs: every(10_000, 60_000),
       outageMsMax: random.logarithmic(300, 15_000),
-      kernelOutEveryMs: every(4_000, 20_000),
-      kernelOutMsMax: random.logarithmic(500, 15_000),
+      kernelOutageEveryMs: every(4_000, 20_000),
+      kernelOutageMsMax: random.logarithmic(500, 15_000),
       skewMsMax: isOn() ? random.logarithmic(1, 300) : 0,
     },
   };
 }
+
+/** Injects faults into hosts and the kernel until `stop`, which ends all faults and restarts the hosts that are down. */
+export class FaultInjector {
+  readonly #net: SimNet;
+  readonly #faults: ProcessFaults;
+  readonly #random: SeededRandom;
+  readonly #hosts: readonly Host[];
+  #isStopped = false;
+  #crashes = 0;
+  onKernelOutage: () => void = () => undefined;
+
+  constructor(net: SimNet, faults: ProcessFaults, hosts: readonly Host[], random: SeededRandom) {
+    this.#net = net;
+    this.#faults = faults;
+    this.#hosts = hosts;
+    this.#random = random;
+  }
+
+  get crashes(): number {
+    return this.#crashes;
+  }
+
+  start(): void {
+    const { crashEveryMs, pauseEveryMs, cutEveryMs, outageEveryMs, kernelOutageEveryMs } = this.#faults;
+    for (const host of this.#hosts) {
+      this.#repeat(crashEveryMs, () => this.#crashOrStop(host));
+      this.#repeat(pauseEveryMs, () => this.pause(host, this.#random.between(10, this.#faults.pauseMsMax)));
+      this.#repeat(cutEveryMs, () => {
+        this.#cut(host, this.#random.chance(0.5) ? "bus" : "store", this.#random.between(10, this.#faults.cutMsMax));
+      });
+    }
+    this.#repeat(outageEveryMs, () => this.#outage(this.#random.chance(0.5) ? "bus" : "store"));
+    this.#repeat(kernelOutageEveryMs, () => this.#breakKernel());
+  }
+
+  /** Called at the instant of each write. */
+  afterCommit(process: Process): void {
+    if (this.#isStopped || !this.#random.chance(this.#faults.crashOnCommitRate)) return;
+    const host = this.#hosts.find((candidate) => candidate.process === process);
+    if (host !== undefined) this.crash(host);
+  }
+
+  crash(host: Host): void {
+    if (!this.#isStopped) this.#kill(host);
+  }
+
+  #kill(host: Host): void {
+    if (host.process === null) return;
+    this.#crashes += 1;
+    this.#trace(host.name, "crash");
+    host.crash();
+    this.#restartLater(host);
+  }
+
+  /** A process that does not stop within `STOP_MS_MAX` is killed. */
+  #crashOrStop(host: Host): void {
+    const { process } = host;
+    const isStopping = this.#random.chance(this.#faults.stopRate) && host.stop(() => this.#restartLater(host));
+    if (!isStopping) {
+      this.#kill(host);
+      return;
+    }
+    this.#trace(host.name, "stop");
+    this.#net.timeline.post(STOP_MS_MAX, () => {
+      if (host.process === process) this.#kill(host);
+    });
+  }
+
+  #restartLater(host: Host): void {
+    this.#net.timeline.post(this.#random.between(5, this.#faults.downMsMax), () => this.#restart(host));
+  }
+
+  /** SIGSTOP, then SIGCONT. */
+  pause(host: Host, ms: number): void {
+    const { process } = host;
+    if (process === null || this.#isStopped) return;
+    this.#trace(host.name, "pause");
+    process.pause();
+    this.#net.timeline.post(ms, () => {
+      this.#trace(host.name, "resume");
+      process.resume();
+    });
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#net.kernel.health = "up";
+    for (const host of this.#hosts) {
+      host.process?.heal("bus");
+      host.process?.heal("store");
+      host.process?.resume();
+      if (host.process === null) this.#net.timeline.post(1, () => this.#restart(host));
+    }
+  }
+
+  #restart(host: Host): void {
+    if (host.process !== null) return;
+    this.#trace(host.name, "start");
+    host.start();
+  }
+
+  #outage(peer: Peer): void {
+    const ms = this.#random.between(10, this.#faults.outageMsMax);
+    for (const host of this.#hosts) this.#cut(host, peer, ms);
+  }
+
+  #cut(host: Host, peer: Peer, ms: number): void {
+    const { process } = host;
+    if (process === null) return;
+    this.#trace(host.name, `cut ${peer}`);
+    process.cut(peer);
+    this.#net.timeline.post(ms, () => {
+      this.#trace(host.name, `heal ${peer}`);
+      process.heal(peer);
+    });
+  }
+
+  #breakKernel(): void {
+    const { kernel } = this.#net;
+    kernel.health = this.#random.chance(0.5) ? "refuses" : "hangs";
+    this.#trace("kernel", kernel.health);
+    this.onKernelOutage();
+    this.#net.timeline.post(this.#random.between(10, this.#faults.kernelOutageMsMax), () => {
+      this.#trace("kernel", "up");
+      kernel.health = "up";
+    });
+  }
+
+  #repeat(everyMs: number | null, inject: () => void): void {
+    if (everyMs === null) return;
+    this.#net.timeline.post(this.#random.exponential(everyMs), () => {
+      if (this.#isStopped) return;
+      inject();
+      this.#repeat(everyMs, inject);
+    });
+  }
+
+  #trace(source: string, action: string): void {
+    this.#net.trace.note(this.#net.timeline.nowMs, source, action, "");
+  }
+}
+
+const STOP_MS_MAX = 10_000;

@@ -3,15 +3,15 @@ import type { SeededRandom } from "./random.ts";
 import type { Timeline } from "./timeline.ts";
 
 /**
- * One life of a simulated process.
+ * A simulated process, from boot to crash.
  *
- * 1. After a crash no code of it ever runs again: promises it waits for never settle, its timers never fire. What it
- *    asked of others before is still done; only the answers are lost.
- * 2. While it is paused (SIGSTOP, a long garbage collection) timers and answers are held back and come at the resume, in
- *    their order; the time of everybody else goes on.
- * 3. Cut off from the bus or the store, it lives, but nothing gets through either way.
- * 4. It is one thread. Each time that its code runs (a message, an answer, a timer) that takes `stepMs`, one after the other,
- *    and what it sends leaves at the end of it; 0, unless told: then code takes no time, however much comes at once.
+ * 1. After a crash none of its code runs: pending promises never settle and timers never fire. Requests that were sent
+ *    before still take effect; their replies are lost.
+ * 2. While it is paused (SIGSTOP, a long garbage collection) its timers and replies are held back. They run in order at
+ *    the resume. The virtual clock keeps running.
+ * 3. During a partition from the bus or the store it runs, but no request or reply passes.
+ * 4. It is single-threaded. Each callback (message, reply, timer) occupies the thread for `stepMs`, and its effects happen
+ *    at the end of the step. The default is 0.
  */
 export class Process {
   readonly name: string;
@@ -23,7 +23,7 @@ export class Process {
   readonly #onEnd: (() => void)[] = [];
   #held: (() => void)[] | null = null;
   #isAlive = true;
-  /** Until when its thread is busy (4). */
+  /** When the thread becomes free (4). */
   #busyUntilMs = 0;
   #steps = 0;
   #silentSinceMs: number | null = null;
@@ -34,7 +34,7 @@ export class Process {
     this.name = name;
     this.random = random;
     this.clock = {
-      // Whole milliseconds, as the machine's clock gives them.
+      // Whole milliseconds, as a wall clock.
       now: () => Math.floor(EPOCH_MS + skewMs + timeline.nowMs),
       after: (delayMs, fn) => this.after(delayMs, fn),
     };
@@ -48,12 +48,12 @@ export class Process {
     return this.#held !== null;
   }
 
-  /** How often its code has run. */
+  /** The number of callbacks run. */
   get steps(): number {
     return this.#steps;
   }
 
-  /** Runs code of this process now, when its thread is free, at the resume, or never. Only inside an event that is not quiet. */
+  /** Runs process code: now, when the thread is free, at the resume, or never. Must not be called in a quiet event. */
   enter(fn: () => void): void {
     if (!this.#isAlive) return;
     if (this.#held !== null) this.#held.push(fn);
@@ -61,16 +61,16 @@ export class Process {
   }
 
   after(delayMs: number, fn: () => void): Cancel {
-    let isWanted = this.#isAlive;
-    // A held timer can still be cancelled by what runs before it at the resume.
+    let isActive = this.#isAlive;
+    // A held timer can be cancelled by a callback that runs before it at the resume.
     const fire = (): void => {
-      if (!isWanted) return;
-      isWanted = false;
+      if (!isActive) return;
+      isActive = false;
       fn();
     };
     const cancel = this.#timeline.after(delayMs, () => this.enter(fire));
     return () => {
-      isWanted = false;
+      isActive = false;
       cancel();
     };
   }
@@ -93,8 +93,8 @@ export class Process {
     const held = this.#held;
     if (held === null) return;
     this.#held = null;
-    this.#hearAgain();
-    // One event each: what one of them starts is settled before the next.
+    this.#endSilence();
+    // One event each: the microtasks of a callback are drained before the next one.
     for (const fn of held) this.#timeline.post(0, () => this.enter(fn));
   }
 
@@ -105,19 +105,19 @@ export class Process {
 
   heal(peer: Peer): void {
     this.#cuts.delete(peer);
-    this.#hearAgain();
+    this.#endSilence();
   }
 
   reaches(peer: Peer): boolean {
     return this.#isAlive && !this.#cuts.has(peer);
   }
 
-  /** Since when the bus has had no sign of life from it; null while it sends them. */
+  /** When the bus last stopped receiving keep-alives from the process; null while it receives them. */
   get silentSinceMs(): number | null {
     return this.#silentSinceMs;
   }
 
-  /** Called when this life ends: the other side of its connections notices. */
+  /** Registers a callback for the crash: servers see the connection close. */
   onEnd(fn: () => void): void {
     this.#onEnd.push(fn);
   }
@@ -137,15 +137,15 @@ export class Process {
     });
   }
 
-  #hearAgain(): void {
+  #endSilence(): void {
     if (this.#isAlive && this.#held === null && !this.#cuts.has("bus")) this.#silentSinceMs = null;
   }
 }
 
-/** What a process can be cut off from. Locks, blobs and records live in the same store. */
+/** The servers a process can be partitioned from. Locks, blobs and records share the store. */
 export type Peer = "bus" | "store";
 
-/** The virtual epoch: any fixed day will do. */
+/** The wall-clock time of virtual time 0; the value is arbitrary. */
 export const EPOCH_MS = 1_700_000_000_000;
 
 export interface HostOptions {
@@ -155,13 +155,13 @@ export interface HostOptions {
   shutdown?(process: Process): Promise<void>;
 }
 
-/** A place where processes live one after another: each boot runs the same function with nothing remembered. */
+/** Boots processes one after another. Each boot runs the same function on a new `Process` without state. */
 export class Host {
   readonly name: string;
   readonly #timeline: Timeline;
   readonly #random: SeededRandom;
   readonly #options: HostOptions;
-  #lives = 0;
+  #boots = 0;
   #process: Process | null = null;
 
   constructor(timeline: Timeline, random: SeededRandom, options: HostOptions) {
@@ -171,25 +171,21 @@ export class Host {
     this.#options = options;
   }
 
-  /** The process that lives here now; null while it is down. */
+  /** The running process; null while the host is down. */
   get process(): Process | null {
     return this.#process;
   }
 
-  get boots(): number {
-    return this.#lives;
-  }
-
   start(): void {
     if (this.#process !== null) return;
-    this.#lives += 1;
-    const life = this.#random.fork(String(this.#lives));
-    this.#process = new Process(this.#timeline, this.name, life, this.#options.skewMs ?? 0);
+    this.#boots += 1;
+    const random = this.#random.fork(String(this.#boots));
+    this.#process = new Process(this.#timeline, this.name, random, this.#options.skewMs ?? 0);
     this.#options.boot(this.#process);
   }
 
-  /** Asks the process to finish what it does; it is gone when it has. False if it does not know how to stop. */
-  stop(onGone: () => void): boolean {
+  /** Starts a graceful shutdown and calls `onExit` when it is complete. False when the host has no shutdown function. */
+  stop(onExit: () => void): boolean {
     const process = this.#process;
     const { shutdown } = this.#options;
     if (process === null || shutdown === undefined) return false;
@@ -197,7 +193,7 @@ export class Host {
       shutdown(process).then(() => {
         if (this.#process !== process) return;
         this.crash();
-        onGone();
+        onExit();
       });
     });
     return true;

@@ -1,11 +1,10 @@
 import type { Random } from "../ports/random.ts";
 
 /**
- * Seeded chance: xoshiro128**, in 32-bit integers only, so that it is the same on every machine.
+ * A seeded generator: xoshiro128** on 32-bit integers, so that every machine draws the same values.
  *
- * 1. The same seed gives the same draws.
- * 2. `fork(name)` depends on the seed and the name, never on what was drawn before: one consumer's draws do not shift
- *    another's, so a new draw in one place leaves the rest of a history as it was.
+ * `fork(name)` depends on the seed and the name, not on earlier draws. An additional draw in one consumer does not shift
+ * the draws of another.
  */
 export class SeededRandom implements Random {
   readonly #seed: number;
@@ -15,13 +14,13 @@ export class SeededRandom implements Random {
   #c: number;
   #d: number;
   #ids = 0;
-  /** Of the ids: kept, because it takes as long as all the rest. */
+  /** The prefix of generated ids, cached because hashing dominates their cost. */
   #prefix: string | null = null;
 
   constructor(seed: number, name = "") {
     this.#seed = seed >>> 0;
     this.#name = name;
-    // Seeds beyond 32 bits are folded in, so that they do not all look like their lower half.
+    // The upper half of seeds beyond 32 bits is folded in.
     let state = (this.#seed ^ textHash(`${Math.floor(seed / 0x1_0000_0000)}/${name}`)) >>> 0;
     const mixed = (): number => {
       state = (state + 0x9e3779b9) >>> 0;
@@ -30,7 +29,7 @@ export class SeededRandom implements Random {
     this.#a = mixed();
     this.#b = mixed();
     this.#c = mixed();
-    // All four zero is the one state that xoshiro never leaves.
+    // The all-zero state is the fixed point of xoshiro.
     this.#d = mixed() | 1;
   }
 
@@ -42,7 +41,7 @@ export class SeededRandom implements Random {
     return this.#draw() / 0x1_0000_0000;
   }
 
-  /** Names the generator that made it, counts, and adds chance: no other generator of this seed makes the same. */
+  /** Unique within a seed: a hash of the fork's name, a counter, and a random word. */
   id(): string {
     this.#ids += 1;
     const word = (this.#draw() >>> 0).toString(36);
@@ -68,18 +67,17 @@ export class SeededRandom implements Random {
     return items[this.below(items.length)]!;
   }
 
-  /** Most are short, a few are very long. */
   exponential(mean: number): number {
     return -Math.log(1 - this.next()) * mean;
   }
 
-  /** Two draws each, so that the next one never depends on how this one came out. */
+  /** Box-Muller without a cached second value: each call makes exactly two draws. */
   normal(mean: number, deviation: number): number {
-    const far = Math.sqrt(-2 * Math.log(1 - this.next()));
-    return mean + deviation * far * Math.cos(2 * Math.PI * this.next());
+    const radius = Math.sqrt(-2 * Math.log(1 - this.next()));
+    return mean + deviation * radius * Math.cos(2 * Math.PI * this.next());
   }
 
-  /** Uniform in its logarithm: as likely between 1 and 10 as between 10 and 100. */
+  /** Log-uniform: [1, 10] is as likely as [10, 100]. */
   logarithmic(low: number, high: number): number {
     return low * Math.exp(this.next() * Math.log(high / low));
   }
@@ -97,7 +95,7 @@ export class SeededRandom implements Random {
   }
 }
 
-/** A 32-bit hash of a text (FNV-1a, then scrambled: short names must not give neighbouring seeds). */
+/** FNV-1a, then scrambled, so that similar names give unrelated 32-bit hashes. */
 export function textHash(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

@@ -8,13 +8,13 @@ import type { Settings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
 import type { Kernel } from "./adapters/safety.ts";
 import { openNet, type SimNet } from "./adapters/world.ts";
-import { FaultInjector } from "./chaos.ts";
-import { checkEnd, checkRetention, type Ended, isQuiet } from "./checks/end-checks.ts";
+import { checkEnd, checkRetention, type Ended, isIdle } from "./checks/end-checks.ts";
+import { JobChecker } from "./checks/job-checker.ts";
 import { checkMessageFlow } from "./checks/message-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
 import { SafetyChecker } from "./checks/safety-checker.ts";
 import { type Violation, Violations } from "./checks/violations.ts";
-import { type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
+import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import { SeededRandom } from "./random.ts";
 import { buildSystem } from "./system.ts";
 import { Clients } from "./workload/clients.ts";
@@ -23,24 +23,21 @@ import { drawPlan, type Plan, POLICIES } from "./workload/plan.ts";
 import { RunClients } from "./workload/run-clients.ts";
 
 /**
- * The shipped control plane in an invented world.
- *
- * First the safety phase: anything may crash, nothing may be wrong. Then the liveness phase: the faults stop, and
- * everything must end. The same options give the same history, event by event, on every machine.
+ * Deterministic simulation of the shipped control plane: in the safety phase faults are injected and invariants must hold;
+ * in the liveness phase the faults stop and all work must end. The same options give the same history on every machine.
  */
 export interface SimulateOptions {
   readonly seed: number;
-  /** How many jobs and runs are asked for. */
+  /** The number of jobs and runs in the workload. */
   readonly runs: number;
   readonly faults: FaultProfile;
-  /** A bug to put in, which the checkers must find. */
   readonly mutant?: WorldMutation | null | undefined;
   readonly keepsTrace?: boolean;
   readonly verifiesWrites?: boolean;
   readonly onLog?: (level: string, event: string, fields: object | undefined, atMs: number) => void;
 }
 
-/** A planted bug: it stands around what it spoils, never in the shipped code. */
+/** A bug that decorates ports or changes settings; the shipped code stays unmodified. */
 export interface WorldMutation {
   readonly name: string;
   world?(world: World, net: SimNet): World;
@@ -49,7 +46,7 @@ export interface WorldMutation {
 
 export interface Report {
   readonly seed: number;
-  /** Of the whole history: two runs with the same hash were the same. */
+  /** The trace hash: equal hashes mean equal histories. */
   readonly hash: string;
   readonly events: number;
   readonly virtualMs: number;
@@ -58,7 +55,7 @@ export interface Report {
   readonly runs: Readonly<Record<string, number>>;
   readonly violations: readonly Violation[];
   readonly trace: readonly string[];
-  /** What the processes have said, and how often. */
+  /** The number of log events by name. */
   readonly logged: Readonly<Record<string, number>>;
 }
 
@@ -66,11 +63,12 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const random = new SeededRandom(options.seed);
   const plan = drawPlan(random.fork("plan"), options.runs, options.faults);
   const kernel = new PublishedKernel();
-  const net = openFor(options, plan, kernel, random);
+  const net = openSimNet(options, plan, kernel, random);
   const violations = new Violations(net.timeline);
   const failures = new Set<string>();
   const safety = new SafetyChecker(net, plan, violations);
-  const seen = checkMessageFlow(net, plan, violations, failures);
+  new JobChecker(net, plan, violations, failures);
+  const published = checkMessageFlow(net, plan, violations);
   new RunChecker(net, plan, violations);
   const { mutant } = options;
   const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
@@ -83,13 +81,13 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     safety,
     settings,
     decorate: (world) => mutant?.world?.(world, net) ?? world,
-    crash: (host) => chaos.crash(host),
-    stall: (host, ms) => chaos.pause(host, ms),
+    crash: (host) => injector.crash(host),
+    pause: (host, ms) => injector.pause(host, ms),
   });
-  const chaos = new FaultInjector(net, plan.faults.process, system.hosts, random.fork("chaos"));
+  const injector = new FaultInjector(net, plan.faults.process, system.hosts, random.fork("chaos"));
   net.onCommit = (process) => {
     safety.committed(process);
-    chaos.afterCommit(process);
+    injector.afterCommit(process);
   };
   const clients = new Clients(net, system, random.fork("clients"), violations);
   const operators = new Operators(net, plan, system, clients, random.fork("operators"));
@@ -97,23 +95,23 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   clients.start(plan);
   runClients.start();
   operators.start();
-  chaos.onKernelOutage = () => operators.seeOutage();
+  injector.onKernelOutage = () => operators.onKernelOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
-  chaos.start();
-  const ended: Ended = { net, plan, system, clients, runClients, violations, seen };
-  await pass(ended, plan.safetyMs, () => false);
-  chaos.stop();
-  system.calm();
+  injector.start();
+  const ended: Ended = { net, plan, system, clients, runClients, violations, published };
+  await advance(ended, plan.safetyMs, () => false);
+  injector.stop();
+  system.stopFaults();
   net.faults = NO_NET_FAULTS;
   kernel.publishLast();
-  await pass(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isQuiet(ended));
+  await advance(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isIdle(ended));
   operators.stop();
   runClients.stop();
   checkEnd(ended);
   safety.checkEnd();
   const [jobs, runs] = [countStates(net, JOBS), countStates(net, RUNS)];
-  if (plan.seesRetention && violations.found.length === 0) await seeRetention(ended, settings);
-  const { crashes } = chaos;
+  if (plan.checksRetention && violations.found.length === 0) await passRetention(ended, settings);
+  const { crashes } = injector;
   return { seed: options.seed, crashes, jobs, runs, violations: violations.found, ...historyOf(net) };
 }
 
@@ -123,7 +121,7 @@ function historyOf(net: SimNet): Pick<Report, "hash" | "events" | "virtualMs" | 
   return { hash: trace.hash(), events: timeline.events, virtualMs: timeline.nowMs, trace: trace.lines, logged };
 }
 
-function openFor(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {
+function openSimNet(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {
   const { onLog } = options;
   const { ackWaitMs, deliverMax, ackPendingMax: inFlightMax } = plan.settings.bus;
   const net: SimNet = openNet({
@@ -138,40 +136,40 @@ function openFor(options: SimulateOptions, plan: Plan, kernel: Kernel, random: S
   return net;
 }
 
-/** The kernel of the simulated system, and the policies that are published one after the other. */
+/** A kernel whose policies are published one after another. */
 class PublishedKernel implements Kernel {
   health: Kernel["health"] = "up";
   readonly timeoutMs = 1_000;
   readonly #policies = POLICIES.map((document) => compile(document));
-  #present = this.#policies[0]!;
+  #current = this.#policies[0]!;
 
-  decide = (request: PolicyRequest): Decision => evaluate(this.#present, request);
+  decide = (request: PolicyRequest): Decision => evaluate(this.#current, request);
 
-  /** The last one is for the end. */
+  /** The last policy is reserved for the liveness phase. */
   publishNext(): void {
-    this.#present = this.#policies[Math.min(this.#policies.indexOf(this.#present) + 1, this.#policies.length - 2)]!;
+    this.#current = this.#policies[Math.min(this.#policies.indexOf(this.#current) + 1, this.#policies.length - 2)]!;
   }
 
   publishLast(): void {
-    this.#present = this.#policies.at(-1)!;
+    this.#current = this.#policies.at(-1)!;
   }
 }
 
-/** Lets time pass until then, or until it is done, or until far more has happened than anybody asked for. */
-async function pass({ net, plan, violations }: Ended, untilMs: number, isDone: () => boolean): Promise<void> {
+/** Runs events until the time is reached, `isDone` holds, or the event limit shows a livelock. */
+async function advance({ net, plan, violations }: Ended, untilMs: number, isDone: () => boolean): Promise<void> {
   const { timeline } = net;
-  const wishes = plan.orders.length + JOBS_PER_RUN * plan.runs.orders.length;
-  const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * wishes;
+  const jobs = plan.orders.length + JOBS_PER_RUN * plan.runs.orders.length;
+  const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * jobs;
   while (timeline.nowMs < untilMs && !isDone()) {
     await timeline.runUntil(Math.min(untilMs, timeline.nowMs + STEP_MS));
     if (timeline.events < eventsMax) continue;
-    violations.add("endless", "events", `${timeline.events} events for ${wishes} jobs, and no end`);
+    violations.add("endless", "events", `${timeline.events} events for ${jobs} jobs, and the system is not idle`);
     return;
   }
 }
 
-/** Lets every retention pass. The sweeps become rare, so that days go by in a moment. */
-async function seeRetention(ended: Ended, settings: { current: Settings }): Promise<void> {
+/** Advances the clock past all retention times. Rare sweeps keep the number of events small. */
+async function passRetention(ended: Ended, settings: { current: Settings }): Promise<void> {
   const { timeline } = ended.net;
   ended.runClients.removeWorkflows();
   settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
@@ -192,5 +190,5 @@ const STEP_MS = 2_500;
 const EVENTS_MAX_BASE = 500_000;
 const EVENTS_MAX_PER_JOB = 1_000;
 const JOBS_PER_RUN = 5;
-/** A workflow that was deleted is looked at again when the last of its runs may have gone: after twice their time. */
+/** A deleted workflow is removed after its last run, which takes two retention periods. */
 const RETENTIONS = 2;

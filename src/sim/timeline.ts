@@ -1,25 +1,23 @@
 import type { Cancel } from "../ports/clock.ts";
 
 /**
- * Virtual time: a heap of future events.
+ * The virtual clock and its event queue, a binary heap.
  *
- * 1. Events run in (time, order of asking). Nothing else decides, so one seed has one history.
- * 2. An event that runs code of a process ends when that code waits for something: every microtask it started has run
- *    before the next event. So the code between two events takes no time at all.
- * 3. A quiet event runs no code of a process, only bookkeeping of a simulated server; nothing needs to settle after it.
+ * 1. Events run in the order (time, insertion). Nothing else affects the order, so a seed determines the history.
+ * 2. Microtasks started by an event are drained before the next event. Process code takes no virtual time.
+ * 3. A quiet event runs only server bookkeeping and no process code, so it needs no drain.
  *
- * How microtasks are drained: a `nextTick` that is asked for *inside* a microtask runs when the microtask queue is
- * empty, however long the chains in it are. That costs 0.3 us, a `setImmediate` 2 us. Every `BREATH_EVENTS` a real
- * `setImmediate` lets the machine's own event loop turn, so that a test runner or a signal gets its say.
+ * Drain: a `nextTick` scheduled inside a microtask runs when the microtask queue is empty. It costs 0.3 us, against 2 us
+ * for `setImmediate`. Every `YIELD_EVENTS` a real `setImmediate` yields to the event loop for signals and the test runner.
  */
 export class Timeline {
   #nowMs = 0;
-  #asked = 0;
+  #inserted = 0;
   #events = 0;
-  /** How many had run when this instant began. */
+  /** The event count at the start of the current instant. */
   #eventsBefore = 0;
   #heap: Event[] = [];
-  /** How many of them were cancelled. */
+  /** Cancelled events still in the heap. */
   #cancelled = 0;
 
   /** Milliseconds since the start, with fractions. */
@@ -27,7 +25,7 @@ export class Timeline {
     return this.#nowMs;
   }
 
-  /** How many events ran; cancelled ones do not count. */
+  /** The number of events that ran, without cancelled ones. */
   get events(): number {
     return this.#events;
   }
@@ -36,12 +34,12 @@ export class Timeline {
     return this.#cancelOf(this.#add(delayMs, fn, false));
   }
 
-  /** For hot paths: what runs code of a process and is never cancelled. */
+  /** Like `after`, without a cancel closure, for hot paths. */
   post(delayMs: number, fn: () => void): void {
     this.#add(delayMs, fn, false);
   }
 
-  /** What runs no code of a process (3). */
+  /** Schedules a quiet event (3). */
   postQuiet(delayMs: number, fn: () => void): void {
     this.#add(delayMs, fn, true);
   }
@@ -50,32 +48,31 @@ export class Timeline {
     return this.#cancelOf(this.#add(delayMs, fn, true));
   }
 
-  /** Runs everything up to and including this time, then stands at it. */
+  /** Runs all events up to and including this time, then sets the clock to it. */
   async runUntil(timeMs: number): Promise<void> {
     await this.#run(timeMs, () => false);
     this.#nowMs = Math.max(this.#nowMs, timeMs);
   }
 
-  /** Runs until the promise settles; rejects when nothing is left to happen and it still has not. */
+  /** Runs events until the promise settles. Rejects when no event is left before the limit. */
   async runUntilSettled<T>(promise: Promise<T>, limitMs = Number.POSITIVE_INFINITY): Promise<T> {
     let settled = false;
-    const note = (): void => {
+    const onSettled = (): void => {
       settled = true;
     };
-    promise.then(note, note);
+    promise.then(onSettled, onSettled);
     await this.#run(this.#nowMs + limitMs, () => settled);
-    if (!settled)
-      throw new Error(`the promise did not settle: nothing more happens before ${this.#nowMs + limitMs} ms`);
+    if (!settled) throw new Error(`the promise did not settle: no event is left before ${this.#nowMs + limitMs} ms`);
     return promise;
   }
 
   #run(untilMs: number, isDone: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
-      let breathAt = this.#events + BREATH_EVENTS;
+      let yieldAt = this.#events + YIELD_EVENTS;
       const again = (): void => process.nextTick(step);
       const step = (): void => {
         try {
-          if (isDone() || !this.#runToNextWait(untilMs)) {
+          if (isDone() || !this.#runToNextDrain(untilMs)) {
             resolve();
             return;
           }
@@ -83,20 +80,20 @@ export class Timeline {
           reject(error);
           return;
         }
-        if (this.#events < breathAt) {
+        if (this.#events < yieldAt) {
           SETTLED.then(again);
         } else {
-          breathAt = this.#events + BREATH_EVENTS;
+          yieldAt = this.#events + YIELD_EVENTS;
           setImmediate(step);
         }
       };
-      // The caller's own microtasks come first.
+      // The caller's own microtasks run first.
       setImmediate(step);
     });
   }
 
-  /** Runs quiet events and then one that is not; false when there is none. */
-  #runToNextWait(untilMs: number): boolean {
+  /** Runs quiet events up to and including the next event that needs a drain. False when the queue is empty. */
+  #runToNextDrain(untilMs: number): boolean {
     for (;;) {
       const heap = this.#heap;
       const event = heap[0];
@@ -110,7 +107,9 @@ export class Timeline {
       event.fn = null;
       if (event.atMs > this.#nowMs) this.#eventsBefore = this.#events;
       else if (this.#events - this.#eventsBefore > INSTANT_EVENTS_MAX) {
-        throw new Error(`${INSTANT_EVENTS_MAX} events at ${event.atMs} ms: something goes on for ever without waiting`);
+        throw new Error(
+          `${INSTANT_EVENTS_MAX} events at ${event.atMs} ms: an event reschedules itself for ever without a delay`,
+        );
       }
       this.#nowMs = event.atMs;
       this.#events += 1;
@@ -124,34 +123,33 @@ export class Timeline {
       if (event.fn === null) return;
       event.fn = null;
       this.#cancelled += 1;
-      // Most timers are cancelled long before their time: a heap of the dead makes every event slower.
+      // Most timers are cancelled long before they are due. Cancelled entries slow down every heap operation.
       if (this.#cancelled > CANCELLED_MIN && this.#cancelled * 2 > this.#heap.length) this.#sweep();
     };
   }
 
   #sweep(): void {
-    // Sorted is a heap, too.
+    // A sorted array is a valid heap.
     this.#heap = this.#heap.filter(({ fn }) => fn !== null).sort((a, b) => (isBefore(a, b) ? -1 : 1));
     this.#cancelled = 0;
   }
 
   #add(delayMs: number, fn: () => void, isQuiet: boolean): Event {
-    // A time that is no number would spoil the order of the heap without a word.
-    if (!Number.isFinite(delayMs)) throw new Error(`a delay of ${delayMs} ms: give a finite number`);
-    this.#asked += 1;
-    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#asked, fn, isQuiet };
+    // NaN would silently break the heap order.
+    if (!Number.isFinite(delayMs)) throw new Error(`invalid delay \`${delayMs}\` ms: give a finite number`);
+    this.#inserted += 1;
+    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#inserted, fn, isQuiet };
     push(this.#heap, event);
     return event;
   }
 }
 
-/** How many events may run before the machine's own event loop turns once. */
-const BREATH_EVENTS = 10_000;
+const YIELD_EVENTS = 10_000;
 
-/** Fewer are not worth the trouble. */
+/** Below this number of cancelled events the heap is not compacted. */
 const CANCELLED_MIN = 1_000;
 
-/** Far more than any instant needs. */
+/** A bound that detects livelocks; regular instants stay far below it. */
 const INSTANT_EVENTS_MAX = 1_000_000;
 
 const SETTLED: Promise<void> = Promise.resolve();

@@ -1,42 +1,34 @@
 import { textHash } from "./random.ts";
 
 /**
- * What happened, as one number: two runs with the same hash had the same history.
- *
- * Every traced event (time, who, what, which) is mixed in as it happens; the lines themselves are kept only on request,
- * because a million strings cost more than the simulation.
+ * The trace hash: equal hashes mean equal histories. Each event (time, source, action, subject) is mixed in as it happens.
+ * Trace lines are kept only on request, because building millions of strings costs more than the simulation.
  */
 export class Trace {
   #high = 0x243f6a88;
   #low = 0x85a308d3;
-  #count = 0;
-  readonly #words = new Map<string, number>();
+  readonly #hashes = new Map<string, number>();
   readonly #lines: string[] | null;
 
   constructor(keepsLines = false) {
     this.#lines = keepsLines ? [] : null;
   }
 
-  get count(): number {
-    return this.#count;
-  }
-
   get lines(): readonly string[] {
     return this.#lines ?? [];
   }
 
-  /** `who` and `what` come from small sets; `which` may be anything. */
-  note(timeMs: number, who: string, what: string, which: string): void {
-    this.#count += 1;
+  /** `source` and `action` come from small sets, so their hashes are cached. */
+  note(timeMs: number, source: string, action: string, subject: string): void {
     const whole = Math.floor(timeMs);
-    // Whole milliseconds and the fraction in 2^20ths: all bits that matter, no rounding that differs.
+    // Whole milliseconds, then the fraction in units of 2^-20: both are exact, so rounding cannot differ.
     this.#mix(whole | 0);
     this.#mix(((timeMs - whole) * 0x10_0000) | 0);
-    this.#mix(this.#word(who) ^ Math.imul(this.#word(what), 31));
-    let text = which.length;
-    for (let index = 0; index < which.length; index += 1) text = Math.imul(text ^ which.charCodeAt(index), 0x01000193);
+    this.#mix(this.#hashOf(source) ^ Math.imul(this.#hashOf(action), 31));
+    let text = subject.length;
+    for (let at = 0; at < subject.length; at += 1) text = Math.imul(text ^ subject.charCodeAt(at), 0x01000193);
     this.#mix(text);
-    this.#lines?.push(`${timeMs.toFixed(3)} ${who} ${what} ${which}`);
+    this.#lines?.push(`${timeMs.toFixed(3)} ${source} ${action} ${subject}`);
   }
 
   hash(): string {
@@ -51,11 +43,11 @@ export class Trace {
     this.#low = ((low << 17) | (low >>> 15)) ^ this.#high;
   }
 
-  #word(text: string): number {
-    let known = this.#words.get(text);
+  #hashOf(text: string): number {
+    let known = this.#hashes.get(text);
     if (known === undefined) {
       known = textHash(text);
-      this.#words.set(text, known);
+      this.#hashes.set(text, known);
     }
     return known;
   }

@@ -4,27 +4,27 @@ import type { Delivery, Message } from "../../src/ports/bus.ts";
 import { type LockLease, WAITER_LEASE_MS } from "../../src/ports/locks.ts";
 import type { NetFaults } from "../../src/sim/adapters/net.ts";
 import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
-import { NOTES, note } from "./documents.ts";
 import { type Bench, openBench } from "./harness.ts";
+import { NOTES, note } from "./note-table.ts";
 
-/** What the contract suites cannot show, because they run without faults: that the faults are what they say. */
+/** The effects of injected faults, which the contract suites do not cover. */
 
 describe("simulated store", () => {
-  it("refuses before the write: nothing is there", async () => {
+  it("rejects a commit before the write", async () => {
     const bench = openBench({ faults: withStore({ errorBeforeRate: 1 }) });
     const { store } = bench.enter("p").world;
     await expect(bench.run(store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(bench.net.store.load(NOTES, "a")).toBeNull();
   });
 
-  it("fails after the write: it is there, and nobody knows", async () => {
+  it("rejects a commit after the write", async () => {
     const bench = openBench({ faults: withStore({ errorAfterRate: 1 }) });
     const { store } = bench.enter("p").world;
     await expect(bench.run(store.commit(note("a", 1)))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(bench.net.store.load(NOTES, "a")?.value).toEqual({ value: 1 });
   });
 
-  it("does not answer who is cut off; the error comes after its timeout, and nothing is written", async () => {
+  it("rejects a commit of a partitioned process after the timeout, without the write", async () => {
     const bench = openBench();
     const { process, world } = bench.enter("p");
     process.cut("store");
@@ -34,8 +34,8 @@ describe("simulated store", () => {
   });
 });
 
-describe("a copy of a simulated store", () => {
-  it("has all that stands in it, claimed by nobody, and goes its own way from there", () => {
+describe("copy of a simulated store", () => {
+  it("has all records without the claims and is independent of the original", () => {
     const [first, second] = [openBench().net.store, openBench().net.store];
     const to = { lists: [{ name: "l", score: 1 }], queue: { name: "q", score: 1 }, counters: [COUNTER], dueMs: 5 };
     const written = note("a", 1);
@@ -56,7 +56,7 @@ describe("a copy of a simulated store", () => {
 });
 
 describe("simulated bus", () => {
-  it("redelivers after the ack wait when the ack is lost, and counts up", async () => {
+  it("redelivers after the ack wait when the ack is lost and counts the deliveries", async () => {
     const bench = openBench({ faults: withBus({ ackLossRate: 1 }), bus: { ...BUS, ackWaitMs: 1_000 } });
     const seen = await consume(bench, "p", () => ACK);
     await publish(bench, "m");
@@ -69,7 +69,7 @@ describe("simulated bus", () => {
     expect([...bench.net.bus.open()]).toEqual([]);
   });
 
-  it("L3: gives up on a nak of the last delivery without a word, and remembers it for the checkers", async () => {
+  it("L3: drops a message after a nak of the last delivery and records it as exhausted", async () => {
     const bench = openBench({ bus: { ...BUS, deliverMax: 3 } });
     const seen = await consume(bench, "p", () => ({ kind: "nak" }));
     await publish(bench, "m");
@@ -79,7 +79,7 @@ describe("simulated bus", () => {
     expect([...bench.net.bus.open()]).toEqual([]);
   });
 
-  it("keeps a message with a handler that works, as long as its process shows signs of life", async () => {
+  it("does not redeliver while the handler runs in a live process", async () => {
     const bench = openBench({ bus: { ...BUS, ackWaitMs: 1_000 } });
     const seen = await consume(bench, "p", () => new Promise(() => undefined));
     await publish(bench, "m");
@@ -87,28 +87,28 @@ describe("simulated bus", () => {
     expect(attempts(seen)).toEqual([1]);
   });
 
-  it("takes it from a paused process, which may work on it all the same when it wakes up", async () => {
+  it("redelivers from a paused process, which handles its delivery after the resume", async () => {
     const bench = openBench({ bus: { ...BUS, ackWaitMs: 1_000 } });
-    const sleepy = bench.enter("sleepy");
+    const paused = bench.enter("paused");
     const first: Delivery[] = [];
     await bench.run(
-      sleepy.world.bus.consume("sys.job.submit", "g", async (delivery) => {
+      paused.world.bus.consume("sys.job.submit", "g", async (delivery) => {
         first.push(delivery);
         return ACK;
       }),
     );
-    sleepy.process.pause();
+    paused.process.pause();
     await publish(bench, "m");
     await bench.pass(10);
-    const second = await consume(bench, "awake", () => ACK);
+    const second = await consume(bench, "running", () => ACK);
     await bench.pass(1_500);
     expect([first, attempts(second)]).toEqual([[], [2]]);
-    sleepy.process.resume();
+    paused.process.resume();
     await bench.pass(10);
     expect(attempts(first)).toEqual([1]);
   });
 
-  it("stores a publish whose answer is an error", async () => {
+  it("stores a message whose publish failed after the write", async () => {
     const bench = openBench({ faults: withBus({ errorAfterRate: 1 }) });
     const seen = await consume(bench, "p", () => ACK);
     await expect(publish(bench, "m")).rejects.toMatchObject({ code: "BUS_UNAVAILABLE" });
@@ -116,39 +116,39 @@ describe("simulated bus", () => {
     expect(attempts(seen)).toEqual([1]);
   });
 
-  it("doubles messages and loses what is best effort", async () => {
+  it("duplicates stream messages and loses broadcasts and dispatches", async () => {
     const bench = openBench({ faults: withBus({ duplicateRate: 1, broadcastLossRate: 1, dispatchLossRate: 1 }) });
     const seen = await consume(bench, "p", () => ACK);
     const { bus } = bench.enter("q").world;
-    const heard: unknown[] = [];
-    await bench.run(bus.subscribe("sys.heartbeat", (packet) => heard.push(packet)));
-    await bench.run(bus.serve("job.echo", (packet) => heard.push(packet)));
+    const received: unknown[] = [];
+    await bench.run(bus.subscribe("sys.heartbeat", (packet) => received.push(packet)));
+    await bench.run(bus.serve("job.echo", (packet) => received.push(packet)));
     await publish(bench, "m");
     bus.broadcast("sys.heartbeat", MESSAGE.packet);
     expect(await bench.run(bus.dispatch("job.echo", MESSAGE.packet))).toBe("sent");
     await bench.pass(1_000);
-    expect([seen.length, heard.length]).toEqual([2, 0]);
+    expect([seen.length, received.length]).toEqual([2, 0]);
   });
 });
 
 describe("simulated locks", () => {
-  it("L14: a holder that sleeps beyond its TTL has lost the lock when it wakes up, and its fence is stale", async () => {
+  it("L14: a holder that is paused beyond its TTL loses the lock and has a stale fence", async () => {
     const bench = openBench();
-    const [sleepy, other] = [bench.enter("sleepy"), bench.enter("other")];
-    const old = await hold(bench, sleepy.world.locks.acquire(REQUEST));
-    sleepy.process.pause();
+    const [paused, other] = [bench.enter("paused"), bench.enter("other")];
+    const old = await hold(bench, paused.world.locks.acquire(REQUEST));
+    paused.process.pause();
     await bench.pass(REQUEST.ttlMs + 10);
     const fresh = await hold(bench, other.world.locks.acquire(REQUEST));
     expect(fresh.fence).toBeGreaterThan(old.fence);
     expect(old.signal.aborted).toBe(false);
-    sleepy.process.resume();
+    paused.process.resume();
     await bench.pass(1);
     expect(old.signal.aborted).toBe(true);
     expect(await bench.run(old.release())).toBe(false);
     expect(fresh.signal.aborted).toBe(false);
   });
 
-  it("frees a lock whose acquisition was answered with an error", async () => {
+  it("releases a lock whose acquisition failed after the write", async () => {
     const bench = openBench({ faults: withStore({ errorAfterRate: 1 }) });
     const { locks } = bench.enter("p").world;
     await expect(bench.run(locks.acquire(REQUEST))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
@@ -156,7 +156,7 @@ describe("simulated locks", () => {
     expect(bench.net.locks.list(1)).toEqual([]);
   });
 
-  it("asks again when the answer comes so late that the lock may be another's by then", async () => {
+  it("acquires again when a late reply may be stale", async () => {
     const bench = openBench();
     const [late, other] = [bench.enter("late"), bench.enter("other")];
     const acquired = late.world.locks.acquire(REQUEST);
@@ -173,27 +173,27 @@ describe("simulated locks", () => {
     await bench.pass(REQUEST.ttlMs * 2);
     late.process.resume();
     const lease = await hold(bench, again);
-    // The one between had 2, the answer that came late 3.
+    // The other holder had fence 2, the stale reply 3.
     expect(lease.fence).toBe(4);
     expect(lease.signal.aborted).toBe(false);
   });
 
-  it("nothing need be asked about a lock that is handed over, unless the news of it is old", async () => {
+  it("confirms a hand-over only when the notification is old", async () => {
     const bench = openBench();
     const [here, there] = [bench.enter("here"), bench.enter("there")];
-    const asked = [vi.spyOn(bench.net.locks, "renew"), vi.spyOn(bench.net.locks, "acquire")];
+    const calls = [vi.spyOn(bench.net.locks, "renew"), vi.spyOn(bench.net.locks, "acquire")];
     const request = { ...REQUEST, ttlMs: 60_000, waitMs: 60_000 };
     for (const pausedMs of [0, WAITER_LEASE_MS * 0.9]) {
       const first = await hold(bench, here.world.locks.acquire(request));
       const waiting = there.world.locks.acquire(request);
       await bench.pass(10);
-      for (const spy of asked) spy.mockClear();
+      for (const spy of calls) spy.mockClear();
       there.process.pause();
       await bench.run(first.release());
       await bench.pass(pausedMs);
       there.process.resume();
       const next = await hold(bench, waiting);
-      expect(asked.some((spy) => spy.mock.calls.length > 0)).toBe(pausedMs > 0);
+      expect(calls.some((spy) => spy.mock.calls.length > 0)).toBe(pausedMs > 0);
       await bench.run(next.release());
     }
   });
@@ -239,7 +239,7 @@ async function consume(
 
 async function hold(bench: Bench, acquiring: ReturnType<typeof acquireOf>): Promise<LockLease> {
   const acquired = await bench.run(acquiring);
-  if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "nobody"}`);
+  if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder}`);
   return acquired.lease;
 }
 

@@ -10,14 +10,14 @@ async function run(options: SimCommandOptions): Promise<{ readonly code: number;
 }
 
 describe("cordum sim", () => {
-  it("says in words what happened, and ends well", async () => {
+  it("prints a summary and exits with 0", async () => {
     const { code, text } = await run({ seeds: 2, runs: 30 });
     expect(code).toBe(0);
     expect(text).toMatch(/^seeds +1 to 2\n/);
     expect(text).toMatch(/\nviolations +0\n$/);
   });
 
-  it("shows how far it is, apart from what it prints", async () => {
+  it("reports progress separately from its output", async () => {
     const shown: string[] = [];
     let text = "";
     const write = (part: string) => {
@@ -28,7 +28,7 @@ describe("cordum sim", () => {
     expect(JSON.parse(text)).toMatchObject({ seeds: 2 });
   });
 
-  it("prints one document for one seed", async () => {
+  it("prints one JSON document for one seed", async () => {
     const { code, text } = await run({ seed: 5, runs: 30, json: true });
     expect(code).toBe(0);
     expect(JSON.parse(text)).toEqual({
@@ -40,7 +40,7 @@ describe("cordum sim", () => {
     });
   });
 
-  it("prints one document for several seeds", async () => {
+  it("prints one JSON document for several seeds", async () => {
     const { text } = await run({ seed: 5, seeds: 2, runs: 30, json: true });
     expect(JSON.parse(text)).toEqual({
       seeds: 2,
@@ -50,18 +50,18 @@ describe("cordum sim", () => {
     });
   });
 
-  it("ends with 1 on a violation, and names the command that repeats it", async () => {
+  it("exits with 1 on a violation and prints the command that repeats it", async () => {
     const bug = { seed: 2, runs: 40, faults: "lite", mutant: "no-due-sweep" } as const;
-    const words = await run(bug);
-    expect(words.code).toBe(1);
-    expect(words.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --mutant no-due-sweep\n");
+    const summary = await run(bug);
+    expect(summary.code).toBe(1);
+    expect(summary.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --mutant no-due-sweep\n");
     const { code, text } = await run({ ...bug, json: true });
     expect(code).toBe(1);
     const { violations } = JSON.parse(text) as { violations: Record<string, unknown>[] };
     expect(violations[0]).toMatchObject({ seed: 2, checker: "stuck", repeat: expect.stringContaining("--seed 2") });
   });
 
-  it("refuses names that it does not know, and says which there are", async () => {
+  it("rejects unknown mutants and fault profiles and lists the known ones", async () => {
     await expect(run({ mutant: "nonsense" })).rejects.toThrow("no-outbox-sweep");
     await expect(run({ faults: "nonsense" })).rejects.toMatchObject({
       exitCode: 2,

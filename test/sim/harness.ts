@@ -5,10 +5,10 @@ import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
 import { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
-/** A small simulated system without faults, for tests that drive it by hand. */
+/** A simulated network without faults, for tests that control processes and time. */
 export interface Bench {
   readonly net: SimNet;
-  /** Another process of the same system. */
+  /** Starts a process on the network. */
   enter(name: string): { readonly process: Process; readonly world: World };
   run<T>(promise: Promise<T>): Promise<T>;
   pass(ms: number): Promise<void>;
@@ -38,5 +38,5 @@ export function openBench(options: Partial<SimNetOptions> = {}): Bench {
 const BUS: BusOptions = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 };
 const ALLOWED = { effect: "allow", ruleId: null, reason: "default", snapshot: "s" } as const;
 
-/** Virtual: an hour is as short as it takes to see that nothing more happens. */
+/** Virtual time; an idle hour costs no real time. */
 const RUN_MS_MAX = 3_600_000;

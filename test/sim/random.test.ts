@@ -4,19 +4,19 @@ import { SeededRandom } from "../../src/sim/random.ts";
 const draws = (random: SeededRandom, count: number): number[] => Array.from({ length: count }, () => random.next());
 
 describe("seeded random", () => {
-  it("gives the same draws for the same seed, on every machine", () => {
+  it("draws the same values for the same seed on every machine", () => {
     expect(draws(new SeededRandom(7), 100)).toEqual(draws(new SeededRandom(7), 100));
     expect(draws(new SeededRandom(1), 3)).toEqual(FIRST_OF_SEED_1);
   });
 
-  it("gives other draws for other seeds, neighbours and those beyond 32 bits too", () => {
+  it("draws other values for other seeds, including neighbours and seeds beyond 32 bits", () => {
     const firsts = new Set(
       [0, 1, 2, 3, -1, 2 ** 32, 2 ** 32 + 1, 2 ** 40].map((seed) => new SeededRandom(seed).next()),
     );
     expect(firsts.size).toBe(8);
   });
 
-  it("forks by name, whatever was drawn before", () => {
+  it("forks by name, independent of earlier draws", () => {
     const fresh = new SeededRandom(3);
     const used = new SeededRandom(3);
     draws(used, 50);
@@ -25,25 +25,25 @@ describe("seeded random", () => {
     expect(fresh.fork("a").fork("b").next()).not.toBe(fresh.fork("b").fork("a").next());
   });
 
-  it("is uniform enough: every tenth gets its share, and neighbours do not go together", () => {
+  it("is uniform and has no correlation between neighbours", () => {
     const random = new SeededRandom(11);
     const tenths = Array<number>(10).fill(0);
-    let together = 0;
+    let correlation = 0;
     let last = random.next();
     let outside = 0;
     for (let count = 0; count < 100_000; count += 1) {
       const next = random.next();
       if (next < 0 || next >= 1) outside += 1;
       tenths[Math.floor(next * 10)]! += 1;
-      together += (next - 0.5) * (last - 0.5);
+      correlation += (next - 0.5) * (last - 0.5);
       last = next;
     }
     expect(outside).toBe(0);
     for (const share of tenths) expect(Math.abs(share - 10_000)).toBeLessThan(500);
-    expect(Math.abs(together / 100_000)).toBeLessThan(0.002);
+    expect(Math.abs(correlation / 100_000)).toBeLessThan(0.002);
   });
 
-  it("makes ids that nobody else makes: short, URL-safe, never twice", () => {
+  it("creates ids that are unique, short and URL-safe", () => {
     const root = new SeededRandom(5);
     const ids = ["a", "b", "c"].flatMap((name) => {
       const fork = root.fork(name);

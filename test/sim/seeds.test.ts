@@ -3,36 +3,39 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { simulate } from "../../src/sim/simulate.ts";
 
-/** `npm run check` makes them smaller. */
+/** `npm run check` uses fewer jobs. */
 const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 100 : 30, faults: "swarm" } as const;
 
 describe("seeds", () => {
-  it.each(Array.from({ length: 25 }, (_, index) => index + 1))("%i is clean in a swarm of faults", async (seed) => {
-    const report = await simulate({ ...SWARM, seed, verifiesWrites: true });
-    expect(report.violations).toEqual([]);
-    expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
-  });
+  it.each(Array.from({ length: 25 }, (_, index) => index + 1))(
+    "%i has no violations with swarm faults",
+    async (seed) => {
+      const report = await simulate({ ...SWARM, seed, verifiesWrites: true });
+      expect(report.violations).toEqual([]);
+      expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
+    },
+  );
 
-  it.each([1, 2, 3])("%i is clean with few faults, and with none", async (seed) => {
+  it.each([1, 2, 3])("%i has no violations with lite faults and without faults", async (seed) => {
     expect((await simulate({ seed, runs: 100, faults: "lite" })).violations).toEqual([]);
     const calm = await simulate({ seed, runs: 100, faults: "none" });
     expect(calm.violations).toEqual([]);
   });
 
-  it("the same seed gives the same history, event by event", async () => {
-    const [first, second] = [await simulate(KEPT), await simulate(KEPT)];
+  it("give the same history for the same seed", async () => {
+    const [first, second] = [await simulate(TRACED), await simulate(TRACED)];
     expect(second.trace).toEqual(first.trace);
     expect(second).toEqual(first);
     expect(first.trace.length).toBeGreaterThan(1_000);
   });
 
-  it("the same seed gives the same history in another process", async () => {
+  it("give the same trace hash in another process", async () => {
     const script = fileURLToPath(new URL("hash-of-seed.ts", import.meta.url));
     const hash = execFileSync(process.execPath, ["--import", "tsx", script, "9"], { encoding: "utf8" });
     expect(hash).toBe((await simulate({ seed: 9, runs: 60, faults: "swarm" })).hash);
   });
 
-  it("other seeds, other sizes and other faults give other histories", async () => {
+  it("give other histories for other seeds, sizes and fault profiles", async () => {
     const reports = [
       await simulate({ seed: 1, runs: 40, faults: "swarm" }),
       await simulate({ seed: 2, runs: 40, faults: "swarm" }),
@@ -42,7 +45,7 @@ describe("seeds", () => {
     expect(new Set(reports.map(({ hash }) => hash)).size).toBe(reports.length);
   });
 
-  it("the swarm does strike: processes die, jobs and runs end in every way, the kernel goes and leases end", async () => {
+  it("reach crashes, all final states, breaker changes and expired fail-open leases", async () => {
     const reports = await Promise.all([11, 15, 18, 19].map((seed) => simulate({ seed, runs: 150, faults: "swarm" })));
     expect(reports.reduce((sum, { crashes }) => sum + crashes, 0)).toBeGreaterThan(20);
     for (const state of ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"]) {
@@ -57,4 +60,4 @@ describe("seeds", () => {
   });
 });
 
-const KEPT = { seed: 4, runs: 80, faults: "swarm", keepsTrace: true } as const;
+const TRACED = { seed: 4, runs: 80, faults: "swarm", keepsTrace: true } as const;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Timeline } from "../../src/sim/timeline.ts";
 
 describe("timeline", () => {
-  it("runs events by time, then by the order of asking", async () => {
+  it("runs events by time, then in insertion order", async () => {
     const timeline = new Timeline();
     const seen: string[] = [];
     timeline.after(20, () => seen.push("c"));
@@ -14,7 +14,7 @@ describe("timeline", () => {
     expect([timeline.nowMs, timeline.events]).toEqual([20, 3]);
   });
 
-  it("keeps the order of thousands of events, however they were asked for", async () => {
+  it("keeps the order of thousands of events", async () => {
     const timeline = new Timeline();
     const seen: number[] = [];
     const delays = Array.from({ length: 5_000 }, (_, index) => (index * 7_919) % 977);
@@ -23,7 +23,7 @@ describe("timeline", () => {
     expect(seen).toEqual([...delays].sort((a, b) => a - b));
   });
 
-  it("does not run, or count, what was cancelled, not even by an event before it", async () => {
+  it("neither runs nor counts cancelled events", async () => {
     const timeline = new Timeline();
     const seen: string[] = [];
     const cancel = timeline.after(2, () => seen.push("cancelled"));
@@ -32,7 +32,7 @@ describe("timeline", () => {
     expect([seen, timeline.events]).toEqual([[], 1]);
   });
 
-  it("keeps the order of what is left when most of what was asked for is cancelled, before or meanwhile", async () => {
+  it("keeps the order when most events are cancelled", async () => {
     const timeline = new Timeline();
     const seen: number[] = [];
     const kept: number[] = [];
@@ -49,7 +49,7 @@ describe("timeline", () => {
     const cancelAll = (some: readonly (() => void)[]): void => {
       for (const cancel of some) cancel();
     };
-    // To cancel twice changes nothing.
+    // A second cancel has no effect.
     cancelAll(cancels.slice(2_000));
     cancelAll(cancels.slice(2_000));
     timeline.post(0, () => cancelAll(cancels));
@@ -58,7 +58,7 @@ describe("timeline", () => {
     expect(timeline.events).toBe(2_001);
   });
 
-  it("drains every microtask before the next event, however long the chain", async () => {
+  it("drains all microtasks before the next event", async () => {
     const timeline = new Timeline();
     const seen: string[] = [];
     const chain = async (name: string, length: number): Promise<void> => {
@@ -72,26 +72,26 @@ describe("timeline", () => {
     expect(seen).toEqual(["long at 1", "short at 1", "longer at 1", "then at 1", "event at 2"]);
   });
 
-  it("runs what events ask for, and stops at the promise that was waited for", async () => {
+  it("runs events scheduled by events and stops when the promise settles", async () => {
     const timeline = new Timeline();
     const later = (ms: number): Promise<number> =>
       new Promise((resolve) => void timeline.after(ms, () => resolve(timeline.nowMs)));
     const twice = later(5).then(() => later(7));
-    timeline.after(1_000, () => expect.unreachable("nobody waits for this"));
+    timeline.after(1_000, () => expect.unreachable("scheduled after the promise settles"));
     expect(await timeline.runUntilSettled(twice)).toBe(12);
     expect(timeline.nowMs).toBe(12);
   });
 
-  it("says so when the promise cannot settle any more", async () => {
+  it("rejects when the promise cannot settle", async () => {
     const timeline = new Timeline();
     await expect(timeline.runUntilSettled(new Promise(() => undefined))).rejects.toThrow("did not settle");
   });
 
-  it("refuses delays that are no time", () => {
+  it("rejects a delay that is not finite", () => {
     expect(() => new Timeline().after(Number.NaN, () => undefined)).toThrow("finite");
   });
 
-  it("gives up on an instant that never ends", async () => {
+  it("rejects an instant that never ends", async () => {
     const timeline = new Timeline();
     const again = (): void => timeline.postQuiet(0, again);
     timeline.postQuiet(1, again);

@@ -1,21 +1,21 @@
-import type { Bus, Dispatched, Handler, Message, Stop } from "../../ports/bus.ts";
+import type { Bus, BusOptions, Content, Dispatched, Handler, Message, Stop } from "../../ports/bus.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import type { Process } from "../process.ts";
-import type { BusServer } from "./bus-server.ts";
+import { type BusObserver, type Consumer, ConsumerGroup, StreamMessage } from "./consumer-group.ts";
 import { call, latency, type Network } from "./net.ts";
 
-/** The bus as one process sees it; see `BusServer` for the durable half. */
+/** The bus client of one process. `BusServer` simulates the durable streams, `PubSub` the subjects without storage. */
 export class SimBus implements Bus {
   readonly hasThirdPartyWorkers = false;
   readonly #net: Network;
   readonly #server: BusServer;
-  readonly #fleeting: PubSub;
+  readonly #pubSub: PubSub;
   readonly #process: Process;
 
-  constructor(net: Network, server: BusServer, fleeting: PubSub, process: Process) {
+  constructor(net: Network, server: BusServer, pubSub: PubSub, process: Process) {
     this.#net = net;
     this.#server = server;
-    this.#fleeting = fleeting;
+    this.#pubSub = pubSub;
     this.#process = process;
   }
 
@@ -25,12 +25,12 @@ export class SimBus implements Bus {
 
   async consume(subject: string, group: string, handler: Handler): Promise<Stop> {
     await this.#connected();
-    const member = this.#server.join(subject, group, this.#process, handler);
-    return () => member.stop();
+    const consumer = this.#server.join(subject, group, this.#process, handler);
+    return () => consumer.stop();
   }
 
   broadcast(subject: string, packet: Packet): void {
-    this.#fleeting.broadcast(this.#process, subject, packet);
+    this.#pubSub.broadcast(this.#process, subject, packet);
   }
 
   hasSubscribers(): boolean {
@@ -39,19 +39,19 @@ export class SimBus implements Bus {
 
   async subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     await this.#connected();
-    return this.#fleeting.add("listeners", this.#process, subject, handler);
+    return this.#pubSub.add("listeners", this.#process, subject, handler);
   }
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
-    return call(this.#net, this.#process, "bus", () => this.#fleeting.dispatch(subject, packet));
+    return call(this.#net, this.#process, "bus", () => this.#pubSub.dispatch(subject, packet));
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
     await this.#connected();
-    return this.#fleeting.add("servers", this.#process, subject, handler);
+    return this.#pubSub.add("servers", this.#process, subject, handler);
   }
 
-  /** Subscribing takes a moment; a client library tries again by itself, so it does not fail. */
+  /** Subscribing takes one network latency and does not fail, because client libraries retry it. */
   #connected(): Promise<void> {
     return new Promise((resolve) => {
       this.#process.after(latency(this.#net.random, this.#net.faults.bus), resolve);
@@ -59,10 +59,84 @@ export class SimBus implements Bus {
   }
 }
 
-/** The half that remembers nothing: who listens and who serves right now. */
+/**
+ * The broker of the durable streams. A message is kept until every consumer group has acknowledged or terminated it.
+ * Publishes with the same id are deduplicated within `DEDUPE_MS`, except for injected duplicates.
+ */
+export class BusServer {
+  readonly #net: Network;
+  readonly #options: BusOptions;
+  readonly #groups = new Map<string, Map<string, ConsumerGroup>>();
+  /** Messages published before the first group of their subject joined. */
+  readonly #early = new Map<string, StreamMessage[]>();
+  readonly #publishedMs = new Map<string, number>();
+  readonly #observers: BusObserver[] = [];
+  readonly exhausted: StreamMessage[] = [];
+
+  constructor(net: Network, options: BusOptions) {
+    this.#net = net;
+    this.#options = options;
+  }
+
+  observe(observer: BusObserver): void {
+    this.#observers.push(observer);
+  }
+
+  publish(message: Message): void {
+    const { random, faults, timeline } = this.#net;
+    const isDuplicated = random.chance(faults.bus.duplicateRate);
+    const publishedMs = this.#publishedMs.get(message.id);
+    const isKnown = publishedMs !== undefined && timeline.nowMs - publishedMs < DEDUPE_MS;
+    if (isKnown && !isDuplicated) return;
+    this.#publishedMs.set(message.id, timeline.nowMs);
+    this.store(message.subject, message.id, { kind: "packet", packet: message.packet });
+    if (isDuplicated && !isKnown) this.store(message.subject, message.id, { kind: "packet", packet: message.packet });
+  }
+
+  store(subject: string, id: string, content: Content): void {
+    for (const observer of this.#observers) observer.stored?.(subject, id, content);
+    const groups = this.#groups.get(subject);
+    if (groups === undefined) {
+      const early = this.#early.get(subject);
+      if (early === undefined) this.#early.set(subject, [new StreamMessage(subject, id, content)]);
+      else early.push(new StreamMessage(subject, id, content));
+      return;
+    }
+    for (const group of groups.values()) group.add(new StreamMessage(subject, id, content));
+  }
+
+  join(subject: string, name: string, process: Process, handler: Handler): Consumer {
+    let groups = this.#groups.get(subject);
+    if (groups === undefined) {
+      groups = new Map();
+      this.#groups.set(subject, groups);
+    }
+    let group = groups.get(name);
+    if (group === undefined) {
+      group = new ConsumerGroup(this.#net, this.#options, this.#observers, this.exhausted);
+      groups.set(name, group);
+      for (const message of this.#early.get(subject) ?? []) group.add(message);
+      this.#early.delete(subject);
+    }
+    return group.join(process, handler);
+  }
+
+  /** Messages that are neither acknowledged nor terminated in every group. */
+  *open(): Generator<StreamMessage, void, undefined> {
+    for (const groups of this.#groups.values()) {
+      for (const group of groups.values()) yield* group.open;
+    }
+  }
+}
+
+const DEDUPE_MS = 120_000;
+
+type SubscriptionKind = "listeners" | "servers";
+
+/** At-most-once delivery to the current subscribers: broadcasts to all listeners, dispatches to one server. */
 export class PubSub {
   readonly #net: Network;
-  readonly #members: Record<"listeners" | "servers", Map<string, Subscription[]>> = {
+  readonly #subscriptions: Record<SubscriptionKind, Map<string, Subscription[]>> = {
     listeners: new Map(),
     servers: new Map(),
   };
@@ -71,15 +145,13 @@ export class PubSub {
     this.#net = net;
   }
 
-  add(kind: "listeners" | "servers", process: Process, subject: string, hear: (packet: Packet) => void): Stop {
-    const members = this.#members[kind];
-    const filter: Subscription = { process, hear, lastMs: 0 };
-    members.set(subject, [...(members.get(subject) ?? []), filter]);
+  add(kind: SubscriptionKind, process: Process, subject: string, handle: (packet: Packet) => void): Stop {
+    const subscriptions = this.#subscriptions[kind];
+    const added: Subscription = { process, handle, lastMs: 0 };
+    subscriptions.set(subject, [...(subscriptions.get(subject) ?? []), added]);
     const remove = (): void => {
-      members.set(
-        subject,
-        (members.get(subject) ?? []).filter((other) => other !== filter),
-      );
+      const others = (subscriptions.get(subject) ?? []).filter((other) => other !== added);
+      subscriptions.set(subject, others);
     };
     process.onEnd(remove);
     return async () => remove();
@@ -88,36 +160,36 @@ export class PubSub {
   broadcast(from: Process, subject: string, packet: Packet): void {
     const { random, faults, timeline } = this.#net;
     if (!from.reaches("bus")) return;
-    for (const filter of this.#members.listeners.get(subject) ?? []) {
+    for (const to of this.#subscriptions.listeners.get(subject) ?? []) {
       if (random.chance(faults.bus.broadcastLossRate)) continue;
-      // One connection keeps its order.
-      filter.lastMs = Math.max(filter.lastMs, timeline.nowMs + latency(random, faults.bus));
-      this.#hear(filter, packet, filter.lastMs - timeline.nowMs, "listeners", subject);
+      // A connection delivers in order.
+      to.lastMs = Math.max(to.lastMs, timeline.nowMs + latency(random, faults.bus));
+      this.#deliver(to, packet, to.lastMs - timeline.nowMs, "listeners", subject);
     }
   }
 
   dispatch(subject: string, packet: Packet): Dispatched {
     const { random, faults } = this.#net;
-    const there = (this.#members.servers.get(subject) ?? []).filter(({ process }) => process.reaches("bus"));
-    if (there.length === 0) return "no_responders";
+    const servers = (this.#subscriptions.servers.get(subject) ?? []).filter(({ process }) => process.reaches("bus"));
+    if (servers.length === 0) return "no_responders";
     if (random.chance(faults.bus.dispatchLossRate)) return "sent";
     const copies = random.chance(faults.bus.dispatchDuplicateRate) ? 2 : 1;
     for (let copy = 0; copy < copies; copy += 1) {
-      this.#hear(random.pick(there), packet, latency(random, faults.bus), "servers", subject);
+      this.#deliver(random.pick(servers), packet, latency(random, faults.bus), "servers", subject);
     }
     return "sent";
   }
 
-  #hear(filter: Subscription, packet: Packet, delayMs: number, kind: "listeners" | "servers", subject: string): void {
+  #deliver(to: Subscription, packet: Packet, delayMs: number, kind: SubscriptionKind, subject: string): void {
     const { timeline, trace } = this.#net;
     timeline.post(delayMs, () => {
-      if (!filter.process.reaches("bus") || !this.#members[kind].get(subject)?.includes(filter)) return;
-      filter.process.enter(() => {
-        trace.note(timeline.nowMs, filter.process.name, kind, subject);
+      if (!to.process.reaches("bus") || !this.#subscriptions[kind].get(subject)?.includes(to)) return;
+      to.process.enter(() => {
+        trace.note(timeline.nowMs, to.process.name, kind, subject);
         try {
-          filter.hear(packet);
+          to.handle(packet);
         } catch {
-          // A listener's bug is its own; adapters log it and go on.
+          // Real adapters log errors of listeners and continue.
         }
       });
     });
@@ -126,6 +198,7 @@ export class PubSub {
 
 interface Subscription {
   readonly process: Process;
-  hear(packet: Packet): void;
+  handle(packet: Packet): void;
+  /** The time of the latest delivery. */
   lastMs: number;
 }

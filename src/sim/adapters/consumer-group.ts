@@ -1,164 +1,167 @@
 import type { Settlement } from "../../core/retry/bus-action.ts";
 import type { BusOptions, Content, Delivery, Handler } from "../../ports/bus.ts";
+import type { Cancel } from "../../ports/clock.ts";
 import type { Process } from "../process.ts";
-import { NakTimer } from "./nak-timer.ts";
+import type { Timeline } from "../timeline.ts";
 import { latency, type Network } from "./net.ts";
 
 /**
- * One group of consumers of one subject: who has which message, and until when.
+ * The consumers of one subject that share its messages.
  *
- * 1. A delivery that is not answered within the ack wait comes again, unless its handler works in a process that shows
- *    signs of life. A paused process shows none; it may still work on what it has when it wakes up.
- * 2. After `deliverMax` deliveries the broker gives up without a word, as the real one does. `exhausted` remembers it.
- * 3. Each delivery takes its own time, so the order is anybody's guess.
+ * 1. A delivery without a settlement is redelivered after the ack wait, unless its handler is running in a process that
+ *    sends keep-alives. A paused process sends none, and may still process the delivery after the resume.
+ * 2. After `deliverMax` deliveries a message is dropped silently, as JetStream does, and added to `exhausted`.
+ * 3. Each delivery has its own latency, so the order is not guaranteed.
  */
 export class ConsumerGroup {
   readonly open = new Set<StreamMessage>();
   readonly #net: Network;
   readonly #options: BusOptions;
-  readonly #taps: readonly BusObserver[];
+  readonly #observers: readonly BusObserver[];
   readonly #exhausted: StreamMessage[];
   readonly #nakTimer: NakTimer<StreamMessage>;
-  #members: Consumer[] = [];
+  #consumers: Consumer[] = [];
   readonly #ready: StreamMessage[] = [];
-  /** The first that is still to be sent: to take one off the front of a long list moves all the others. */
+  /** The index of the first unsent message in `#ready`; shifting a long array for each one is too slow. */
   #readyAt = 0;
+  /** Where the round-robin over the consumers continues. */
   #next = 0;
+  #isRetryScheduled = false;
 
-  constructor(net: Network, options: BusOptions, taps: readonly BusObserver[], exhausted: StreamMessage[]) {
+  constructor(net: Network, options: BusOptions, observers: readonly BusObserver[], exhausted: StreamMessage[]) {
     this.#net = net;
     this.#options = options;
-    this.#taps = taps;
+    this.#observers = observers;
     this.#exhausted = exhausted;
-    this.#nakTimer = new NakTimer(net.timeline, (letter) => this.#offer(letter));
+    this.#nakTimer = new NakTimer(net.timeline, (message) => this.#enqueue(message));
   }
 
-  add(letter: StreamMessage): void {
-    this.open.add(letter);
-    this.#offer(letter);
+  add(message: StreamMessage): void {
+    this.open.add(message);
+    this.#enqueue(message);
   }
 
   join(process: Process, handler: Handler): Consumer {
-    const member = new Consumer(process, handler);
-    this.#members.push(member);
+    const consumer = new Consumer(process, handler);
+    this.#consumers.push(consumer);
     process.onEnd(() => {
-      this.#members = this.#members.filter((other) => other !== member);
+      this.#consumers = this.#consumers.filter((other) => other !== consumer);
     });
     this.pump();
-    return member;
+    return consumer;
   }
 
   pump(): void {
     while (this.#readyAt < this.#ready.length) {
-      const member = this.#chooseMember();
-      if (member === null) return;
-      const letter = this.#ready[this.#readyAt]!;
+      const consumer = this.#chooseConsumer();
+      if (consumer === null) return;
+      const message = this.#ready[this.#readyAt]!;
       this.#readyAt += 1;
       if (this.#readyAt * 2 >= this.#ready.length) {
         this.#ready.splice(0, this.#readyAt);
         this.#readyAt = 0;
       }
-      if (!letter.isEnded) this.#send(letter, member);
+      if (!message.isEnded) this.#send(message, consumer);
     }
   }
 
-  #offer(letter: StreamMessage): void {
-    if (letter.isEnded) return;
-    if (letter.attempt >= this.#options.deliverMax) {
-      this.#exhausted.push(letter);
-      this.open.delete(letter);
+  #enqueue(message: StreamMessage): void {
+    if (message.isEnded) return;
+    if (message.attempt >= this.#options.deliverMax) {
+      this.#exhausted.push(message);
+      this.open.delete(message);
       return;
     }
-    this.#ready.push(letter);
+    this.#ready.push(message);
     this.pump();
   }
 
-  #chooseMember(): Consumer | null {
-    const members = this.#members;
+  #chooseConsumer(): Consumer | null {
+    const consumers = this.#consumers;
     const start = this.#next;
-    for (let step = 0; step < members.length; step += 1) {
-      const at = (start + step) % members.length;
-      const member = members[at]!;
-      if (member.isStopping || member.inFlight >= this.#options.inFlightMax || !member.process.reaches("bus")) continue;
+    for (let step = 0; step < consumers.length; step += 1) {
+      const at = (start + step) % consumers.length;
+      const consumer = consumers[at]!;
+      const isFull = consumer.inFlight >= this.#options.inFlightMax;
+      if (consumer.isStopping || isFull || !consumer.process.reaches("bus")) continue;
       this.#next = at + 1;
-      return member;
+      return consumer;
     }
-    if (members.length > 0 && !this.#isWaitingForMembers) this.#lookAgain();
+    if (consumers.length > 0 && !this.#isRetryScheduled) this.#pumpLater();
     return null;
   }
 
-  /** Members that are full pump when they are done; those that are cut off come back unannounced. */
-  #isWaitingForMembers = false;
-  #lookAgain(): void {
-    this.#isWaitingForMembers = true;
-    this.#net.timeline.postQuiet(LOOK_AGAIN_MS, () => {
-      this.#isWaitingForMembers = false;
+  /** A consumer with free capacity calls `pump` itself; the end of a partition is found by polling. */
+  #pumpLater(): void {
+    this.#isRetryScheduled = true;
+    this.#net.timeline.postQuiet(POLL_MS, () => {
+      this.#isRetryScheduled = false;
       this.pump();
     });
   }
 
-  #send(letter: StreamMessage, member: Consumer): void {
+  #send(message: StreamMessage, consumer: Consumer): void {
     const { timeline, random, faults } = this.#net;
-    letter.attempt += 1;
-    member.inFlight += 1;
-    const { subject, id, attempt, content } = letter;
-    const out = new Outstanding(letter, member, { id, subject, attempt, content });
-    timeline.post(latency(random, faults.bus), () => this.#arrive(out));
-    this.#watch(out, this.#options.ackWaitMs);
+    message.attempt += 1;
+    consumer.inFlight += 1;
+    const { subject, id, attempt, content } = message;
+    const sent = new SentDelivery(message, consumer, { id, subject, attempt, content });
+    timeline.post(latency(random, faults.bus), () => this.#arrive(sent));
+    this.#startAckTimer(sent, this.#options.ackWaitMs);
   }
 
-  #arrive(out: Outstanding): void {
-    const { process } = out.member;
-    if (!process.reaches("bus") || (out.member.isStopping && !out.letter.isEnded)) {
-      this.#bounce(out);
+  #arrive(sent: SentDelivery): void {
+    const { process } = sent.consumer;
+    if (!process.reaches("bus") || (sent.consumer.isStopping && !sent.message.isEnded)) {
+      this.#bounce(sent);
       return;
     }
     process.enter(() => {
-      out.isWorking = true;
-      for (const tap of this.#taps) tap.delivered?.(process, out.delivery);
-      this.#net.trace.note(this.#net.timeline.nowMs, process.name, out.delivery.subject, out.delivery.id);
-      handle(out).then((settlement) => this.#answer(out, settlement));
+      sent.isHandling = true;
+      for (const observer of this.#observers) observer.delivered?.(process, sent.delivery);
+      this.#net.trace.note(this.#net.timeline.nowMs, process.name, sent.delivery.subject, sent.delivery.id);
+      handle(sent).then((settlement) => this.#reply(sent, settlement));
     });
   }
 
-  /** It never reached the handler: a stopping member hands it back, a lost one waits for its ack wait. */
-  #bounce(out: Outstanding): void {
-    out.member.leave();
-    if (!out.member.process.reaches("bus")) return;
-    out.cancelWatch?.();
-    out.letter.attempt -= 1;
-    this.#offer(out.letter);
+  /** The delivery did not reach the handler. A stopping consumer returns it; a lost one waits for the ack timeout. */
+  #bounce(sent: SentDelivery): void {
+    sent.consumer.leave();
+    if (!sent.consumer.process.reaches("bus")) return;
+    sent.cancelAckTimer?.();
+    sent.message.attempt -= 1;
+    this.#enqueue(sent.message);
   }
 
-  #answer(out: Outstanding, settlement: Settlement): void {
+  #reply(sent: SentDelivery, settlement: Settlement): void {
     const { timeline, random, faults } = this.#net;
-    const { process } = out.member;
-    out.isWorking = false;
-    out.member.leave();
-    for (const tap of this.#taps) tap.settled?.(process, out.delivery, settlement);
+    const { process } = sent.consumer;
+    sent.isHandling = false;
+    sent.consumer.leave();
+    for (const observer of this.#observers) observer.settled?.(process, sent.delivery, settlement);
     if (process.reaches("bus") && !random.chance(faults.bus.ackLossRate)) {
-      timeline.postQuiet(latency(random, faults.bus), () => this.#settle(out, settlement));
+      timeline.postQuiet(latency(random, faults.bus), () => this.#settle(sent, settlement));
     }
     this.pump();
   }
 
-  #settle(out: Outstanding, settlement: Settlement): void {
-    const { letter } = out;
+  #settle(sent: SentDelivery, settlement: Settlement): void {
+    const { message } = sent;
     switch (settlement.kind) {
       case "ack":
       case "term":
-        letter.isEnded = true;
-        this.open.delete(letter);
-        out.cancelWatch?.();
+        message.isEnded = true;
+        this.open.delete(message);
+        sent.cancelAckTimer?.();
         return;
       case "nak":
       case "nakDelay": {
-        // An answer to a delivery that was already given to somebody else changes nothing.
-        if (letter.attempt !== out.delivery.attempt || out.isExpired) return;
-        out.cancelWatch?.();
-        out.isExpired = true;
-        if (settlement.kind === "nak") this.#offer(letter);
-        else this.#offerAfter(settlement.delayMs, letter);
+        // A nak of a delivery that was already redelivered is ignored.
+        if (message.attempt !== sent.delivery.attempt || sent.isExpired) return;
+        sent.cancelAckTimer?.();
+        sent.isExpired = true;
+        if (settlement.kind === "nak") this.#enqueue(message);
+        else this.#enqueueAfter(settlement.delayMs, message);
         return;
       }
       default:
@@ -166,34 +169,34 @@ export class ConsumerGroup {
     }
   }
 
-  #offerAfter(delayMs: number, letter: StreamMessage): void {
+  #enqueueAfter(delayMs: number, message: StreamMessage): void {
     const { timeline, faults } = this.#net;
     const { nakLookMs = 0 } = faults.bus;
-    if (nakLookMs > 0) this.#nakTimer.add(letter, delayMs, nakLookMs);
-    else timeline.postQuiet(delayMs, () => this.#offer(letter));
+    if (nakLookMs > 0) this.#nakTimer.add(message, delayMs, nakLookMs);
+    else timeline.postQuiet(delayMs, () => this.#enqueue(message));
   }
 
-  /** The ack wait (1): looked at once per wait, by asking since when the process has been silent. */
-  #watch(out: Outstanding, delayMs: number): void {
+  /** The ack wait (1): one timer per wait that checks since when the process has been silent. */
+  #startAckTimer(sent: SentDelivery, delayMs: number): void {
     const { timeline } = this.#net;
     const { ackWaitMs } = this.#options;
-    out.cancelWatch = timeline.afterQuiet(delayMs, () => {
-      if (out.letter.isEnded || out.isExpired) return;
-      const silentSinceMs = out.member.process.silentSinceMs;
-      if (out.isWorking && silentSinceMs === null) {
-        this.#watch(out, ackWaitMs);
-      } else if (out.isWorking && timeline.nowMs - silentSinceMs! < ackWaitMs) {
-        // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
-        this.#watch(out, Math.max(STEP_MS, silentSinceMs! + ackWaitMs - timeline.nowMs));
+    sent.cancelAckTimer = timeline.afterQuiet(delayMs, () => {
+      if (sent.message.isEnded || sent.isExpired) return;
+      const silentSinceMs = sent.consumer.process.silentSinceMs;
+      if (sent.isHandling && silentSinceMs === null) {
+        this.#startAckTimer(sent, ackWaitMs);
+      } else if (sent.isHandling && timeline.nowMs - silentSinceMs! < ackWaitMs) {
+        // A minimum delay: a remainder from rounding would fire at the same instant for ever.
+        this.#startAckTimer(sent, Math.max(STEP_MS, silentSinceMs! + ackWaitMs - timeline.nowMs));
       } else {
-        out.isExpired = true;
-        this.#offer(out.letter);
+        sent.isExpired = true;
+        this.#enqueue(sent.message);
       }
     });
   }
 }
 
-/** What checkers are told. `answered` is called at the instant of the answer, before it travels. */
+/** `settled` is called when the handler returns, before the settlement is sent. */
 export interface BusObserver {
   stored?(subject: string, id: string, content: Content): void;
   delivered?(process: Process, delivery: Delivery): void;
@@ -204,7 +207,7 @@ export class StreamMessage {
   readonly subject: string;
   readonly id: string;
   readonly content: Content;
-  /** Deliveries so far. */
+  /** The number of deliveries. */
   attempt = 0;
   isEnded = false;
 
@@ -215,7 +218,7 @@ export class StreamMessage {
   }
 }
 
-/** One `consume` of one process. */
+/** One `consume` call of one process. */
 export class Consumer {
   readonly process: Process;
   readonly handler: Handler;
@@ -242,29 +245,69 @@ export class Consumer {
   }
 }
 
-/** One delivery that is out. */
-class Outstanding {
-  readonly letter: StreamMessage;
-  readonly member: Consumer;
+class SentDelivery {
+  readonly message: StreamMessage;
+  readonly consumer: Consumer;
   readonly delivery: Delivery;
-  isWorking = false;
+  isHandling = false;
   isExpired = false;
-  cancelWatch: (() => void) | null = null;
+  cancelAckTimer: (() => void) | null = null;
 
-  constructor(letter: StreamMessage, member: Consumer, delivery: Delivery) {
-    this.letter = letter;
-    this.member = member;
+  constructor(message: StreamMessage, consumer: Consumer, delivery: Delivery) {
+    this.message = message;
+    this.consumer = consumer;
     this.delivery = delivery;
   }
 }
 
-async function handle(out: Outstanding): Promise<Settlement> {
+async function handle(sent: SentDelivery): Promise<Settlement> {
   try {
-    return await out.member.handler(out.delivery);
+    return await sent.consumer.handler(sent.delivery);
   } catch {
     return { kind: "nakDelay", delayMs: 1_000 };
   }
 }
 
 const STEP_MS = 0.01;
-const LOOK_AGAIN_MS = 100;
+const POLL_MS = 100;
+
+/**
+ * The redelivery timer of JetStream: one timer for all delayed naks of a group.
+ *
+ * 1. Each nak resets the timer to `lookMs` from now, and only the timer releases due entries. While naks arrive more often
+ *    than that, no entry is released, however long it has been due.
+ * 2. When the timer fires, it is set to the next due time plus `LATE_MS`, so entries that are due together are released
+ *    together.
+ */
+export class NakTimer<T> {
+  readonly #timeline: Timeline;
+  readonly #release: (item: T) => void;
+  #waiting: { readonly item: T; readonly dueMs: number }[] = [];
+  #cancel: Cancel = () => undefined;
+
+  constructor(timeline: Timeline, release: (item: T) => void) {
+    this.#timeline = timeline;
+    this.#release = release;
+  }
+
+  add(item: T, delayMs: number, lookMs: number): void {
+    this.#waiting.push({ item, dueMs: this.#timeline.nowMs + delayMs });
+    this.#reset(lookMs);
+  }
+
+  #reset(delayMs: number): void {
+    this.#cancel();
+    this.#cancel = this.#timeline.afterQuiet(delayMs, () => this.#fire());
+  }
+
+  #fire(): void {
+    const { nowMs } = this.#timeline;
+    const due = this.#waiting.filter(({ dueMs }) => dueMs <= nowMs);
+    this.#waiting = this.#waiting.filter(({ dueMs }) => dueMs > nowMs);
+    const nextMs = this.#waiting.reduce((least, { dueMs }) => Math.min(least, dueMs), Number.POSITIVE_INFINITY);
+    if (this.#waiting.length > 0) this.#reset(nextMs - nowMs + LATE_MS);
+    for (const { item } of due) this.#release(item);
+  }
+}
+
+const LATE_MS = 1;

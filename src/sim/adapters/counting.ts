@@ -1,7 +1,7 @@
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
-/** A log and metrics that count what would have been said. */
+/** A log and metrics that only count their events. */
 export interface Counting {
   readonly log: Log;
   readonly metrics: Metrics;

@@ -3,11 +3,11 @@ import type { Process } from "../process.ts";
 import { latency, type Network } from "./net.ts";
 
 /**
- * One table of locks, by virtual time.
+ * The lock table, on virtual time.
  *
- * 1. A lock is free once it is released or its time has passed; nobody's token but the holder's releases or renews it.
- * 2. A release, or the end of a holder's time, hands the lock to the first waiter that shows signs of life. Until that
- *    waiter confirms, the lock is its own for a waiter's lease only: a dead one delays the rest by no more.
+ * 1. A lock is free once it is released or expired. Only the holder's token releases or renews it.
+ * 2. A release or an expiry hands the lock to the first waiter whose waiter lease is valid. Until the waiter confirms, it
+ *    holds the lock for a waiter lease only, so a dead waiter delays the queue by no more than that.
  * 3. Each acquisition takes the next fence of its org.
  */
 export class LockServer {
@@ -19,7 +19,7 @@ export class LockServer {
     this.#net = net;
   }
 
-  /** Asks for it, and again as a sign of life while waiting: who is in the queue keeps its place. */
+  /** Acquires or queues. A repeated request renews the waiter lease and keeps the place in the queue. */
   acquire(request: AcquireRequest): AcquireReply {
     const lock = this.#lock(request.key);
     this.#expire(lock);
@@ -31,11 +31,11 @@ export class LockServer {
     const holder = lock.holder?.request.owner ?? null;
     if (!request.isWaiting) return { kind: "busy", holder };
     lock.waiters.set(request.token, { request, seenMs: this.#nowMs });
-    this.#watch(lock);
+    this.#expireLater(lock);
     return { kind: "queued", holder, fence: this.fenceOf(request.org) };
   }
 
-  /** The waiter gives up, unless the lock has just become its own. */
+  /** Removes the waiter, unless the lock was just handed to it. */
   withdraw(key: string, token: string): AcquireReply {
     const lock = this.#lock(key);
     this.#expire(lock);
@@ -60,7 +60,7 @@ export class LockServer {
     return true;
   }
 
-  /** So many fences at once, for those who will have a lock for a moment; the last of them. */
+  /** Reserves a block of fences for lock-free commits, and returns the last one. */
   reserveFences(org: string, count: number): number {
     const last = this.fenceOf(org) + count;
     this.#fences.set(org, last);
@@ -74,17 +74,17 @@ export class LockServer {
     return lock.holder === null && lock.waiters.size === 0;
   }
 
-  /** What a release without a token would do; only a planted bug calls it. */
+  /** Releases without a token check; used by a mutant only. */
   forceRelease(key: string): void {
     const { holder } = this.#lock(key);
     if (holder !== null) this.release(key, holder.request.token);
   }
 
-  /** Whoever goes on with the records of another world counts on from its fences. */
   fenceOf(org: string): number {
     return this.#fences.get(org) ?? 0;
   }
 
+  /** Continues the fences of copied records. */
   setFence(org: string, fence: number): void {
     this.#fences.set(org, fence);
   }
@@ -105,7 +105,7 @@ export class LockServer {
     return views.sort((a, b) => b.waiters - a.waiters || (a.key < b.key ? -1 : 1)).slice(0, limit);
   }
 
-  /** Frees what has run out, hands over what is free. */
+  /** Frees an expired lock and hands a free lock to the next waiter. */
   #expire(lock: Lock): void {
     if (lock.holder !== null && lock.holder.expiresAtMs <= this.#nowMs) lock.holder = null;
     if (lock.holder !== null) return;
@@ -113,8 +113,8 @@ export class LockServer {
       lock.waiters.delete(token);
       if (waiter.seenMs + WAITER_LEASE_MS <= this.#nowMs) continue;
       const { fence } = this.#hold(lock, waiter.request, Math.min(WAITER_LEASE_MS, waiter.request.ttlMs));
-      this.#tell(waiter.request, fence);
-      this.#watch(lock);
+      this.#notify(waiter.request, fence);
+      this.#expireLater(lock);
       return;
     }
   }
@@ -132,22 +132,22 @@ export class LockServer {
     return { kind: "held", fence: holder.fence };
   }
 
-  #tell({ process, onGrant }: AcquireRequest, fence: number): void {
+  #notify({ process, onGrant }: AcquireRequest, fence: number): void {
     const { timeline, random, faults } = this.#net;
     timeline.post(latency(random, faults.store), () => {
       if (process.reaches("store")) process.enter(() => onGrant(fence));
     });
   }
 
-  /** Looks again when the holder's time is over, as long as anybody waits. */
-  #watch(lock: Lock): void {
-    if (lock.isWatched || lock.waiters.size === 0 || lock.holder === null) return;
-    lock.isWatched = true;
-    // Never less than a step: a rest that rounding leaves would look again at the same instant for ever.
+  /** Calls `#expire` when the holder's time is over, while the lock has waiters. */
+  #expireLater(lock: Lock): void {
+    if (lock.hasTimer || lock.waiters.size === 0 || lock.holder === null) return;
+    lock.hasTimer = true;
+    // A minimum delay: a remainder from rounding would fire at the same instant for ever.
     this.#net.timeline.postQuiet(Math.max(STEP_MS, lock.holder.expiresAtMs - this.#nowMs), () => {
-      lock.isWatched = false;
+      lock.hasTimer = false;
       this.#expire(lock);
-      this.#watch(lock);
+      this.#expireLater(lock);
     });
   }
 
@@ -159,7 +159,7 @@ export class LockServer {
   #lock(key: string): Lock {
     let lock = this.#locks.get(key);
     if (lock === undefined) {
-      lock = { holder: null, waiters: new Map(), isWatched: false };
+      lock = { holder: null, waiters: new Map(), hasTimer: false };
       this.#locks.set(key, lock);
     }
     return lock;
@@ -185,15 +185,16 @@ export interface AcquireRequest {
 
 export type AcquireReply =
   | { readonly kind: "held"; readonly fence: number }
-  /** With the org's last fence: what is handed to this waiter later has a larger one. */
+  /** `fence` is the org's last fence; a later hand-over has a larger one. */
   | { readonly kind: "queued"; readonly holder: string | null; readonly fence: number }
   | { readonly kind: "busy"; readonly holder: string | null };
 
 interface Lock {
   holder: Holder | null;
-  /** By their tokens, in the order in which they came. */
+  /** By token, in arrival order. */
   readonly waiters: Map<string, { readonly request: AcquireRequest; seenMs: number }>;
-  isWatched: boolean;
+  /** Whether an expiry event is scheduled. */
+  hasTimer: boolean;
 }
 
 interface Holder {

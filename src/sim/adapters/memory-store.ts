@@ -1,5 +1,6 @@
 import type { CounterName, Entry, Table } from "../../core/model/table.ts";
 import type { Message } from "../../ports/bus.ts";
+import { applyPatch, diff, type Patch } from "../../ports/record-patch.ts";
 import type {
   Change,
   Committed,
@@ -13,41 +14,48 @@ import type {
   Versioned,
 } from "../../ports/store.ts";
 import { deltasOf, movesOf } from "../../ports/store.ts";
-import { asWritten } from "./as-written.ts";
 import { Sorted } from "./sorted.ts";
 
 /**
- * The store as one server: the Store port's semantics, exactly, at once, in memory.
+ * The server of the simulated store: the semantics of the Store port, synchronous and in memory.
  *
- * Values are kept as they are handed in, never copied: the core treats them as readonly. `isFreezing` makes sure of it
- * (see `as-written.ts`).
- * Taps see every commit in the order of the writes, with what stood there before: the checkers live on that.
+ * Values are stored without a copy, because the core treats them as readonly; `verifiesWrites` enforces it. Observers see
+ * every commit in write order with the previous records; the checkers are built on them.
  */
 export class MemoryStore {
-  readonly #shelves = new Map<string, TableData>();
+  readonly #tables = new Map<string, TableData>();
   readonly #due = new Sorted();
   readonly #counters = new Map<string, Map<string, number>>();
   readonly #turns = new Map<string, number>();
   readonly #outbox = new Map<string, { readonly atMs: number; readonly message: Message }>();
   readonly #totals = new Map<string, number>();
-  readonly #taps: CommitObserver[] = [];
-  readonly #isFreezing: boolean;
+  readonly #observers: CommitObserver[] = [];
+  readonly #verifiesWrites: boolean;
   readonly #isFree: (lock: string) => boolean;
 
-  constructor(options: { readonly isFreezing?: boolean; readonly isFree?: (lock: string) => boolean } = {}) {
-    this.#isFreezing = options.isFreezing ?? false;
+  constructor(options: { readonly verifiesWrites?: boolean; readonly isFree?: (lock: string) => boolean } = {}) {
+    this.#verifiesWrites = options.verifiesWrites ?? false;
     this.#isFree = options.isFree ?? (() => false);
   }
 
-  observe(tap: CommitObserver): void {
-    this.#taps.push(tap);
+  observe(observer: CommitObserver): void {
+    this.#observers.push(observer);
   }
 
-  /** Everything that stands in another one, as if nobody had claimed any of it; what either writes later is its own. */
+  observeTable<T>(table: Table<T>, onWrite: (write: TableWrite<T>) => void): void {
+    this.observe((change, before) => {
+      for (const [index, { table: name, id, value }] of change.puts.entries()) {
+        if (name !== table.name) continue;
+        onWrite({ change, id, before: (before[index]?.value ?? null) as T | null, after: value as T | null });
+      }
+    });
+  }
+
+  /** Copies all records of another store without its claims. Later writes to either store do not affect the other. */
   copyFrom(other: MemoryStore): void {
-    for (const [name, { rows, fences, lists, queues }] of other.#shelves) {
-      const diskQueue = { rows: new Map(rows), fences: new Map(fences), lists: copied(lists), queues: copied(queues) };
-      this.#shelves.set(name, diskQueue);
+    for (const [name, { rows, fences, lists, queues }] of other.#tables) {
+      const data = { rows: new Map(rows), fences: new Map(fences), lists: copied(lists), queues: copied(queues) };
+      this.#tables.set(name, data);
     }
     for (const { score, id } of other.#due) this.#due.add(score, id);
     for (const [group, counters] of other.#counters) this.#counters.set(group, new Map(counters));
@@ -56,12 +64,12 @@ export class MemoryStore {
   }
 
   load<T>(table: Table<T>, id: string): Versioned<T> | null {
-    return recordOf<T>(this.#shelf(table.name), id) ?? null;
+    return recordOf<T>(this.#table(table.name), id) ?? null;
   }
 
   commit(change: Change): Committed {
     for (const { table, id, expect } of change.puts) {
-      if (expect !== null && (this.#shelf(table).rows.get(id)?.record.version ?? 0) !== expect)
+      if (expect !== null && (this.#table(table).rows.get(id)?.record.version ?? 0) !== expect)
         return { kind: "stale", table, id };
     }
     for (const guard of change.guards) {
@@ -71,21 +79,21 @@ export class MemoryStore {
     for (const guard of change.guards) {
       if (guard.kind === "counter") {
         const { group, name } = guard.counter;
-        const own = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
+        const delta = deltas.find(({ counter }) => counter.group === group && counter.name === name)?.delta ?? 0;
         const value = this.count(group, name);
-        if (value + own > guard.max) return { kind: "refused", guard, value };
+        if (value + delta > guard.max) return { kind: "refused", guard, value };
       } else if (guard.kind !== "fence" && !this.#passes(guard)) {
         return { kind: "refused", guard, value: 0 };
       }
     }
     for (const guard of change.guards) {
-      if (guard.kind === "fence") this.#shelf(guard.table).fences.set(guard.id, guard.fence);
+      if (guard.kind === "fence") this.#table(guard.table).fences.set(guard.id, guard.fence);
     }
     const before = change.puts.map((put) => this.#write(put));
     for (const { counter, delta } of deltas) this.#addTo(counter.group, counter.name, delta);
     for (const message of change.sends) this.#outbox.set(message.id, { atMs: change.atMs, message });
     for (const { name, delta } of change.totals ?? []) this.#totals.set(name, this.total(name) + delta);
-    for (const tap of this.#taps) tap(change, before);
+    for (const observer of this.#observers) observer(change, before);
     return { kind: "committed", seen: change.watch.map(({ group, name }) => this.count(group, name)) };
   }
 
@@ -94,32 +102,32 @@ export class MemoryStore {
   }
 
   list<T>(table: Table<T>, query: ListQuery): Page<T> {
-    const diskQueue = this.#shelf(table.name);
+    const data = this.#table(table.name);
     const places =
-      diskQueue.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1) ?? [];
+      data.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1) ?? [];
     const shown = places.slice(0, query.limit);
     const last = shown.at(-1);
     return {
-      items: shown.flatMap(({ id }) => recordOf<T>(diskQueue, id) ?? []),
+      items: shown.flatMap(({ id }) => recordOf<T>(data, id) ?? []),
       cursor: last !== undefined && places.length > query.limit ? `${last.score}/${last.id}` : null,
     };
   }
 
   take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): readonly Versioned<T>[] {
-    const diskQueue = this.#shelf(table.name);
-    const heads = diskQueue.queues.get(queue)?.claim(Number.POSITIVE_INFINITY, limit, nowMs, nowMs + leaseMs) ?? [];
-    return heads.flatMap(({ id }) => recordOf<T>(diskQueue, id) ?? []);
+    const data = this.#table(table.name);
+    const entries = data.queues.get(queue)?.claim(Number.POSITIVE_INFINITY, limit, nowMs, nowMs + leaseMs) ?? [];
+    return entries.flatMap(({ id }) => recordOf<T>(data, id) ?? []);
   }
 
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): void {
-    this.#shelf(table.name).queues.get(queue)?.show(ids);
+    this.#table(table.name).queues.get(queue)?.show(ids);
   }
 
   due({ nowMs, untilMs, leaseMs, limit }: DueQuery): readonly Due[] {
     return this.#due.claim(untilMs, limit, nowMs, nowMs + leaseMs).flatMap(({ score, id: key }) => {
       const cut = key.indexOf("\n");
       const table = key.slice(0, cut);
-      const record = recordOf(this.#shelf(table), key.slice(cut + 1));
+      const record = recordOf(this.#table(table), key.slice(cut + 1));
       return record === undefined ? [] : { table, dueMs: score, ...record };
     });
   }
@@ -127,7 +135,7 @@ export class MemoryStore {
   counts(group: string, limit: number): ReadonlyMap<string, number> {
     const counters = this.#counters.get(group);
     if (counters === undefined || counters.size <= limit) return new Map(counters);
-    // More than were asked for: the next call goes on behind these, so that none is left out for ever.
+    // Rotates through the counters, so that repeated calls with a small limit see all of them.
     const from = (this.#turns.get(group) ?? 0) % counters.size;
     this.#turns.set(group, from + limit);
     const all = [...counters];
@@ -135,9 +143,9 @@ export class MemoryStore {
   }
 
   recount({ group, name }: CounterName, table: string, lists: readonly string[]): number {
-    const diskQueue = this.#shelf(table);
-    const right = lists.reduce((sum, list) => sum + (diskQueue.lists.get(list)?.size ?? 0), 0);
-    const off = this.count(group, name) - right;
+    const data = this.#table(table);
+    const actual = lists.reduce((sum, list) => sum + (data.lists.get(list)?.size ?? 0), 0);
+    const off = this.count(group, name) - actual;
     if (off !== 0) this.#addTo(group, name, -off);
     return off;
   }
@@ -154,9 +162,9 @@ export class MemoryStore {
     for (const id of messageIds) this.#outbox.delete(id);
   }
 
-  /** Whether anybody who asks at this time would get something from the queue. */
+  /** Whether the queue has an entry without a claim. */
   hasVisible(table: string, queue: string, nowMs: number): boolean {
-    for (const { hiddenUntilMs } of this.#shelf(table).queues.get(queue) ?? []) if (hiddenUntilMs <= nowMs) return true;
+    for (const { hiddenUntilMs } of this.#table(table).queues.get(queue) ?? []) if (hiddenUntilMs <= nowMs) return true;
     return false;
   }
 
@@ -164,13 +172,12 @@ export class MemoryStore {
     return this.#counters.get(group)?.get(name) ?? 0;
   }
 
-  /** The largest fence that was written with this record. */
   fenceOf(table: string, id: string): number {
-    return this.#shelf(table).fences.get(id) ?? 0;
+    return this.#table(table).fences.get(id) ?? 0;
   }
 
   *rows<T>(table: Table<T>): Generator<Versioned<T>, void, undefined> {
-    for (const { record } of this.#shelf(table.name).rows.values()) yield record as Versioned<T>;
+    for (const { record } of this.#table(table.name).rows.values()) yield record as Versioned<T>;
   }
 
   *allCounts(): Generator<{ readonly group: string; readonly name: string; readonly count: number }, void, undefined> {
@@ -179,34 +186,34 @@ export class MemoryStore {
     }
   }
 
-  /** The ids that a list or a queue of a table names. */
+  /** The entries of the lists or queues of a table. */
   *entries(table: string, kind: "lists" | "queues"): Generator<{ readonly name: string; readonly id: string }> {
-    for (const [name, sorted] of this.#shelf(table)[kind]) {
+    for (const [name, sorted] of this.#table(table)[kind]) {
       for (const { id } of sorted) yield { name, id };
     }
   }
 
   #passes(guard: Guard): boolean {
-    if (guard.kind === "absent") return !this.#shelf(guard.table).rows.has(guard.id);
+    if (guard.kind === "absent") return !this.#table(guard.table).rows.has(guard.id);
     if (guard.kind === "fence") return this.fenceOf(guard.table, guard.id) <= guard.fence;
     if (guard.kind === "free") return this.#isFree(guard.lock);
     return true;
   }
 
   #write(put: Put): Versioned<unknown> | null {
-    const diskQueue = this.#shelf(put.table);
-    const before = diskQueue.rows.get(put.id) ?? null;
-    if (put.value === null) diskQueue.rows.delete(put.id);
+    const data = this.#table(put.table);
+    const before = data.rows.get(put.id) ?? null;
+    if (put.value === null) data.rows.delete(put.id);
     else {
-      const value = this.#isFreezing ? asWritten(put, before?.record.value) : put.value;
+      const value = this.#verifiesWrites ? verifiedValue(put, before?.record.value) : put.value;
       const record = { id: put.id, version: (before?.record.version ?? 0) + 1, value };
-      diskQueue.rows.set(put.id, { record, dueMs: put.to.dueMs });
+      data.rows.set(put.id, { record, dueMs: put.to.dueMs });
     }
     const { listsRemoved, listsAdded, queueRemoved, queueAdded } = movesOf(put);
-    for (const entry of listsRemoved) removeFrom(diskQueue.lists, entry, put.id);
-    for (const entry of listsAdded) addTo(diskQueue.lists, entry, put.id);
-    if (queueRemoved !== null) removeFrom(diskQueue.queues, queueRemoved, put.id);
-    if (queueAdded !== null) addTo(diskQueue.queues, queueAdded, put.id);
+    for (const entry of listsRemoved) removeFrom(data.lists, entry, put.id);
+    for (const entry of listsAdded) addTo(data.lists, entry, put.id);
+    if (queueRemoved !== null) removeFrom(data.queues, queueRemoved, put.id);
+    if (queueAdded !== null) addTo(data.queues, queueAdded, put.id);
     const dueMs = put.value === null ? null : put.to.dueMs;
     const dueMsBefore = before?.dueMs ?? null;
     if (dueMs !== dueMsBefore) {
@@ -228,18 +235,26 @@ export class MemoryStore {
     else counters.set(name, count);
   }
 
-  #shelf(table: string): TableData {
-    let diskQueue = this.#shelves.get(table);
-    if (diskQueue === undefined) {
-      diskQueue = { rows: new Map(), fences: new Map(), lists: new Map(), queues: new Map() };
-      this.#shelves.set(table, diskQueue);
+  #table(table: string): TableData {
+    let data = this.#tables.get(table);
+    if (data === undefined) {
+      data = { rows: new Map(), fences: new Map(), lists: new Map(), queues: new Map() };
+      this.#tables.set(table, data);
     }
-    return diskQueue;
+    return data;
   }
 }
 
-/** Called after each commit; `before` is what stood where each put wrote. */
+/** Called after each commit; `before` has the previous record of each put. */
 export type CommitObserver = (change: Change, before: readonly (Versioned<unknown> | null)[]) => void;
+
+export interface TableWrite<T> {
+  readonly change: Change;
+  readonly id: string;
+  readonly before: T | null;
+  /** Null when the record is deleted. */
+  readonly after: T | null;
+}
 
 interface Row {
   readonly record: Versioned<unknown>;
@@ -253,8 +268,8 @@ interface TableData {
   readonly queues: Map<string, Sorted>;
 }
 
-function recordOf<T>(diskQueue: TableData, id: string): Versioned<T> | undefined {
-  return diskQueue.rows.get(id)?.record as Versioned<T> | undefined;
+function recordOf<T>(data: TableData, id: string): Versioned<T> | undefined {
+  return data.rows.get(id)?.record as Versioned<T> | undefined;
 }
 
 function addTo(sets: Map<string, Sorted>, entry: Entry, id: string): void {
@@ -282,10 +297,41 @@ function copied(sets: ReadonlyMap<string, Sorted>): Map<string, Sorted> {
   );
 }
 
+/**
+ * Checks a written value and returns it deeply frozen. The value must be JSON, and the patch from the put's `before` must
+ * produce it from the stored value: a store that writes patches ends up with the same record.
+ */
+function verifiedValue({ table, id, value, before, expect }: Put, stored: unknown): unknown {
+  const json = JSON.stringify(value);
+  const patch = expect === null ? null : diff(before, value);
+  if (patch !== null) {
+    const result = applyPatch(JSON.parse(JSON.stringify(stored)), JSON.parse(JSON.stringify(patch)) as Patch);
+    if (JSON.stringify(result) !== json && sortedJson(result) !== sortedJson(JSON.parse(json))) {
+      throw new Error(`${table} \`${id}\`: the put is not based on version ${expect}`);
+    }
+  }
+  return deepFreeze(value);
+}
+
+/** JSON with sorted keys. */
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) => {
+    if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;
+    return Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+}
+
+function deepFreeze(value: unknown): unknown {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value) && !ArrayBuffer.isView(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
+}
+
 function readCursor(cursor: string | undefined): { score: number; id: string } | null {
   if (cursor === undefined) return null;
   const [, score, id] = /^(\d+)\/(.*)$/s.exec(cursor) ?? [];
-  if (score === undefined || id === undefined)
-    throw new Error(`\`${cursor}\` is no cursor of a list: begin without one`);
+  if (score === undefined || id === undefined) throw new Error(`invalid cursor \`${cursor}\`: start without one`);
   return { score: Number(score), id };
 }

@@ -5,11 +5,11 @@ import type { Timeline } from "../timeline.ts";
 import type { Trace } from "../trace.ts";
 
 /**
- * What lies between processes and servers: requests and answers that take time and get lost.
+ * The network between processes and servers.
  *
- * 1. A request that left takes effect even if its sender dies; a lost answer is an error to the sender, who cannot know.
- * 2. Request and answer are two events, so others can come between the effect and its being known.
- * 3. Chance is drawn from one generator per peer, in the order of the calls.
+ * 1. A sent request takes effect even if its sender crashes. A lost reply is an error for the sender, which cannot know
+ *    whether the request took effect.
+ * 2. Request and reply are two events, so other events can happen between the effect and the reply.
  */
 export interface Network {
   readonly timeline: Timeline;
@@ -25,18 +25,18 @@ export interface NetFaults {
 }
 
 export interface CallFaults {
-  /** The mean of one way. */
+  /** The mean of the one-way latency. */
   readonly latencyMs: number;
-  /** The standard deviation of one way as a share of the mean; without, the times are exponential: anything may overtake. */
+  /** The standard deviation of the latency as a share of the mean; without it the latency is exponential. */
   readonly latencySpread?: number;
-  /** This share of calls takes `slowFactor` times as long. */
+  /** The share of calls that take `slowFactor` times as long. */
   readonly slowRate: number;
   readonly slowFactor: number;
-  /** Refused: nothing was done. */
+  /** The share of calls that fail without an effect. */
   readonly errorBeforeRate: number;
-  /** Done, but the answer is an error. */
+  /** The share of calls that take effect and then fail. */
   readonly errorAfterRate: number;
-  /** What a caller waits for an answer that does not come. */
+  /** How long the caller waits for a lost reply. */
   readonly timeoutMs: number;
 }
 
@@ -46,11 +46,11 @@ export interface MessageFaults {
   readonly broadcastLossRate: number;
   readonly dispatchLossRate: number;
   readonly dispatchDuplicateRate: number;
-  /** Messages that are to come back later have one timer, which each of them sets to this (see `NakTimer`); 0: each its own. */
+  /** The reset interval of the group's shared redelivery timer (see `NakTimer`); 0: one timer per delayed nak. */
   readonly nakLookMs?: number;
 }
 
-/** An error of a simulated server; the flow knows it by its code. */
+/** An error of a simulated server; the engine classifies it by its code. */
 export class UnavailableError extends Error {
   readonly code: "STORE_UNAVAILABLE" | "BUS_UNAVAILABLE";
 
@@ -60,7 +60,7 @@ export class UnavailableError extends Error {
   }
 }
 
-/** Asks a server: `effect` runs there, its value or error comes back. */
+/** Calls a server: `effect` runs there, and the promise settles with its result after the reply. */
 export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
     const { timeline, random } = net;
@@ -87,9 +87,9 @@ export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T
         return;
       }
       timeline.post(backMs, () => {
-        if (fate === "after") fail("the answer was an error");
+        if (fate === "after") fail("the reply was an error");
         else if (from.reaches(peer)) from.enter(() => resolve(value));
-        else failLate("the answer was lost");
+        else failLate("the reply was lost");
       });
     });
   });
@@ -103,7 +103,7 @@ export function latency(random: SeededRandom, faults: CallFaults): number {
   return Math.abs(random.normal(meanMs, latencySpread * meanMs));
 }
 
-/** The time by the servers' own clock. */
+/** The wall-clock time of the servers. */
 export function serverNow(net: Network): number {
   return EPOCH_MS + net.timeline.nowMs;
 }

@@ -3,18 +3,18 @@ import type { Checked, Safety } from "../../ports/safety.ts";
 import type { Process } from "../process.ts";
 import type { Network } from "./net.ts";
 
-/** The safety kernel of the simulated system: one policy, wherever it is asked. */
+/** The safety kernel, shared by all processes. */
 export interface Kernel {
   decide: (request: PolicyRequest) => Decision;
-  /** `refuses`: the connection is refused at once. `hangs`: nothing ever comes back. */
+  /** `refuses`: connections are refused at once. `hangs`: requests get no reply. */
   health: "up" | "refuses" | "hangs";
   readonly timeoutMs: number;
-  /** Told when a request arrives at a kernel elsewhere, and when its answer is heard. */
+  /** Called when a request arrives at the remote kernel, and when a process receives the reply. */
   onRequest?: (request: PolicyRequest) => void;
   onAnswer?: (request: PolicyRequest, checked: Checked, to: Process) => void;
 }
 
-/** The kernel in the process itself: always there. */
+/** The kernel inside the process, always available. */
 export function localSafety(kernel: Kernel): Safety {
   return {
     local: (request) => kernel.decide(request),
@@ -22,7 +22,7 @@ export function localSafety(kernel: Kernel): Safety {
   };
 }
 
-/** The kernel somewhere else: it takes time, it can be down, and then the answer is "unavailable", never a verdict. */
+/** The kernel as a remote service. When it is down the result is "unavailable", never a verdict. */
 export function remoteSafety(net: Network, kernel: Kernel, process: Process): Safety {
   return { local: null, check: (request) => check(net, kernel, process, request) };
 }

@@ -1,16 +1,13 @@
-/**
- * Entries in the order of (score, id), in chunks: an insert moves at most one chunk, whatever the size of the whole.
- *
- * An entry can be hidden until some time; who looks decides what time it is.
- */
-export interface Place {
+/** An entry of a sorted set. A claimed entry is hidden until its lease expires. */
+export interface SortedEntry {
   readonly score: number;
   readonly id: string;
   hiddenUntilMs: number;
 }
 
+/** A sorted set by (score, id), stored in chunks, so that an insert moves at most one chunk. */
 export class Sorted {
-  readonly #chunks: Place[][] = [];
+  readonly #chunks: SortedEntry[][] = [];
   #size = 0;
 
   get size(): number {
@@ -26,8 +23,8 @@ export class Sorted {
       return;
     }
     const at = positionIn(chunk, score, id);
-    const there = chunk[at];
-    if (there !== undefined && there.score === score && there.id === id) return;
+    const found = chunk[at];
+    if (found !== undefined && found.score === score && found.id === id) return;
     chunk.splice(at, 0, { score, id, hiddenUntilMs: 0 });
     this.#size += 1;
     if (chunk.length > CHUNK_MAX) this.#chunks.splice(chunkAt + 1, 0, chunk.splice(CHUNK_MAX >> 1));
@@ -38,62 +35,66 @@ export class Sorted {
     const chunk = this.#chunks[chunkAt];
     if (chunk === undefined) return false;
     const at = positionIn(chunk, score, id);
-    const there = chunk[at];
-    if (there === undefined || there.score !== score || there.id !== id) return false;
+    const found = chunk[at];
+    if (found === undefined || found.score !== score || found.id !== id) return false;
     if (chunk.length === 1) this.#chunks.splice(chunkAt, 1);
     else chunk.splice(at, 1);
     this.#size -= 1;
     return true;
   }
 
-  /** Hides up to `limit` entries that are not hidden and have at most this score; the lowest first. */
-  claim(scoreMax: number, limit: number, nowMs: number, hiddenUntilMs: number): readonly Place[] {
-    const claimed: Place[] = [];
+  /** Claims up to `limit` visible entries with at most this score, lowest first, and hides them. */
+  claim(scoreMax: number, limit: number, nowMs: number, hiddenUntilMs: number): readonly SortedEntry[] {
+    const claimed: SortedEntry[] = [];
     for (const chunk of this.#chunks) {
-      for (const place of chunk) {
-        if (place.score > scoreMax || claimed.length >= limit) return claimed;
-        if (place.hiddenUntilMs > nowMs) continue;
-        place.hiddenUntilMs = hiddenUntilMs;
-        claimed.push(place);
+      for (const entry of chunk) {
+        if (entry.score > scoreMax || claimed.length >= limit) return claimed;
+        if (entry.hiddenUntilMs > nowMs) continue;
+        entry.hiddenUntilMs = hiddenUntilMs;
+        claimed.push(entry);
       }
     }
     return claimed;
   }
 
-  /** Shows entries that were hidden. */
+  /** Ends the claims of these entries. */
   show(ids: readonly string[]): void {
     let left = ids.length;
-    for (const place of this) {
+    for (const entry of this) {
       if (left === 0) return;
-      if (!ids.includes(place.id)) continue;
-      place.hiddenUntilMs = 0;
+      if (!ids.includes(entry.id)) continue;
+      entry.hiddenUntilMs = 0;
       left -= 1;
     }
   }
 
-  /** Up to `limit` entries behind a place (or from the end that the order begins with). */
-  page(order: "newest" | "oldest", behind: { score: number; id: string } | null, limit: number): readonly Place[] {
+  /** Up to `limit` entries after a cursor, or from the start of the order. */
+  page(
+    order: "newest" | "oldest",
+    behind: { score: number; id: string } | null,
+    limit: number,
+  ): readonly SortedEntry[] {
     const step = order === "oldest" ? 1 : -1;
-    const found: Place[] = [];
+    const found: SortedEntry[] = [];
     let chunkAt = step === 1 ? 0 : this.#chunks.length - 1;
     if (behind !== null) chunkAt = Math.min(this.#chunkOf(behind.score, behind.id), this.#chunks.length - 1);
     for (; chunkAt >= 0 && chunkAt < this.#chunks.length; chunkAt += step) {
       const chunk = this.#chunks[chunkAt]!;
       for (let at = step === 1 ? 0 : chunk.length - 1; at >= 0 && at < chunk.length; at += step) {
-        const place = chunk[at]!;
-        if (behind !== null && compare(place, behind.score, behind.id) * step <= 0) continue;
+        const entry = chunk[at]!;
+        if (behind !== null && compare(entry, behind.score, behind.id) * step <= 0) continue;
         if (found.length >= limit) return found;
-        found.push(place);
+        found.push(entry);
       }
     }
     return found;
   }
 
-  *[Symbol.iterator](): Generator<Place, void, undefined> {
+  *[Symbol.iterator](): Generator<SortedEntry, void, undefined> {
     for (const chunk of this.#chunks) yield* chunk;
   }
 
-  /** The chunk in which an entry is, or would be put. */
+  /** The index of the chunk that contains the entry, or that it would be inserted into. */
   #chunkOf(score: number, id: string): number {
     const chunks = this.#chunks;
     let low = 0;
@@ -110,13 +111,13 @@ export class Sorted {
 
 const CHUNK_MAX = 256;
 
-function compare(place: Place, score: number, id: string): number {
-  if (place.score !== score) return place.score < score ? -1 : 1;
-  return place.id === id ? 0 : place.id < id ? -1 : 1;
+function compare(entry: SortedEntry, score: number, id: string): number {
+  if (entry.score !== score) return entry.score < score ? -1 : 1;
+  return entry.id === id ? 0 : entry.id < id ? -1 : 1;
 }
 
 /** The first position in the chunk that is not before (score, id). */
-function positionIn(chunk: readonly Place[], score: number, id: string): number {
+function positionIn(chunk: readonly SortedEntry[], score: number, id: string): number {
   let low = 0;
   let high = chunk.length;
   while (low < high) {

@@ -15,10 +15,7 @@ import type { Process } from "../process.ts";
 import type { MemoryStore } from "./memory-store.ts";
 import { call, type Network } from "./net.ts";
 
-/**
- * The store as one process sees it: every call takes time, may be refused, and may be done without being answered.
- * A change is applied at one instant between the call and its answer.
- */
+/** The store client of one process. A change is applied at one instant between the call and its reply. */
 export class SimStore implements Store {
   readonly #net: Network;
   readonly #server: MemoryStore;
@@ -33,11 +30,11 @@ export class SimStore implements Store {
   }
 
   load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
-    return this.#ask(() => this.#server.load(table, id));
+    return this.#call(() => this.#server.load(table, id));
   }
 
   commit(change: Change): Promise<Committed> {
-    return this.#ask(() => {
+    return this.#call(() => {
       const committed = this.#server.commit(change);
       this.#onCommit(this.#process, change, committed);
       return committed;
@@ -45,45 +42,45 @@ export class SimStore implements Store {
   }
 
   list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
-    return this.#ask(() => this.#server.list(table, query));
+    return this.#call(() => this.#server.list(table, query));
   }
 
   take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]> {
-    return this.#ask(() => this.#server.take(table, query));
+    return this.#call(() => this.#server.take(table, query));
   }
 
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
-    return this.#ask(() => this.#server.untake(table, queue, ids));
+    return this.#call(() => this.#server.untake(table, queue, ids));
   }
 
   due(query: DueQuery): Promise<readonly Due[]> {
-    return this.#ask(() => this.#server.due(query));
+    return this.#call(() => this.#server.due(query));
   }
 
   counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
-    return this.#ask(() => this.#server.counts(group, limit));
+    return this.#call(() => this.#server.counts(group, limit));
   }
 
   recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number> {
-    return this.#ask(() => this.#server.recount(counter, table, lists));
+    return this.#call(() => this.#server.recount(counter, table, lists));
   }
 
   unsent(untilMs: number, limit: number): Promise<readonly Message[]> {
-    return this.#ask(() => this.#server.unsent(untilMs, limit));
+    return this.#call(() => this.#server.unsent(untilMs, limit));
   }
 
   sent(messageIds: readonly string[]): Promise<void> {
-    return this.#ask(() => this.#server.sent(messageIds));
+    return this.#call(() => this.#server.sent(messageIds));
   }
 
   total(name: string): Promise<number> {
-    return this.#ask(() => this.#server.total(name));
+    return this.#call(() => this.#server.total(name));
   }
 
-  #ask<T>(effect: () => T): Promise<T> {
+  #call<T>(effect: () => T): Promise<T> {
     return call(this.#net, this.#process, "store", effect);
   }
 }
 
-/** Told at the instant of the write, before the answer leaves: a fault may strike exactly there. */
+/** Called at the instant of the write, before the reply, so that a fault can be injected there. */
 export type CommitHook = (by: Process, change: Change, committed: Committed) => void;

@@ -6,8 +6,7 @@ import type { SeededRandom } from "../random.ts";
 import { Timeline } from "../timeline.ts";
 import { Trace } from "../trace.ts";
 import { type BlobMap, SimBlobs } from "./blobs.ts";
-import { PubSub, SimBus } from "./bus.ts";
-import { BusServer } from "./bus-server.ts";
+import { BusServer, PubSub, SimBus } from "./bus.ts";
 import { type Counting, counting } from "./counting.ts";
 import { LockServer } from "./lock-server.ts";
 import { SimLocks } from "./locks.ts";
@@ -16,7 +15,7 @@ import type { NetFaults, Network } from "./net.ts";
 import { type Kernel, localSafety, remoteSafety } from "./safety.ts";
 import { type CommitHook, SimStore } from "./store.ts";
 
-/** Everything that outlives a process: time, chance, the network, and the servers behind it. */
+/** The parts of a simulation that outlive a process: clock, random generator, network and servers. */
 export interface SimNet extends Network {
   readonly store: MemoryStore;
   readonly bus: BusServer;
@@ -25,7 +24,6 @@ export interface SimNet extends Network {
   readonly blobs: BlobMap;
   readonly kernel: Kernel;
   readonly counting: Counting;
-  /** Called at the instant of each commit, before its answer leaves. */
   onCommit: CommitHook;
 }
 
@@ -47,10 +45,10 @@ export function openNet(options: SimNetOptions): SimNet {
     faults: options.faults,
   };
   const locks = new LockServer(network);
-  // The servers keep this very object: a change of its faults reaches them all.
+  // The servers share this object, so that a change of its faults applies to all of them.
   return Object.assign(network, {
-    // Locks and records are on one server, as they are on Redis.
-    store: new MemoryStore({ isFreezing: options.verifiesWrites ?? false, isFree: (lock) => locks.isFree(lock) }),
+    // Locks and records share one server, as on Redis.
+    store: new MemoryStore({ verifiesWrites: options.verifiesWrites ?? false, isFree: (lock) => locks.isFree(lock) }),
     bus: new BusServer(network, options.bus),
     pubSub: new PubSub(network),
     locks,
@@ -61,7 +59,7 @@ export function openNet(options: SimNetOptions): SimNet {
   });
 }
 
-/** The world as one life of one process sees it. */
+/** The ports of one process. */
 export function simWorld(net: SimNet, process: Process, options: { readonly safety: "local" | "remote" }): World {
   return {
     name: process.name,

@@ -5,7 +5,7 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import type { Breaker } from "../../core/retry/breaker.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
-import type { Change, Put } from "../../ports/store.ts";
+import type { Change } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { Process } from "../process.ts";
@@ -13,23 +13,20 @@ import { forMsOf } from "../workload/operators.ts";
 import type { Plan } from "../workload/plan.ts";
 import type { Violations } from "./violations.ts";
 
-/**
- * Looks at what lets a job out: the kernel's verdicts as the kernel gave them, approvals, fail-open leases; and at the
- * breaker before the kernel.
- */
+/** Checks that each dispatch has a permission: the kernel's verdict, an approval, or a fail-open lease. Checks the breaker, too. */
 export class SafetyChecker {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
-  /** What the kernel said about each job: the effect by policy, and the policy of the last answer. */
-  readonly #given = new Map<string, { readonly effects: Map<string, string>; last: string }>();
-  /** Verdicts that a process was told and nobody has stored yet. */
-  readonly #heard = new Map<string, Process>();
+  /** The kernel's verdicts of each job: the effect by policy snapshot, and the snapshot of the last verdict. */
+  readonly #verdicts = new Map<string, { readonly effects: Map<string, string>; last: string }>();
+  /** Processes that received a verdict that is not stored yet, by job. */
+  readonly #received = new Map<string, Process>();
   readonly #approvals = new Set<string>();
   readonly #permitted = new Set<string>();
-  /** Bypassed by the commit that is being looked at. */
-  #fresh: string[] = [];
-  #bypasses = 0;
+  /** Jobs bypassed by the current commit. */
+  #bypassed: string[] = [];
+  #bypassCount = 0;
 
   constructor(net: SimNet, plan: Plan, violations: Violations) {
     this.#net = net;
@@ -37,38 +34,45 @@ export class SafetyChecker {
     this.#violations = violations;
     const { kernel } = net;
     const { decide } = kernel;
-    kernel.decide = (request) => this.#note(request, decide(request));
+    kernel.decide = (request) => this.#record(request, decide(request));
     kernel.onAnswer = ({ jobId }, checked, to) => {
-      if (checked.kind === "decided") this.#heard.set(jobId, to);
+      if (checked.kind === "decided") this.#received.set(jobId, to);
     };
-    net.store.observe((change, before) => {
-      for (const [index, put] of change.puts.entries()) this.#see(change, put, before[index]?.value ?? null);
+    net.store.observeTable(JOBS, ({ change, before, after }) => {
+      if (after) this.#checkJob(change, before, after);
+    });
+    net.store.observeTable(FAIL_OPENS, ({ before, after }) => {
+      if (after) this.#checkLease(before, after);
+    });
+    net.store.observeTable(BREAKERS, ({ after }) => {
+      if (after) this.#checkBreaker(after);
     });
   }
 
-  /** Whether this attempt went out with a permission. */
+  /** Whether the attempt was dispatched with a permission. */
   isPermitted(jobId: string, attempt: number): boolean {
     return this.#permitted.has(`${jobId}@${attempt}`);
   }
 
-  /** Right after the tap: only here it is known whose commit it was. */
+  /** Called after the observers of a commit, which do not know the process. */
   committed(by: Process): void {
-    for (const id of this.#fresh) {
-      if (this.#heard.get(id) === by) this.#violations.add("verdict", id, `${by.name} had a verdict, and bypassed it`);
+    for (const id of this.#bypassed) {
+      if (this.#received.get(id) === by)
+        this.#violations.add("verdict", id, `${by.name} received a verdict and bypassed it`);
     }
-    this.#fresh = [];
+    this.#bypassed = [];
   }
 
   checkEnd(): void {
     const total = this.#net.store.total(FAIL_OPEN_TOTAL);
-    if (total !== this.#bypasses)
-      this.#violations.add("bypass", "total", `${total} counted, ${this.#bypasses} written`);
+    if (total !== this.#bypassCount)
+      this.#violations.add("bypass", "total", `the total is ${total}, ${this.#bypassCount} were written`);
   }
 
-  #note({ jobId }: PolicyRequest, decision: Decision): Decision {
-    const known = this.#given.get(jobId);
+  #record({ jobId }: PolicyRequest, decision: Decision): Decision {
+    const known = this.#verdicts.get(jobId);
     if (known === undefined) {
-      this.#given.set(jobId, { effects: new Map([[decision.snapshot, decision.effect]]), last: decision.snapshot });
+      this.#verdicts.set(jobId, { effects: new Map([[decision.snapshot, decision.effect]]), last: decision.snapshot });
     } else {
       known.effects.set(decision.snapshot, decision.effect);
       known.last = decision.snapshot;
@@ -76,46 +80,32 @@ export class SafetyChecker {
     return decision;
   }
 
-  #see(change: Change, put: Put, before: unknown): void {
-    if (put.value === null) return;
-    switch (put.table) {
-      case JOBS.name:
-        this.#seeJob(change, before as Job | null, put.value as Job);
-        return;
-      case FAIL_OPENS.name:
-        this.#seeLease(before as FailOpenGrant | null, put.value as FailOpenGrant);
-        return;
-      case BREAKERS.name:
-        this.#seeBreaker(put.value as Breaker);
-    }
-  }
-
-  #seeJob(change: Change, before: Job | null, job: Job): void {
+  #checkJob(change: Change, before: Job | null, job: Job): void {
     if (job.bypass && job.bypass.atMs !== before?.bypass?.atMs) {
-      this.#seeBypass(change, job);
+      this.#checkBypass(change, job);
       if (before?.safety) this.#violations.add("verdict", job.id, `${before.safety.effect} was bypassed`);
     }
     if (before?.state === "PENDING" && job.safety !== null && job.safety.snapshot !== "") {
-      this.#heard.delete(job.id);
-      if (this.#given.get(job.id)?.effects.get(job.safety.snapshot) !== job.safety.effect) {
-        this.#violations.add("verdict", job.id, `${job.safety.effect}, which the kernel never said of it`);
+      this.#received.delete(job.id);
+      if (this.#verdicts.get(job.id)?.effects.get(job.safety.snapshot) !== job.safety.effect) {
+        this.#violations.add("verdict", job.id, `${job.safety.effect} is not the kernel's verdict`);
       }
     }
-    if (before?.state === "APPROVAL_REQUIRED" && job.state !== before.state) this.#seeApproval(before, job);
-    // Who waits for another run is sent nowhere.
-    const isSent = job.step === undefined || job.step.kind === "worker";
-    if (isSent && job.attempt > (before?.attempt ?? 0)) this.#seeSent(job);
+    if (before?.state === "APPROVAL_REQUIRED" && job.state !== before.state) this.#checkApproval(before, job);
+    // A job that waits for a sub-run is not dispatched.
+    const isDispatched = job.step === undefined || job.step.kind === "worker";
+    if (isDispatched && job.attempt > (before?.attempt ?? 0)) this.#checkDispatch(job);
   }
 
-  #seeSent(job: Job): void {
-    const why = this.#objectionTo(job);
+  #checkDispatch(job: Job): void {
+    const why = this.#refusalOf(job);
     if (why === null) this.#permitted.add(`${job.id}@${job.attempt}`);
-    else this.#violations.add("permit", job.id, `attempt ${job.attempt} was sent: ${why}`);
+    else this.#violations.add("permit", job.id, `attempt ${job.attempt} was dispatched: ${why}`);
   }
 
-  #objectionTo(job: Job): string | null {
+  #refusalOf(job: Job): string | null {
     const { safety, bypass, approval } = job;
-    if (safety === null) return "nobody allowed it";
+    if (safety === null) return "it has no verdict";
     if (bypass === undefined || safety.snapshot !== "") {
       const isAllowed = safety.effect === "allow" || safety.effect === "allow_with_constraints";
       if (isAllowed) return null;
@@ -125,53 +115,54 @@ export class SafetyChecker {
     if (!lease) return `there is no lease ${bypass.leaseId}`;
     if (lease.ended) return `its lease was ended by ${lease.ended.by}`;
     const lateMs = (job.dispatchedMs ?? 0) - (lease.openedMs + forMsOf(lease));
-    return lateMs < 0 ? null : `its lease was over for ${lateMs} ms`;
+    return lateMs < 0 ? null : `its lease had expired for ${lateMs} ms`;
   }
 
-  #seeBypass(change: Change, job: Job): void {
-    this.#bypasses += 1;
-    this.#fresh.push(job.id);
+  #checkBypass(change: Change, job: Job): void {
+    this.#bypassCount += 1;
+    this.#bypassed.push(job.id);
     const reason = job.bypass?.reason ?? "";
     const isLabelled =
       job.labels.safety_bypassed === "true" && reason.startsWith(job.labels.safety_bypass_reason ?? "?");
-    const isRemembered = job.history.some(({ event, why }) => event === "bypassed" && why === reason);
+    const isRecorded = job.history.some(({ event, why }) => event === "bypassed" && why === reason);
     const isAudited = change.puts.some(
       ({ table, value }) =>
         table === AUDIT_PENDING.name && (value as PendingAudit).lines.some(({ what }) => what === "bypassed"),
     );
-    if (!isLabelled || !isRemembered || !isAudited) {
-      const marks = `labelled ${isLabelled}, in its history ${isRemembered}, audited ${isAudited}`;
-      this.#violations.add("bypass", job.id, `went out without a verdict: ${marks}`);
+    if (!isLabelled || !isRecorded || !isAudited) {
+      const marks = `labelled ${isLabelled}, in its history ${isRecorded}, audited ${isAudited}`;
+      this.#violations.add("bypass", job.id, `dispatched without a verdict: ${marks}`);
     }
   }
 
-  #seeApproval(before: Job, job: Job): void {
+  #checkApproval(before: Job, job: Job): void {
     if (job.state !== "SCHEDULED" && job.state !== "DISPATCHED" && job.state !== "RETRYING") return;
     const { approval } = before;
-    const last = this.#given.get(job.id)?.last;
-    // Decided anew, because the approval was void.
+    const last = this.#verdicts.get(job.id)?.last;
+    // The job was checked again, because the approval was void.
     if (job.approval === undefined && job.safety?.snapshot === last) return;
     const key = `${job.id}/${approval?.requestedMs}`;
-    if (!job.approval?.decidedBy) this.#violations.add("approval", job.id, "left its approval without one");
-    else if (this.#approvals.has(key)) this.#violations.add("approval", job.id, "one approval was used twice");
+    if (!job.approval?.decidedBy)
+      this.#violations.add("approval", job.id, "left APPROVAL_REQUIRED without an approval");
+    else if (this.#approvals.has(key)) this.#violations.add("approval", job.id, "the approval was used twice");
     else if (approval?.snapshot !== last) this.#violations.add("approval", job.id, "approved under another policy");
     this.#approvals.add(key);
   }
 
-  #seeLease(before: FailOpenGrant | null, lease: FailOpenGrant): void {
+  #checkLease(before: FailOpenGrant | null, lease: FailOpenGrant): void {
     const longMs = lease.endsMs - lease.openedMs - forMsOf(lease);
-    if (longMs > 0) this.#violations.add("lease", lease.id, `ends ${longMs} ms after its end`);
+    if (longMs > 0) this.#violations.add("lease", lease.id, `ends ${longMs} ms too late`);
     if (before && (before.endsMs !== lease.endsMs || before.openedMs !== lease.openedMs)) {
-      this.#violations.add("lease", lease.id, "its end was moved");
+      this.#violations.add("lease", lease.id, "its end was changed");
     }
-    if (before?.ended && !lease.ended) this.#violations.add("lease", lease.id, "came back after its end");
+    if (before?.ended && !lease.ended) this.#violations.add("lease", lease.id, "reopened after its end");
   }
 
-  #seeBreaker(breaker: Breaker): void {
+  #checkBreaker(breaker: Breaker): void {
     if (breaker.kind !== "half_open") return;
     const fromMs = serverNow(this.#net) + this.#plan.faults.process.skewMsMax;
     const live = breaker.probes.filter(({ untilMs }) => untilMs > fromMs).length;
     const { probes } = this.#plan.settings.safety.breaker;
-    if (live > probes) this.#violations.add("probes", "breaker", `${live} probes under way, ${probes} may be`);
+    if (live > probes) this.#violations.add("probes", "breaker", `${live} probes in flight, the limit is ${probes}`);
   }
 }

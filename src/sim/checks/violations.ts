@@ -1,62 +1,59 @@
 import type { Timeline } from "../timeline.ts";
 
-/** What a checker found: its name, what it is about, and where to look. */
 export interface Violation {
   readonly checker: Checker;
+  /** The record, message or lock concerned. */
   readonly id: string;
   readonly hint: string;
   /** Virtual milliseconds since the start. */
   readonly atMs: number;
 }
 
-/** Every checker, and what it promises. */
+/** The checkers, each with the invariant it verifies. */
 export const CHECKERS = {
-  acknowledged: "a client that was told of a job finds it; every client is told in the end",
-  idempotency: "one order makes one job, whoever asks how often",
-  moves: "a job makes only the moves of its table, one attempt at a time",
-  terminal: "a job ends once and never changes after that",
-  stuck: "when the faults have stopped, every job ends and every parked message comes back",
-  outcome: "a job ends as what was done to it says",
-  denied: "what nobody has allowed never reaches a worker",
-  permit: "nothing is sent without a verdict, an approval, or a fail-open lease that is in force at that instant",
-  verdict: "a verdict is the kernel's own, and one that a process was told is never bypassed by it",
-  bypass: "what goes out without a verdict is labelled, remembered, audited and counted",
-  lease: "a fail-open lease ends when it should, and stays ended",
-  probes: "no more probes of the kernel are under way than the breaker lets",
-  approval: "an approval is used once, and only for the policy under which it was asked for",
-  tenant: "no more jobs of a tenant are out than its limit",
-  payload: "a worker gets the input that the client gave",
-  window: "no more jobs of a topic are out than its window",
-  counters: "counters are what a recount of the records gives",
-  index: "lists and queues name the records that belong there, and no others",
-  letter:
-    "a job that failed has its dead letter from the same commit, with payload and history; what was fine has none",
-  swallowed: "a message that failed is never acknowledged as done: it is done, parked, or a dead letter",
-  early_term: "nothing is ended before its dead letter is in the store",
-  endless: "the system comes to rest; it does not go round in circles",
-  exhausted: "the broker's delivery cap is never reached",
-  early: "a retry does not come before its time",
-  budget: "waiting for one thing uses up the patience for that thing alone",
-  fairness: "no org waits while others are served again and again",
-  unsaved: "nothing is sent that was not saved",
-  outbox: "when the faults have stopped, what was saved is sent",
-  quiet: "when the faults have stopped, the bus falls silent and no lock is held",
-  lost_update: "no change made under a lock is undone by another",
-  fence: "the fences on a record never go back",
-  claims: "what one process was handed, no other is given before its lease is over",
-  retention: "after their time, records leave with everything that belonged to them",
-  audit: "when the faults have stopped, every audit line has its place in an unbroken chain",
-  two_holders: "a lock has one holder",
-  step_order: "a step's job is made once, with its run, and after everything that it hangs on is settled",
-  run_end: "a run ends once and never changes after that, but for a step's dead letter that is tried again",
-  slots: "no more runs of a tenant are open than its limit, and the counter says how many",
-  timer:
-    "a delay ends once and not before its time; nor is the time of a list or a parallel step cut short or forgotten",
-  run_moves: "a run and its steps make only the moves of their tables",
-  run_outcome: "steps and runs end as the rules say, given how their jobs ended",
-  run_left:
-    "when the faults have stopped, every run ends; no job, child or sub-run is left or lost, and every parent is told",
-  run_idempotency: "one key makes one run, whoever asks how often, and never hands out another tenant's",
+  acknowledged: "every acknowledged job is in the store, and every client gets a reply in the end",
+  idempotency: "one submission creates one job, however often it is sent",
+  moves: "a job only makes the state transitions of its table, one attempt at a time",
+  terminal: "a job reaches a final state once and does not change afterwards",
+  stuck: "after the faults stop, every job ends and every parked message is redelivered",
+  outcome: "the final state of a job matches what its workers, clients and operators did",
+  denied: "no worker receives a job that was not allowed",
+  permit: "no job is dispatched without a verdict, an approval, or a fail-open lease in force at that instant",
+  verdict: "stored verdicts are the kernel's, and a process never bypasses a verdict it received",
+  bypass: "a job dispatched without a verdict is labelled, recorded in its history, audited and counted",
+  lease: "a fail-open lease ends on time and stays ended",
+  probes: "a half-open breaker lets through no more probes than configured",
+  approval: "an approval is used once, and only under the policy it was requested for",
+  tenant: "a tenant has no more jobs in flight than its limit",
+  payload: "a worker receives the input that the client submitted",
+  window: "a topic has no more jobs in flight than its window",
+  counters: "counters equal a recount of the records",
+  index: "lists and queues contain exactly the records that belong in them",
+  letter: "a failed job has a dead letter from the same commit, with payload and history; nothing else has one",
+  swallowed: "a failed message is never acknowledged as done: it is processed, parked or dead-lettered",
+  early_term: "no message is terminated before its dead letter is stored",
+  endless: "the system becomes idle; messages do not circulate for ever",
+  exhausted: "no message reaches the broker's delivery limit",
+  early: "no retry runs before it is due",
+  budget: "a retry uses the budget of its own class only",
+  fairness: "no tenant is passed over while others are dispatched repeatedly",
+  unsaved: "no message is published before its commit",
+  outbox: "after the faults stop, every outbox message is published",
+  quiet: "after the faults stop, no message is open and no lock is held",
+  lost_update: "no update made under a lock is overwritten by another holder",
+  fence: "the fences of a record only increase",
+  claims: "a claimed entry is not given to another process before the claim's lease expires",
+  retention: "expired records are removed with everything derived from them",
+  audit: "after the faults stop, every audit entry is in an unbroken hash chain",
+  two_holders: "a lock has at most one holder",
+  step_order: "a step's job is created once, in a commit of its run, after all its dependencies are settled",
+  run_end: "a run ends once and does not change afterwards, unless a dead letter of one of its steps is redriven",
+  slots: "a tenant has no more open runs than its limit, and the slot counter equals their number",
+  timer: "delays and step timeouts fire once, and not before they are due",
+  run_moves: "a run and its steps only make the state transitions of their tables",
+  run_outcome: "steps and runs end as the reference model predicts from the ends of their jobs",
+  run_left: "after the faults stop, every run has ended, no job or sub-run is orphaned, and every parent is notified",
+  run_idempotency: "one idempotency key creates one run, and never returns a run of another tenant",
 } as const;
 
 export type Checker = keyof typeof CHECKERS;
@@ -70,7 +67,7 @@ export class Violations {
     this.#timeline = timeline;
   }
 
-  /** Each checker reports each id once; a bug that shows a thousand times is one finding. */
+  /** Reports each pair of checker and id once. */
   add(checker: Checker, id: string, hint: string): void {
     const key = `${checker}\n${id}`;
     if (this.#seen.has(key) || this.#found.length >= FOUND_MAX) return;

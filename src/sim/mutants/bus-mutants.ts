@@ -4,11 +4,11 @@ import { TALLIES, tallyLock } from "../workload/tally.ts";
 import { withDispatch, withHandler, withLease, withLocks, withSafety } from "./decorators.ts";
 import type { Mutant } from "./mutants.ts";
 
-/** Bugs in messages, locks, the kernel's answers, and settings. */
+/** Bugs in message handling, locks, safety checks, and settings. */
 export const BUS_MUTANTS: readonly Mutant[] = [
   {
     name: "ack-on-unknown-error",
-    about: "a message that failed is acknowledged",
+    about: "a failed message is acknowledged",
     caughtBy: ["swallowed"],
     world: withHandler((handle) => async (delivery) => {
       const settlement = await handle(delivery);
@@ -17,7 +17,7 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "ack-before-work",
-    about: "a message is acknowledged before it is worked on",
+    about: "a message is acknowledged before it is handled",
     caughtBy: ["swallowed"],
     world: withHandler((handle) => async (delivery) => {
       void handle(delivery);
@@ -26,7 +26,7 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "term-before-dead-letter",
-    about: "what cannot be read is ended first and written to the dead letters afterwards",
+    about: "an undecodable message is terminated before its dead letter is written",
     caughtBy: ["early_term"],
     world: withHandler((handle) => async (delivery) => {
       if (delivery.content.kind === "packet" || delivery.attempt <= 3) return handle(delivery);
@@ -36,20 +36,20 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "release-without-token",
-    about: "a release frees the lock, whoever holds it",
+    about: "a release does not check the holder's token",
     caughtBy: ["two_holders"],
     world: (world, net) =>
       withLease((lease) => ({
         release: async () => {
-          const isOurs = await lease.release();
+          const isReleased = await lease.release();
           net.locks.forceRelease(lease.key);
-          return isOurs;
+          return isReleased;
         },
       }))(world),
   },
   {
     name: "lock-error-ignored",
-    about: "a failure of the lock's backend means going on without the lock",
+    about: "an error of the lock server is treated as an acquired lock",
     caughtBy: ["lost_update", "fence", "two_holders"],
     world: (world, net) =>
       withLocks((locks) => ({
@@ -57,14 +57,14 @@ export const BUS_MUTANTS: readonly Mutant[] = [
           try {
             return await locks.acquire(request);
           } catch {
-            return { kind: "held", lease: madeUpLease(request.key, fenceFor(net, request.key)) };
+            return { kind: "held", lease: fakeLease(request.key, nextFence(net, request.key)) };
           }
         },
       }))(world),
   },
   {
     name: "fail-open",
-    about: "a kernel that does not answer counts as a yes",
+    about: "a check without an answer of the kernel counts as allowed",
     caughtBy: ["denied", "verdict"],
     world: withSafety((safety) => ({
       check: async (request) => {
@@ -76,13 +76,13 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "never-releases",
-    about: "locks are renewed, but never released",
+    about: "locks are renewed and never released",
     caughtBy: ["quiet"],
     world: withLease(() => ({ release: async () => true })),
   },
   {
     name: "failure-counts-as-success",
-    about: "whatever a worker answers is taken for success",
+    about: "every result of a worker counts as a success",
     caughtBy: ["outcome"],
     world: withHandler((handle) => (delivery) => {
       const { content } = delivery;
@@ -93,7 +93,7 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "budget-beyond-the-cap",
-    about: "what fails is tried in the broker until the broker gives up on it",
+    about: "failed messages are retried in the broker beyond its delivery limit",
     caughtBy: ["exhausted"],
     settings: (settings) => ({
       ...settings,
@@ -106,33 +106,33 @@ export const BUS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "mixed-up-inputs",
-    about: "a worker gets the input of the job before",
+    about: "a worker gets the input of the previous job",
     caughtBy: ["payload"],
     world: (world) => {
-      let before: unknown = null;
+      let previous: unknown = null;
       return withDispatch((subject, packet, dispatch) => {
         if (packet.body.kind !== "job_request") return dispatch(subject, packet);
-        const input = before;
-        before = packet.body.input;
+        const input = previous;
+        previous = packet.body.input;
         return dispatch(subject, { ...packet, body: { ...packet.body, input } });
       })(world);
     },
   },
   {
     name: "no-dispatch-deadline",
-    about: "nobody waits for the result of an attempt",
+    about: "the dispatch deadline of an attempt is an hour",
     caughtBy: ["stuck"],
     settings: (settings) => ({ ...settings, dispatch: { ...settings.dispatch, deadlineMs: 3_600_000 } }),
   },
 ];
 
-/** One that the store would take: the next after the last that was written. */
-function fenceFor(net: SimNet, key: string): number {
+/** A fence that the store accepts: the successor of the last written one. */
+function nextFence(net: SimNet, key: string): number {
   const records = ["a", "b"].filter((record) => tallyLock(record) === key);
   return 1 + Math.max(0, ...records.map((record) => net.store.fenceOf(TALLIES.name, record)));
 }
 
-function madeUpLease(key: string, fence: number): LockLease {
+function fakeLease(key: string, fence: number): LockLease {
   const { signal } = new AbortController();
   return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, isLost: false, release: async () => true };
 }

@@ -1,14 +1,15 @@
+import type { Table } from "../../core/model/table.ts";
 import type { Bus, Handler } from "../../ports/bus.ts";
 import type { LockLease, Locks } from "../../ports/locks.ts";
 import type { Safety } from "../../ports/safety.ts";
-import type { Change, Put, Store } from "../../ports/store.ts";
+import type { Change, Guard, Put, Store } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { Packet } from "../../protocol/packet.ts";
 
-/** Ways to put something around one port of a World, so that a planted bug is one line. */
+/** Replaces or observes operations of a port; mutants, checkers and tests are built from decorators. */
 export type Decorator = (world: World) => World;
 
-/** A port with some of its methods replaced; the others keep their own `this`. */
+/** A port with some of its methods replaced; the other methods keep their `this`. */
 export function around<T extends object>(inner: T, replaced: { readonly [K in keyof T]?: unknown }): T {
   return new Proxy(inner, {
     get: (target, key) => {
@@ -31,13 +32,27 @@ export function withSafety(change: (safety: Safety) => Partial<Safety>): Decorat
 }
 
 export function withCommit(
-  change: (change: Change, commit: Store["commit"]) => ReturnType<Store["commit"]>,
+  commit: (change: Change, commit: Store["commit"]) => ReturnType<Store["commit"]>,
 ): Decorator {
-  return withStore((store) => ({ commit: (wanted) => change(wanted, (changed) => store.commit(changed)) }));
+  return withStore((store) => ({ commit: (change) => commit(change, (changed) => store.commit(changed)) }));
 }
 
-export function withPuts(change: (put: Put) => Put): Decorator {
-  return withCommit((wanted, commit) => commit({ ...wanted, puts: wanted.puts.map(change) }));
+export function withPuts(replace: (put: Put) => Put): Decorator {
+  return withCommit((change, commit) => commit({ ...change, puts: change.puts.map(replace) }));
+}
+
+/** Replaces the written values of one table; with `reindex`, lists, queues and timers follow the new value. */
+export function withValues<T>(table: Table<T>, replace: (value: T) => T, index?: "reindex"): Decorator {
+  return withPuts((put) => {
+    if (put.table !== table.name || put.value === null) return put;
+    const value = replace(put.value as T);
+    if (value === put.value) return put;
+    return { ...put, value, ...(index && { to: table.placement(value) }) };
+  });
+}
+
+export function withGuards(isKept: (guard: Guard) => boolean): Decorator {
+  return withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isKept) }));
 }
 
 export function withHandler(change: (handle: Handler) => Handler): Decorator {
@@ -59,8 +74,8 @@ export function withDispatch(
   };
 }
 
-export function withBroadcast(tell: Bus["broadcast"]): Decorator {
-  return (world) => ({ ...world, bus: around(world.bus, { broadcast: tell }) });
+export function withBroadcast(broadcast: Bus["broadcast"]): Decorator {
+  return (world) => ({ ...world, bus: around(world.bus, { broadcast }) });
 }
 
 export function withLease(change: (lease: LockLease) => Partial<LockLease>): Decorator {

@@ -1,20 +1,20 @@
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type StepRun } from "../../core/model/run.ts";
 import { type Change, type Put, put } from "../../ports/store.ts";
-import { withCommit, withPuts, withStore } from "./decorators.ts";
+import { type Decorator, withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
 import type { Mutant } from "./mutants.ts";
 
-/** Bugs in runs: their slots, their keys, their steps, their timers, and what they tell each other. */
+/** Bugs in runs: slots, idempotency keys, steps, timers, and sub-runs. */
 export const RUN_MUTANTS: readonly Mutant[] = [
   {
     name: "slot-not-guarded",
-    about: "the limit of open runs is not part of the commit that starts one",
+    about: "the commit that starts a run does not guard the run limit",
     caughtBy: ["slots"],
-    world: withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isNoSlot) })),
+    world: withGuards((guard) => guard.kind !== "counter" || guard.counter.group !== RUNS_GROUP),
   },
   {
     name: "slot-leaks",
-    about: "a run that ends is not counted out of its tenant's slots",
+    about: "a run that ends does not free its slot",
     caughtBy: ["slots"],
     world: withPuts((one) => {
       const isEnd = one.table === RUNS.name && one.value !== null && isRunFinal((one.value as Run).state);
@@ -23,25 +23,25 @@ export const RUN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "step-made-twice",
-    about: "a step gets a second job, under another id",
+    about: "a step gets a second job with another id",
     caughtBy: ["step_order", "run_outcome"],
     world: withCommit((change, commit) => commit({ ...change, puts: [...change.puts, ...secondJobs(change)] })),
   },
   {
     name: "step-made-without-its-run",
-    about: "the jobs of a run's next steps are written before the run is",
+    about: "the jobs of the next steps are committed before the run",
     caughtBy: ["step_order"],
     world: withCommit(async (change, commit) => {
-      const made = change.puts.filter(isNewStepJob);
-      if (made.length === 0) return commit(change);
-      const first = await commit({ ...change, puts: made, guards: [], sends: [], watch: [] });
+      const jobs = change.puts.filter(isNewStepJob);
+      if (jobs.length === 0) return commit(change);
+      const first = await commit({ ...change, puts: jobs, guards: [], sends: [], watch: [] });
       if (first.kind !== "committed") return first;
       return commit({ ...change, puts: change.puts.filter((one) => !isNewStepJob(one)) });
     }),
   },
   {
     name: "run-version-not-checked",
-    about: "whoever writes a run last wins, whatever was decided meanwhile",
+    about: "runs are written without a version and without a fence",
     caughtBy: ["run_outcome", "run_end", "run_moves", "run_left"],
     world: withCommit((change, commit) =>
       commit({
@@ -53,7 +53,7 @@ export const RUN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "lock-not-asked-for",
-    about: "who has a run's lock for a moment looks whether another one is free",
+    about: "a lock-free commit of a run checks another lock",
     caughtBy: ["two_holders"],
     world: withCommit((change, commit) =>
       commit({
@@ -64,32 +64,22 @@ export const RUN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "ended-run-lives-on",
-    about: "a run that has told its parent is written as running again",
+    about: "a run that has notified its parent is written as RUNNING again",
     caughtBy: ["run_end"],
-    world: withPuts((one) => {
-      const run = one.value as Run | null;
-      if (one.table !== RUNS.name || !run?.isParentTold) return one;
-      const value: Run = { ...run, state: "RUNNING" };
-      return { ...one, value, to: RUNS.placement(value) };
-    }),
+    world: withValues(RUNS, (run) => (run.isParentTold ? { ...run, state: "RUNNING" as const } : run), "reindex"),
   },
   {
     name: "step-runs-again",
-    about: "a step that is done is written as running again",
+    about: "a succeeded step is written as RUNNING again",
     caughtBy: ["run_moves"],
-    world: withPuts((one) => {
-      const run = one.value as Run | null;
-      if (one.table !== RUNS.name || run === null) return one;
-      const steps = Object.entries(run.steps).map(([id, step]) => {
-        const isOld = step.state === "SUCCEEDED" && (step.endedMs ?? 0) < run.updatedMs;
-        return [id, isOld ? { ...step, state: "RUNNING" as const } : step] as const;
-      });
-      return { ...one, value: { ...run, steps: Object.fromEntries(steps) } };
+    world: withSteps((step, { updatedMs }) => {
+      const isOld = step.state === "SUCCEEDED" && (step.endedMs ?? 0) < updatedMs;
+      return isOld ? { ...step, state: "RUNNING" } : step;
     }),
   },
   {
     name: "delay-cut-short",
-    about: "a delay ends when somebody looks, not when its time has come",
+    about: "a delay ends at the next sweep instead of when it is due",
     caughtBy: ["timer"],
     world: withStore((store) => ({
       due: async (query) => {
@@ -100,60 +90,41 @@ export const RUN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "parallel-cut-short",
-    about: "the time of a parallel step is up as soon as it has begun",
+    about: "a parallel step times out as soon as it starts",
     caughtBy: ["timer"],
-    world: withPuts((one) => withTimes(one, ({ startedMs = 0 }) => startedMs)),
+    world: withValues(RUNS, (run) => withDueTimes(run, ({ startedMs = 0 }) => startedMs), "reindex"),
   },
   {
     name: "parallel-never-late",
-    about: "nobody looks at a run when the time of one of its parallel steps is up",
+    about: "the timer of a run ignores the timeouts of its parallel steps",
     caughtBy: ["timer"],
-    world: withPuts((one) => withTimes(one, () => null)),
+    world: withValues(RUNS, (run) => withDueTimes(run, () => null), "reindex"),
   },
   {
     name: "failure-forgotten",
-    about: "a step whose job has failed counts as done",
+    about: "a step whose job failed counts as succeeded",
     caughtBy: ["run_outcome"],
-    world: withPuts((one) => {
-      const run = one.value as Run | null;
-      if (one.table !== RUNS.name || run === null) return one;
-      const steps = Object.entries(run.steps).map(([id, step]) => {
-        return [id, step.state === "FAILED" ? { ...step, state: "SUCCEEDED" as const } : step] as const;
-      });
-      return { ...one, value: { ...run, steps: Object.fromEntries(steps) } };
-    }),
+    world: withSteps((step) => (step.state === "FAILED" ? { ...step, state: "SUCCEEDED" } : step)),
   },
   {
     name: "parent-not-told",
-    about: "a sub-run that has ended is taken for one whose parent was told",
+    about: "an ended sub-run is marked as reported to its parent without a notification",
     caughtBy: ["run_left"],
-    world: withPuts((one) => {
-      const run = one.value as Run | null;
-      if (one.table !== RUNS.name || run?.isParentTold !== false) return one;
-      const value: Run = { ...run, isParentTold: true };
-      return { ...one, value, to: RUNS.placement(value) };
-    }),
+    world: withValues(RUNS, (run) => (run.isParentTold === false ? { ...run, isParentTold: true } : run), "reindex"),
   },
   {
     name: "child-counted-twice",
-    about: "a child of a step that is done is counted twice",
+    about: "a succeeded child of a step is counted twice",
     caughtBy: ["run_left"],
-    world: withPuts((one) => {
-      const run = one.value as Run | null;
-      if (one.table !== RUNS.name || run === null || !isRunFinal(run.state)) return one;
-      const steps = Object.entries(run.steps).map(([id, step]) => {
-        const { fan } = step;
-        return [
-          id,
-          fan && fan.succeeded > 0 ? { ...step, fan: { ...fan, succeeded: fan.succeeded + 1 } } : step,
-        ] as const;
-      });
-      return { ...one, value: { ...run, steps: Object.fromEntries(steps) } };
+    world: withSteps((step, run) => {
+      const { fan } = step;
+      if (!isRunFinal(run.state) || fan === undefined || fan.succeeded === 0) return step;
+      return { ...step, fan: { ...fan, succeeded: fan.succeeded + 1 } };
     }),
   },
   {
     name: "replay-given-a-new-run",
-    about: "the key of a run is not kept with it",
+    about: "the idempotency key of a run is not stored",
     caughtBy: ["run_idempotency"],
     world: withCommit((change, commit) =>
       commit({ ...change, puts: change.puts.filter(({ table }) => table !== RUN_RESERVATIONS.name) }),
@@ -161,40 +132,42 @@ export const RUN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "key-shared-by-tenants",
-    about: "a key is looked up without its tenant",
+    about: "idempotency keys are looked up without the tenant",
     caughtBy: ["run_idempotency"],
     world: withStore((store) => ({
-      load: (table, id) => store.load(table, table.name === RUN_RESERVATIONS.name ? keyAlone(id) : id),
+      load: (table, id) => store.load(table, table.name === RUN_RESERVATIONS.name ? withoutTenant(id) : id),
       commit: (change) =>
         store.commit({
           ...change,
           puts: change.puts.map((one) =>
-            one.table === RUN_RESERVATIONS.name ? { ...one, id: keyAlone(one.id) } : one,
+            one.table === RUN_RESERVATIONS.name ? { ...one, id: withoutTenant(one.id) } : one,
           ),
         }),
     })),
   },
 ];
 
-/** Another time for the `parallel` steps that have one; null: none. */
-function withTimes(one: Put, timeOf: (step: StepRun) => number | null): Put {
-  const run = one.value as Run | null;
-  if (one.table !== RUNS.name || run === null || isRunFinal(run.state)) return one;
+function withSteps(change: (step: StepRun, run: Run) => StepRun): Decorator {
+  return withValues(RUNS, (run) => {
+    const steps = Object.entries(run.steps).map(([id, step]) => [id, change(step, run)] as const);
+    return { ...run, steps: Object.fromEntries(steps) };
+  });
+}
+
+/** Replaces the due times of `parallel` steps with a timeout; null removes them. */
+function withDueTimes(run: Run, dueOf: (step: StepRun) => number | null): Run {
+  if (isRunFinal(run.state)) return run;
   const times: number[] = [];
   const steps = Object.entries(run.steps).map(([id, step]) => {
     if (step.dueMs === undefined || step.state !== "RUNNING") return [id, step] as const;
     const { dueMs: _, ...rest } = step;
-    const dueMs = timeOf(step);
+    const dueMs = dueOf(step);
     times.push(dueMs ?? run.deadlineMs);
     return [id, dueMs === null ? rest : { ...rest, dueMs }] as const;
   });
-  if (times.length === 0) return one;
-  const value: Run = { ...run, steps: Object.fromEntries(steps), dueMs: Math.min(...times) };
-  return { ...one, value, to: RUNS.placement(value) };
+  if (times.length === 0) return run;
+  return { ...run, steps: Object.fromEntries(steps), dueMs: Math.min(...times) };
 }
-
-const isNoSlot = (guard: Change["guards"][number]): boolean =>
-  guard.kind !== "counter" || guard.counter.group !== RUNS_GROUP;
 
 function isNewStepJob({ table, value, expect }: Put): boolean {
   return table === JOBS.name && expect === 0 && (value as Job | null)?.step !== undefined;
@@ -214,4 +187,4 @@ function isDelay({ table, value }: { readonly table: string; readonly value: unk
 
 const soon = (job: Job): Job => ({ ...job, dueMs: job.createdMs });
 
-const keyAlone = (id: string): string => id.slice(id.indexOf("/") + 1);
+const withoutTenant = (id: string): string => id.slice(id.indexOf("/") + 1);

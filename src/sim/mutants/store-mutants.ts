@@ -1,28 +1,29 @@
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
+import { AUDIT_PAGES, AUDIT_PENDING_GROUP } from "../../core/model/audit.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../core/retry/classes.ts";
-import { withCommit, withPuts, withStore } from "./decorators.ts";
+import { withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
 import type { Mutant } from "./mutants.ts";
 
-/** Bugs in what is written, and in what is read back. */
+/** Bugs in reads and writes of the store. */
 export const STORE_MUTANTS: readonly Mutant[] = [
   {
     name: "no-outbox-sweep",
-    about: "nobody sends what a dead process had saved",
+    about: "the outbox of a crashed process is never relayed",
     caughtBy: ["outbox"],
     world: withStore(() => ({ unsent: async () => [] })),
   },
   {
     name: "outbox-never-struck-off",
-    about: "what was sent stays in the outbox, and is sent again and again",
+    about: "published messages stay in the outbox and are published again",
     caughtBy: ["endless"],
     world: withStore(() => ({ sent: async () => undefined })),
   },
   {
     name: "publish-before-commit",
-    about: "messages are sent before the change that they tell of is saved",
+    about: "messages are published before their change is committed",
     caughtBy: ["unsaved"],
     world: (world) =>
       withCommit(async (change, commit) => {
@@ -32,31 +33,31 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "lost-send",
-    about: "messages do not get into the outbox",
+    about: "messages are not added to the outbox",
     caughtBy: ["swallowed"],
     world: withCommit((change, commit) => commit({ ...change, sends: [] })),
   },
   {
     name: "no-fence-check",
-    about: "the store takes a stale fence",
+    about: "the store accepts a stale fence",
     caughtBy: ["lost_update", "fence"],
-    world: withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isNo("fence")) })),
+    world: withGuards(({ kind }) => kind !== "fence"),
   },
   {
     name: "guard-not-checked",
-    about: "the store ignores limits on counters",
+    about: "the store ignores counter guards",
     caughtBy: ["window"],
-    world: withCommit((change, commit) => commit({ ...change, guards: change.guards.filter(isNo("counter")) })),
+    world: withGuards(({ kind }) => kind !== "counter"),
   },
   {
     name: "version-not-checked",
-    about: "the store overwrites whatever is there",
+    about: "the store does not check record versions",
     caughtBy: ["terminal", "moves"],
     world: withPuts(({ expect: _, ...put }) => ({ ...put, expect: null })),
   },
   {
     name: "split-commit",
-    about: "the puts of one change are written one by one",
+    about: "the puts of one change are committed one by one",
     caughtBy: ["letter"],
     world: withCommit(async (change, commit) => {
       const [first, ...rest] = change.puts;
@@ -67,19 +68,19 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "lost-index",
-    about: "a job is not entered in the queue that it waits in",
+    about: "a job is not added to its queue",
     caughtBy: ["index", "stuck"],
     world: withPuts((put) => (put.table === JOBS.name ? { ...put, to: { ...put.to, queue: null } } : put)),
   },
   {
     name: "leaking-counter",
-    about: "a job that leaves the window is not counted out of it",
+    about: "a job that leaves the window does not decrement its counters",
     caughtBy: ["counters", "stuck"],
     world: withPuts((put) => (put.table === JOBS.name ? { ...put, from: { ...put.from, counters: [] } } : put)),
   },
   {
     name: "forgets-idempotency",
-    about: "the client's key is not kept with the job",
+    about: "the idempotency key of a job is not stored",
     caughtBy: ["idempotency"],
     world: withCommit((change, commit) =>
       commit({ ...change, puts: change.puts.filter(({ table }) => table !== RESERVATIONS.name) }),
@@ -87,21 +88,19 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "budget-shared-between-classes",
-    about: "waiting for one thing uses up the patience for every other",
+    about: "a retry of one class uses the budgets of all classes",
     caughtBy: ["budget"],
-    world: withPuts((put) =>
-      put.table === RETRY_STATES.name ? { ...put, value: shared(put.value as StoredRetryState) } : put,
-    ),
+    world: withValues(RETRY_STATES, withSharedBudget),
   },
   {
     name: "no-due-sweep",
-    about: "nobody looks at records whose time has come",
+    about: "due records are never processed",
     caughtBy: ["stuck"],
     world: withStore(() => ({ due: async () => [] })),
   },
   {
     name: "due-too-early",
-    about: "retries come back all at once, before their time",
+    about: "retries run at once instead of when they are due",
     caughtBy: ["early"],
     world: withStore((store) => ({
       due: async (query) => {
@@ -112,7 +111,7 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "one-org-first",
-    about: "the org with the longest backlog is served until it is empty",
+    about: "the org with the longest backlog is dispatched until it is empty",
     caughtBy: ["fairness"],
     world: withStore((store) => ({
       counts: async (group, limit) => {
@@ -124,19 +123,19 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "take-without-lease",
-    about: "what one process has taken from a queue is given to the next one as well",
+    about: "entries taken from a queue are given to other processes as well",
     caughtBy: ["claims"],
     world: withStore((store) => ({ take: (table, query) => store.take(table, { ...query, leaseMs: 0 }) })),
   },
   {
     name: "due-without-lease",
-    about: "every process wakes what is due",
+    about: "due records are given to every process",
     caughtBy: ["claims"],
     world: withStore((store) => ({ due: (query) => store.due({ ...query, leaseMs: 0 }) })),
   },
   {
     name: "answer-before-commit",
-    about: "a change is called saved before it is",
+    about: "a commit is reported before it is written",
     caughtBy: ["acknowledged"],
     world: withCommit(async (change, commit) => {
       commit(change).catch(() => undefined);
@@ -145,7 +144,7 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "keeps-for-ever",
-    about: "nobody ever looks again at a job that has ended",
+    about: "ended jobs are never removed",
     caughtBy: ["retention"],
     world: withPuts((put) =>
       put.table === JOBS.name && put.value !== null && isFinal((put.value as Job).state)
@@ -153,14 +152,26 @@ export const STORE_MUTANTS: readonly Mutant[] = [
         : put,
     ),
   },
+  {
+    name: "no-audit-sweep",
+    about: "pending audit entries are never added to their chain",
+    caughtBy: ["audit"],
+    world: withStore((store) => ({
+      counts: async (group, limit) => (group === AUDIT_PENDING_GROUP ? new Map() : store.counts(group, limit)),
+    })),
+  },
+  {
+    name: "audit-line-changed",
+    about: "an audit entry is stored with another time than the hashed one",
+    caughtBy: ["audit"],
+    world: withValues(AUDIT_PAGES, (page) => ({
+      ...page,
+      entries: page.entries.map((entry) => ({ ...entry, at: entry.at + 1 })),
+    })),
+  },
 ];
 
-function isNo(kind: string): (guard: { readonly kind: string }) => boolean {
-  return (guard) => guard.kind !== kind;
-}
-
-function shared(stored: StoredRetryState | null): StoredRetryState | null {
-  if (stored === null) return null;
+function withSharedBudget(stored: StoredRetryState): StoredRetryState {
   const [largest] = Object.values(stored.patience).sort((a, b) => b.count - a.count);
   if (largest === undefined) return stored;
   const retryState = Object.fromEntries(RETRY_CLASSES.map((retryClass) => [retryClass, largest])) as RetryState;

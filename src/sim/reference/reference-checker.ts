@@ -18,17 +18,14 @@ import {
   startRef,
 } from "./run-reference.ts";
 
-/**
- * Follows every run with the plain reading of the rules (`run-reference.ts`), told of nothing but how jobs ended and what
- * people did; and compares, commit by commit.
- */
+/** Runs the reference model beside every run, with the ends of jobs and client actions as input, and compares each commit. */
 export class RunReferenceChecker {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, RefState>();
-  /** Runs whose state was not looked at when it was last written, because something was under way. */
-  readonly #guessed = new Set<string>();
-  /** The states of all step jobs of a run, by `refJob`. */
+  /** Runs whose last write was not compared, because it was incomplete. */
+  readonly #unverified = new Set<string>();
+  /** The step jobs of each run, by `refJob`. */
   readonly #jobs = new Map<string, Map<string, Job>>();
 
   constructor(plan: RunPlan, violations: Violations) {
@@ -37,21 +34,23 @@ export class RunReferenceChecker {
   }
 
   committed(change: Change, before: readonly (Versioned<unknown> | null)[]): void {
-    const ended = new Map<string, Ended[]>();
+    const ended = new Map<string, EndedJob[]>();
     for (const [index, { table, value }] of change.puts.entries()) {
-      if (table === JOBS.name) this.#seeJob((before[index]?.value ?? null) as Job | null, value as Job | null, ended);
+      if (table === JOBS.name)
+        this.#recordJob((before[index]?.value ?? null) as Job | null, value as Job | null, ended);
     }
     for (const [index, { table, id, value }] of change.puts.entries()) {
       if (table !== RUNS.name) continue;
       if (value === null) this.#forget(id);
       else {
         const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
-        this.#seeRun(was, is, ended.get(id) ?? [], redrivenIn(change, before, id), madeIn(change, before, id));
+        const redriven = redrivenIn(change, before, id);
+        this.#compare(was, is, ended.get(id) ?? [], redriven, createdIn(change, before, id));
       }
     }
   }
 
-  #seeJob(before: Job | null, after: Job | null, ended: Map<string, Ended[]>): void {
+  #recordJob(before: Job | null, after: Job | null, ended: Map<string, EndedJob[]>): void {
     const { step } = after ?? {};
     if (after === null || step === undefined) return;
     const job = refJob(step.stepId, step.index);
@@ -59,52 +58,55 @@ export class RunReferenceChecker {
     this.#jobs.set(step.runId, jobs);
     jobs.set(job, after);
     if (!isFinal(after.state) || (before !== null && isFinal(before.state))) return;
-    // What the run itself has stopped is no news to it.
+    // A job that the run itself cancelled is not an input.
     if (after.state === "CANCELLED" && after.history.at(-1)?.who === `run ${step.runId}`) return;
     const all = ended.get(step.runId) ?? [];
     all.push({ job, end: END_OF[after.state] ?? "fail", isNew: before === null });
     ended.set(step.runId, all);
   }
 
-  #seeRun(before: Run | null, after: Run, all: readonly Ended[], revived: Job | null, made: number): void {
+  #compare(before: Run | null, after: Run, all: readonly EndedJob[], redriven: Job | null, created: number): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
     const refused = refusedIn(workflow, after, this.#jobs.get(after.id) ?? new Map());
     const ended = [...all, ...refused];
-    if (before !== null && isRunFinal(before.state) && revived === null) return;
-    const from = before === null ? this.#begin(workflow, after) : this.#states.get(after.id);
+    if (before !== null && isRunFinal(before.state) && redriven === null) return;
+    const from = before === null ? this.#start(workflow, after) : this.#states.get(after.id);
     if (from === undefined) return;
-    const ready = revived ? rejoined(workflow, from, revived) : from;
-    const sure = outcomes(workflow, ready, before, after, ended).map((state) => denied(workflow, state, ended));
+    const ready = redriven ? rejoined(workflow, from, redriven) : from;
+    const regular = outcomes(workflow, ready, before, after, ended).map((state) => applyDenied(workflow, state, ended));
     const possible =
       refused.length === 0
-        ? sure
+        ? regular
         : [
-            ...sure,
-            ...sure.map((state) => refusedFirst(state, refused)),
-            ...outcomes(refusing(workflow, refused), ready, before, after, all).map((s) => denied(workflow, s, all)),
+            ...regular,
+            ...regular.map((state) => failRefused(state, refused)),
+            ...outcomes(refusing(workflow, refused), ready, before, after, all).map((s) =>
+              applyDenied(workflow, s, all),
+            ),
           ];
     const [first] = possible;
-    // Not all that is to be stopped was stopped yet, or not all that is to be made was made: it is looked at when it was.
+    // Large batches are cancelled or created in several commits; only the last one is compared.
     const isStopping =
-      after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan && isGivenUp(fan, after));
-    const isUnderWay = isStopping || made + refused.length >= MADE_MAX;
+      after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan && isStopped(fan, after));
+    const isIncomplete = isStopping || created + refused.length >= MADE_MAX;
     const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
-    const agreed = isUnderWay
+    const agreed = isIncomplete
       ? first
-      : possible.find((state) => sayingOf(workflow, state) === sayingOfRun(after, workflow, open));
+      : possible.find((state) => describeState(workflow, state) === describeRun(after, workflow, open));
     if (agreed !== undefined) {
       this.#states.set(after.id, agreed);
-      if (isUnderWay) this.#guessed.add(after.id);
-      else this.#guessed.delete(after.id);
+      if (isIncomplete) this.#unverified.add(after.id);
+      else this.#unverified.delete(after.id);
       return;
     }
-    // A job that lives again before that was done: what it was taken back into was never looked at.
-    if (revived !== null && this.#guessed.has(after.id)) {
+    // A redrive into a state that was never compared: the model may differ, so the run is not followed further.
+    if (redriven !== null && this.#unverified.has(after.id)) {
       this.#forget(after.id);
       return;
     }
-    const hint = `${sayingOfRun(after, workflow, open)}; should be ${first ? sayingOf(workflow, first) : ""}`;
+    const expected = first ? describeState(workflow, first) : "";
+    const hint = `${describeRun(after, workflow, open)}; expected ${expected}`;
     this.#violations.add("run_outcome", after.id, `${workflow.id}: ${hint}`);
     this.#forget(after.id);
   }
@@ -112,11 +114,11 @@ export class RunReferenceChecker {
   #forget(id: string): void {
     this.#states.delete(id);
     this.#jobs.delete(id);
-    this.#guessed.delete(id);
+    this.#unverified.delete(id);
   }
 
-  /** A rerun keeps what is neither the step from which it begins nor after it, if the run went on with what came of it. */
-  #begin(workflow: SimWorkflow, run: Run): RefState {
+  /** A rerun keeps the steps that do not depend on the start step and did not end the run. */
+  #start(workflow: SimWorkflow, run: Run): RefState {
     const { rerunOf } = run;
     const earlier = rerunOf && this.#states.get(rerunOf.runId);
     if (!rerunOf || !earlier) return startRef(workflow);
@@ -135,17 +137,17 @@ function isKept(workflow: SimWorkflow, id: string, states: ReadonlyMap<string, S
   return workflow.steps.find((step) => step.id === id)?.onError !== "fail";
 }
 
-/** The job lives again: its step runs, and what was not done because of it is as if nothing had happened. */
+/** After a redrive the step runs again, and its dependents and the steps cancelled by the run's end are pending. */
 function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefState {
   const { stepId = "", index } = step ?? {};
   const after = stepsAfter(workflow, stepId);
-  // A branch takes its parallel step back with it; what the other branches came to stays.
+  // The parallel step of a branch runs again, too; the results of its other branches stay.
   const parallel = workflow.steps.find(({ branches }) => branches.includes(stepId));
-  const around = new Set(parallel ? [parallel.id, ...parallel.branches] : []);
+  const group = new Set(parallel ? [parallel.id, ...parallel.branches] : []);
   const steps = new Map(state.steps);
   for (const [id, is] of state.steps) {
-    const isUndone = is === "CANCELLED" && (state.end !== null || around.has(id));
-    if (isUndone || (after.has(id) && !around.has(id))) steps.delete(id);
+    const isUndone = is === "CANCELLED" && (state.end !== null || group.has(id));
+    if (isUndone || (after.has(id) && !group.has(id))) steps.delete(id);
   }
   steps.set(stepId, "RUNNING");
   if (parallel) steps.set(parallel.id, "RUNNING");
@@ -154,28 +156,25 @@ function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefSta
   return { ...state, steps, children, end: null };
 }
 
-/**
- * The step's job that this commit gives another life to, because somebody tries its dead letter again: the run takes it
- * back in the same commit.
- */
+/** The step job of the run that this commit redrives. The run is reopened in the same commit. */
 export function redrivenIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): Job | null {
   const at = change.puts.findIndex(({ table, value }, index) => {
     const [was, is] = [before[index]?.value as Job | undefined, value as Job | null];
-    const isRevived = table === JOBS.name && was && is && REDRIVABLE.includes(was.state) && !isFinal(is.state);
-    return isRevived && is.step?.runId === runId;
+    const isRedriven = table === JOBS.name && was && is && REDRIVABLE.includes(was.state) && !isFinal(is.state);
+    return isRedriven && is.step?.runId === runId;
   });
   return at < 0 ? null : (change.puts[at]?.value as Job);
 }
 
-/** How many jobs of the run this commit makes. */
-function madeIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): number {
-  const isMade = (table: string, job: Job | null, index: number): boolean =>
+/** The number of jobs of the run that this commit creates. */
+function createdIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): number {
+  const isCreated = (table: string, job: Job | null, index: number): boolean =>
     table === JOBS.name && (before[index] ?? null) === null && job?.step?.runId === runId;
-  return change.puts.filter(({ table, value }, index) => isMade(table, value as Job | null, index)).length;
+  return change.puts.filter(({ table, value }, index) => isCreated(table, value as Job | null, index)).length;
 }
 
-/** Delays that were never begun, because the run ends before they would: when that is, the rules do not say. */
-function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): readonly Ended[] {
+/** Delays that were not started, because they would end after the run. The model has no times, so they are inputs. */
+function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): readonly EndedJob[] {
   return workflow.steps.flatMap(({ id }) => {
     const { error, fan } = steps[id] ?? {};
     if ((error ?? fan?.error)?.name !== "DelayTooLong") return [];
@@ -184,14 +183,14 @@ function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<stri
   });
 }
 
-/** The same workflow, in which what could not begin fails as it does: nothing that comes later is looked at before. */
-function refusing(workflow: SimWorkflow, refused: readonly Ended[]): SimWorkflow {
+/** The workflow with refused delays that fail at their start, before any later step is evaluated. */
+function refusing(workflow: SimWorkflow, refused: readonly EndedJob[]): SimWorkflow {
   const isRefused = (id: string): boolean => refused.some(({ job }) => job === id);
   return { ...workflow, steps: workflow.steps.map((step) => (isRefused(step.id) ? { ...step, when: "fault" } : step)) };
 }
 
-/** What could not begin has failed by the time that another branch, done at once, makes its parallel step stop the rest. */
-function refusedFirst(state: RefState, refused: readonly Ended[]): RefState {
+/** The state in which refused delays failed before an instant branch ended their parallel step. */
+function failRefused(state: RefState, refused: readonly EndedJob[]): RefState {
   const steps = new Map(state.steps);
   for (const { job } of refused) {
     const [id = ""] = job.split(".");
@@ -200,10 +199,10 @@ function refusedFirst(state: RefState, refused: readonly Ended[]): RefState {
   return { ...state, steps };
 }
 
-interface Ended {
+interface EndedJob {
   readonly job: string;
   readonly end: RefEnd;
-  /** Made by the commit that ends it (the policy denied it at once), or never made. */
+  /** Created by the commit that ends it (denied by the policy), or never created. */
   readonly isNew: boolean;
 }
 
@@ -213,37 +212,37 @@ const withOpen = (children: readonly RefChild[], index: number): readonly RefChi
     return child === "open" || child === "ok" || child === "stopped" ? child : "failed_before";
   });
 
-/** What people and the clock did comes before what jobs did in the same commit, or after it. */
+/** The possible states after a commit: client actions and timeouts apply before or after the ends of jobs. */
 function outcomes(
   workflow: SimWorkflow,
   state: RefState,
   before: Run | null,
   after: Run,
-  all: readonly Ended[],
+  all: readonly EndedJob[],
 ): readonly RefState[] {
   const ended = all.filter(({ isNew }) => !isNew);
-  const act = withExpired(workflow, after, actOf(workflow, before, after));
-  if (act === null) return [applyEnds(workflow, state, ended)];
-  return [applyEnds(workflow, act(state), ended), act(applyEnds(workflow, state, ended))];
+  const action = withExpired(workflow, after, actionOf(workflow, before, after));
+  if (action === null) return [applyEnds(workflow, state, ended)];
+  return [applyEnds(workflow, action(state), ended), action(applyEnds(workflow, state, ended))];
 }
 
-/** Lists and `parallel` steps whose time was up: when that is, the rules do not say. */
-function withExpired(workflow: SimWorkflow, { steps }: Run, act: Act | null): Act | null {
+/** Adds the timeouts of lists and `parallel` steps. The model has no times, so they are inputs. */
+function withExpired(workflow: SimWorkflow, { steps }: Run, action: Action | null): Action | null {
   const late = Object.keys(steps).filter((id) => {
     const { state, fan, dueMs = fan?.dueMs } = steps[id] ?? {};
     return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
-  if (late.length === 0) return act;
-  return (state) => late.reduce((from, id) => expireRef(workflow, from, id), act === null ? state : act(state));
+  if (late.length === 0) return action;
+  return (state) => late.reduce((from, id) => expireRef(workflow, from, id), action === null ? state : action(state));
 }
 
-/** Its children are being stopped, or no further ones are made because its time is up. */
-const isGivenUp = ({ endsAs, dueMs = Number.POSITIVE_INFINITY }: Fan, { updatedMs }: Run): boolean =>
+/** The children are being cancelled, or no more are created after the timeout. */
+const isStopped = ({ endsAs, dueMs = Number.POSITIVE_INFINITY }: Fan, { updatedMs }: Run): boolean =>
   endsAs !== undefined || updatedMs >= dueMs;
 
-type Act = (state: RefState) => RefState;
+type Action = (state: RefState) => RefState;
 
-function actOf(workflow: SimWorkflow, before: Run | null, after: Run): Act | null {
+function actionOf(workflow: SimWorkflow, before: Run | null, after: Run): Action | null {
   const end = after.endsAs?.state ?? after.state;
   if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endRef(workflow, state, end);
   const wasPaused = before?.state === "PAUSED";
@@ -252,8 +251,8 @@ function actOf(workflow: SimWorkflow, before: Run | null, after: Run): Act | nul
   return null;
 }
 
-/** Steps that are denied as they are made: each may let others begin, which may be denied as well. */
-function denied(workflow: SimWorkflow, state: RefState, all: readonly Ended[]): RefState {
+/** Applies jobs that were denied at their creation. Each may start other steps that are denied as well. */
+function applyDenied(workflow: SimWorkflow, state: RefState, all: readonly EndedJob[]): RefState {
   let next = state;
   for (let left = all.filter(({ isNew }) => isNew); left.length > 0; ) {
     const open = new Set(openJobsOf(next, workflow));
@@ -271,19 +270,19 @@ function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet<string
     size = after.size;
     for (const step of workflow.steps) {
       if (dependenciesOf(workflow, step).some((id) => after.has(id))) after.add(step.id);
-      // A parallel step is done again with all of its branches.
+      // A parallel step runs again with all its branches.
       if (step.branches.some((id) => after.has(id))) after.add(step.id);
     }
   }
   return after;
 }
 
-function sayingOf(workflow: SimWorkflow, state: RefState): string {
+function describeState(workflow: SimWorkflow, state: RefState): string {
   const steps = workflow.steps.map(({ id }) => `${id} ${state.steps.get(id) ?? "PENDING"}`);
   return `${steps.join(", ")}; out: ${[...openJobsOf(state, workflow)].sort().join(" ")}; ${state.end ?? (state.isPaused ? "PAUSED" : "RUNNING")}`;
 }
 
-function sayingOfRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[]): string {
+function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[]): string {
   const steps = all.map(({ id }) => `${id} ${run.steps[id]?.state ?? "PENDING"}`);
   return `${steps.join(", ")}; out: ${[...open].sort().join(" ")}; ${run.state}`;
 }

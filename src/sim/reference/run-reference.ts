@@ -1,31 +1,30 @@
 import type { RunEnd, StepState } from "../../core/model/run.ts";
 
 /**
- * What a workflow means, said as plainly as it can be: the rules of a step are read over the whole state, again and again,
- * until nothing changes. It shares no code with the engine, has no times, outputs or batches, and is slow; so that where
- * the two disagree, one of them is wrong.
+ * The reference model of runs: the rules of a step are applied to the whole state until a fixed point is reached. It shares
+ * no code with the engine and has no times, outputs or batches. A difference to the engine is a bug in one of them.
  */
 export interface RefWorkflow {
-  /** Each after everything that it depends on, in whatever way. */
+  /** In topological order. */
   readonly steps: readonly RefStep[];
 }
 
 export interface RefStep {
   readonly id: string;
-  /** `job` takes time, `instant` takes none; `choice` is a `condition` or a `switch`. */
+  /** `job`: a job or a sub-run; `instant`: no job; `choice`: a `condition` or a `switch`. */
   readonly act: "job" | "instant" | "choice" | "parallel";
-  /** As written: what follows from arms, branches and handlers is added here. */
+  /** Explicit dependencies; `dependenciesOf` adds those from arms, branches and error handlers. */
   readonly dependsOn: readonly string[];
-  /** `fail`, `continue`, or the id of the handler. */
+  /** `fail`, `continue`, or the id of the error handler. */
   readonly onError: string;
-  /** Whether its `condition` holds; null: it has none. */
+  /** The result of the step's `condition`; null: no condition. */
   readonly when: boolean | "fault" | null;
-  /** `choice`: who is in which arm, and which arm is chosen; a list: by each item, since it is asked for each. */
+  /** `choice`: the steps of each arm, and the chosen arm; a list: the chosen arm of each item. */
   readonly arms: Readonly<Record<string, readonly string[]>>;
   readonly chosen: string | "fault" | readonly string[];
   readonly branches: readonly string[];
   readonly need: number;
-  /** `job`: it is done for each item; `parallel`: each of its branches is. */
+  /** `job`: one child per item; `parallel`: one child per item in each branch. */
   readonly fan: RefFan | null;
 }
 
@@ -36,37 +35,37 @@ export interface RefFan {
   readonly failuresMax: number;
 }
 
-/** How a job ended; `cancelled` by somebody who did not mean the run. */
+/** How a job ended; `cancelled`: by a request for the job, not for the run. */
 export type RefEnd = "ok" | "fail" | "timeout" | "denied" | "cancelled";
-/** `stopped`: nobody waited for it any more. `failed_before`: in an earlier life of its step. */
+/** `stopped`: cancelled by its step. `failed_before`: failed before a redrive of its step. */
 export type RefChild = "open" | RefEnd | "stopped" | "failed_before";
 
 export interface RefState {
-  /** A step that nothing has happened to is absent. */
+  /** Pending steps are absent. */
   readonly steps: ReadonlyMap<string, StepState>;
-  /** Of every `for_each` that began: its children so far. */
+  /** The children of each started `for_each`. */
   readonly children: ReadonlyMap<string, readonly RefChild[]>;
   readonly isPaused: boolean;
   readonly end: RunEnd | null;
 }
 
-/** `stepId`, or `stepId.index` of a child. */
+/** `stepId`, or `stepId.index` for a child. */
 export const refJob = (stepId: string, index: number | null | undefined): string =>
   index === null || index === undefined ? stepId : `${stepId}.${index}`;
 
-/** `kept`: what a rerun takes over from the run before. */
+/** `kept`: the step states that a rerun keeps. */
 export function startRef(workflow: RefWorkflow, kept: ReadonlyMap<string, StepState> = new Map()): RefState {
   return settle(workflow, { steps: new Map(kept), children: new Map(), isPaused: false, end: null });
 }
 
-/** Jobs that end at the same instant: all are taken in, and the first to end the run does; then it is seen what follows. */
+/** Applies jobs that end in one commit. The first one that ends the run wins; else the rules are applied. */
 export function applyEnds(
   workflow: RefWorkflow,
   state: RefState,
   ends: readonly { readonly job: string; readonly end: RefEnd }[],
 ): RefState {
   if (state.end !== null) return state;
-  const next = thaw(state);
+  const next = mutable(state);
   for (const { job, end } of ends) {
     const [stepId = "", index] = job.split(".");
     const own = next.children.get(stepId);
@@ -89,18 +88,17 @@ export function pauseRef(workflow: RefWorkflow, state: RefState, isPaused: boole
   return state.end === null ? settle(workflow, { ...state, isPaused }) : state;
 }
 
-/** Cancelled by somebody, or out of time. */
 export function endRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED" | "TIMEOUT"): RefState {
   if (state.end !== null) return state;
-  const next = thaw(state);
+  const next = mutable(state);
   stop(workflow, next, end);
   return next;
 }
 
-/** A list or a `parallel` step that is not done when its time is up. */
+/** The timeout of a list or a `parallel` step. */
 export function expireRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
   if (state.end !== null || state.steps.get(stepId) !== "RUNNING") return state;
-  const next = thaw(state);
+  const next = mutable(state);
   cancel(next, stepId);
   next.steps.set(stepId, "TIMEOUT");
   const { branches = [] } = workflow.steps.find(({ id }) => id === stepId) ?? {};
@@ -109,7 +107,7 @@ export function expireRef(workflow: RefWorkflow, state: RefState, stepId: string
   return settle(workflow, next);
 }
 
-/** The jobs that are out at this moment: those, and no others. */
+/** The jobs that are open in this state. */
 export function openJobsOf(state: RefState, workflow: RefWorkflow): readonly string[] {
   return workflow.steps.flatMap(({ id, act }) => {
     if (state.steps.get(id) !== "RUNNING" || act !== "job") return [];
@@ -119,14 +117,14 @@ export function openJobsOf(state: RefState, workflow: RefWorkflow): readonly str
   });
 }
 
-interface Thawed {
+interface MutableState {
   readonly steps: Map<string, StepState>;
   readonly children: Map<string, readonly RefChild[]>;
   readonly isPaused: boolean;
   end: RunEnd | null;
 }
 
-const thaw = ({ steps, children, isPaused, end }: RefState): Thawed => ({
+const mutable = ({ steps, children, isPaused, end }: RefState): MutableState => ({
   steps: new Map(steps),
   children: new Map(children),
   isPaused,
@@ -138,23 +136,22 @@ const STEP_END: Readonly<Record<RefEnd, StepState>> = {
   fail: "FAILED",
   timeout: "TIMEOUT",
   denied: "DENIED",
-  // The step was not done.
   cancelled: "FAILED",
 };
 
-/** Reads every rule over every step until none has anything to say. */
+/** Applies the rules to all steps until nothing changes. */
 function settle(workflow: RefWorkflow, from: RefState): RefState {
-  const state = thaw(from);
+  const state = mutable(from);
   for (let before = ""; before !== fingerprint(state); ) {
     before = fingerprint(state);
     for (const step of workflow.steps) {
       if (state.end !== null) return state;
       const isNew = !state.steps.has(step.id);
-      if (isNew && !state.isPaused) look(workflow, state, step);
+      if (isNew && !state.isPaused) startOrSkip(workflow, state, step);
       const fan = listOf(workflow, step);
-      if (state.steps.get(step.id) === "RUNNING" && fan) followFan(state, step, fan);
-      // What its branches come to is seen once each of them was looked at; a rerun may have kept some.
-      if (!isNew && state.steps.get(step.id) === "RUNNING" && step.act === "parallel") followBranches(state, step);
+      if (state.steps.get(step.id) === "RUNNING" && fan) advanceFan(state, step, fan);
+      // Not for a new step: its branches must be evaluated first, because a rerun may have kept some of them.
+      if (!isNew && state.steps.get(step.id) === "RUNNING" && step.act === "parallel") advanceBranches(state, step);
       if (endsRun(workflow, state, step.id)) stop(workflow, state, "FAILED");
     }
   }
@@ -163,28 +160,33 @@ function settle(workflow: RefWorkflow, from: RefState): RefState {
   return state;
 }
 
-/** A step that nothing has happened to yet: may it start, must it wait, or will it never? */
-function look(workflow: RefWorkflow, state: Thawed, step: RefStep): void {
+/** Starts or skips a pending step, or leaves it pending. */
+function startOrSkip(workflow: RefWorkflow, state: MutableState, step: RefStep): void {
   const parallel = workflow.steps.find(({ branches }) => branches.includes(step.id));
   if (parallel) {
-    const around = state.steps.get(parallel.id);
-    if (around === undefined) return;
-    if (around === "RUNNING") begin(workflow, state, step);
+    const parallelState = state.steps.get(parallel.id);
+    if (parallelState === undefined) return;
+    if (parallelState === "RUNNING") start(workflow, state, step);
     else state.steps.set(step.id, "SKIPPED");
     return;
   }
   const dependencies = dependenciesOf(workflow, step);
   if (!dependencies.every((id) => isSettled(state, id))) return;
-  if (isWanted(workflow, state, step, dependencies)) begin(workflow, state, step);
+  if (shouldRun(workflow, state, step, dependencies)) start(workflow, state, step);
   else state.steps.set(step.id, "SKIPPED");
 }
 
-function isWanted(workflow: RefWorkflow, state: Thawed, step: RefStep, dependencies: readonly string[]): boolean {
+function shouldRun(
+  workflow: RefWorkflow,
+  state: MutableState,
+  step: RefStep,
+  dependencies: readonly string[],
+): boolean {
   const handled = workflow.steps.filter(({ onError }) => onError === step.id).map(({ id }) => id);
-  if (handled.length > 0 && !handled.some((id) => isFailed(state, id))) return false;
+  if (handled.length > 0 && !handled.some((id) => hasFailed(state, id))) return false;
   const isBlocked = dependencies.some((id) => {
     const onError = workflow.steps.find((other) => other.id === id)?.onError;
-    return isFailed(state, id) && onError !== "continue" && !handled.includes(id);
+    return hasFailed(state, id) && onError !== "continue" && !handled.includes(id);
   });
   if (isBlocked) return false;
   for (const choice of workflow.steps) {
@@ -197,13 +199,13 @@ function isWanted(workflow: RefWorkflow, state: Thawed, step: RefStep, dependenc
   return dependencies.length === 0 || didRun;
 }
 
-/** The list that a step is done for: its own, or that of the `parallel` step that it is a branch of. */
+/** The list of a step: its own, or the one of the `parallel` step that it is a branch of. */
 export function listOf({ steps }: RefWorkflow, { id, act, fan }: RefStep): RefFan | null {
   if (act !== "job") return null;
   return steps.find(({ branches }) => branches.includes(id))?.fan ?? fan;
 }
 
-function begin(workflow: RefWorkflow, state: Thawed, step: RefStep): void {
+function start(workflow: RefWorkflow, state: MutableState, step: RefStep): void {
   if (step.when === false) state.steps.set(step.id, "SKIPPED");
   else if (step.when === "fault") state.steps.set(step.id, "FAILED");
   else if (step.act === "instant") state.steps.set(step.id, "SUCCEEDED");
@@ -214,26 +216,30 @@ function begin(workflow: RefWorkflow, state: Thawed, step: RefStep): void {
   }
 }
 
-function followFan(state: Thawed, { id }: RefStep, { count, parallelMax, isFailFast, failuresMax }: RefFan): void {
+function advanceFan(
+  state: MutableState,
+  { id }: RefStep,
+  { count, parallelMax, isFailFast, failuresMax }: RefFan,
+): void {
   let own = state.children.get(id) ?? [];
   const failed = own.filter((child) => !["open", "ok", "stopped"].includes(child)).length;
-  const isLost = failed > failuresMax;
-  // Failures of an earlier life count in the end; until then each of them may be tried again as well.
-  const isOver =
-    isFailFast && isLost && own.some((child) => !["open", "ok", "stopped", "failed_before"].includes(child));
-  if (isOver) {
+  const exceedsMax = failed > failuresMax;
+  // Failures before a redrive count at the end only, because each of them may be redriven, too.
+  const isFailed =
+    isFailFast && exceedsMax && own.some((child) => !["open", "ok", "stopped", "failed_before"].includes(child));
+  if (isFailed) {
     own = own.map((child) => (child === "open" ? "stopped" : child));
   } else if (!state.isPaused) {
     const open = (): number => own.filter((child) => child === "open").length;
     while (own.length < count && open() < parallelMax) own = [...own, "open"];
   }
   state.children.set(id, own);
-  if (isOver || (own.length === count && !own.includes("open"))) {
-    state.steps.set(id, isLost ? "FAILED" : "SUCCEEDED");
+  if (isFailed || (own.length === count && !own.includes("open"))) {
+    state.steps.set(id, exceedsMax ? "FAILED" : "SUCCEEDED");
   }
 }
 
-function followBranches(state: Thawed, { id, branches, need }: RefStep): void {
+function advanceBranches(state: MutableState, { id, branches, need }: RefStep): void {
   const done = branches.filter((branch) => state.steps.get(branch) === "SUCCEEDED").length;
   const possible = branches.filter((branch) => !isSettled(state, branch)).length;
   if (done < need && done + possible >= need) return;
@@ -241,18 +247,18 @@ function followBranches(state: Thawed, { id, branches, need }: RefStep): void {
   for (const branch of branches) if (!isSettled(state, branch)) cancel(state, branch);
 }
 
-/** A failure that nobody has said anything else about; that of a branch is its parallel step's business. */
-function endsRun({ steps }: RefWorkflow, state: Thawed, id: string): boolean {
+/** Whether the failure of a step ends the run: it has no error handling and is not a branch. */
+function endsRun({ steps }: RefWorkflow, state: MutableState, id: string): boolean {
   const isBranch = steps.some(({ branches }) => branches.includes(id));
-  return isFailed(state, id) && !isBranch && steps.find((step) => step.id === id)?.onError === "fail";
+  return hasFailed(state, id) && !isBranch && steps.find((step) => step.id === id)?.onError === "fail";
 }
 
-function stop(workflow: RefWorkflow, state: Thawed, end: RunEnd): void {
+function stop(workflow: RefWorkflow, state: MutableState, end: RunEnd): void {
   state.end = end;
   for (const { id } of workflow.steps) if (!isSettled(state, id)) cancel(state, id);
 }
 
-function cancel(state: Thawed, id: string): void {
+function cancel(state: MutableState, id: string): void {
   state.steps.set(id, "CANCELLED");
   const own = state.children.get(id);
   if (own) {
@@ -263,7 +269,7 @@ function cancel(state: Thawed, id: string): void {
   }
 }
 
-/** As written, and what follows from arms, branches and handlers. */
+/** The explicit dependencies and those from arms, branches and error handlers. */
 export function dependenciesOf({ steps }: RefWorkflow, step: RefStep): readonly string[] {
   const others = steps.filter(
     ({ arms, branches, onError }) =>
@@ -277,9 +283,9 @@ function isSettled(state: Pick<RefState, "steps">, id: string): boolean {
   return found !== undefined && found !== "RUNNING";
 }
 
-function isFailed(state: Pick<RefState, "steps">, id: string): boolean {
+function hasFailed(state: Pick<RefState, "steps">, id: string): boolean {
   return ["FAILED", "TIMEOUT", "DENIED"].includes(state.steps.get(id) ?? "");
 }
 
-const fingerprint = ({ steps, children }: Thawed): string =>
+const fingerprint = ({ steps, children }: MutableState): string =>
   `${[...steps.values()].join()} ${[...children.values()].join(" ")} ${steps.size}`;

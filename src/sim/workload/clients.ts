@@ -12,8 +12,8 @@ import { sendRequest } from "./request.ts";
 import { tallyMessage } from "./tally.ts";
 
 /**
- * Those who ask: clients that try again with their key until they are told, CAP clients on the bus, and some that send
- * what nobody can read. They are outside: they do not crash, but their requests and the answers get lost.
+ * Clients of the control plane: HTTP clients that retry with their idempotency key until they get a reply, CAP clients on
+ * the bus, and senders of invalid messages. Clients do not crash; requests and replies can be lost.
  */
 export class Clients {
   readonly #net: SimNet;
@@ -21,11 +21,11 @@ export class Clients {
   readonly #random: SeededRandom;
   readonly #violations: Violations;
   readonly #bus: SimBus;
-  /** Order → the job that its client was told of. */
-  readonly told = new Map<number, string>();
-  /** Orders whose clients still try. */
-  readonly trying = new Set<number>();
-  /** Messages that clients have put on the bus for certain. */
+  /** The acknowledged job of each order. */
+  readonly acknowledged = new Map<number, string>();
+  /** Orders without a reply. */
+  readonly pending = new Set<number>();
+  /** Ids of messages whose publish was confirmed. */
   readonly published = new Set<string>();
   #publishing = 0;
 
@@ -41,64 +41,64 @@ export class Clients {
   start(plan: Plan): void {
     const { timeline } = this.#net;
     for (const order of plan.orders) {
-      this.trying.add(order.number);
-      timeline.post(order.atMs, () => (order.by === "bus" ? this.#publish(order) : this.#ask(order)));
+      this.pending.add(order.number);
+      timeline.post(order.atMs, () => (order.by === "bus" ? this.#publishJob(order) : this.#submit(order)));
     }
-    for (const tally of plan.tallies) timeline.post(tally.atMs, () => this.#send(tallyMessage(tally)));
-    for (const garbage of plan.garbage) timeline.post(garbage.atMs, () => this.#litter(garbage));
+    for (const tally of plan.tallies) timeline.post(tally.atMs, () => this.#publish(tallyMessage(tally)));
+    for (const garbage of plan.garbage) timeline.post(garbage.atMs, () => this.#publishGarbage(garbage));
   }
 
   get isDone(): boolean {
-    return this.trying.size === 0 && this.#publishing === 0;
+    return this.pending.size === 0 && this.#publishing === 0;
   }
 
-  #ask(order: Order): void {
-    const again = (): void => {
-      if (order.by === "none") this.trying.delete(order.number);
-      else this.#net.timeline.post(this.#random.between(20, 1_000), () => this.#ask(order));
+  #submit(order: Order): void {
+    const retry = (): void => {
+      if (order.by === "none") this.pending.delete(order.number);
+      else this.#net.timeline.post(this.#random.between(20, 1_000), () => this.#submit(order));
     };
     sendRequest(
       { net: this.#net, system: this.#system, random: this.#random },
       (engine) => admitJob(engine, order.submission),
-      again,
-      ({ jobId, kind }) => this.#hear(order, jobId, kind),
+      retry,
+      ({ jobId, kind }) => this.#acknowledge(order, jobId, kind),
     );
   }
 
-  #hear(order: Order, jobId: string, kind: string): void {
-    const known = this.told.get(order.number);
+  #acknowledge(order: Order, jobId: string, kind: string): void {
+    const known = this.acknowledged.get(order.number);
     const id = `order ${order.number}`;
     if (kind === "conflict" || kind === "unusable")
-      this.#violations.add("idempotency", id, `the same wish was called a conflict with ${jobId}`);
+      this.#violations.add("idempotency", id, `a retry conflicts with ${jobId}`);
     if (known !== undefined && known !== jobId) {
-      this.#violations.add("idempotency", id, `told of ${known} first, then of ${jobId}`);
+      this.#violations.add("idempotency", id, `got job ${known} first, then ${jobId}`);
     }
-    this.told.set(order.number, jobId);
-    this.trying.delete(order.number);
+    this.acknowledged.set(order.number, jobId);
+    this.pending.delete(order.number);
     if (known !== undefined || order.replayAfterMs === null) return;
-    this.trying.add(order.number);
-    this.#net.timeline.post(order.replayAfterMs, () => this.#ask(order));
+    this.pending.add(order.number);
+    this.#net.timeline.post(order.replayAfterMs, () => this.#submit(order));
   }
 
-  /** A CAP client: the job is in the message, and the message is published until that is certain. */
-  #publish(order: Order): void {
+  /** A CAP client puts the job into the message and retries the publish until it is confirmed. */
+  #publishJob(order: Order): void {
     const { org, topic, input, jobId, priority, labels } = order.submission;
     const body = { kind: "job_request", jobId: jobId ?? "", topic, tenantId: org, priority, labels, input } as const;
     const packet = { traceId: `trace-${order.number}`, senderId: "cap-client", createdAtMs: 0, body };
-    this.#send({ id: `client:${order.number}`, subject: SUBMIT, packet }, () => {
-      this.told.set(order.number, jobId ?? "");
-      this.trying.delete(order.number);
+    this.#publish({ id: `client:${order.number}`, subject: SUBMIT, packet }, () => {
+      this.acknowledged.set(order.number, jobId ?? "");
+      this.pending.delete(order.number);
     });
   }
 
-  #send(message: Message, then: () => void = () => undefined): void {
+  #publish(message: Message, onPublished: () => void = () => undefined): void {
     this.#publishing += 1;
     const attempt = (): void => {
       this.#bus.publish(message).then(
         () => {
           this.#publishing -= 1;
           this.published.add(message.id);
-          then();
+          onPublished();
         },
         () => this.#net.timeline.post(this.#random.between(20, 1_000), attempt),
       );
@@ -106,7 +106,7 @@ export class Clients {
     attempt();
   }
 
-  #litter({ id, kind }: Garbage): void {
+  #publishGarbage({ id, kind }: Garbage): void {
     const base = { traceId: id, senderId: "litterer", createdAtMs: 0 };
     switch (kind) {
       case "bytes":
@@ -114,16 +114,16 @@ export class Clients {
         this.published.add(id);
         return;
       case "wrong_kind":
-        this.#send({ id, subject: SUBMIT, packet: { ...base, body: { kind: "heartbeat", workerId: "lost" } } });
+        this.#publish({ id, subject: SUBMIT, packet: { ...base, body: { kind: "heartbeat", workerId: "lost" } } });
         return;
       case "phantom": {
         const body = { kind: "job_request", jobId: `nobody-${id}`, topic: "work.alpha" } as const;
-        this.#send({ id, subject: SUBMIT, packet: { ...base, body } });
+        this.#publish({ id, subject: SUBMIT, packet: { ...base, body } });
         return;
       }
       case "stray_result": {
         const body = { kind: "job_result", jobId: `nobody-${id}`, status: "succeeded", workerId: "lost" } as const;
-        this.#send({ id, subject: "sys.job.result", packet: { ...base, body } });
+        this.#publish({ id, subject: "sys.job.result", packet: { ...base, body } });
         return;
       }
       default:

@@ -4,21 +4,18 @@ import type { PolicyDocument } from "../../core/policy/document.ts";
 import type { OrgSettings, Settings } from "../../core/settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "../faults.ts";
 import type { SeededRandom } from "../random.ts";
-import { ACTS, type Act, ASKED_TOPIC, DENIED_TOPIC } from "./acts.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
+import { APPROVAL_TOPIC, DENIED_TOPIC, WORKER_ACTIONS, type WorkerAction } from "./workers.ts";
 
-/**
- * What one seed makes: the system, what is asked of it, and what goes wrong. Plain data, drawn before anything runs, so
- * that a history can be read from its beginning.
- */
+/** The system, workload and faults of one seed. Plain data that is drawn before the simulation starts. */
 export interface Plan {
   readonly settings: Settings;
   readonly faults: Faults;
-  /** Faults end after this; then everything must end. */
+  /** The duration of the safety phase, in which faults are injected. */
   readonly safetyMs: number;
-  /** Whether time goes on at the end until everything has been removed. */
-  readonly seesRetention: boolean;
+  /** Whether the simulation continues until all retention times have passed. */
+  readonly checksRetention: boolean;
   readonly controls: readonly ControlPlan[];
   readonly workers: readonly WorkerPlan[];
   readonly orders: readonly Order[];
@@ -26,11 +23,11 @@ export interface Plan {
   readonly tallies: readonly TallyOrder[];
   readonly garbage: readonly Garbage[];
   readonly leases: readonly LeasePlan[];
-  /** When the next policy is published. */
+  /** The times at which the next policy is published. */
   readonly publishedMs: readonly number[];
 }
 
-/** A fail-open lease that somebody opens, and may close before its end. */
+/** A fail-open lease that an operator opens, and may close early. */
 export interface LeasePlan {
   readonly atMs: number;
   readonly scope: string;
@@ -49,70 +46,75 @@ export interface WorkerPlan {
   readonly topics: readonly string[];
   readonly concurrency: number;
   readonly skewMs: number;
-  /** Before this nobody is there. */
   readonly startsMs: number;
 }
 
-/** One wish of a client. */
+/** A planned submission of a client. */
 export interface Order {
   readonly number: number;
   readonly atMs: number;
-  /** How the client makes trying again harmless; `none` tries once. `bus`: a CAP client publishes the job itself. */
+  /** What makes retries idempotent; `none`: the client does not retry. `bus`: a CAP client publishes the job itself. */
   readonly by: "key" | "id" | "none" | "bus";
   readonly submission: Submission;
-  /** What a worker does with each attempt; the last one goes for all that follow. */
-  readonly acts: readonly Act[];
-  /** When the client asks once more, after it was told; null for never. */
+  /** What a worker does with each attempt; the last action repeats. */
+  readonly actions: readonly WorkerAction[];
+  /** When the client repeats the request after the reply; null for never. */
   readonly replayAfterMs: number | null;
-  /** When somebody does not want it any more; null for never. */
+  /** When the job is cancelled; null for never. */
   readonly cancelAfterMs: number | null;
-  /** What people say when they are asked about it; `both` at the same time. */
-  readonly answer: "approve" | "reject" | "both" | "forget";
+  /** How operators decide on the approval; `both`: two operators at the same time. */
+  readonly decision: "approve" | "reject" | "both" | "forget";
 }
 
-/** A request to count something under a lock. */
+/** A planned increment of a tally. */
 export interface TallyOrder {
   readonly id: string;
   readonly atMs: number;
   readonly record: string;
-  readonly thinkMs: number;
-  /** The process that is first to think about it stalls for so long; null for none. */
+  /** The time between read and write. */
+  readonly workMs: number;
+  /** The first process that handles it pauses for this long between read and write; null for none. */
   readonly stallMs: number | null;
-  /** `flaky` fails in about half of its tries, `doomed` always, `refused` says never again. */
-  readonly mood: "fine" | "flaky" | "doomed" | "refused";
+  /** `flaky` fails in about half of the attempts, `doomed` always, `refused` permanently. */
+  readonly behavior: "fine" | "flaky" | "doomed" | "refused";
 }
 
-/** What nobody should have sent. */
+/** An invalid message. */
 export interface Garbage {
   readonly id: string;
   readonly atMs: number;
   readonly kind: "bytes" | "wrong_kind" | "phantom" | "stray_result";
 }
 
-const SLOWLY = { id: "slow", match: { topics: ["slow.>"] }, decision: "throttle", reason: "not so fast" } as const;
+const THROTTLE_RULE = {
+  id: "slow",
+  match: { topics: ["slow.>"] },
+  decision: "throttle",
+  reason: "not so fast",
+} as const;
 
-const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", ASKED_TOPIC, "slow.delta"] as const;
+const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", APPROVAL_TOPIC, "slow.delta"] as const;
 const ORGS = ["default", "acme", "birch", "cedar"] as const;
 const NOISY_ORG = "default";
 
-/** One after the other is published; the last one throttles nobody. */
+/** The policies in publication order; the last one has no throttle. */
 export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) => ({
   version: `simulated ${edition}`,
   defaultDecision: "allow",
   rules: [
     { id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: `edition ${edition}` },
     { id: "ask", match: { topics: ["ask.>"] }, decision: "require_approval", reason: `edition ${edition}` },
-    ...(edition === 4 ? [] : [SLOWLY]),
+    ...(edition === 4 ? [] : [THROTTLE_RULE]),
   ],
 }));
 
 export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
   const faults = drawFaults(profile, random.fork("faults"));
   const safetyMs = 40_000 + 200 * jobs;
-  // A fifth of all wishes is for a run, which is several jobs.
+  // A fifth of the orders are runs, each with several jobs.
   const runs = Math.floor(jobs / 5);
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.process.skewMsMax);
-  // In half of the histories some ask a kernel of their own and some the remote one; in the others all the remote one.
+  // In half of the seeds some processes have a local kernel; otherwise all use the remote one.
   const localRate = random.chance(0.5) ? 0.5 : 0;
   const controls = Array.from({ length: random.pick([1, 2, 3, 3, 3, 4]) }, (_, index) => ({
     name: `control-${index + 1}`,
@@ -121,11 +123,11 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   }));
   const workers = ["worker-1", "worker-2", "worker-3", "worker-4"].map((name, index) => ({
     name,
-    // Somebody may serve what is forbidden: it must not get any all the same.
+    // Some workers serve the denied topic, but must not receive jobs of it.
     topics:
       index === 3
         ? ["lonely.gamma", "work.beta"]
-        : ["work.alpha", "work.beta", ASKED_TOPIC, "slow.delta", DENIED_TOPIC],
+        : ["work.alpha", "work.beta", APPROVAL_TOPIC, "slow.delta", DENIED_TOPIC],
     concurrency: 1 + random.below(4),
     skewMs: skew(),
     startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
@@ -134,7 +136,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     settings: drawSettings(random.fork("settings"), profile),
     faults,
     safetyMs,
-    seesRetention: random.chance(0.2),
+    checksRetention: random.chance(0.2),
     controls,
     workers,
     orders: drawOrders(random.fork("orders"), jobs - runs, safetyMs),
@@ -160,10 +162,10 @@ export function drawLease(random: SeededRandom, withinMs: number): LeasePlan {
   };
 }
 
-/** The shipped defaults, with windows and waits small enough that every limit is reached. */
+/** The shipped defaults with limits and timeouts small enough to be reached. */
 function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
   const configured = configure({});
-  if (configured.kind === "bad") throw new Error(`the defaults are refused: ${configured.problems.join("; ")}`);
+  if (configured.kind === "bad") throw new Error(`the default settings are invalid: ${configured.problems.join("; ")}`);
   const { settings } = configured.config;
   const isPlain = profile === "none";
   return {
@@ -173,7 +175,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       ...settings.bus,
       ackWaitMs: isPlain ? settings.bus.ackWaitMs : Math.round(random.logarithmic(2_000, 30_000)),
       ackPendingMax: isPlain ? settings.bus.ackPendingMax : Math.round(random.logarithmic(2, 256)),
-      ...drawWaiting(random, settings),
+      ...drawParking(random, settings),
     },
     orgs: drawOrgs(random),
     admission: { ...settings.admission, strategy: random.chance(0.3) ? "polled" : "atomic" },
@@ -184,7 +186,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       coalesce: random.chance(0.75),
     },
     run: { deadlineMs: Math.round(random.logarithmic(60_000, 240_000)) },
-    // Longer than a job's own patience; not a week, through which idle processes would have to be followed.
+    // Longer than the job deadline, and much shorter than a week, because idle processes cost events, too.
     retention: { jobsMs: 30 * 3_600_000, runsMs: 20 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
     approval: { expiresMs: Math.round(random.logarithmic(5_000, 40_000)) },
     safety: {
@@ -198,14 +200,14 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
     dispatch: { windowMax: 2 + random.below(8), deadlineMs: Math.round(random.logarithmic(4_000, 15_000)) },
     limits: { ...settings.limits, inlineBytesMax: random.chance(0.25) ? 256 : settings.limits.inlineBytesMax },
     job: {
-      // Seldom short: a job that merely times out hides that nobody came for it.
+      // Rarely short: a timeout hides that a job was stuck.
       deadlineMs: random.chance(0.1) ? 40_000 : settings.job.deadlineMs,
       lockTtlMs: Math.round(random.logarithmic(1_500, 20_000)),
     },
   };
 }
 
-/** Some have few places for jobs, some for runs. */
+/** Small job or run limits for some orgs. */
 function drawOrgs(random: SeededRandom): Settings["orgs"] {
   const orgs: Record<string, OrgSettings> = {};
   if (random.chance(0.5)) orgs.acme = { limits: { concurrentJobsMax: 1 + random.below(3) } };
@@ -215,10 +217,10 @@ function drawOrgs(random: SeededRandom): Settings["orgs"] {
 }
 
 /**
- * One in eight keeps every wait in the broker, as the founding profile does. Of the others one in three has a broker that
- * soon gives up: long waits must have left it before that.
+ * One in eight seeds keeps all delays in the broker, as the baseline profile does. A third of the others have a small
+ * delivery limit, which long delays must not reach.
  */
-function drawWaiting(random: SeededRandom, { bus }: Settings): Pick<Settings["bus"], "parkAfterMs" | "deliverMax"> {
+function drawParking(random: SeededRandom, { bus }: Settings): Pick<Settings["bus"], "parkAfterMs" | "deliverMax"> {
   if (random.chance(0.125)) return { parkAfterMs: null, deliverMax: bus.deliverMax };
   return { parkAfterMs: bus.parkAfterMs, deliverMax: random.chance(0.33) ? 20 : bus.deliverMax };
 }
@@ -226,7 +228,7 @@ function drawWaiting(random: SeededRandom, { bus }: Settings): Pick<Settings["bu
 function drawOrders(random: SeededRandom, count: number, safetyMs: number): Order[] {
   const burstMs = random.between(0, safetyMs / 2);
   return Array.from({ length: count }, (_, number) => {
-    // Two fifths of all jobs are one org's burst on one topic; a few others come right after it, and must get their turn.
+    // Two fifths of the jobs are one org's burst on one topic; others arrive right after it and must get their fair share.
     const isBurst = random.chance(0.4);
     const isLate = !isBurst && random.chance(0.15);
     const by = random.pick(["key", "key", "key", "key", "id", "id", "none", "bus"] as const);
@@ -239,9 +241,9 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
       submission: {
         org: isBurst ? NOISY_ORG : random.pick(ORGS),
         topic: isBurst || isLate ? "work.alpha" : topic,
-        // Some are too large for a record, where records are small.
         inputPtr: null,
         isStamped: false,
+        // Some inputs exceed a small inline limit.
         input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
         jobId: by === "id" || by === "bus" ? `job-${number}` : null,
         priority: random.pick(["batch", "batch", "interactive", "critical"] as const),
@@ -257,32 +259,43 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
         submittedBy: null,
         traceparent: null,
       },
-      acts: drawActs(random),
+      actions: drawActions(random),
       replayAfterMs: by === "key" && random.chance(0.2) ? random.between(10, 20_000) : null,
       cancelAfterMs: random.chance(0.05) ? random.logarithmic(50, 20_000) : null,
-      answer: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
+      decision: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
     };
   });
 }
 
-function drawActs(random: SeededRandom): readonly Act[] {
+function drawActions(random: SeededRandom): readonly WorkerAction[] {
   if (random.chance(0.6)) return ["ok"];
-  // Some never succeed: their budget must end.
+  // Some jobs never succeed and use up their budget.
   if (random.chance(0.08)) return ["throw"];
   const length = 1 + random.below(3);
-  return [...Array.from({ length }, () => random.pick(ACTS)), "ok"];
+  return [...Array.from({ length }, () => random.pick(WORKER_ACTIONS)), "ok"];
 }
 
-/** They come in a few bursts, so that their locks are contended. */
+/** Arrivals come in a few bursts, so that the locks are contended. */
 function drawTallies(random: SeededRandom, count: number, safetyMs: number, isStalling: boolean): TallyOrder[] {
   const bursts = Array.from({ length: 3 }, () => random.between(0, safetyMs * 0.8));
   return Array.from({ length: count }, (_, index) => ({
     id: `tally-${index}`,
     atMs: random.pick(bursts) + random.between(0, 1_500),
     record: random.pick(["a", "b"]),
-    thinkMs: random.logarithmic(2, 800),
+    workMs: random.logarithmic(2, 800),
     stallMs: isStalling && random.chance(0.15) ? TALLY_TTL_MS * random.between(0.5, 3) : null,
-    mood: random.pick(["fine", "fine", "fine", "fine", "fine", "fine", "flaky", "flaky", "doomed", "refused"] as const),
+    behavior: random.pick([
+      "fine",
+      "fine",
+      "fine",
+      "fine",
+      "fine",
+      "fine",
+      "flaky",
+      "flaky",
+      "doomed",
+      "refused",
+    ] as const),
   }));
 }
 

@@ -3,43 +3,41 @@ import type { SimNet } from "../adapters/world.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
 
-/**
- * A client outside the system, and one request of it: to any of the control processes, which may be away; the request, or
- * the answer to it, may get lost, and then the client asks again or gives up.
- */
+/** A client outside the system. */
 export interface ClientContext {
   readonly net: SimNet;
   readonly system: System;
   readonly random: SeededRandom;
 }
 
+/** Sends a request to a random control process. Calls `onFailure` on an error, on a timeout, and while the host is down. */
 export function sendRequest<T>(
   { net, system, random }: ClientContext,
   request: (engine: Engine) => Promise<T>,
-  again: () => void,
-  hear: (answer: T) => void,
+  onFailure: () => void,
+  onReply: (reply: T) => void,
 ): void {
   const { timeline, faults } = net;
   const { host, engine } = random.pick(system.controls);
-  let isOver = false;
-  const over = (next: () => void): void => {
-    if (isOver) return;
-    isOver = true;
+  let isEnded = false;
+  const end = (callback: () => void): void => {
+    if (isEnded) return;
+    isEnded = true;
     cancel();
-    next();
+    callback();
   };
-  const cancel = timeline.afterQuiet(TIMEOUT_MS, () => over(again));
-  const answer = (next: () => void): void => {
-    if (!net.random.chance(faults.bus.broadcastLossRate)) timeline.post(1, () => over(next));
+  const cancel = timeline.afterQuiet(TIMEOUT_MS, () => end(onFailure));
+  const reply = (callback: () => void): void => {
+    if (!net.random.chance(faults.bus.broadcastLossRate)) timeline.post(1, () => end(callback));
   };
   if (host.process === null || engine === null) {
-    over(again);
+    end(onFailure);
     return;
   }
   host.process.enter(() => {
     request(engine).then(
-      (told) => answer(() => hear(told)),
-      () => answer(again),
+      (value) => reply(() => onReply(value)),
+      () => reply(onFailure),
     );
   });
 }

@@ -2,11 +2,11 @@ import { compileWorkflow } from "../../core/workflow/definition/compile.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { SeededRandom } from "../random.ts";
 import type { RefFan, RefStep, RefWorkflow } from "../reference/run-reference.ts";
-import { type Act, ASKED_TOPIC, DENIED_TOPIC } from "./acts.ts";
 import type { Order } from "./plan.ts";
-import { documentOf } from "./run-document.ts";
+import { APPROVAL_TOPIC, DENIED_TOPIC, type WorkerAction } from "./workers.ts";
+import { documentOf } from "./workflow-document.ts";
 
-/** The runs of one seed: which workflows there are, who starts which of them, and what is done to them. Plain data. */
+/** The workflows and run orders of one seed. */
 export interface RunPlan {
   readonly workflows: readonly SimWorkflow[];
   readonly orders: readonly RunOrder[];
@@ -18,41 +18,39 @@ export interface SimWorkflow extends RefWorkflow {
   readonly steps: readonly SimStep[];
 }
 
-/** What the reference knows of a step, and what its document and those who work on it need besides. */
+/** A step of the reference model with the fields that its document, workers and operators need. */
 export interface SimStep extends RefStep {
   readonly kind: "worker" | "approval" | "delay" | "subworkflow" | "transform" | "notify" | "choice" | "parallel";
   readonly topic: string;
-  /** What workers do, attempt by attempt; children take turns with these. */
-  readonly acts: readonly (readonly Act[])[];
-  readonly answer: Order["answer"];
+  /** What workers do with each attempt; children rotate through the lists. */
+  readonly actions: readonly (readonly WorkerAction[])[];
+  readonly decision: Order["decision"];
   readonly delayMs: number;
   readonly timeoutSec: number | null;
   readonly retriesMax: number | null;
   readonly workflowId: string | null;
 }
 
-/** One wish for a run. */
+/** A planned run. */
 export interface RunOrder {
   readonly number: number;
   readonly atMs: number;
   readonly org: string;
   readonly workflowId: string;
   readonly priority: JobPriority | null;
-  /** `none` tries once. */
+  /** The idempotency key; null: the client does not retry. */
   readonly key: string | null;
   readonly input: { readonly number: number; readonly text: string };
   readonly replayAfterMs: number | null;
   readonly cancelAfterMs: number | null;
   readonly pauseAfterMs: number | null;
-  /** How long it stays paused. */
   readonly pauseMs: number;
-  /** Somebody takes its lock, thinks for so long, and writes nothing: as who finds that there is nothing to be done. */
-  readonly heldAfterMs: number | null;
-  readonly heldMs: number;
-  /** Somebody runs it again, from the step of this number, once it has ended. */
+  /** When a client takes the run's lock, which it holds for `lockMs` without a write. */
+  readonly lockAfterMs: number | null;
+  readonly lockMs: number;
+  /** The index of the step to rerun from after the end. */
   readonly rerunFrom: number | null;
-  /** Somebody tries its dead letters again. */
-  readonly isRetried: boolean;
+  readonly redrivesDeadLetters: boolean;
 }
 
 export function drawRuns(random: SeededRandom, count: number, safetyMs: number, orgs: readonly string[]): RunPlan {
@@ -64,7 +62,7 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
   const orders = Array.from({ length: count }, (_, number) => {
     const isBurst = random.chance(0.3);
     const org = isBurst ? (orgs[0] ?? "") : random.pick(orgs);
-    // The keys of one org are those of the others, too.
+    // Orgs share the same keys.
     keys.set(org, (keys.get(org) ?? 0) + 1);
     const hasKey = random.chance(0.8);
     const hold = random.fork(`hold ${number}`);
@@ -80,16 +78,16 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
       cancelAfterMs: random.chance(0.1) ? random.logarithmic(50, 20_000) : null,
       pauseAfterMs: random.chance(0.15) ? random.logarithmic(50, 5_000) : null,
       pauseMs: random.logarithmic(100, 15_000),
-      heldAfterMs: hold.chance(0.5) ? hold.logarithmic(50, 10_000) : null,
-      heldMs: hold.logarithmic(50, 3_000),
+      lockAfterMs: hold.chance(0.5) ? hold.logarithmic(50, 10_000) : null,
+      lockMs: hold.logarithmic(50, 3_000),
       rerunFrom: random.chance(0.2) ? random.below(6) : null,
-      isRetried: random.chance(0.5),
+      redrivesDeadLetters: random.chance(0.5),
     };
   });
   return { workflows, orders };
 }
 
-/** Drawn again until it is one that can be applied: some hang together in ways that nobody may write. */
+/** Draws until the workflow compiles; some drawn dependency graphs are invalid. */
 function drawWorkflow(random: SeededRandom, id: string, leafId: string | null): SimWorkflow {
   const lists = random.fork(`lists of ${id}`);
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
@@ -97,7 +95,7 @@ function drawWorkflow(random: SeededRandom, id: string, leafId: string | null): 
     const compiled = compileWorkflow(documentOf(workflow));
     if (compiled.kind === "ok") return inOrder(workflow, compiled.plan.order);
   }
-  throw new Error(`no workflow \`${id}\` could be drawn in ${TRIES_MAX} tries: look at what the compiler says`);
+  throw new Error(`no valid workflow \`${id}\` in ${TRIES_MAX} draws: check the problems that the compiler reports`);
 }
 
 const inOrder = (workflow: SimWorkflow, order: readonly string[]): SimWorkflow => ({
@@ -112,7 +110,7 @@ function drawSteps(random: SeededRandom, lists: SeededRandom, id: string, leafId
   const size = leafId === null ? 1 + random.below(2) : 1 + random.below(6);
   while (steps.length < size) {
     const step = drawStep(random, `s${steps.length}`, leafId);
-    relate(random, step, steps);
+    drawDependencies(random, step, steps);
     steps.push(step);
     if (step.kind !== "parallel") continue;
     const branches = Array.from({ length: 2 + random.below(2) }, (_, index) => {
@@ -124,14 +122,14 @@ function drawSteps(random: SeededRandom, lists: SeededRandom, id: string, leafId
     steps.push(...branches);
   }
   for (const step of steps) {
-    if (step.kind === "choice") choose(lists, step);
-    if (step.kind === "parallel") repeat(lists, step, steps);
+    if (step.kind === "choice") drawChoice(lists, step);
+    if (step.kind === "parallel") drawParallel(lists, step, steps);
   }
   return { id, timeoutSec: random.chance(0.3) ? 4 + random.below(40) : null, steps };
 }
 
-/** Some are asked for each item of a list. What is no case of its own is the default. */
-function choose(random: SeededRandom, step: Draft): void {
+/** Some choices are evaluated for each item of a list. An arm without steps maps to the default. */
+function drawChoice(random: SeededRandom, step: Draft): void {
   const { arms } = step;
   const isEach = random.chance(0.5);
   const chosen = isEach ? Array.from({ length: random.below(5) }, () => random.pick(Object.keys(arms))) : step.chosen;
@@ -139,16 +137,16 @@ function choose(random: SeededRandom, step: Draft): void {
   step.chosen = typeof chosen === "object" ? chosen.map(caseOf) : caseOf(chosen);
 }
 
-/** Some have a list, which is that of their branches then, and some have a time. */
-function repeat(random: SeededRandom, step: Draft, steps: readonly Draft[]): void {
+/** Some parallel steps have a timeout, and some a list that applies to their branches. */
+function drawParallel(random: SeededRandom, step: Draft, steps: readonly Draft[]): void {
   step.timeoutSec = random.chance(0.4) ? 2 + random.below(20) : null;
   if (!random.chance(0.4)) return;
   step.fan = drawFan(random, "parallel");
   for (const branch of steps) if (step.branches.includes(branch.id)) branch.fan = null;
 }
 
-/** What an earlier step is to this one. */
-function relate(random: SeededRandom, step: Draft, earlier: readonly Draft[]): void {
+/** Makes earlier steps dependencies, choices or error sources of this step. */
+function drawDependencies(random: SeededRandom, step: Draft, earlier: readonly Draft[]): void {
   const dependsOn: string[] = [];
   for (const before of earlier.filter(({ isBranch }) => !isBranch)) {
     if (before.kind === "choice" && random.chance(0.6)) {
@@ -187,10 +185,10 @@ function drawStep(
     need: 0,
     fan,
     topic,
-    acts: Array.from({ length: fan ? 3 : 1 }, () => drawStepActs(random)),
-    answer: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
+    actions: Array.from({ length: fan ? 3 : 1 }, () => drawStepActions(random)),
+    decision: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
     delayMs: Math.round(random.logarithmic(100, 15_000)),
-    // A sub-run that gets no slot would wait for as long as its parent may.
+    // Without a timeout a sub-run without a slot would wait until the deadline of its parent.
     timeoutSec: kind === "subworkflow" ? 20 + random.below(30) : random.chance(0.1) ? 3 + random.below(20) : null,
     retriesMax: random.chance(0.7) ? random.below(3) : null,
     workflowId: kind === "subworkflow" ? leafId : null,
@@ -216,13 +214,21 @@ function drawFan(random: SeededRandom, kind: SimStep["kind"]): RefFan {
   };
 }
 
-function drawStepActs(random: SeededRandom): readonly Act[] {
+function drawStepActions(random: SeededRandom): readonly WorkerAction[] {
   if (random.chance(0.75)) return ["ok"];
   if (random.chance(0.4)) return [random.pick(["fatal", "throw"] as const)];
   return [random.pick(["retry", "throw", "hang", "late", "twice", "die"] as const), "ok"];
 }
 
-const TOPICS = ["work.alpha", "work.beta", "work.beta", "work.alpha", "work.beta", "slow.delta", ASKED_TOPIC] as const;
+const TOPICS = [
+  "work.alpha",
+  "work.beta",
+  "work.beta",
+  "work.alpha",
+  "work.beta",
+  "slow.delta",
+  APPROVAL_TOPIC,
+] as const;
 const KINDS: readonly SimStep["kind"][] = [
   ...(["worker", "worker", "worker", "worker", "worker", "worker", "worker", "worker"] as const),
   ...(["approval", "delay", "subworkflow", "transform", "notify", "choice", "choice", "parallel"] as const),

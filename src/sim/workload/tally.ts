@@ -9,16 +9,15 @@ import type { Packet } from "../../protocol/packet.ts";
 import type { TallyOrder } from "./plan.ts";
 
 /**
- * A workload that uses locks as they are meant to be used: messages ask processes to change a shared record under a
- * lock. Between reading and writing a process may stall for longer than its lease, and it looks at no signal; the write
- * carries no version. So nothing but the fence keeps a late writer from undoing what others did.
+ * A counter workload under a lock: each message increments a shared record. Between read and write a process may stall for
+ * longer than its lease, ignores the lease's signal, and writes without a version, so only the fence prevents lost updates.
  *
- * The fence is raised before the record is read. A fence on the write alone is not enough: an old holder's write that
- * comes between the new holder's reading and writing would be taken, and then be overwritten.
+ * The fence is raised before the read. With a fence on the write alone, a write of the old holder between the new holder's
+ * read and write would be accepted and then overwritten.
  */
 export interface Tally {
   readonly count: number;
-  /** The requests that were counted; one that comes again is known by it. */
+  /** The ids of the counted messages, for deduplication. */
   readonly applied: readonly string[];
   readonly fence: number;
 }
@@ -27,18 +26,19 @@ export const TALLIES: Table<Tally> = { name: "sim_tally", placement: (): Placeme
 export const TALLY_SUBJECT = "sim.tally";
 const TALLY_GROUP = "sim-tally";
 const TALLY_ORG = "default";
-/** Short, so that a stalled process soon loses it. */
+/** Short, so that a stalled process loses the lock. */
 export const TALLY_TTL_MS = 1_500;
 
 export const tallyLock = (record: string): string => `sim:tally:${record}`;
 
 export function tallyMessage(order: TallyOrder): Message {
-  const details = { record: order.record, thinkMs: String(order.thinkMs), mood: order.mood, id: order.id };
+  const { id, record, behavior } = order;
+  const details = { id, record, behavior, workMs: String(order.workMs) };
   return {
-    id: order.id,
+    id,
     subject: TALLY_SUBJECT,
     packet: {
-      traceId: order.id,
+      traceId: id,
       senderId: "tally-client",
       createdAtMs: 0,
       body: { kind: "alert", level: "info", message: "count this", details },
@@ -47,10 +47,10 @@ export function tallyMessage(order: TallyOrder): Message {
 }
 
 export interface TallyHooks {
-  /** The handler is about to throw an error that states nothing. */
+  /** Called before the handler throws an unclassified error. */
   onPlainError(id: string): void;
-  /** The handler has read and thinks; a fault may strike the process now. */
-  onThink(id: string): void;
+  /** Called between read and write, to inject a pause. */
+  onRead(id: string): void;
 }
 
 export function startTally(engine: Engine, hooks: TallyHooks): Promise<Stop> {
@@ -65,11 +65,11 @@ export function startTally(engine: Engine, hooks: TallyHooks): Promise<Stop> {
 async function countUnderLock(engine: Engine, packet: Packet, hooks: TallyHooks): Promise<void> {
   const { clock, random, store } = engine.world;
   if (packet.body.kind !== "alert") throw permanent(new Error(`expected an alert, got a ${packet.body.kind}`));
-  const { record = "", thinkMs = "0", mood, id = "" } = packet.body.details ?? {};
-  if (mood === "refused") throw permanent(new Error("refused for good"));
-  if (mood === "doomed" || (mood === "flaky" && random.next() < 0.5)) {
+  const { record = "", workMs = "0", behavior, id = "" } = packet.body.details ?? {};
+  if (behavior === "refused") throw permanent(new Error("permanently refused"));
+  if (behavior === "doomed" || (behavior === "flaky" && random.next() < 0.5)) {
     hooks.onPlainError(id);
-    throw new Error("failed, and nobody says why");
+    throw new Error("unclassified failure");
   }
   const request = { key: tallyLock(record), org: TALLY_ORG, ttlMs: TALLY_TTL_MS, waitMs: 500, path: "tally" };
   await withLock(engine, request, async ({ fence }) => {
@@ -77,8 +77,8 @@ async function countUnderLock(engine: Engine, packet: Packet, hooks: TallyHooks)
     const found = await store.load(TALLIES, record);
     const before = found?.value ?? { count: 0, applied: [], fence: 0 };
     if (before.applied.includes(id)) return;
-    hooks.onThink(id);
-    await new Promise<void>((resolve) => clock.after(Number(thinkMs), resolve));
+    hooks.onRead(id);
+    await new Promise<void>((resolve) => clock.after(Number(workMs), resolve));
     const value: Tally = { count: before.count + 1, applied: [...before.applied, id], fence };
     await write(engine, record, fence, [
       { table: TALLIES.name, id: record, value, expect: null, from: NOWHERE, to: NOWHERE },
@@ -86,7 +86,7 @@ async function countUnderLock(engine: Engine, packet: Packet, hooks: TallyHooks)
   });
 }
 
-/** With the fence alone; without puts it only raises the fence. */
+/** Guarded by the fence only. Without puts it just raises the fence. */
 async function write(engine: Engine, record: string, fence: number, puts: readonly Put[]): Promise<void> {
   const committed = await engine.world.store.commit({
     org: TALLY_ORG,
@@ -96,5 +96,5 @@ async function write(engine: Engine, record: string, fence: number, puts: readon
     sends: [],
     watch: [],
   });
-  if (committed.kind !== "committed") throw retryAfter(new Error("somebody else has the lock now"), 100, "lock_busy");
+  if (committed.kind !== "committed") throw retryAfter(new Error("the lock has another holder"), 100, "lock_busy");
 }

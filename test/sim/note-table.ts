@@ -1,7 +1,7 @@
 import type { Table } from "../../src/core/model/table.ts";
 import { type Change, NOWHERE } from "../../src/ports/store.ts";
 
-/** Plain records for tests of the simulated store. */
+/** Records for tests of the simulated store. */
 export interface Note {
   readonly value: number;
 }

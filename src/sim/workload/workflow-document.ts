@@ -1,7 +1,7 @@
 import { listOf } from "../reference/run-reference.ts";
 import type { SimStep, SimWorkflow } from "./run-plan.ts";
 
-/** A drawn workflow as somebody would have written it. */
+/** A drawn workflow as a workflow document. */
 export function documentOf(workflow: SimWorkflow): Record<string, unknown> {
   const { id, timeoutSec, steps } = workflow;
   return {
@@ -17,7 +17,7 @@ function stepOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
     ...typeOf(step, hasItem),
     ...(step.dependsOn.length > 0 && { depends_on: step.dependsOn }),
     ...(step.onError !== "fail" && { on_error: step.onError }),
-    ...(step.when !== null && { condition: questionOf(step.when) }),
+    ...(step.when !== null && { condition: expressionOf(step.when) }),
     ...(step.timeoutSec !== null && { timeout_sec: step.timeoutSec }),
     ...(typeof chosen === "object" && { for_each: JSON.stringify(chosen.map(itemOf)) }),
     ...(fan && {
@@ -51,7 +51,7 @@ function typeOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
   }
 }
 
-/** Every worker sees whose input it has got. */
+/** The input identifies order and step, for the payload checker. */
 function inputOf({ id }: SimStep, hasItem: boolean): Record<string, unknown> {
   return { number: "${input.number}", step: id, text: "${input.text}", ...(hasItem && { index: "${index}" }) };
 }
@@ -64,22 +64,22 @@ function retryOf({ retriesMax }: SimStep): Record<string, unknown> {
 function choiceOf({ arms, chosen }: SimStep): Record<string, unknown> {
   if ("then" in arms) {
     const answer = chosen === "fault" ? "fault" : chosen === "then";
-    const question = typeof chosen === "object" ? "item == 'then'" : questionOf(answer);
-    return { type: "condition", condition: question, ...filled(arms) };
+    const condition = typeof chosen === "object" ? "item == 'then'" : expressionOf(answer);
+    return { type: "condition", condition, ...nonEmpty(arms) };
   }
   const { default: otherwise = [], ...cases } = arms;
   return {
     type: "switch",
     switch: typeof chosen === "object" ? "item" : chosen === "fault" ? "input.nothing.there" : `'${itemOf(chosen)}'`,
-    cases: filled(cases),
+    cases: nonEmpty(cases),
     ...(otherwise.length > 0 && { default: otherwise }),
   };
 }
 
-/** What leads to an arm: to `default`, anything that is no case. */
+/** The value that selects an arm; any value without a case selects `default`. */
 const itemOf = (arm: string): string => (arm === "default" ? "green" : arm);
-const questionOf = (answer: boolean | "fault"): string => (answer === "fault" ? "input.nothing.there" : `${answer}`);
+const expressionOf = (answer: boolean | "fault"): string => (answer === "fault" ? "input.nothing.there" : `${answer}`);
 
-function filled(arms: Readonly<Record<string, readonly string[]>>): Record<string, readonly string[]> {
+function nonEmpty(arms: Readonly<Record<string, readonly string[]>>): Record<string, readonly string[]> {
   return Object.fromEntries(Object.entries(arms).filter(([, ids]) => ids.length > 0));
 }
