@@ -1,7 +1,7 @@
-/** A client of the HTTP API as a test needs it: every answer with its status, and waiting for what is said there. */
+/** A test client of the HTTP API. */
 export interface Answer {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: what the server says is looked at, not computed with.
+  // biome-ignore lint/suspicious/noExplicitAny: tests only compare response bodies.
   readonly body: any;
 }
 
@@ -14,7 +14,7 @@ export class Api {
     this.#headers = headers;
   }
 
-  /** The same door for somebody else. */
+  /** The same API with another key. */
   as(key: string): Api {
     return new Api(this.url, { ...this.#headers, "x-api-key": key });
   }
@@ -32,15 +32,15 @@ export class Api {
     return this.#call(path, { method: "POST", headers, body: JSON.stringify(body) });
   }
 
-  /** Bytes as they are. */
+  /** Posts a raw body. */
   send(path: string, body: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> {
     return this.#call(path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body });
   }
 
-  /** Submits a job that is taken; its id. */
+  /** Submits a job and returns its id. */
   async submit(topic: string, input: unknown = null, more: object = {}): Promise<string> {
     const { status, body } = await this.post("/jobs", { topic, input, ...more });
-    if (status !== 200) throw new Error(`the job was answered ${status}: ${JSON.stringify(body)}`);
+    if (status !== 200) throw new Error(`submit failed with ${status}: ${JSON.stringify(body)}`);
     return body.job_id;
   }
 
@@ -48,21 +48,21 @@ export class Api {
     return this.get(`/jobs/${id}`).then(({ body }) => body);
   }
 
-  /** The job once it is in this state; an end that is another one is an error. */
+  /** Waits for the end of a job. Another final state is an error. */
   async ended(id: string, state: string): Promise<Answer["body"]> {
-    const { body } = await this.until(`/jobs/${id}`, (seen) => ENDS.includes(seen.body.state));
+    const { body } = await this.until(`/jobs/${id}`, (answer) => FINAL_STATES.includes(answer.body.state));
     if (body.state === state) return body;
-    throw new Error(`job \`${id}\` has not ended as ${state}: ${JSON.stringify(body)}`);
+    throw new Error(`job \`${id}\` did not end as ${state}: ${JSON.stringify(body)}`);
   }
 
-  /** Asks until the answer is as it should be. The bound is for a system that hangs, not for one that is slow. */
-  async until(path: string, isIt: (answer: Answer) => boolean): Promise<Answer> {
+  /** Polls until the condition holds. The timeout is for a system that hangs, not for one that is slow. */
+  async until(path: string, isDone: (answer: Answer) => boolean): Promise<Answer> {
     const untilMs = Date.now() + WAIT_MS_MAX;
     for (;;) {
       const answer = await this.get(path);
-      if (isIt(answer)) return answer;
-      if (Date.now() > untilMs) throw new Error(`${path} stayed ${answer.status} ${JSON.stringify(answer.body)}`);
-      await new Promise((resolve) => setTimeout(resolve, BETWEEN_MS));
+      if (isDone(answer)) return answer;
+      if (Date.now() > untilMs) throw new Error(`${path} is still ${answer.status} ${JSON.stringify(answer.body)}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
 
@@ -74,7 +74,6 @@ export class Api {
   }
 }
 
-const ENDS = ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"];
+export const FINAL_STATES = ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"];
 const WAIT_MS_MAX = 60_000;
-/** Between two questions, so that the asking does not take the time of those who work. */
-const BETWEEN_MS = 20;
+const POLL_MS = 20;

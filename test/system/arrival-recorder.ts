@@ -3,13 +3,11 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 
 /**
- * A process that tells when something happened to it, and that can be killed and started again.
- *
- * It goes before all others of this machine where that is allowed: what it tells is when others came to it, and a watch that
- * has to wait for its turn behind a dozen processes finds everybody at the door at once.
+ * A process that records when requests arrive, and that can be killed and restarted. It runs with a high priority where
+ * that is allowed: a recorder that waits for the CPU would see all arrivals at once.
  */
-export class Telling {
-  /** When it happened, since it was last started. */
+export class ArrivalRecorder {
+  /** The arrival times since the last start. */
   times: number[] = [];
   readonly #argv: readonly string[];
   #child: ChildProcess | null = null;
@@ -18,7 +16,7 @@ export class Telling {
     this.#argv = argv;
   }
 
-  /** Resolves when it says that it is ready. */
+  /** Resolves when the process is ready. */
   async start(): Promise<void> {
     this.times = [];
     const child = spawn("nice", ["-n", "-15", process.execPath, ...this.#argv], {
@@ -26,7 +24,7 @@ export class Telling {
     });
     this.#child = child;
     await new Promise<void>((resolve, reject) => {
-      child.once("close", () => reject(new Error(`\`${this.#argv[0]}\` ended before it was ready`)));
+      child.once("close", () => reject(new Error(`\`${this.#argv[0]}\` exited before it was ready`)));
       createInterface({ input: child.stdout as NonNullable<ChildProcess["stdout"]> }).on("line", (line) => {
         const [word, ...times] = line.split(" ");
         if (word === "ready") resolve();
@@ -35,7 +33,6 @@ export class Telling {
     });
   }
 
-  /** At once. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = null;

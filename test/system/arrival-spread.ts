@@ -1,12 +1,12 @@
 import { spreadOfAny } from "../../src/lab/spread.ts";
 
-/** The lab's measure of how evenly they come, over a window that begins at the first of them. */
+/** The lab's measure of how evenly arrivals are spread over a window that starts at the first one. */
 export interface Spread {
   readonly arrivals: number;
   readonly binMs: number;
   readonly peak: number;
   readonly peakToMean: number;
-  /** What the fullest bin of a Poisson stream has on average, over its mean. */
+  /** The expected peak-to-mean ratio of a Poisson stream. */
   readonly poisson: number;
 }
 

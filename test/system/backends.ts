@@ -1,4 +1,4 @@
-/** Worlds on real ground, in a folder or on servers of their own, that allow everything and say nothing. */
+/** Worlds on real storage with a kernel that allows everything and a log that is dropped. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,14 +7,14 @@ import { openCluster } from "../../src/worlds/cluster.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 
-export type GroundKind = "embedded" | "NATS + Redis";
+export type BackendKind = "embedded" | "NATS + Redis";
 
-/** Where a world can be opened, and opened again. */
-export type Ground = { readonly dir: string } | { readonly nats: string; readonly redis: string };
+/** The data directory or servers of a world, which can be opened repeatedly. */
+export type Backend = { readonly dir: string } | { readonly nats: string; readonly redis: string };
 
-export async function onGround<T>(kind: GroundKind, work: (ground: Ground) => Promise<T>): Promise<T> {
+export async function withBackend<T>(kind: BackendKind, work: (backend: Backend) => Promise<T>): Promise<T> {
   if (kind === "embedded") {
-    const dir = mkdtempSync(join(tmpdir(), "cordum-quiet-"));
+    const dir = mkdtempSync(join(tmpdir(), "cordum-backend-"));
     try {
       return await work({ dir });
     } finally {
@@ -29,10 +29,10 @@ export async function onGround<T>(kind: GroundKind, work: (ground: Ground) => Pr
   }
 }
 
-export function openQuiet(ground: Ground, name: string) {
+export function openWorld(backend: Backend, name: string) {
   const { log, metrics } = counting();
   const decision = { effect: "allow", ruleId: null, reason: "", snapshot: "" } as const;
   const safety = { local: () => decision, check: async () => ({ kind: "decided", decision }) as const };
   const parts = { name, log, metrics, safety, bus: { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 } };
-  return "dir" in ground ? openEmbedded({ ...parts, ...ground }) : openCluster({ ...parts, ...ground });
+  return "dir" in backend ? openEmbedded({ ...parts, ...backend }) : openCluster({ ...parts, ...backend });
 }

@@ -2,9 +2,9 @@ import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
-/** Bundles a fixture once, so that starting it again and again costs a tenth of a second instead of one. */
+/** Bundles a fixture, which makes repeated starts ten times faster. */
 export async function bundle(fixture: string): Promise<string> {
-  // Inside the project: packages are found from there, and the folder is ignored by git.
+  // Inside `node_modules`, so that packages resolve and git ignores it.
   const dir = mkdtempSync(join(import.meta.dirname, "..", "..", "node_modules", ".cordum-fixture-"));
   const outfile = join(dir, fixture.replace(/\.ts$/, ".mjs"));
   await build({

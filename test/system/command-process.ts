@@ -1,44 +1,44 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** A child process that is told what to do, a line each, and what it has said; what it says has a name. */
-export class Child<Command extends object> {
+/** A child process that reads JSON commands from stdin and writes JSON replies `{name: value}` to stdout, one per line. */
+export class CommandProcess<Command extends object> {
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
-  readonly #said: Record<string, unknown>[] = [];
+  readonly #replies: Record<string, unknown>[] = [];
   #waiters: (() => void)[] = [];
-  #end: Error | null = null;
+  #exitError: Error | null = null;
 
   constructor(script: string, url: string) {
     this.#child = spawn(process.execPath, [script, url], { stdio: ["pipe", "pipe", "inherit"] });
     this.#exited = new Promise((resolve) => this.#child.once("exit", resolve));
     createInterface({ input: this.#child.stdout! }).on("line", (line) => {
-      this.#said.push(JSON.parse(line) as Record<string, unknown>);
+      this.#replies.push(JSON.parse(line) as Record<string, unknown>);
       this.#wake();
     });
     void this.#exited.then((code) => {
-      this.#end = new Error(`the process has ended: ${String(code)}`);
+      this.#exitError = new Error(`the process exited with ${String(code)}`);
       this.#wake();
     });
   }
 
-  tell(command: Command): void {
+  send(command: Command): void {
     this.#child.stdin!.write(`${JSON.stringify(command)}\n`);
   }
 
-  /** Waits for an answer of this name, and takes it away. */
-  async answer<T = unknown>(name: string): Promise<T> {
+  /** Waits for a reply with this name and removes it. */
+  async receive<T = unknown>(name: string): Promise<T> {
     for (;;) {
-      const at = this.#said.findIndex((said) => name in said);
-      if (at !== -1) return this.#said.splice(at, 1)[0]![name] as T;
-      if (this.#end !== null) throw this.#end;
+      const at = this.#replies.findIndex((reply) => name in reply);
+      if (at !== -1) return this.#replies.splice(at, 1)[0]![name] as T;
+      if (this.#exitError !== null) throw this.#exitError;
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
   }
 
-  ask<T = unknown>(command: Command, name: string): Promise<T> {
-    this.tell(command);
-    return this.answer<T>(name);
+  call<T = unknown>(command: Command, name: string): Promise<T> {
+    this.send(command);
+    return this.receive<T>(name);
   }
 
   signal(signal: NodeJS.Signals): void {

@@ -19,11 +19,11 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function start(): Promise<{ readonly child: ChildProcess; readonly said: string }> {
+async function start(): Promise<{ readonly child: ChildProcess; readonly output: string }> {
   const child = spawn(process.execPath, [script, dir], { stdio: ["pipe", "pipe", "inherit"] });
   children.push(child);
-  const [said] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
-  return { child, said };
+  const [output] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
+  return { child, output };
 }
 
 async function kill(child: ChildProcess): Promise<void> {
@@ -33,14 +33,14 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-test("a second process is told who has the directory, and gets it the moment that one is killed", async () => {
+test("rejects a second process with the pid of the holder and admits it after the holder is killed", async () => {
   const first = await start();
-  expect(first.said).toBe("open");
+  expect(first.output).toBe("open");
   const second = await start();
-  expect(second.said).toContain(`is in use by process ${first.child.pid}:`);
+  expect(second.output).toContain(`is in use by process ${first.child.pid}:`);
   await kill(first.child);
   const third = await start();
-  expect(third.said).toBe("open");
+  expect(third.output).toBe("open");
   const fourth = await start();
-  expect(fourth.said).toContain(`is in use by process ${third.child.pid}:`);
+  expect(fourth.output).toContain(`is in use by process ${third.child.pid}:`);
 });

@@ -1,7 +1,4 @@
-/**
- * The two ways in which the control plane is run, as real processes: one that is everything, and a cluster of parts. What
- * the tests of a governed system ask of either is the same.
- */
+/** The two deployments of the control plane as real processes: one embedded process, and a cluster. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,30 +13,30 @@ import { freePort } from "../servers/ports.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 import { Api } from "./api.ts";
 import { Program } from "./program.ts";
-import { BenchWorkers } from "./workers/worker-pool.ts";
+import { WorkerPool } from "./workers/worker-pool.ts";
 
-export interface Setup {
-  /** Two ways in for the same caller, a key of everything; the same way twice where there is only one. */
-  readonly doors: readonly [Api, Api];
+export interface Deployment {
+  /** Two gateways with an admin key; the embedded deployment has the same one twice. */
+  readonly apis: readonly [Api, Api];
   readonly keys: Keys;
-  readonly workers: BenchWorkers;
-  /** First words of topics that somebody serves: see `BenchWorkers`, and `cordum up --demo`. */
+  readonly workers: WorkerPool;
+  /** Prefixes of served topics: see `WorkerPool` and `cordum up --demo`. */
   readonly prefixes: readonly string[];
   readonly transports: Readonly<Record<string, Transport>>;
-  /** A way in behind which the safety kernel is a process of its own. */
-  outage(): Promise<Outage>;
-  /** Ends each process as an operator does, one after the other, and starts another one in its place. */
+  /** An API whose safety kernel can be stopped. */
+  isolateKernel(): Promise<KernelOutage>;
+  /** Restarts the processes one after another with SIGTERM, and returns the exit codes. */
   restartAll(): Promise<readonly number[]>;
-  /** Changes the audit log of the tenant `default` behind the back of the control plane. */
+  /** Changes an audit entry of the tenant `default` directly in the store. */
   tamper(): Promise<void>;
   stop(): Promise<void>;
 }
 
-export interface Outage {
-  readonly door: Api;
-  /** First word of its topics. */
+export interface KernelOutage {
+  readonly api: Api;
+  /** The prefix of its topics. */
   readonly prefix: string;
-  /** The kernel does not answer any more; its connections stay open. */
+  /** Stops the kernel process; its connections stay open. */
   begin(): void;
   end(): void;
 }
@@ -50,7 +47,7 @@ export interface Keys {
   readonly alice: string;
   readonly bob: string;
   readonly worker: string;
-  /** An administrator, of another tenant. */
+  /** An administrator of another tenant. */
   readonly foreign: string;
 }
 
@@ -62,8 +59,8 @@ rules:
   - {id: fine, match: {topics: ['*.*']}, decision: allow, reason: nothing is wrong with it}
 `;
 
-/** Waits that are short enough to be sat out; but for one that nothing but a worker's coming must end. */
-const HURRY = {
+/** Short waits, except for `no_worker`, which only the arrival of a worker must end. */
+const SHORT_WAITS = {
   CORDUM_DISPATCH_DEADLINE_MS: "3000",
   CORDUM_SWEEP_EVERY_MS: "200",
   CORDUM_SAFETY_TIMEOUT_MS: "400",
@@ -73,8 +70,8 @@ const HURRY = {
   CORDUM_LOG_LEVEL: "warn",
 };
 
-/** A process that can be started again where it was. */
-class Part {
+/** A process that can be restarted on the same port. */
+class Service {
   readonly #start: (port: number) => UpProcess;
   #port: number | null = null;
   #running: UpProcess | null = null;
@@ -83,7 +80,7 @@ class Part {
     this.#start = start;
   }
 
-  /** On its own port, ever again; the first time another one is taken where somebody else was faster. */
+  /** Keeps its port after the first start; until then a taken port is replaced. */
   async start(): Promise<string> {
     for (let tries = 1; ; tries++) {
       const port: number = this.#port ?? (await freePort());
@@ -102,42 +99,41 @@ class Part {
     this.#running?.child.kill(signal);
   }
 
-  /** Its exit code. */
+  /** Returns the exit code. */
   async stop(): Promise<number> {
     this.kill("SIGTERM");
     const ran = await this.#running?.ended;
     if (ran === undefined) return 0;
-    if (ran.exitCode !== 0) throw new Error(`it ended with ${ran.exitCode}: ${ran.err}`);
+    if (ran.exitCode !== 0) throw new Error(`exited with ${ran.exitCode}: ${ran.err}`);
     return ran.exitCode;
   }
 }
 
-export async function embeddedSetup(): Promise<Setup> {
+export async function startEmbedded(): Promise<Deployment> {
   const program = await Program.build();
-  const dir = mkdtempSync(join(tmpdir(), "cordum-governed-"));
+  const dir = mkdtempSync(join(tmpdir(), "cordum-governance-"));
   const policy = policyFile(dir);
   const data = join(dir, "data");
   const argv = ["--demo", "--data", data, "--policy", policy];
-  const part = new Part((port) => program.up([...argv, "--port", String(port)], HURRY));
-  const { root, keys } = await makeKeys(await part.start());
-  const workers = new BenchWorkers();
+  const service = new Service((port) => program.up([...argv, "--port", String(port)], SHORT_WAITS));
+  const { root, keys } = await makeKeys(await service.start());
+  const workers = new WorkerPool();
   const transports = { http: http({ url: root.url, apiKey: keys.worker }) };
   await workers.start("http", transports.http);
-  const aside = new AsideOutage(program, dir, policy, workers);
   return {
-    doors: [root, root],
+    apis: [root, root],
     keys,
     workers,
     prefixes: ["http", "demo"],
     transports,
-    outage: () => aside.open(),
-    restartAll: async () => [await restart(part)],
+    isolateKernel: () => separateKernelOutage(program, dir, policy, workers),
+    restartAll: async () => [await restart(service)],
     async tamper() {
-      await part.stop();
-      const { world, close } = await openEmbedded({ ...NO_WORLD(), dir: data });
-      await changeAudit(world.store);
+      await service.stop();
+      const { world, close } = await openEmbedded({ ...worldOptions(), dir: data });
+      await tamperWithAudit(world.store);
       await close();
-      await part.start();
+      await service.start();
     },
     async stop() {
       await workers.stop();
@@ -149,65 +145,56 @@ export async function embeddedSetup(): Promise<Setup> {
 
 const START_TRIES_MAX = 3;
 
-/** The kernel of the embedded setup is inside: for an outage there is another pair, with the kernel outside. */
-class AsideOutage {
-  readonly #program: Program;
-  readonly #dir: string;
-  readonly #policy: string;
-  readonly #workers: BenchWorkers;
-
-  constructor(program: Program, dir: string, policy: string, workers: BenchWorkers) {
-    this.#program = program;
-    this.#dir = dir;
-    this.#policy = policy;
-    this.#workers = workers;
-  }
-
-  async open(): Promise<Outage> {
-    const kernel = this.#program.up(["--role", "safety", "--port", "0", "--policy", this.#policy], HURRY);
-    const argv = ["--data", join(this.#dir, "aside"), "--port", "0", "--safety", await kernel.url];
-    const door = new Api(await this.#program.up(argv, HURRY).url);
-    await this.#workers.start("aside", http({ url: door.url }));
-    return {
-      door,
-      prefix: "aside",
-      begin: () => void kernel.child.kill("SIGSTOP"),
-      end: () => void kernel.child.kill("SIGCONT"),
-    };
-  }
+/** The embedded kernel cannot be stopped alone, so the outage uses a second deployment with a separate kernel. */
+async function separateKernelOutage(
+  program: Program,
+  dir: string,
+  policy: string,
+  workers: WorkerPool,
+): Promise<KernelOutage> {
+  const kernel = program.up(["--role", "safety", "--port", "0", "--policy", policy], SHORT_WAITS);
+  const argv = ["--data", join(dir, "separate"), "--port", "0", "--safety", await kernel.url];
+  const api = new Api(await program.up(argv, SHORT_WAITS).url);
+  await workers.start("separate", http({ url: api.url }));
+  return {
+    api,
+    prefix: "separate",
+    begin: () => void kernel.child.kill("SIGSTOP"),
+    end: () => void kernel.child.kill("SIGCONT"),
+  };
 }
 
-export async function clusterSetup(): Promise<Setup> {
+export async function startCluster(): Promise<Deployment> {
   const [program, nats, redis] = await Promise.all([
     Program.build(),
     startNats(),
     startRedis({ appendonly: true, appendfsync: "everysec" }),
   ]);
-  const dir = mkdtempSync(join(tmpdir(), "cordum-governed-"));
+  const dir = mkdtempSync(join(tmpdir(), "cordum-governance-"));
   const servers = ["--nats", nats.url, "--redis", redis.url];
-  const part = (...argv: string[]) =>
-    new Part((port) => program.up([...servers, "--port", String(port), ...argv], HURRY));
-  const kernel = part("--role", "safety", "--policy", policyFile(dir));
+  const service = (...argv: string[]) =>
+    new Service((port) => program.up([...servers, "--port", String(port), ...argv], SHORT_WAITS));
+  const kernel = service("--role", "safety", "--policy", policyFile(dir));
   const safety = ["--safety", await kernel.start()];
-  const gateways = [1, 2].map(() => part("--role", "gateway", ...safety));
-  const controls = [1, 2, 3].map(() => part("--role", "control", ...safety));
+  const gateways = [1, 2].map(() => service("--role", "gateway", ...safety));
+  const controls = [1, 2, 3].map(() => service("--role", "control", ...safety));
   const [one = "", two = ""] = await Promise.all([...gateways, ...controls].map((each) => each.start()));
   const { root, keys } = await makeKeys(one);
-  const workers = new BenchWorkers();
+  const workers = new WorkerPool();
   const transports = {
     nats: overNats({ nats: nats.url, redis: redis.url }),
     http: http({ url: two, apiKey: keys.worker }),
   };
   for (const [name, transport] of Object.entries(transports)) await workers.start(name, transport);
-  const doors = [root, new Api(two).as(keys.root)] as const;
+  const apis = [root, new Api(two).as(keys.root)] as const;
   return {
-    doors,
+    apis,
     keys,
     workers,
     prefixes: ["nats", "http"],
     transports,
-    outage: async () => ({
-      door: doors[1],
+    isolateKernel: async () => ({
+      api: apis[1],
       prefix: "nats",
       begin: () => kernel.kill("SIGSTOP"),
       end: () => kernel.kill("SIGCONT"),
@@ -218,8 +205,8 @@ export async function clusterSetup(): Promise<Setup> {
       return codes;
     },
     async tamper() {
-      const { world, close } = await openCluster({ ...NO_WORLD(), nats: nats.url, redis: redis.url });
-      await changeAudit(world.store);
+      const { world, close } = await openCluster({ ...worldOptions(), nats: nats.url, redis: redis.url });
+      await tamperWithAudit(world.store);
       await close();
     },
     async stop() {
@@ -231,9 +218,9 @@ export async function clusterSetup(): Promise<Setup> {
   };
 }
 
-async function restart(part: Part): Promise<number> {
-  const exitCode = await part.stop();
-  await part.start();
+async function restart(service: Service): Promise<number> {
+  const exitCode = await service.stop();
+  await service.start();
   return exitCode;
 }
 
@@ -246,7 +233,7 @@ function policyFile(dir: string): string {
 async function makeKeys(url: string): Promise<{ readonly root: Api; readonly keys: Keys }> {
   const make = async (api: Api, request: object): Promise<string> => {
     const { status, body } = await api.post("/keys", request);
-    if (status !== 200) throw new Error(`no key: ${JSON.stringify(body)}`);
+    if (status !== 200) throw new Error(`creating the key failed with ${status}: ${JSON.stringify(body)}`);
     return body.key;
   };
   const first = await make(new Api(url), { tenant: "*", role: "admin", name: "root" });
@@ -263,19 +250,19 @@ async function makeKeys(url: string): Promise<{ readonly root: Api; readonly key
   return { root, keys };
 }
 
-async function changeAudit(store: Store): Promise<void> {
+async function tamperWithAudit(store: Store): Promise<void> {
   const page = await store.load(AUDIT_PAGES, pageId("default", 0));
-  if (page === null) throw new Error("there is no audit log");
-  const entries = page.value.entries.map((entry) => (entry.index === 3 ? { ...entry, who: "nobody" } : entry));
+  if (page === null) throw new Error("the audit log is empty");
+  const entries = page.value.entries.map((entry) => (entry.index === 3 ? { ...entry, who: "tampered" } : entry));
   const puts = [put(AUDIT_PAGES, page.id, page, { ...page.value, entries })];
   const change = { org: "default", atMs: Date.now(), puts, guards: [], sends: [], watch: [] };
   const committed = await store.commit(change);
-  if (committed.kind !== "committed") throw new Error(`the log was not changed: ${committed.kind}`);
+  if (committed.kind !== "committed") throw new Error(`changing the log failed: ${committed.kind}`);
 }
 
-const NO_WORLD = () => ({
+const worldOptions = () => ({
   ...counting(),
   name: "tamper",
-  safety: { local: null, check: () => Promise.reject(new Error("nobody asks")) },
+  safety: { local: null, check: () => Promise.reject(new Error("not used")) },
   bus: { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 1 },
 });

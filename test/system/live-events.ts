@@ -1,4 +1,4 @@
-/** The live events of a control plane, as they come: what came together was committed together, or nearly so. */
+/** A client of the event stream. Events of one chunk were committed at about the same time. */
 import type { Answer, Api } from "./api.ts";
 
 export interface LiveEvent {
@@ -8,15 +8,15 @@ export interface LiveEvent {
 
 export class LiveEvents {
   readonly #stop = new AbortController();
-  /** Resolves when nothing comes any more: stopped, dropped, or the process at the other end has died. */
+  /** Resolves when the stream ends: stopped, dropped, or the server process exited. */
   closed: Promise<void> = Promise.resolve();
 
-  /** Resolves when the server listens to us; `onBurst` is called until it dies, or `stop` is. */
-  static async open(door: Api, onBurst: (events: readonly LiveEvent[]) => void): Promise<LiveEvents> {
+  /** Resolves when the stream is open. `onBurst` is called with the events of each chunk until the stream ends. */
+  static async open(api: Api, onBurst: (events: readonly LiveEvent[]) => void): Promise<LiveEvents> {
     const events = new LiveEvents();
-    const response = await fetch(`${door.url}/api/v1/stream`, { signal: events.#stop.signal });
-    if (!response.ok || response.body === null) throw new Error(`the stream was answered ${response.status}`);
-    // A process that dies ends it in the middle of whatever it was saying.
+    const response = await fetch(`${api.url}/api/v1/stream`, { signal: events.#stop.signal });
+    if (!response.ok || response.body === null) throw new Error(`the stream request failed with ${response.status}`);
+    // A killed process ends the stream with an error.
     events.closed = events.#read(response.body, onBurst).catch(() => undefined);
     return events;
   }

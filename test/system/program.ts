@@ -1,4 +1,4 @@
-/** The program as it is shipped: bundled once, then started as often as a test likes. */
+/** The shipped program, bundled once and started any number of times. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -14,11 +14,11 @@ export class Program {
 
   static async build(): Promise<Program> {
     const root = join(import.meta.dirname, "..", "..");
-    // Inside the project: packages are found from there, and the folder is ignored by git.
+    // Inside `node_modules`, so that packages resolve and git ignores it.
     const dir = mkdtempSync(join(root, "node_modules", ".cordum-program-"));
     const src = join(root, "src");
     mkdirSync(join(dir, "dist"));
-    // The program reads its version one level above itself.
+    // The program reads its version from the parent directory.
     writeFileSync(join(dir, "package.json"), '{"version": "1.2.3", "type": "module"}');
     const built = build({
       entryPoints: { main: join(src, "main.ts") },
@@ -41,7 +41,7 @@ export class Program {
     return join(this.#dir, "dist", "main.js");
   }
 
-  /** `cordum up`, as a process of its own. */
+  /** Starts `cordum up`. */
   up(argv: readonly string[], env: Readonly<Record<string, string>> = {}): UpProcess {
     const started = startUp(argv, env, [this.file]);
     this.#started.add(started);
@@ -49,7 +49,7 @@ export class Program {
     return started;
   }
 
-  /** Ends what still runs, and removes the program. */
+  /** Kills the running processes and removes the bundle. */
   async remove(): Promise<void> {
     await Promise.all(
       [...this.#started].map(({ child, ended }) => {

@@ -1,4 +1,4 @@
-// The section "A workflow in five minutes" of the README, as it stands there, in a shell, against what `npm start` runs.
+// The commands of the README section "A workflow in five minutes" in a shell, against the program that `npm start` runs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,22 +13,22 @@ import { Program } from "./program.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let program: Program;
 let dir: string;
-let door: Api;
+let api: Api;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "cordum-readme-"));
   program = await Program.build();
   mkdirSync(join(dir, "bin"));
-  // `npx cordum` is the program under test; `curl` does what is asked of it there, whether this machine has one or not.
+  // `npx cordum` runs the program under test. `curl` is replaced, because it may not be installed.
   writeFileSync(join(dir, "curl.mjs"), CURL);
-  for (const [name, words] of Object.entries({
+  for (const [name, command] of Object.entries({
     npx: `shift\nexec "${process.execPath}" "${program.file}" "$@"`,
     curl: `exec "${process.execPath}" "${join(dir, "curl.mjs")}" "$@"`,
   })) {
-    writeFileSync(join(dir, "bin", name), `#!/bin/sh\n${words}\n`, { mode: 0o755 });
+    writeFileSync(join(dir, "bin", name), `#!/bin/sh\n${command}\n`, { mode: 0o755 });
   }
   const workflows = ["--workflows", "examples/workflows"];
-  door = new Api(await program.up(["--demo", "--data", join(dir, "data"), "--port", "0", ...workflows]).url);
+  api = new Api(await program.up(["--demo", "--data", join(dir, "data"), "--port", "0", ...workflows]).url);
 });
 
 afterAll(async () => {
@@ -36,69 +36,69 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("a small order by itself; a large one explained, drawn, approved, watched, told, run again; the same with curl", async () => {
+test("the commands start, explain, approve, watch and rerun a run, and curl starts and replays one", async () => {
   const shell = new Shell();
-  const [small, large, explain, get, approve, watch, timeline, rerun, start, show, told, ...rest] = commands();
+  const [small, large, explain, get, approve, watch, timeline, rerun, start, show, events, ...rest] = commands();
   expect(rest).toEqual([]);
 
   expect(await shell.run(small)).toMatch(/small {2}SUCCEEDED.*greet {2}SUCCEEDED\n.*SUCCEEDED\n$/s);
 
   await shell.run(large);
-  await door.until(`/workflow-runs/${shell.RUN}`, ({ body }) => body.steps.ask.state === "RUNNING");
-  const toDo = `approval approve ${shell.RUN}:ask@1`;
-  expect(await shell.run(explain)).toContain(toDo);
-  expect(await shell.run(get)).toContain(toDo);
+  await api.until(`/workflow-runs/${shell.RUN}`, ({ body }) => body.steps.ask.state === "RUNNING");
+  const command = `approval approve ${shell.RUN}:ask@1`;
+  expect(await shell.run(explain)).toContain(command);
+  expect(await shell.run(get)).toContain(command);
   expect(await shell.run(approve)).toContain("approved");
   expect(await shell.run(watch)).toMatch(/ask {2}SUCCEEDED.*greet {2}SUCCEEDED\n.*SUCCEEDED\n$/s);
   expect(await shell.run(timeline)).toMatch(/run_started.*step_succeeded +ask +local.*run_succeeded/s);
 
   const again = (await shell.run(rerun)).trim();
-  const ended = await door.until(`/workflow-runs/${again}`, ({ body }) => body.state !== "RUNNING");
+  const ended = await api.until(`/workflow-runs/${again}`, ({ body }) => body.state !== "RUNNING");
   expect(ended.body).toMatchObject({ state: "SUCCEEDED", rerun_of: { run_id: shell.RUN, from_step: "pay" } });
   expect(await shell.run(timeline?.replace("$RUN", again))).toMatch(/step_kept +ask.*step_succeeded +pay/s);
 
   const started = JSON.parse(await shell.run(start));
   expect(started).toMatchObject({ workflow_id: "every-step", replayed: false });
   expect(JSON.parse(await shell.run(start))).toMatchObject({ run_id: started.run_id, replayed: true });
-  await door.until(`/workflow-runs/${started.run_id}`, ({ body }) => body.state === "SUCCEEDED");
+  await api.until(`/workflow-runs/${started.run_id}`, ({ body }) => body.state === "SUCCEEDED");
   expect(JSON.parse(await shell.run(show))).toMatchObject({ state: "SUCCEEDED", output: { greeting: "hello Ann" } });
-  expect(JSON.parse(await shell.run(told)).items.at(-1)).toMatchObject({ event: "run_succeeded" });
+  expect(JSON.parse(await shell.run(events)).items.at(-1)).toMatchObject({ event: "run_succeeded" });
 });
 
-/** The words are few and plain. */
+/** Supports the arguments used in the README. */
 const CURL = `
 const [silent, url, ...more] = process.argv.slice(2);
 const [header, type, data, body, ...rest] = more;
 const isPost = header === "-H" && data === "-d" && rest.length === 0;
-if (silent !== "-s" || !(isPost || more.length === 0)) throw new Error("unknown words: " + process.argv.join(" "));
+if (silent !== "-s" || !(isPost || more.length === 0)) throw new Error("unknown arguments: " + process.argv.join(" "));
 const [name, value] = isPost ? type.split(": ") : [];
 const init = isPost ? { method: "POST", headers: { [name]: value }, body } : {};
 process.stdout.write(await (await fetch(url, init)).text());
 `;
 
-/** Every line in the shell blocks of the section. */
+/** The lines of the section's shell blocks. */
 function commands(): readonly string[] {
   const readme = readFileSync(join(root, "README.md"), "utf8");
   const [, section = ""] = /\n## A workflow in five minutes\n(.*?)\n## /s.exec(readme) ?? [];
   return [...section.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block = ""]) => block.trim().split("\n"));
 }
 
-/** One command after the other, with what they set. */
+/** Runs commands one after another and keeps the variable `RUN`. */
 class Shell {
   RUN = "";
 
-  /** What it prints; anything but success is an error. */
+  /** Returns the command's stdout. Rejects on a nonzero exit code. */
   async run(command: string | undefined): Promise<string> {
-    const kept = join(dir, "RUN");
-    const here = (command ?? "exit 1").replace("http://127.0.0.1:8081", door.url);
-    const child = spawn("sh", ["-c", `set -e\n${here}\nprintf %s "$RUN" > ${kept}`], {
+    const runFile = join(dir, "RUN");
+    const script = (command ?? "exit 1").replace("http://127.0.0.1:8081", api.url);
+    const child = spawn("sh", ["-c", `set -e\n${script}\nprintf %s "$RUN" > ${runFile}`], {
       cwd: root,
-      env: { PATH: [join(dir, "bin"), process.env.PATH].join(delimiter), CORDUM_URL: door.url, RUN: this.RUN },
+      env: { PATH: [join(dir, "bin"), process.env.PATH].join(delimiter), CORDUM_URL: api.url, RUN: this.RUN },
       stdio: ["ignore", "pipe", "pipe"],
     });
     const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
-    if (code !== 0) throw new Error(`\`${command}\` ended with ${code}: ${out}${err}`);
-    this.RUN = readFileSync(kept, "utf8");
+    if (code !== 0) throw new Error(`\`${command}\` exited with ${code}: ${out}${err}`);
+    this.RUN = readFileSync(runFile, "utf8");
     return out;
   }
 }

@@ -1,4 +1,4 @@
-// The section "Three curls" of the README, as it stands there, against what `npm start` runs.
+// The commands of the README section "Three curls" against the program that `npm start` runs.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,12 +9,12 @@ import { Program } from "./program.ts";
 
 let program: Program;
 let dir: string;
-let door: Api;
+let api: Api;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "cordum-readme-"));
   program = await Program.build();
-  door = new Api(await program.up(["--demo", "--data", dir, "--port", "0"]).url);
+  api = new Api(await program.up(["--demo", "--data", dir, "--port", "0"]).url);
 });
 
 afterAll(async () => {
@@ -22,13 +22,13 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("allowed and finished; denied with the rule and the reason; waiting, approved on the command line, and finished", async () => {
+test("an allowed job succeeds, a denied one returns its rule, and an approved one succeeds", async () => {
   const [allowed, denied, asked, approve, show, ...rest] = commands();
   expect(rest).toEqual([]);
 
   const first = await curl(allowed);
   expect(first.status).toBe(200);
-  expect(await door.ended(first.body.job_id, "SUCCEEDED")).toMatchObject({ result: { hello: "world" } });
+  expect(await api.ended(first.body.job_id, "SUCCEEDED")).toMatchObject({ result: { hello: "world" } });
 
   expect(await curl(denied)).toMatchObject({
     status: 403,
@@ -37,26 +37,26 @@ test("allowed and finished; denied with the rule and the reason; waiting, approv
 
   const waits = { job_id: "pay-5", state: "APPROVAL_REQUIRED", status: "approval_required" };
   expect(await curl(asked)).toMatchObject({ status: 200, body: waits });
-  const env = { CORDUM_URL: door.url };
+  const env = { CORDUM_URL: api.url };
   expect(await cordum(argumentsOf(approve), env)).toMatchObject({ exitCode: 0 });
-  expect(await door.ended("pay-5", "SUCCEEDED")).toMatchObject({ result: { amount: 5 } });
+  expect(await api.ended("pay-5", "SUCCEEDED")).toMatchObject({ result: { amount: 5 } });
   const shown = await cordum(argumentsOf(show), env);
   expect(shown).toMatchObject({ exitCode: 0, out: expect.stringContaining("SUCCEEDED") });
 });
 
-/** Every line in the shell blocks of the section. */
+/** The lines of the section's shell blocks. */
 function commands(): readonly string[] {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
   const [, section = ""] = /\n## Three curls\n(.*?)\n## /s.exec(readme) ?? [];
   return [...section.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block = ""]) => block.trim().split("\n"));
 }
 
-/** As curl would: the words are few and plain. */
+/** Sends the request of a curl command. */
 function curl(command: string | undefined) {
   const [, url = "", type = "", body = ""] =
     /^curl -s (\S+) -H 'content-type: (\S+)' -d '([^']*)'$/.exec(command ?? "") ?? [];
   expect(url).toBe("http://127.0.0.1:8081/api/v1/jobs");
-  return door.send("/jobs", body, { "content-type": type });
+  return api.send("/jobs", body, { "content-type": type });
 }
 
 function argumentsOf(command: string | undefined): readonly string[] {

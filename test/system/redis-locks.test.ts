@@ -2,14 +2,14 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 import { bundle } from "./bundle.ts";
-import { Child } from "./command-process.ts";
+import { CommandProcess } from "./command-process.ts";
 import type { Span } from "./fixtures/redis-lock-process.ts";
 
-/** Locks between real processes that die, or stand still, without a word. */
-describe("locks on redis, between processes", () => {
+/** Locks between processes that are killed or stopped. */
+describe("locks on Redis between processes", () => {
   let server: RunningServer;
   let script: string;
-  const children: Child<object>[] = [];
+  const children: CommandProcess<object>[] = [];
 
   beforeAll(async () => {
     script = await bundle("redis-lock-process.ts");
@@ -22,17 +22,17 @@ describe("locks on redis, between processes", () => {
     await server.stop();
   });
 
-  const start = async (): Promise<Child<object>> => {
-    const child = new Child(script, server.url);
+  const start = async (): Promise<CommandProcess<object>> => {
+    const child = new CommandProcess(script, server.url);
     children.push(child);
-    await child.answer("ready");
+    await child.receive("ready");
     return child;
   };
 
-  it("100 contenders of 4 processes: never two inside, one attempt each, each with a larger fence (L13, L14)", async () => {
+  it("100 contenders in 4 processes hold it one at a time, with one attempt and increasing fences (L13, L14)", async () => {
     const four = await Promise.all([start(), start(), start(), start()]);
-    for (const child of four) child.tell({ do: "contend", key: KEY, count: 25, holdMs: 3 });
-    const spans = (await Promise.all(four.map((child) => child.answer<Span[]>("spans")))).flat();
+    for (const child of four) child.send({ do: "contend", key: KEY, count: 25, holdMs: 3 });
+    const spans = (await Promise.all(four.map((child) => child.receive<Span[]>("spans")))).flat();
     expect(spans).toHaveLength(100);
     expect(spans.filter(({ inside }) => inside !== 1)).toEqual([]);
     const fences = spans.toSorted((a, b) => a.turn - b.turn).map(({ fence }) => fence);
@@ -40,96 +40,96 @@ describe("locks on redis, between processes", () => {
     expect(spans.filter(({ attempts }) => attempts !== 1)).toEqual([]);
   });
 
-  it("kill -9 of the holder: the lock is free when its TTL is over, and goes to the first who waits", async () => {
+  it("hands the lock to the first waiter when the TTL of a killed holder expires", async () => {
     const [holder, first, second] = [await start(), await start(), await start()];
-    holder.tell({ do: "hold", key: KEY, ttlMs: 2_000 });
-    const fence = await holder.answer<number>("fence");
+    holder.send({ do: "hold", key: KEY, ttlMs: 2_000 });
+    const fence = await holder.receive<number>("fence");
     for (const child of [first, second]) {
-      child.tell({ do: "wait", key: KEY, ttlMs: 30_000 });
-      await child.answer("queued");
+      child.send({ do: "wait", key: KEY, ttlMs: 30_000 });
+      await child.receive("queued");
     }
     await holder.kill();
-    expect(await first.answer<number>("fence")).toBeGreaterThan(fence);
-    first.tell({ do: "release" });
-    expect(await first.answer("released")).toBe(true);
-    expect(await second.answer<number>("fence")).toBeGreaterThan(fence + 1);
+    expect(await first.receive<number>("fence")).toBeGreaterThan(fence);
+    first.send({ do: "release" });
+    expect(await first.receive("released")).toBe(true);
+    expect(await second.receive<number>("fence")).toBeGreaterThan(fence + 1);
   });
 
-  it("kill -9 of a process that has handed a lock on to itself: what it had and was promised dies with it", async () => {
+  it("frees a killed process's lock and its local hand-overs", async () => {
     const [holder, dying, next] = [await start(), await start(), await start()];
-    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
-    let fence = await holder.answer<number>("fence");
-    // Two behind the one that gets it first: one to hand it on to, and one with a promise.
+    holder.send({ do: "hold", key: KEY, ttlMs: 600_000 });
+    let fence = await holder.receive<number>("fence");
+    // Three waiters of one process: a holder, a local hand-over, and a reserved next one.
     for (const child of [dying, dying, dying, next]) {
-      child.tell({ do: "wait", key: KEY, ttlMs: 2_000 });
-      await child.answer("queued");
+      child.send({ do: "wait", key: KEY, ttlMs: 2_000 });
+      await child.receive("queued");
     }
     for (const child of [holder, dying]) {
-      child.tell({ do: "release" });
-      const nextFence = await dying.answer<number>("fence");
+      child.send({ do: "release" });
+      const nextFence = await dying.receive<number>("fence");
       expect(nextFence).toBeGreaterThan(fence);
       fence = nextFence;
     }
     await dying.kill();
-    expect(await next.answer<number>("fence")).toBeGreaterThan(fence);
-    next.tell({ do: "release" });
-    expect(await next.answer("released")).toBe(true);
+    expect(await next.receive<number>("fence")).toBeGreaterThan(fence);
+    next.send({ do: "release" });
+    expect(await next.receive("released")).toBe(true);
   });
 
-  it("kill -9 of the waiter at the head delays those behind it by its own short lease at most", async () => {
+  it("a killed waiter at the head delays the queue by its waiter lease at most", async () => {
     const [holder, dead, next] = [await start(), await start(), await start()];
-    // Far longer than the test may take: only the waiter's own lease can be what lets the next one in.
-    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
-    await holder.answer("fence");
+    // Longer than the test: only the expiry of the waiter lease can admit the next waiter.
+    holder.send({ do: "hold", key: KEY, ttlMs: 600_000 });
+    await holder.receive("fence");
     for (const child of [dead, next]) {
-      child.tell({ do: "wait", key: KEY, ttlMs: 600_000 });
-      await child.answer("queued");
+      child.send({ do: "wait", key: KEY, ttlMs: 600_000 });
+      await child.receive("queued");
     }
     await dead.kill();
-    holder.tell({ do: "release" });
-    expect(await next.answer("fence")).toBeGreaterThan(0);
+    holder.send({ do: "release" });
+    expect(await next.receive("fence")).toBeGreaterThan(0);
   });
 
-  it("a waiter at the head that stands still gets the lock, does not take it up, and loses it to the next", async () => {
-    const [holder, still, next] = [await start(), await start(), await start()];
-    holder.tell({ do: "hold", key: KEY, ttlMs: 600_000 });
-    const fence = await holder.answer<number>("fence");
-    for (const child of [still, next]) {
-      child.tell({ do: "wait", key: KEY, ttlMs: 600_000 });
-      await child.answer("queued");
+  it("a stopped waiter at the head gets the lock and loses it to the next waiter", async () => {
+    const [holder, stopped, next] = [await start(), await start(), await start()];
+    holder.send({ do: "hold", key: KEY, ttlMs: 600_000 });
+    const fence = await holder.receive<number>("fence");
+    for (const child of [stopped, next]) {
+      child.send({ do: "wait", key: KEY, ttlMs: 600_000 });
+      await child.receive("queued");
     }
-    still.signal("SIGSTOP");
-    holder.tell({ do: "release" });
-    const nextFence = await next.answer<number>("fence");
+    stopped.signal("SIGSTOP");
+    holder.send({ do: "release" });
+    const nextFence = await next.receive<number>("fence");
     expect(nextFence).toBeGreaterThan(fence);
-    // It wakes up, finds the message that it was its turn, and must not believe it.
-    still.signal("SIGCONT");
-    next.tell({ do: "release" });
-    await next.answer("released");
-    expect(await still.answer<number>("fence")).toBeGreaterThan(nextFence);
+    // After the resume it reads the notification, which is stale.
+    stopped.signal("SIGCONT");
+    next.send({ do: "release" });
+    await next.receive("released");
+    expect(await stopped.receive<number>("fence")).toBeGreaterThan(nextFence);
   });
 
-  it("a holder that stands still beyond its TTL: its late write is refused, the new holder's is not (L14)", async () => {
+  it("rejects a late write of a holder that was stopped beyond its TTL (L14)", async () => {
     const [old, next] = [await start(), await start()];
-    old.tell({ do: "hold", key: KEY, ttlMs: 1_500 });
-    const oldFence = await old.answer<number>("fence");
-    next.tell({ do: "wait", key: KEY, ttlMs: 30_000 });
-    await next.answer("queued");
+    old.send({ do: "hold", key: KEY, ttlMs: 1_500 });
+    const oldFence = await old.receive<number>("fence");
+    next.send({ do: "wait", key: KEY, ttlMs: 30_000 });
+    await next.receive("queued");
     old.signal("SIGSTOP");
-    const nextFence = await next.answer<number>("fence");
-    next.tell({ do: "write", id: "run-1", text: "new", fence: nextFence });
-    expect(await next.answer("outcome")).toBe("committed");
-    // Given while it stands still: it is the first thing it does when it goes on.
-    old.tell({ do: "write", id: "run-1", text: "old", fence: oldFence });
+    const nextFence = await next.receive<number>("fence");
+    next.send({ do: "write", id: "run-1", text: "new", fence: nextFence });
+    expect(await next.receive("outcome")).toBe("committed");
+    // Sent while it is stopped, so it is handled first after the resume.
+    old.send({ do: "write", id: "run-1", text: "old", fence: oldFence });
     old.signal("SIGCONT");
-    expect(await old.answer("outcome")).toBe("refused");
-    expect(await old.answer("lost")).toBe(true);
-    old.tell({ do: "release" });
-    expect(await old.answer("released")).toBe(false);
-    next.tell({ do: "write", id: "run-1", text: "newer", fence: nextFence });
-    expect(await next.answer("outcome")).toBe("committed");
-    next.tell({ do: "release" });
-    expect(await next.answer("released")).toBe(true);
+    expect(await old.receive("outcome")).toBe("refused");
+    expect(await old.receive("lost")).toBe(true);
+    old.send({ do: "release" });
+    expect(await old.receive("released")).toBe(false);
+    next.send({ do: "write", id: "run-1", text: "newer", fence: nextFence });
+    expect(await next.receive("outcome")).toBe("committed");
+    next.send({ do: "release" });
+    expect(await next.receive("released")).toBe(true);
   });
 });
 

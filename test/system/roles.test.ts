@@ -1,4 +1,4 @@
-// The parts of a cluster as processes of their own: gateway, control, safety kernel; real NATS and Redis.
+// Gateway, control and safety kernel as separate processes on NATS and Redis.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ const policy = (name: string, decision: string) => {
   return file;
 };
 
-test("gateway takes, kernel decides, control does; what the gateway publishes is in force in all of them", async () => {
+test("runs jobs across roles, applies a published policy in all of them, and survives a kernel restart", async () => {
   const kernel = up("--role", "safety", "--policy", policy("open", "allow"));
   const address = await kernel.url;
   const [gateway, control] = [
@@ -64,7 +64,7 @@ test("gateway takes, kernel decides, control does; what the gateway publishes is
   expect(await cordum(["policy", "publish", policy("closed", "deny")], env)).toMatchObject({ exitCode: 0 });
   const ask = () => callKernel(address, "Check", "PolicyCheckRequest", { topic: "demo.echo" });
   while ((await ask()).reason !== "closed");
-  // The kernel is in another process; whoever submits hears the denial all the same.
+  // The submitter gets the denial although the kernel is remote.
   expect(await submit()).toMatchObject({ state: "DENIED", rule_id: "r", detail: expect.stringContaining("closed") });
   const snapshots = (await callKernel(address, "ListSnapshots", "ListSnapshotsRequest", {})).snapshots as string[];
   expect(snapshots).toHaveLength(2);
@@ -73,7 +73,7 @@ test("gateway takes, kernel decides, control does; what the gateway publishes is
     policy: { version: "closed", snapshot: snapshots[0] },
   });
 
-  // The kernel dies: the gateway still takes, the job waits; another kernel in its place, and it goes on.
+  // Without a kernel the gateway accepts jobs and they wait; a new kernel at the same address checks them.
   kernel.child.kill("SIGKILL");
   await kernel.ended;
   expect(await cordum(["policy", "rollback"], env)).toMatchObject({ exitCode: 0 });
@@ -89,7 +89,7 @@ test("gateway takes, kernel decides, control does; what the gateway publishes is
   for (;;) {
     const { state, safety, result } = await job();
     if (state === "SUCCEEDED") {
-      // It follows the store, and the step back was made while no kernel was there.
+      // The kernel loads its policy from the store; the rollback happened while it was down.
       expect([safety.reason, result]).toEqual(["open", 8]);
       break;
     }

@@ -1,4 +1,4 @@
-// From a checkout to the running program: the scripts on a copy of the project with a tiny program in it.
+// The scripts on a copy of the project with a minimal program.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -38,11 +38,11 @@ afterEach(async () => {
 });
 
 describe("bin/cordum.mjs", () => {
-  it("builds in silence and runs with its arguments", async () => {
+  it("builds without output and passes the arguments", async () => {
     expect(await cordum("job", "list")).toEqual({ code: 0, stdout: "hello job list\n", stderr: "" });
   });
 
-  it("builds again after an edit, an addition or a removal, and only then", async () => {
+  it("rebuilds after an edit, an addition or a removal only", async () => {
     await cordum();
     const first = await readFile(join(copy, "dist/main.js.map"), "utf8");
     await write("dist/main.js", 'console.log("not built again");');
@@ -57,19 +57,19 @@ describe("bin/cordum.mjs", () => {
     expect(broken.stdout).toBe("");
   });
 
-  it("may be started several times at once in a fresh checkout", async () => {
+  it("can be started concurrently in a fresh checkout", async () => {
     const answers = await Promise.all(["1", "2", "3", "4"].map((number) => cordum(number)));
     expect(answers.map(({ stdout }) => stdout)).toEqual(["hello 1\n", "hello 2\n", "hello 3\n", "hello 4\n"]);
   });
 
-  it("runs what is built where there are no sources", async () => {
+  it("runs the build without sources", async () => {
     await cordum();
     await rm(join(copy, "src"), { recursive: true });
     await rm(join(copy, "scripts"), { recursive: true });
     expect(await cordum("x")).toEqual({ code: 0, stdout: "hello x\n", stderr: "" });
   });
 
-  it("builds each entry point that exists, shares their code and removes what is stale", async () => {
+  it("builds each existing entry point with shared chunks and removes stale files", async () => {
     await write("src/index.ts", 'export { word } from "./word.ts";\n');
     await cordum();
     const shared = (await built()).filter((name) => name.startsWith("chunk-"));
@@ -94,15 +94,15 @@ describe("scripts/start.mjs", () => {
     expect(await rest).toBe("cordum: building …\n");
   });
 
-  it("takes the example workflows along, unless others are named", async () => {
+  it("adds the example workflows unless others are given", async () => {
     await mkdir(join(copy, "examples", "workflows"), { recursive: true });
-    for (const [given, said] of [
+    for (const [given, expected] of [
       [[], "hello up --demo --workflows examples/workflows\n"],
       [["--workflows", "mine"], "hello up --demo --workflows mine\n"],
     ] as const) {
       const child = run("scripts/start.mjs", ...given);
       const [line] = (await once(child.stdout!, "data")) as [Buffer];
-      expect(String(line)).toBe(said);
+      expect(String(line)).toBe(expected);
       child.kill("SIGINT");
       await once(child, "close");
     }
@@ -113,7 +113,7 @@ describe("scripts/install.mjs", () => {
   const isInstalled = async (): Promise<string> =>
     (await output(run("-e", 'import("./scripts/install.mjs").then((m) => console.log(m.isInstalled()))'))).stdout;
 
-  it("knows whether what the lock names is there", async () => {
+  it("detects whether the locked versions are installed", async () => {
     expect(await isInstalled()).toBe("true\n");
     const lock = await readFile(join(copy, "package-lock.json"), "utf8");
     const { version } = JSON.parse(lock).packages["node_modules/esbuild"] as { version: string };
@@ -129,11 +129,11 @@ describe("scripts/install.mjs", () => {
     ["20.18.9", false],
     ["20.19.0", true],
     ["24.1.0", true],
-  ])("on Node %s is fine: %s", async (version, isFine) => {
+  ])("accepts Node %s: %s", async (version, isAccepted) => {
     const script = `import("./scripts/install.mjs").then((m) => m.checkNode("${version}"))`;
     const { code, stderr } = await output(run("-e", script));
-    expect(code === 0).toBe(isFine);
-    if (!isFine) expect(stderr).toContain(`Node ${version} is too old: 20.19 or newer is needed`);
+    expect(code === 0).toBe(isAccepted);
+    if (!isAccepted) expect(stderr).toContain(`Node ${version} is too old: 20.19 or newer is needed`);
   });
 });
 

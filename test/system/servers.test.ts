@@ -1,4 +1,4 @@
-// The servers that the other tests stand on: what server.ts promises, on both kinds.
+// The test servers of `test/servers`, for NATS and Redis.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ import { startNats, startRedis } from "../servers/start.ts";
 
 const started: RunningServer[] = [];
 
-async function keep(starting: Promise<RunningServer>): Promise<RunningServer> {
+async function track(starting: Promise<RunningServer>): Promise<RunningServer> {
   const server = await starting;
   started.push(server);
   return server;
@@ -32,14 +32,14 @@ describe.each([
   ["nats", startNats],
   ["redis", startRedis],
 ])("a %s server", (_name, start) => {
-  it("answers at once, beside others of its kind", async () => {
-    const [one, two] = await Promise.all([keep(start()), keep(start())]);
+  it("is ready after the start, beside another instance", async () => {
+    const [one, two] = await Promise.all([track(start()), track(start())]);
     expect(one.port).not.toBe(two.port);
     expect(one.url).toMatch(new RegExp(`^${_name}://127\\.0\\.0\\.1:${one.port}$`));
     await Promise.all([greet(one), greet(two)]);
   });
 
-  it("leaves nothing behind when stopped, also when it was paused", async () => {
+  it("leaves no process and no folder when stopped while paused", async () => {
     const server = await start();
     await server.pause();
     await server.stop();
@@ -48,7 +48,7 @@ describe.each([
     await expect(greet(server)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("leaves a folder that it was given", async () => {
+  it("keeps a folder that it was given", async () => {
     const dir = await mkdtemp(join(tmpdir(), "cordum-servers-"));
     const server = await start({ dir });
     await server.stop();
@@ -56,8 +56,8 @@ describe.each([
     await rm(dir, { recursive: true });
   });
 
-  it("comes back after a kill on the same port as another process", async () => {
-    const server = await keep(start());
+  it("restarts after a kill on the same port as a new process", async () => {
+    const server = await track(start());
     const pidBefore = server.pid;
     await server.kill();
     await expect(greet(server)).rejects.toThrow("ECONNREFUSED");
@@ -66,19 +66,19 @@ describe.each([
     await greet(server);
   });
 
-  it("says so when the port it was told to use is taken", async () => {
-    const { port } = await keep(start());
+  it("rejects a port that is taken", async () => {
+    const { port } = await track(start());
     await expect(start({ port })).rejects.toThrow(`port ${port} is taken`);
   });
 
-  it("stands still while paused and answers after", async () => {
-    const [paused, running] = await Promise.all([keep(start()), keep(start())]);
+  it("does not answer while paused and answers after the resume", async () => {
+    const [paused, running] = await Promise.all([track(start()), track(start())]);
     await paused.pause();
     let answered = false;
     const answer = greet(paused).then(() => {
       answered = true;
     });
-    // The kernel accepts the connection; only the process can answer. Its neighbour meanwhile answers many times.
+    // The OS accepts the connection, but only the process can answer.
     for (let i = 0; i < 50; i += 1) await greet(running);
     expect(answered).toBe(false);
     paused.resume();
@@ -88,7 +88,7 @@ describe.each([
 
 describe("data", () => {
   it("of JetStream survives a restart", async () => {
-    const server = await keep(startNats());
+    const server = await track(startNats());
     const before = await connectNats({ servers: server.url, reconnect: false });
     await (await jetstreamManager(before)).streams.add({ name: "KEPT", subjects: ["kept"] });
     await jetstream(before).publish("kept", "one");
@@ -103,14 +103,14 @@ describe("data", () => {
     [true, "$1"],
     [false, "$-1"],
   ])("of Redis with appendonly %s reads as %s after a restart", async (appendonly, expected) => {
-    const server = await keep(startRedis({ appendonly, appendfsync: "always" }));
+    const server = await track(startRedis({ appendonly, appendfsync: "always" }));
     await talk(server.port, "SET key 7\r\n", /(\+OK)\r\n/);
     await server.restart();
     expect(await talk(server.port, "GET key\r\n", /^(\$-?\d+)\r\n/)).toBe(expected);
   });
 
-  it("follows the configuration given to NATS", async () => {
-    const server = await keep(startNats({ jetstream: false, config: "max_payload: 4321\n" }));
+  it("uses the configuration given to NATS", async () => {
+    const server = await track(startNats({ jetstream: false, config: "max_payload: 4321\n" }));
     const info = JSON.parse(await greet(server)) as Record<string, unknown>;
     expect(info.max_payload).toBe(4321);
     expect(info.jetstream ?? false).toBe(false);
@@ -118,16 +118,16 @@ describe("data", () => {
 });
 
 describe("a start", () => {
-  it("takes another port when somebody has won the race for the first", async () => {
-    const first = await keep(startRedis());
+  it("takes another port when the first one is taken", async () => {
+    const first = await track(startRedis());
     const ports = [first.port, await freePort()];
-    // Were a stranger's answer taken for ours, this would "start" on the first port.
-    const server = await keep(startServer(quickKind(), {}, async () => ports.shift() ?? 0));
+    // The check of the process id detects that another server answers on the first port.
+    const server = await track(startServer(redisKind(), {}, async () => ports.shift() ?? 0));
     expect(server.port).not.toBe(first.port);
     expect(ports).toEqual([]);
   });
 
-  it("does not wait for a stranger that never answers", async () => {
+  it("rejects a port whose owner never answers", async () => {
     const mute = createServer();
     mute.listen(0, "127.0.0.1");
     await once(mute, "listening");
@@ -136,7 +136,7 @@ describe("a start", () => {
     mute.close();
   });
 
-  it("repeats what the server said when it does not run", async () => {
+  it("reports the server's output when it does not start", async () => {
     await expect(startNats({ config: "no_such_setting: {" })).rejects.toThrow(
       /ended before it was ready; it said:.*Parse error/s,
     );
@@ -144,7 +144,7 @@ describe("a start", () => {
 });
 
 describe("the end of the test process", () => {
-  it("is the end of its servers and their folders, even by kill -9", async () => {
+  it("stops its servers and removes their folders, even after kill -9", async () => {
     const script =
       'import { startRedis } from "./test/servers/start.ts"; const { port, dir } = await startRedis();' +
       "console.log(JSON.stringify({ port, dir })); setInterval(() => {}, 1e6);";
@@ -163,7 +163,7 @@ describe("the end of the test process", () => {
   });
 });
 
-/** Connects, exchanges a line, and returns the server's. */
+/** Connects and returns the server's first line. */
 function greet(server: RunningServer): Promise<string> {
   return server.url.startsWith("nats:")
     ? talk(server.port, "", /^INFO (.*)\r\n/)
@@ -178,8 +178,8 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Redis, with the port to be picked by the test. */
-function quickKind(): Parameters<typeof startServer>[0] {
+/** Redis on a port that the test chooses. */
+function redisKind(): Parameters<typeof startServer>[0] {
   return {
     name: "redis",
     find: () => findServer("redis"),

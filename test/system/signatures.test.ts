@@ -1,5 +1,5 @@
-// Signatures enforced, with processes as operators start them, on real servers. Clients and a worker of others are played
-// with node's own crypto and plain NATS: nothing of theirs is ours.
+// Enforced signatures with real processes and servers. Foreign clients and workers use node's crypto and plain NATS, without
+// code of this project.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -57,7 +57,7 @@ interface Plane {
   readonly env: { readonly CORDUM_URL: string };
 }
 
-/** A gateway and a control: whatever one does with the other goes over the bus. */
+/** A gateway and a control process, which communicate over the bus. */
 async function plane(...more: readonly string[]): Promise<Plane> {
   const up = (role: string) => ups.start(["--role", role, "--config", file("cordum.yaml"), ...servers(), ...more]);
   const [gateway, control] = [up("gateway"), up("control")];
@@ -65,33 +65,33 @@ async function plane(...more: readonly string[]): Promise<Plane> {
   return { control, controlUrl, env: { CORDUM_URL: url } };
 }
 
-async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+async function until<T>(read: () => Promise<T>, isDone: (value: T) => boolean): Promise<T> {
   for (;;) {
     const value = await read();
-    if (isSo(value)) return value;
+    if (isDone(value)) return value;
   }
 }
 
 const job = async ({ env }: Plane, id: string, tenant = "default") =>
   JSON.parse((await cordum(["job", "get", id, "--json"], { ...env, CORDUM_TENANT: tenant })).out || "{}");
 
-interface Letter {
+interface DeadLetterView {
   readonly id: string;
   readonly reason: string;
   readonly subject?: string;
   readonly error: { readonly code?: string; readonly message: string };
 }
 
-const letters = async ({ env }: Plane): Promise<readonly Letter[]> =>
+const deadLetters = async ({ env }: Plane): Promise<readonly DeadLetterView[]> =>
   JSON.parse((await cordum(["dlq", "list", "--json"], env)).out).items;
 
-const letterWhere = async (at: Plane, isIt: (letter: Letter) => boolean): Promise<Letter> =>
+const deadLetterWhere = async (at: Plane, matches: (one: DeadLetterView) => boolean): Promise<DeadLetterView> =>
   (
     await until(
-      () => letters(at),
-      (all) => all.some(isIt),
+      () => deadLetters(at),
+      (all) => all.some(matches),
     )
-  ).find(isIt) as Letter;
+  ).find(matches) as DeadLetterView;
 
 const metricsAt = async (url: string): Promise<string> => (await fetch(`${url}/metrics`)).text();
 
@@ -115,8 +115,8 @@ async function submitOnBus(bytes: Uint8Array, jobId: string): Promise<void> {
 }
 
 describe("`cap.signatures: enforce`", () => {
-  test("our own processes and a worker with a key work as ever; none of their packets is refused", async () => {
-    // With a kernel elsewhere the gateway announces its jobs, and the control has them checked.
+  test("accepts all packets of own processes and of a worker with a key", async () => {
+    // With a remote kernel the gateway announces its jobs on the bus.
     const kernel = ups.start(["--role", "safety", "--demo", "--port", "0"]);
     const at = await plane("--safety", await kernel.url);
     const stop = await sdkWorker(["signed"], { key: sdk.privatePem, controlKey: house.publicPem });
@@ -127,14 +127,14 @@ describe("`cap.signatures: enforce`", () => {
     const workers = JSON.parse((await cordum(["worker", "list", "--json"], at.env)).out);
     expect(JSON.stringify(workers)).toContain('"sdk"');
     await stop();
-    expect(await letters(at)).toEqual([]);
+    expect(await deadLetters(at)).toEqual([]);
     expect([...(await failuresAt(at.env.CORDUM_URL)), ...(await failuresAt(at.controlUrl))]).toEqual([]);
     expect(await metricsAt(at.controlUrl)).toMatch(/\{subject="sys\.job\.submit",action="ack"\} [2-9]/);
     const doctor = JSON.parse((await cordum(["doctor", "--json"], at.env)).out);
     expect(JSON.stringify(doctor.findings)).not.toContain("cap.signatures");
   });
 
-  test("a client of others submits for its tenants; changed, for another tenant or unsigned it is a dead letter", async () => {
+  test("accepts submits for the tenants of a sender, and dead-letters changed, foreign and unsigned ones", async () => {
     const at = await plane();
     const stop = await sdkWorker(["bus"], { key: sdk.privatePem, controlKey: house.publicPem });
     const submit = (jobId: string, tenant: string) => submitBytes("client", jobId, tenant, "bus");
@@ -151,7 +151,7 @@ describe("`cap.signatures: enforce`", () => {
     await submitOnBus(sdk.sign(submit("stolen", "acme")), "stolen");
     await submitOnBus(submit("unsigned", "default"), "unsigned");
     const all = await until(
-      () => letters(at),
+      () => deadLetters(at),
       ({ length }) => length === 3,
     );
     expect(all.map(({ reason }) => reason)).toEqual(["permanent", "permanent", "permanent"]);
@@ -161,13 +161,13 @@ describe("`cap.signatures: enforce`", () => {
       "SIGNATURE_MISSING",
     ]);
 
-    // Another tenant: refused, until the operators say otherwise; then the very same bytes are taken.
+    // A submit for another tenant is accepted after the configuration allows it and the dead letter is redriven.
     await submitOnBus(client.sign(submit("birch-1", "birch")), "birch-1");
-    const letter = await letterWhere(at, ({ error }) => error.message.includes("`birch`"));
-    expect(letter.error.message).toContain("`cap.senders.client.tenants`");
+    const refusedSubmit = await deadLetterWhere(at, ({ error }) => error.message.includes("`birch`"));
+    expect(refusedSubmit.error.message).toContain("`cap.senders.client.tenants`");
     writeConfig("[acme, birch]");
     await at.control.printed("config_reloaded");
-    expect(await cordum(["dlq", "retry", letter.id], at.env)).toMatchObject({ exitCode: 0 });
+    expect(await cordum(["dlq", "retry", refusedSubmit.id], at.env)).toMatchObject({ exitCode: 0 });
     await until(
       () => job(at, "birch-1", "birch"),
       ({ state }) => state === "SUCCEEDED",
@@ -176,7 +176,7 @@ describe("`cap.signatures: enforce`", () => {
     for (const id of ["changed", "stolen", "unsigned"]) expect(await job(at, id)).not.toHaveProperty("state");
   });
 
-  test("a result without a signature ends no job, a heartbeat without one is not heard, nonsense is kept", async () => {
+  test("rejects unsigned results, ignores unsigned heartbeats, and keeps undecodable bytes", async () => {
     const at = await plane();
     const got = new Promise<void>((resolve) => {
       raw.subscribe("job.foreign", { queue: "job.foreign", max: 1, callback: () => resolve() });
@@ -187,7 +187,7 @@ describe("`cap.signatures: enforce`", () => {
     const jobResult = { jobId: job_id, status: 5, workerId: "client" };
     const unsigned = peerEncode("BusPacket", { senderId: "client", protocolVersion: 1, jobResult });
     raw.publish(RESULT, unsigned);
-    const refused = await letterWhere(
+    const refused = await deadLetterWhere(
       at,
       ({ subject, error }) => subject === RESULT && error.code === "SIGNATURE_MISSING",
     );
@@ -201,7 +201,7 @@ describe("`cap.signatures: enforce`", () => {
 
     raw.publish(HEARTBEAT, peerEncode("BusPacket", { heartbeat: { workerId: "ghost" } }));
     raw.publish(SUBMIT, Buffer.from("nonsense"));
-    const kept = await letterWhere(at, ({ reason }) => reason === "undecodable");
+    const kept = await deadLetterWhere(at, ({ reason }) => reason === "undecodable");
     const shown = JSON.parse((await cordum(["dlq", "show", kept.id], at.env)).out);
     expect(shown).toMatchObject({ base64: Buffer.from("nonsense").toString("base64"), deliveries: 4 });
     const workers = JSON.parse((await cordum(["worker", "list", "--json"], at.env)).out);
@@ -215,14 +215,14 @@ describe("`cap.signatures: enforce`", () => {
   });
 });
 
-test("a worker that knows the control plane's key hears nobody else", async () => {
+test("a worker with the control key ignores packets of other senders", async () => {
   writeConfig("[acme]", "off");
   const at = await plane();
   const impostor = signer();
   const stop = await sdkWorker(["careful"], { key: sdk.privatePem, controlKey: house.publicPem }, "careful");
-  const heard: string[] = [];
+  const published: string[] = [];
   const results = raw.subscribe(RESULT, {
-    callback: (_, { data }) => void heard.push(Buffer.from(data).toString("latin1")),
+    callback: (_, { data }) => void published.push(Buffer.from(data).toString("latin1")),
   });
   const work = submitBytes("control", "forged", "default", "careful");
   for (const bytes of [work, impostor.sign(work)]) raw.publish("job.careful", bytes);
@@ -231,18 +231,18 @@ test("a worker that knows the control plane's key hears nobody else", async () =
   expect(JSON.parse(ran.out)).toMatchObject({ state: "SUCCEEDED" });
   results.unsubscribe();
   await stop();
-  expect(heard.join()).not.toContain("forged");
+  expect(published.join()).not.toContain("forged");
 });
 
 describe("`cordum up` refuses to start", () => {
-  test("where it would refuse itself: without a key, with the command that makes one", async () => {
+  test("without a key, and prints the command that creates one", async () => {
     const env = { CORDUM_CAP_SIGNATURES: "enforce" };
     const ran = await ups.start(servers(), env).ended;
     expect(ran.exitCode).not.toBe(0);
     expect(ran.err).toContain("openssl ecparam -name prime256v1 -genkey");
   });
 
-  test("with a key that is none, and says which setting", async () => {
+  test("with an invalid key, and names the setting", async () => {
     writeFileSync(file("house.pem"), house.publicPem);
     const ran = await ups.start(["--config", file("cordum.yaml"), ...servers()]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });

@@ -28,7 +28,7 @@ function up(argv: readonly string[]): UpProcess {
 }
 
 describe("cordum up --nats --redis", () => {
-  test("two processes are one control plane: what one takes, the other's worker does, and either can tell", async () => {
+  test("two processes share one control plane: the worker of one runs the jobs of the other", async () => {
     const servers = ["--nats", nats.url, "--redis", redis.url];
     const [first, second] = [up(servers), up([...servers, "--demo"])];
     const [one, other] = [{ CORDUM_URL: await first.url }, { CORDUM_URL: await second.url }];
@@ -50,7 +50,7 @@ describe("cordum up --nats --redis", () => {
     }
   });
 
-  test("a server that is not there: exit 6, and the flag to look at", async () => {
+  test("exits with 6 and names the flag when a server is unreachable", async () => {
     const gone = await startRedis();
     await gone.stop();
     const ran = await up(["--nats", nats.url, "--redis", gone.url]).ended;

@@ -1,25 +1,25 @@
-// One suite on the two ways in which the control plane is run: real processes, real workers, and what an operator sees.
+// One suite for both deployments, with real processes and workers, from the operator's point of view.
 import { afterAll, beforeAll, describe } from "vitest";
-import { clusterSetup, embeddedSetup, type Setup } from "../deployments.ts";
-import { peopleCases } from "./approval-cases.ts";
-import { leverCases } from "./control-cases.ts";
+import { type Deployment, startCluster, startEmbedded } from "../deployments.ts";
+import { approvalCases } from "./approval-cases.ts";
+import { controlCases } from "./control-cases.ts";
 import { jobCases } from "./job-cases.ts";
 
-const SETUPS = [
-  ["one process, a worker over HTTP and one inside", embeddedSetup],
-  ["two gateways, three controls, a safety kernel, on NATS and Redis", clusterSetup],
+const DEPLOYMENTS = [
+  ["one process, a worker over HTTP and an internal one", startEmbedded],
+  ["two gateways, three control processes and a safety kernel on NATS and Redis", startCluster],
 ] as const;
 
-describe.each(SETUPS)("%s", (_, open) => {
-  let setup: Setup;
+describe.each(DEPLOYMENTS)("%s", (_, start) => {
+  let deployment: Deployment;
 
   beforeAll(async () => {
-    setup = await open();
+    deployment = await start();
   });
-  afterAll(() => setup?.stop());
+  afterAll(() => deployment?.stop());
 
-  jobCases(() => setup);
-  peopleCases(() => setup);
-  // The audit log is changed by the last of these.
-  leverCases(() => setup);
+  jobCases(() => deployment);
+  approvalCases(() => deployment);
+  // Last, because its last case tampers with the audit log.
+  controlCases(() => deployment);
 });

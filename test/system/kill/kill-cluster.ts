@@ -8,12 +8,12 @@ import { SeededRandom } from "../../../src/sim/random.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { bundle } from "../bundle.ts";
-import { openHurriedCluster } from "../fixtures/cluster.ts";
+import { openTestCluster } from "../fixtures/cluster.ts";
 import type { KillReport } from "./kill-embedded.ts";
 
 export type Victim = "control" | "nats" | "redis";
 
-/** Kills a part of a cluster under load, again and again, and tells what became of the jobs that were acknowledged. */
+/** Repeatedly kills processes of a cluster under load and reports the outcome of the acknowledged jobs. */
 export async function killCluster(options: {
   readonly nats: RunningServer;
   readonly redis: RunningServer;
@@ -29,15 +29,15 @@ export async function killCluster(options: {
     (name) => new ControlProcess([script, nats.url, redis.url, name], (line) => ledger.read(line)),
   );
   await Promise.all(controls.map((control) => control.start()));
-  const announcing = await openHurriedCluster({ nats: nats.url, redis: redis.url, name: "submitter", announces: true });
-  const working = await openHurriedCluster({ nats: nats.url, redis: redis.url, name: "worker" });
+  const announcing = await openTestCluster({ nats: nats.url, redis: redis.url, name: "submitter", announces: true });
+  const working = await openTestCluster({ nats: nats.url, redis: redis.url, name: "worker" });
   const handle = async (item: { input: unknown }) => item.input;
   const stopWorker = await startWorker(working.world, { id: "w", topics: ["load"], concurrency: 32, handle });
   const engine = openEngine(announcing.world, { current: announcing.settings });
   const load = new Load(engine, ledger, 10);
   let killed = 0;
   for (const victim of options.victims) {
-    // The moment is a number of acknowledgements: anywhere between the last restart and full load.
+    // A random number of acknowledgements after the last restart.
     await ledger.acknowledgedMore(1 + Math.floor(random.next() * 60));
     if (victim === "control") await controls[Math.floor(random.next() * controls.length)]?.killAndRestart();
     else await killServer(victim === "nats" ? nats : redis);
@@ -54,7 +54,7 @@ export async function killCluster(options: {
     acknowledged: ledger.acknowledged.size,
     lost,
     endedTwice: ledger.endedTwice(),
-    unhappy: ledger.unhappy(),
+    failed: ledger.failed(),
   };
 }
 
@@ -63,7 +63,7 @@ async function killServer(server: RunningServer): Promise<void> {
   await server.restart();
 }
 
-/** What was acknowledged to the client, and what ended. */
+/** The acknowledged jobs and their final states. */
 class Ledger {
   readonly acknowledged = new Set<string>();
   readonly #ends = new Map<string, string[]>();
@@ -77,8 +77,8 @@ class Ledger {
   }
 
   async acknowledgedMore(count: number): Promise<void> {
-    const goal = this.acknowledged.size + count;
-    while (this.acknowledged.size < goal) await new Promise<void>((resolve) => this.#onAck.push(resolve));
+    const target = this.acknowledged.size + count;
+    while (this.acknowledged.size < target) await new Promise<void>((resolve) => this.#onAck.push(resolve));
   }
 
   read(line: string): void {
@@ -88,7 +88,7 @@ class Ledger {
     this.#onEnd.get(id)?.();
   }
 
-  /** Resolves when every acknowledged job has ended, with those that are not in the store. */
+  /** Waits until every acknowledged job has ended, and returns the ids that are not in the store. */
   async allEnded(engine: Engine): Promise<string[]> {
     const lost: string[] = [];
     for (const id of this.acknowledged) {
@@ -96,7 +96,7 @@ class Ledger {
       const found = await engine.world.store.load(JOBS, id);
       if (!found) lost.push(id);
       else if (!isFinal(found.value.state)) await ended;
-      // A process that was killed may have ended it without having had the time to say so.
+      // A process may be killed between the commit of the final state and the report.
       else this.#found.set(id, found.value.state);
     }
     return lost;
@@ -106,13 +106,14 @@ class Ledger {
     return [...this.#ends].filter(([, states]) => states.length > 1).map(([id, states]) => `${id} ${states.join()}`);
   }
 
-  unhappy(): string[] {
+  /** Jobs that did not succeed. */
+  failed(): string[] {
     const stateOf = (id: string) => this.#found.get(id) ?? this.#ends.get(id)?.[0];
     return [...this.acknowledged].filter((id) => stateOf(id) !== "SUCCEEDED");
   }
 }
 
-/** Clients that submit one job after another, each until it is acknowledged. */
+/** Clients that submit jobs one after another and retry each until it is acknowledged. */
 class Load {
   readonly #lanes: Promise<unknown>;
   #isStopped = false;
@@ -145,7 +146,6 @@ class Load {
   }
 }
 
-/** As a client of an unavailable service would. */
 const backOff = (engine: Engine): Promise<void> =>
   new Promise((resolve) => engine.world.clock.after(20 + engine.world.random.next() * 80, resolve));
 
@@ -167,7 +167,7 @@ class ControlProcess {
         if (line === "ready") resolve();
         else this.#read(line);
       });
-      child.on("exit", (code) => reject(new Error(`a control process ended with ${code} before it was ready`)));
+      child.on("exit", (code) => reject(new Error(`a control process exited with ${code} before it was ready`)));
     });
   }
 
@@ -179,8 +179,8 @@ class ControlProcess {
   async stop(): Promise<void> {
     const child = this.#child;
     if (!child || child.exitCode !== null) return;
-    const gone = new Promise<void>((resolve) => child.on("close", () => resolve()));
+    const exited = new Promise<void>((resolve) => child.on("close", () => resolve()));
     child.kill("SIGKILL");
-    await gone;
+    await exited;
   }
 }

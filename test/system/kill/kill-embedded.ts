@@ -5,18 +5,18 @@ import { createInterface } from "node:readline";
 import { SeededRandom } from "../../../src/sim/random.ts";
 import { bundle } from "../bundle.ts";
 
-/** Kills an embedded control plane under load, again and again, and tells what became of the jobs it acknowledged. */
 export interface KillReport {
   readonly killed: number;
   readonly acknowledged: number;
-  /** Acknowledged, and not in the store. */
+  /** Acknowledged jobs that are not in the store. */
   readonly lost: readonly string[];
-  /** Two final states were committed. */
+  /** Jobs with two committed final states. */
   readonly endedTwice: readonly string[];
-  /** Ended, but not as they should have. */
-  readonly unhappy: readonly string[];
+  /** Jobs that ended in another state than SUCCEEDED. */
+  readonly failed: readonly string[];
 }
 
+/** Repeatedly kills an embedded control plane under load and reports the outcome of the acknowledged jobs. */
 export async function killEmbedded(options: {
   readonly dir: string;
   readonly kills: number;
@@ -37,7 +37,7 @@ export async function killEmbedded(options: {
   const script = await bundle("embedded-process.ts");
   let killed = 0;
   for (let boot = 1; boot <= options.kills; boot++) {
-    // The moment is a number of lines of output: anywhere between the start and full load.
+    // A random number of output lines after the start.
     const lines = 1 + Math.floor(random.next() ** 2 * 400);
     await runUntil(script, [options.dir, String(boot), "load"], read, (count) => count >= lines);
     killed++;
@@ -51,11 +51,11 @@ export async function killEmbedded(options: {
     acknowledged: acknowledged.size,
     lost,
     endedTwice: [...ends].filter(([, states]) => states.length > 1).map(([id, states]) => `${id} ${states.join()}`),
-    unhappy: [...acknowledged].filter((id) => ends.get(id)?.[0] !== "SUCCEEDED"),
+    failed: [...acknowledged].filter((id) => ends.get(id)?.[0] !== "SUCCEEDED"),
   };
 }
 
-/** Runs the process until it ends by itself or `isTime` says so; then it is killed with no chance to tidy up. */
+/** Runs the process until it exits or `isTime` holds; then it is killed with SIGKILL. */
 async function runUntil(
   script: string,
   args: readonly string[],
@@ -65,9 +65,9 @@ async function runUntil(
   const child: ChildProcess = spawn(process.execPath, [script, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
-  let complaints = "";
+  let stderr = "";
   child.stderr?.on("data", (chunk: Buffer) => {
-    complaints += chunk.toString();
+    stderr += chunk.toString();
   });
   let lines = 0;
   const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
@@ -76,5 +76,5 @@ async function runUntil(
     if (isTime(++lines) && child.exitCode === null) child.kill("SIGKILL");
   }
   const code = await ended;
-  if (code !== null && code !== 0) throw new Error(`the process failed with ${code}: ${complaints.slice(-2_000)}`);
+  if (code !== null && code !== 0) throw new Error(`the process exited with ${code}: ${stderr.slice(-2_000)}`);
 }

@@ -6,16 +6,16 @@ import { startNats, startRedis } from "../../servers/start.ts";
 import { killCluster, type Victim } from "./kill-cluster.ts";
 import { type KillReport, killEmbedded } from "./kill-embedded.ts";
 
-// The long form of the kill tests: see scripts/kill.mjs.
+// The long variant of the kill tests: see scripts/kill.mjs.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { times: { type: "string", default: "200" }, seed: { type: "string", default: "1" } },
 });
 const times = Number(values.times);
 const seed = Number(values.seed);
-const say = (line: string) => process.stdout.write(`${line}\n`);
+const print = (line: string) => process.stdout.write(`${line}\n`);
 const onKill = (count: number, acknowledged: number) => {
-  if (count % 20 === 0) say(`  ${count} killed, ${acknowledged} jobs acknowledged`);
+  if (count % 20 === 0) print(`  ${count} killed, ${acknowledged} jobs acknowledged`);
 };
 
 const suites: Readonly<Record<string, () => Promise<KillReport>>> = {
@@ -44,12 +44,12 @@ async function onServers(victims: readonly Victim[]): Promise<KillReport> {
 let failures = 0;
 for (const name of positionals.length > 0 ? positionals : Object.keys(suites)) {
   const suite = suites[name];
-  if (!suite) throw new Error(`unknown victim \`${name}\`; one of ${Object.keys(suites).join(", ")}`);
-  say(`${name}:`);
-  const { killed, acknowledged, lost, endedTwice, unhappy } = await suite();
-  say(
-    `  ${killed} killed, ${acknowledged} acknowledged, ${lost.length} lost, ${endedTwice.length} ended twice, ${unhappy.length} ended badly`,
+  if (!suite) throw new Error(`unknown suite \`${name}\`; give one of ${Object.keys(suites).join(", ")}`);
+  print(`${name}:`);
+  const { killed, acknowledged, lost, endedTwice, failed } = await suite();
+  print(
+    `  ${killed} killed, ${acknowledged} acknowledged, ${lost.length} lost, ${endedTwice.length} ended twice, ${failed.length} failed`,
   );
-  failures += lost.length + endedTwice.length + unhappy.length;
+  failures += lost.length + endedTwice.length + failed.length;
 }
 process.exit(failures === 0 ? 0 : 1);

@@ -1,4 +1,4 @@
-// A run of the example with every type of step loses the process that moves it, after each of its commits.
+// Kills the process that advances a run of `every-step.yaml` after each commit.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,10 +11,10 @@ import { Api } from "../api.ts";
 import { Program } from "../program.ts";
 import { problemsOf, subRunProblems } from "../runs/run-problems.ts";
 import { CountingWorker } from "../workers/counting-worker.ts";
-import { allEnded, runUntilStation, startWith } from "./kill-workflow.ts";
+import { allEnded, runUntilCommit, startWith } from "./kill-workflow.ts";
 
-/** Waits that are short enough to be sat out: what a dead process had taken is free again soon. */
-const HURRY = {
+/** Short waits, so that the claims of a killed process expire soon. */
+const SHORT_WAITS = {
   CORDUM_LOG_LEVEL: "error",
   CORDUM_DISPATCH_DEADLINE_MS: "2000",
   CORDUM_SWEEP_EVERY_MS: "100",
@@ -33,7 +33,7 @@ let dir: string;
 
 beforeAll(async () => {
   program = await Program.build();
-  dir = mkdtempSync(join(tmpdir(), "cordum-workflow-kill-"));
+  dir = mkdtempSync(join(tmpdir(), "cordum-kill-workflow-"));
 });
 
 afterAll(async () => {
@@ -41,76 +41,76 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-// At the same time: each of them mostly waits for what a dead process had taken.
-test.concurrent("kill -9 of the embedded process after each commit of a run: every step ends once, and all runs succeed", async () => {
+// Concurrent, because each test mostly waits for the claims of killed processes to expire.
+test.concurrent("ends every step once and succeeds after kill -9 of the embedded process at each commit", async () => {
   const port = await freePort();
-  const door = new Api(`http://127.0.0.1:${port}`);
-  const up = (env = {}) => program.up(["--data", dir, "--port", String(port), ...WORKFLOWS], { ...HURRY, ...env });
+  const api = new Api(`http://127.0.0.1:${port}`);
+  const up = (env = {}) =>
+    program.up(["--data", dir, "--port", String(port), ...WORKFLOWS], { ...SHORT_WAITS, ...env });
   let running = up();
   await running.url;
   const worker = new CountingWorker();
-  await worker.start("counter", http({ url: door.url }));
+  await worker.start("counter", http({ url: api.url }));
   try {
     const runIds: string[] = [];
-    for (let messageHandler = 1, isKilled = true; isKilled; messageHandler++) {
-      const ran = await runUntilStation(door, messageHandler, () => killed(running));
+    for (let commit = 1, isKilled = true; isKilled; commit++) {
+      const ran = await runUntilCommit(api, commit, () => killHard(running));
       isKilled = ran.isKilled;
       if (isKilled) {
         running = up();
         await running.url;
       }
-      runIds.push(await startWith(door, ran.key));
+      runIds.push(await startWith(api, ran.key));
     }
-    await allEnded(door, runIds);
+    await allEnded(api, runIds);
     expect(new Set(runIds).size).toBe(runIds.length);
     expect(runIds.length).toBeGreaterThan(15);
-    const problems = await Promise.all(runIds.map((id) => problemsOf(door, id, worker.given)));
+    const problems = await Promise.all(runIds.map((id) => problemsOf(api, id, worker.received)));
     expect(problems.flat()).toEqual([]);
-    expect(await subRunProblems(door, runIds)).toEqual([]);
-    // Every slot was given back: there is room for one run and the one that it needs, though no more are allowed.
-    await killed(running);
+    expect(await subRunProblems(api, runIds)).toEqual([]);
+    // All slots are free: a limit of two admits one run and its sub-run.
+    await killHard(running);
     await up({ CORDUM_LIMITS_MAX_CONCURRENT_RUNS: "2" }).url;
-    const last = await startWith(door, "the last one");
-    await allEnded(door, [last]);
-    expect(await problemsOf(door, last, worker.given)).toEqual([]);
+    const last = await startWith(api, "last");
+    await allEnded(api, [last]);
+    expect(await problemsOf(api, last, worker.received)).toEqual([]);
   } finally {
     await worker.stop();
   }
 }, 600_000);
 
-test.concurrent("kill -9 of a control process on NATS and Redis: another one goes on with the run", async () => {
+test.concurrent("another control process continues a run after kill -9 on NATS and Redis", async () => {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   const servers = ["--nats", nats.url, "--redis", redis.url];
-  const up = (role: string) => program.up([...servers, "--role", role, "--port", "0", ...WORKFLOWS], HURRY);
+  const up = (role: string) => program.up([...servers, "--role", role, "--port", "0", ...WORKFLOWS], SHORT_WAITS);
   const worker = new CountingWorker();
   try {
-    const door = new Api(await up("gateway").url);
+    const api = new Api(await up("gateway").url);
     const controls = [up("control"), up("control")];
     await Promise.all(controls.map(({ url }) => url));
     await worker.start("counter", overNats({ nats: nats.url, redis: redis.url }));
     const runIds: string[] = [];
-    for (const [turn, messageHandler] of [2, 5, 8, 11, 14, 17, 20].entries()) {
+    for (const [turn, commit] of [2, 5, 8, 11, 14, 17, 20].entries()) {
       const at = turn % 2;
       const victim = controls[at] as UpProcess;
-      const ran = await runUntilStation(door, messageHandler, () => killed(victim));
-      const runId = await startWith(door, ran.key);
+      const ran = await runUntilCommit(api, commit, () => killHard(victim));
+      const runId = await startWith(api, ran.key);
       runIds.push(runId);
-      await allEnded(door, [runId]);
+      await allEnded(api, [runId]);
       if (!ran.isKilled) continue;
       controls[at] = up("control");
       await controls[at].url;
     }
-    const problems = await Promise.all(runIds.map((id) => problemsOf(door, id, worker.given)));
+    const problems = await Promise.all(runIds.map((id) => problemsOf(api, id, worker.received)));
     expect(problems.flat()).toEqual([]);
-    expect(await subRunProblems(door, runIds)).toEqual([]);
+    expect(await subRunProblems(api, runIds)).toEqual([]);
   } finally {
     await worker.stop();
     await Promise.all([nats.stop(), redis.stop()]);
   }
 }, 600_000);
 
-/** With no chance to tidy up. */
-async function killed({ child, ended }: UpProcess): Promise<void> {
+async function killHard({ child, ended }: UpProcess): Promise<void> {
   child.kill("SIGKILL");
   await ended;
 }

@@ -1,21 +1,23 @@
-/** `cordum lab … --live` as a process of its own, and a look at the servers that it runs on. */
+/** `cordum lab … --live` as a process, and a monitor of its servers. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { Redis } from "ioredis";
+import { expect } from "vitest";
 import type { RunningServer } from "../../servers/server.ts";
+import { startNats, startRedis } from "../../servers/start.ts";
 
 export interface Ended {
   readonly exitCode: number | null;
   readonly out: string;
-  readonly err: string;
+  readonly stderr: string;
 }
 
 export class LiveRun {
   readonly #child: ChildProcess;
-  /** When it and all who have inherited its stderr are gone: the processes that it started, too. */
+  /** Resolves when the process and all children that inherited its stderr have exited. */
   readonly ended: Promise<Ended>;
 
   constructor(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
@@ -24,36 +26,36 @@ export class LiveRun {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let out = "";
-    let err = "";
+    let stderr = "";
     this.#child.stdout?.on("data", (chunk) => {
       out += String(chunk);
     });
     this.#child.stderr?.on("data", (chunk) => {
-      err += String(chunk);
+      stderr += String(chunk);
     });
-    this.ended = once(this.#child, "close").then(([code]) => ({ exitCode: code as number | null, out, err }));
+    this.ended = once(this.#child, "close").then(([code]) => ({ exitCode: code as number | null, out, stderr }));
   }
 
   kill(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }
 
-  /** Waits for something that it does, but not if it ends before. */
-  async until(happened: Promise<void>): Promise<void> {
-    const tooEarly = this.ended.then(({ out, err }) => {
-      throw new Error(`it ended before that: ${out}${err}`);
+  /** Waits for an event of the run; rejects if the run ends before. */
+  async until(event: Promise<void>): Promise<void> {
+    const endedEarly = this.ended.then(({ out, stderr }) => {
+      throw new Error(`the run ended before the event: ${out}${stderr}`);
     });
-    await Promise.race([happened, tooEarly]);
+    await Promise.race([event, endedEarly]);
   }
 
-  /** The processes that it has started, and that run. */
+  /** The pids of its running member processes. */
   members(): readonly number[] {
     return childrenOf(this.#child.pid ?? 0).filter((pid) => commandOf(pid).includes("lab-live-member"));
   }
 }
 
-/** Sees every command that comes to Redis and every message of a control plane on NATS, whatever is before it. */
-export class Onlooker {
+/** Records the keys of all Redis commands and the subjects of all control-plane messages on NATS, with any prefix. */
+export class ServerMonitor {
   readonly keys = new Set<string>();
   readonly subjects = new Set<string>();
   readonly #redis: Redis;
@@ -75,30 +77,30 @@ export class Onlooker {
     for (const subject of SUBJECTS) nats.subscribe(subject, { callback });
   }
 
-  static async open(nats: RunningServer, redis: RunningServer): Promise<Onlooker> {
+  static async open(nats: RunningServer, redis: RunningServer): Promise<ServerMonitor> {
     const client = new Redis(redis.url);
     const connection = await connect({ servers: nats.url.replace("nats://", "") });
-    const onlooker = new Onlooker(client, await client.monitor(), connection);
+    const monitor = new ServerMonitor(client, await client.monitor(), connection);
     await connection.flush();
-    return onlooker;
+    return monitor;
   }
 
-  /** Resolves when a message on such a subject is seen. */
+  /** Resolves after a message on a matching subject. */
   seen(match: RegExp): Promise<void> {
     if ([...this.subjects].some((subject) => match.test(subject))) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push({ match, resolve }));
   }
 
-  /** What is on the servers now. */
-  async left(): Promise<{ readonly keys: readonly string[]; readonly streams: readonly string[] }> {
+  /** The current keys and streams of the servers. */
+  async contents(): Promise<{ readonly keys: readonly string[]; readonly streams: readonly string[] }> {
     const manager = await jetstreamManager(this.#nats);
     const streams: string[] = [];
     for await (const name of manager.streams.names()) streams.push(name);
     return { keys: (await this.#redis.keys("*")).sort(), streams: streams.sort() };
   }
 
-  /** Something of somebody else's, which has to be there afterwards as well. */
-  async leaveOurs(): Promise<void> {
+  /** Adds a foreign key and stream, which the lab must not touch. */
+  async addForeignData(): Promise<void> {
     await this.#redis.set("cordum:theirs", "1");
     const manager = await jetstreamManager(this.#nats);
     await manager.streams.add({ name: "CORDUM_SYS", subjects: ["sys.job.result"] });
@@ -111,13 +113,27 @@ export class Onlooker {
   }
 }
 
-/**
- * Not simply everything: whoever listens to the inboxes makes the broker believe that somebody still waits there, and it
- * sends messages to those who have gone.
- */
+/** Runs the lab on new servers, and checks that it only used keys of its own and removed them. */
+export async function onServers(
+  work: (targetArgs: readonly string[], monitor: ServerMonitor) => Promise<void>,
+): Promise<void> {
+  const [nats, redis] = await Promise.all([startNats(), startRedis()]);
+  const monitor = await ServerMonitor.open(nats, redis);
+  try {
+    await monitor.addForeignData();
+    await work(["--nats", nats.url, "--redis", redis.url, "--processes", "3"], monitor);
+    expect([...monitor.keys].filter((key) => !/^cordum-lab-\w+-\d:/.test(key))).toEqual(["cordum:theirs"]);
+    expect(await monitor.contents()).toEqual({ keys: ["cordum:theirs"], streams: ["CORDUM_SYS"] });
+  } finally {
+    await monitor.close();
+    await Promise.all([nats.stop(), redis.stop()]);
+  }
+}
+
+/** Without the inboxes: a subscription to them would hide from the broker that a requester is gone. */
 const SUBJECTS = ["sys.>", "job.>", "worker.>", "*.sys.>", "*.job.>", "*.worker.>"];
 
-/** Keys of the commands that a control plane uses. Scripts get their keys' prefix as their first key. */
+/** The keys of the commands that a control plane uses. The first key of a script is the key prefix. */
 function keysIn(command: string, args: readonly string[]): readonly string[] {
   switch (command) {
     case "evalsha":

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { Program } from "../program.ts";
-import { LiveRun, Onlooker } from "./lab-live-run.ts";
+import { LiveRun, ServerMonitor } from "./lab-live-run.ts";
 
 let program: Program;
 beforeAll(async () => {
@@ -16,14 +16,14 @@ afterAll(() => program.remove());
 describe("on NATS and Redis", () => {
   let nats: RunningServer;
   let redis: RunningServer;
-  let onlooker: Onlooker;
+  let monitor: ServerMonitor;
   beforeEach(async () => {
     [nats, redis] = await Promise.all([startNats(), startRedis()]);
-    onlooker = await Onlooker.open(nats, redis);
-    await onlooker.leaveOurs();
+    monitor = await ServerMonitor.open(nats, redis);
+    await monitor.addForeignData();
   });
   afterEach(async () => {
-    await onlooker.close();
+    await monitor.close();
     await Promise.all([nats.stop(), redis.stop()]);
   });
 
@@ -40,18 +40,18 @@ describe("on NATS and Redis", () => {
       ...args,
     ]);
 
-  /** Nothing of the lab is there any more, and everything of others is. */
-  const expectSwept = async (): Promise<void> => {
-    expect(await onlooker.left()).toEqual({ keys: [THEIRS], streams: ["CORDUM_SYS"] });
+  /** Only the foreign data is left. */
+  const expectCleanedUp = async (): Promise<void> => {
+    expect(await monitor.contents()).toEqual({ keys: [FOREIGN_KEY], streams: ["CORDUM_SYS"] });
   };
 
-  test("the shipped control planes do it, on keys and subjects of the lab alone", async () => {
+  test("runs the shipped control planes on keys and subjects of the lab only", async () => {
     const rows = ["bounded:100ms:0.5", "hand_over", "default"];
     const run = start("--contenders", "40", ...rows.flatMap((row) => ["--policy", row]), "--json");
-    await run.until(onlooker.seen(LAB_RESULT));
+    await run.until(monitor.seen(LAB_RESULT));
     expect(run.members()).toHaveLength(3);
-    const { exitCode, out, err } = await run.ended;
-    expect(err).toBe("");
+    const { exitCode, out, stderr } = await run.ended;
+    expect(stderr).toBe("");
     expect(exitCode).toBe(0);
     const document = JSON.parse(out) as Document;
     expect(document.live).toMatchObject({
@@ -63,63 +63,63 @@ describe("on NATS and Redis", () => {
       ...{ latency_ms: simulated_latency_ms, step_ms: simulated_step_ms, nak_look_ms: simulated_nak_look_ms },
     });
     expect(simulated_step_ms).toBeGreaterThan(0);
-    // JetStream has one timer for all that it is handed for later, and each sets it anew: it never comes sooner.
+    // JetStream resets one timer with each delayed nak, so redelivery has a minimum delay.
     expect(simulated_nak_look_ms).toBeGreaterThan(5);
     expect(document.results.map(({ policy }) => policy)).toEqual(rows);
-    const [chance, queue, shared] = document.results.map(({ live }) => live);
-    for (const live of [chance, queue, shared]) {
+    const [random, queue, shared] = document.results.map(({ live }) => live);
+    for (const live of [random, queue, shared]) {
       expect(live).toMatchObject({ finished: true, applied: 40, dead_lettered: 0 });
       expect(live?.drain_ms).toBeGreaterThan(0);
     }
-    expect(chance).toMatchObject({ commits: 40 });
-    expect(chance?.busy_retries).toBeGreaterThan(0);
+    expect(random).toMatchObject({ commits: 40 });
+    expect(random?.busy_retries).toBeGreaterThan(0);
     expect(queue).toMatchObject({ commits: 40, attempts_per_acquisition: 1, busy_retries: 0, deliveries_max: 1 });
-    // Whole batches: nobody is let pass, for the runs that warmed it up are forgotten.
+    // Results are applied in batches.
     expect(shared?.commits).toBeLessThan(10);
     for (const { live, drain_ms, error_pct } of document.results) {
       expect(error_pct.drain_ms).toBeCloseTo(100 * (live.drain_ms / drain_ms - 1), 1);
     }
-    expect([...onlooker.keys].filter((key) => !/^cordum-lab-\w+-\d:/.test(key))).toEqual([THEIRS]);
-    expect([...onlooker.subjects].filter((subject) => !/^cordum-lab-\w+-\d\./.test(subject))).toEqual([]);
-    expect(onlooker.keys.size).toBeGreaterThan(10);
-    await expectSwept();
+    expect([...monitor.keys].filter((key) => !/^cordum-lab-\w+-\d:/.test(key))).toEqual([FOREIGN_KEY]);
+    expect([...monitor.subjects].filter((subject) => !/^cordum-lab-\w+-\d\./.test(subject))).toEqual([]);
+    expect(monitor.keys.size).toBeGreaterThan(10);
+    await expectCleanedUp();
   });
 
-  test("Ctrl-C ends it in good order", async () => {
+  test("SIGINT stops the run and cleans up", async () => {
     const run = start(...SLOW);
-    await run.until(onlooker.seen(LAB_RESULT));
+    await run.until(monitor.seen(LAB_RESULT));
     run.kill("SIGINT");
-    const { exitCode, err } = await run.ended;
-    expect(err).toContain("stopped by SIGINT; what it had made is removed");
+    const { exitCode, stderr } = await run.ended;
+    expect(stderr).toContain("stopped by SIGINT; what it had made is removed");
     expect(exitCode).toBe(1);
-    await expectSwept();
+    await expectCleanedUp();
   });
 
-  test("a process that is killed ends it, and nothing is left", async () => {
+  test("a killed member process ends the run and cleans up", async () => {
     const run = start(...SLOW);
-    await run.until(onlooker.seen(LAB_RESULT));
+    await run.until(monitor.seen(LAB_RESULT));
     const [first = 0] = run.members();
     process.kill(first, "SIGKILL");
-    const { exitCode, err } = await run.ended;
-    expect(err).toContain("a process of the live run ended too early (SIGKILL); what it had made is removed");
+    const { exitCode, stderr } = await run.ended;
+    expect(stderr).toContain("a process of the live run ended too early (SIGKILL); what it had made is removed");
     expect(exitCode).toBe(1);
-    await expectSwept();
+    await expectCleanedUp();
   });
 
-  test("when the command itself is killed, its processes end by themselves and clean up", async () => {
+  test("member processes exit and clean up when the command is killed", async () => {
     const run = start(...SLOW);
-    await run.until(onlooker.seen(LAB_RESULT));
+    await run.until(monitor.seen(LAB_RESULT));
     run.kill("SIGKILL");
     expect((await run.ended).exitCode).toBeNull();
-    await expectSwept();
+    await expectCleanedUp();
   });
 
-  test("a row that is not done in time is said to be so", async () => {
+  test("reports a row that did not finish in time", async () => {
     const args = [...SLOW, "--policy", "default", "--live-seconds", "1"];
     const dir = mkdtempSync(join(tmpdir(), "cordum-lab-live-"));
     try {
-      const { exitCode, out, err } = await start(...args, "--out", dir).ended;
-      expect(exitCode, err).toBe(0);
+      const { exitCode, out, stderr } = await start(...args, "--out", dir).ended;
+      expect(exitCode, stderr).toBe(0);
       expect(out).toMatch(/^hand_over \(not finished\) +[\d,]+ +– +–/m);
       expect(out).toContain("Live, not finished within 1 s: hand_over");
       const document = JSON.parse(readFileSync(join(dir, "lock-busy.json"), "utf8")) as Document;
@@ -132,11 +132,11 @@ describe("on NATS and Redis", () => {
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
-    await expectSwept();
+    await expectCleanedUp();
   });
 });
 
-test("in the embedded world, one process, in a directory that is gone afterwards", async () => {
+test("in the embedded world, runs in one process and removes its directory", async () => {
   const dir = mkdtempSync(join(tmpdir(), "cordum-lab-embedded-"));
   try {
     const args = [
@@ -151,8 +151,8 @@ test("in the embedded world, one process, in a directory that is gone afterwards
       "default",
       "--json",
     ];
-    const { exitCode, out, err } = await new LiveRun(program.file, args, { TMPDIR: dir }).ended;
-    expect(err).toBe("");
+    const { exitCode, out, stderr } = await new LiveRun(program.file, args, { TMPDIR: dir }).ended;
+    expect(stderr).toBe("");
     expect(exitCode).toBe(0);
     const document = JSON.parse(out) as Document;
     expect(document.live).toMatchObject({ processes: 1, on: "the embedded world", bus_ping_ms: null });
@@ -163,10 +163,10 @@ test("in the embedded world, one process, in a directory that is gone afterwards
   }
 });
 
-const THEIRS = "cordum:theirs";
-/** It takes a quarter of a minute at least, of which there is little to do. */
+const FOREIGN_KEY = "cordum:theirs";
+/** Takes at least 15 s, with little load. */
 const SLOW = ["--contenders", "60", "--policy", "hand_over", "--hold-ms", "250"];
-/** The first result that comes to a row (the survey before has no number): from then on it is in the middle of its work. */
+/** A result message of a row; the survey before the rows has no number. The run is busy after the first one. */
 const LAB_RESULT = /^cordum-lab-\w+_\d+-\d\.sys\.job\.result$/;
 
 interface Figures {

@@ -1,9 +1,4 @@
-/**
- * The safety kernel is killed while jobs wait for it, and comes back: real processes, real gRPC, and what became of the jobs.
- *
- * 1. Closed, which is the default: nothing is worked on meanwhile, everything is afterwards.
- * 2. Under a lease: what is worked on meanwhile carries the mark; what came after the lease had ended waits.
- */
+/** An outage of the safety kernel under load, with real processes and gRPC, and a report of the jobs. */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { defaultSettings } from "../../../src/config/config.ts";
@@ -15,8 +10,8 @@ import { nats as overNats, worker } from "../../../src/worlds/worker-sdk.ts";
 import { freePort } from "../../servers/ports.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
-import { Api } from "../api.ts";
-import { Telling } from "../arrival-recorder.ts";
+import { Api, FINAL_STATES } from "../api.ts";
+import { ArrivalRecorder } from "../arrival-recorder.ts";
 import { type Spread, spreadOf } from "../arrival-spread.ts";
 import { bundle } from "../bundle.ts";
 import { Program } from "../program.ts";
@@ -24,41 +19,41 @@ import { Program } from "../program.ts";
 export interface OutageOptions {
   readonly jobs: number;
   readonly outageMs: number;
-  /** How long after the first answer the checks are counted. */
+  /** The duration after the restart in which checks are counted. */
   readonly windowMs: number;
   readonly controls: number;
-  /** Settings of the control plane beside its defaults. */
+  /** Settings of the control plane that differ from the defaults. */
   readonly env?: Readonly<Record<string, string>>;
-  /** A lease of so long from the beginning of the outage on; half of the jobs come after its end. */
+  /** The duration of a fail-open lease from the start of the outage; half of the jobs are submitted after its end. */
   readonly leaseMs?: number;
-  readonly say?: (line: string) => void;
+  readonly log?: (line: string) => void;
 }
 
 export interface OutageReport {
   readonly jobs: number;
-  /** Jobs that a worker got while the kernel was away. */
-  readonly meanwhile: number;
-  /** Of those, the ones without the mark of a bypass, on the job or in what the worker got. */
+  /** The number of jobs that a worker got during the outage. */
+  readonly duringOutage: number;
+  /** Those of them without the bypass labels on the job or on the worker's item. */
   readonly unmarked: readonly string[];
-  /** Jobs that came after the lease had ended and that a worker got while the kernel was still away. */
+  /** Jobs submitted after the end of the lease that a worker got during the outage. */
   readonly afterLease: readonly string[];
-  /** Acknowledged, and not finished in the end. */
+  /** Acknowledged jobs that did not succeed. */
   readonly lost: readonly string[];
   readonly twice: readonly string[];
-  /** Of the checks that came to the kernel once it was back. */
+  /** The spread of the checks after the restart of the kernel. */
   readonly spread: Spread;
-  /** How long meanwhile the host let this machine stand still, over all cores: what came then came at once after it. */
+  /** CPU time stolen by the hypervisor in this window, which makes arrivals bursty. */
   readonly stolenMs: number;
 }
 
 export async function outage(options: OutageOptions): Promise<OutageReport> {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   const [program, script, port] = await Promise.all([Program.build(), bundle("kernel-process.ts"), freePort()]);
-  const kernel = new Telling([script, String(port)]);
+  const kernel = new ArrivalRecorder([script, String(port)]);
   try {
     await kernel.start();
-    const door = await startParts(program, { nats, redis, options }, `127.0.0.1:${port}`);
-    return await new Experiment({ nats, redis, kernel, door, options }).run();
+    const api = await startParts(program, { nats, redis, options }, `127.0.0.1:${port}`);
+    return await new Experiment({ nats, redis, kernel, api, options }).run();
   } finally {
     await kernel.kill();
     await program.remove();
@@ -67,15 +62,15 @@ export async function outage(options: OutageOptions): Promise<OutageReport> {
   }
 }
 
-interface Bench {
+interface Environment {
   readonly nats: RunningServer;
   readonly redis: RunningServer;
-  readonly kernel: Telling;
-  readonly door: Api;
+  readonly kernel: ArrivalRecorder;
+  readonly api: Api;
   readonly options: OutageOptions;
 }
 
-type Servers = Pick<Bench, "nats" | "redis" | "options">;
+type Servers = Pick<Environment, "nats" | "redis" | "options">;
 
 async function startParts(program: Program, { nats, redis, options }: Servers, kernel: string): Promise<Api> {
   const env = { CORDUM_LOG_LEVEL: "error", CORDUM_HTTP_RATE_PER_S: "100000", ...options.env };
@@ -87,19 +82,19 @@ async function startParts(program: Program, { nats, redis, options }: Servers, k
 }
 
 class Experiment {
-  readonly #bench: Bench;
-  /** Jobs as the worker got them: whether they carried the mark. */
+  readonly #environment: Environment;
+  /** The jobs the worker got, and whether they had the bypass label. */
   readonly #got = new Map<string, boolean>();
   readonly #twice: string[] = [];
   #waiting: (() => void)[] = [];
 
-  constructor(bench: Bench) {
-    this.#bench = bench;
+  constructor(environment: Environment) {
+    this.#environment = environment;
   }
 
   async run(): Promise<OutageReport> {
-    const { nats, redis, kernel, options, door } = this.#bench;
-    const say = options.say ?? (() => undefined);
+    const { nats, redis, kernel, options, api } = this.#environment;
+    const log = options.log ?? (() => undefined);
     const stop = await worker({
       id: "w",
       topics: ["load.work"],
@@ -111,28 +106,28 @@ class Experiment {
       const [first = ""] = await this.#submit(1);
       await this.#allGot([first]);
       await kernel.kill();
-      const downMs = Date.now();
-      say(`  the kernel is gone; ${options.jobs} jobs come`);
+      const killedMs = Date.now();
+      log(`  kernel killed; submitting ${options.jobs} jobs`);
       const before = await this.#submit(options.leaseMs === undefined ? options.jobs : Math.ceil(options.jobs / 2));
       const after = options.leaseMs === undefined ? [] : await this.#underLease(before);
-      await until(downMs + options.outageMs);
-      const meanwhile = [...this.#got.keys()].filter((id) => id !== first);
+      await until(killedMs + options.outageMs);
+      const early = [...this.#got.keys()].filter((id) => id !== first);
       const stolenMs = stolenSoFarMs();
       await kernel.start();
-      say("  the kernel is back");
+      log("  kernel restarted");
       const ids = [...before, ...after];
       await this.#allGot(ids);
       const states = await this.#ends(ids);
       await until((kernel.times[0] ?? 0) + options.windowMs);
-      const marked = new Map(await Promise.all(meanwhile.map(async (id) => [id, await isMarked(door, id)] as const)));
+      const marked = new Map(await Promise.all(early.map(async (id) => [id, await isMarked(api, id)] as const)));
       return {
         jobs: ids.length,
-        meanwhile: meanwhile.length,
-        unmarked: meanwhile.filter((id) => this.#got.get(id) !== true || marked.get(id) !== true),
-        afterLease: meanwhile.filter((id) => after.includes(id)),
+        duringOutage: early.length,
+        unmarked: early.filter((id) => this.#got.get(id) !== true || marked.get(id) !== true),
+        afterLease: early.filter((id) => after.includes(id)),
         lost: ids.filter((_, at) => states[at] !== "SUCCEEDED"),
         twice: this.#twice,
-        // The first one is a probe: the others are counted from the moment on at which they may come.
+        // The first check is the breaker's probe.
         spread: spreadOf(kernel.times.slice(1), options.windowMs),
         stolenMs: stolenSoFarMs() - stolenMs,
       };
@@ -141,13 +136,13 @@ class Experiment {
     }
   }
 
-  /** What came before goes under the lease; then it ends, and as many come again. */
+  /** Waits until the first jobs are dispatched under a lease and the lease has ended, then submits the rest. */
   async #underLease(before: readonly string[]): Promise<readonly string[]> {
-    const { nats, redis, options, door } = this.#bench;
+    const { nats, redis, options, api } = this.#environment;
     const { world, close } = await openCluster({
       ...counting(),
       name: "operator",
-      safety: { local: null, check: () => Promise.reject(new Error("nobody asks")) },
+      safety: { local: null, check: () => Promise.reject(new Error("not used")) },
       bus: { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 1 },
       nats: nats.url,
       redis: redis.url,
@@ -155,9 +150,9 @@ class Experiment {
     const engine = openEngine(world, { current: defaultSettings() });
     const request = { scope: "default", reason: "the kernel was killed", by: "operator", forMs: options.leaseMs ?? 0 };
     const opened = await openFailOpen(engine, request);
-    if (opened.kind !== "opened") throw new Error(`no lease: ${opened.kind}`);
+    if (opened.kind !== "opened") throw new Error(`the lease was not opened: ${opened.kind}`);
     await this.#allGot(before);
-    await door.until("/failopen", ({ body }) => body.items[0].state !== "in_force");
+    await api.until("/failopen", ({ body }) => body.items[0].state !== "in_force");
     await close();
     return this.#submit(options.jobs - before.length);
   }
@@ -166,13 +161,13 @@ class Experiment {
     const ids: string[] = [];
     let rest = count;
     const client = async () => {
-      while (rest-- > 0) ids.push(await this.#bench.door.submit("load.work", ids.length));
+      while (rest-- > 0) ids.push(await this.#environment.api.submit("load.work", ids.length));
     };
     await Promise.all(Array.from({ length: CLIENTS }, client));
     return ids;
   }
 
-  /** A few at a time: thousands of connections at once are not what is tried here. */
+  /** Polls with a few clients, to avoid thousands of connections. */
   async #ends(ids: readonly string[]): Promise<readonly string[]> {
     const states: string[] = [];
     let next = 0;
@@ -184,7 +179,9 @@ class Experiment {
   }
 
   async #end(id: string): Promise<string> {
-    const { body } = await this.#bench.door.until(`/jobs/${id}`, (answer) => ENDS.includes(answer.body.state));
+    const { body } = await this.#environment.api.until(`/jobs/${id}`, (answer) =>
+      FINAL_STATES.includes(answer.body.state),
+    );
     return body.state;
   }
 
@@ -200,22 +197,20 @@ class Experiment {
   }
 }
 
-async function isMarked(door: Api, id: string): Promise<boolean> {
-  const { labels, bypass, safety } = await door.job(id);
+async function isMarked(api: Api, id: string): Promise<boolean> {
+  const { labels, bypass, safety } = await api.job(id);
   return labels.safety_bypassed === "true" && bypass !== null && safety.bypassed === true;
 }
 
-/** Since the machine was started: the eighth figure of the first line, in hundredths of a second. Elsewhere than on Linux none. */
+/** The stolen CPU time since boot, from the eighth field of `/proc/stat` (in 10 ms); 0 on other systems than Linux. */
 function stolenSoFarMs(): number {
   if (!existsSync("/proc/stat")) return 0;
   const [, ...figures] = (readFileSync("/proc/stat", "utf8").split("\n")[0] ?? "").trim().split(/\s+/);
   return Number(figures[7] ?? 0) * 10;
 }
 
-/** How long the kernel is away is what is tried here: nothing is waited for. */
 function until(atMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.max(0, atMs - Date.now())));
 }
 
 const CLIENTS = 16;
-const ENDS = ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"];

@@ -1,4 +1,4 @@
-/** One run with a list of so many items, on NATS and Redis: how long it takes, and what it asks of the run's lock. */
+/** A run with a large list on NATS and Redis: its duration and its acquisitions of the run lock. */
 import { nats as overNats, worker } from "../../../src/worlds/worker-sdk.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { type Answer, Api } from "../api.ts";
@@ -10,10 +10,10 @@ export interface FanOutReport {
   readonly state: string;
   readonly output: unknown;
   readonly children: Readonly<Record<string, number>>;
-  /** Of the jobs that workers were given: how many different ones, and how many times. */
+  /** The distinct and the total number of jobs that workers received. */
   readonly distinct: number;
-  readonly given: number;
-  /** Turns of the run's lock, in all processes, and results that were applied under them. */
+  readonly received: number;
+  /** Acquisitions of the run lock in all processes, and results applied under it. */
   readonly locks: number;
   readonly results: number;
 }
@@ -34,22 +34,22 @@ export async function fanOut(request: {
     const env = { CORDUM_LOG_LEVEL: "error" };
     const up = (role: string) => program.up([...servers, "--role", role], env).url;
     const urls = await Promise.all([up("gateway"), ...times(request.controls, () => up("control"))]);
-    const door = new Api(urls[0] ?? "");
-    const given: string[] = [];
+    const api = new Api(urls[0] ?? "");
+    const received: string[] = [];
     const handle = async ({ jobId, input }: { readonly jobId: string; readonly input: unknown }) => {
-      given.push(jobId);
+      received.push(jobId);
       return input;
     };
     const transport = overNats({ nats: nats.url, redis: redis.url });
     for (const id of times(request.workers, (index) => `fan-${index}`)) {
       stops.push(await worker({ id, topics: ["fan.out"], concurrency: 64, transport, handle }));
     }
-    const applied = await door.post("/workflows", WORKFLOW);
+    const applied = await api.post("/workflows", WORKFLOW);
     if (applied.status !== 200) throw new Error(JSON.stringify(applied.body));
     const startedMs = Date.now();
     const input = { items: times(request.items, (index) => index) };
-    const { body: started } = await door.post("/workflows/fan/runs", { input });
-    const run = await ended(door, started.run_id);
+    const { body: started } = await api.post("/workflows/fan/runs", { input });
+    const run = await ended(api, started.run_id);
     const seconds = (Date.now() - startedMs) / 1_000;
     const metrics = await metricsOf(urls);
     return {
@@ -57,8 +57,8 @@ export async function fanOut(request: {
       state: run.state,
       output: run.output,
       children: run.steps.each.children,
-      distinct: new Set(given).size,
-      given: given.length,
+      distinct: new Set(received).size,
+      received: received.length,
       locks: sumOf(metrics, /^cordum_lock_attempts_count\{.*path="(engine|gateway)"/),
       results: sumOf(metrics, /^cordum_run_results_total/),
     };
@@ -69,22 +69,22 @@ export async function fanOut(request: {
   }
 }
 
-/** The run once it has ended. Nobody asks meanwhile: those who work have the machine for themselves. */
-async function ended(door: Api, runId: string): Promise<Answer["body"]> {
+/** Waits for the end of the run without polling, which would take CPU time from the run. */
+async function ended(api: Api, runId: string): Promise<Answer["body"]> {
   for (;;) {
     let over = (): void => {};
     const isOver = new Promise<void>((resolve) => {
       over = resolve;
     });
-    const events = await LiveEvents.open(door, (burst) => {
+    const events = await LiveEvents.open(api, (burst) => {
       if (burst.some(({ kind, data }) => kind === "run" && data.run_id === runId && data.state !== "RUNNING")) over();
     });
-    const { body } = await door.get(`/workflow-runs/${runId}`);
+    const { body } = await api.get(`/workflow-runs/${runId}`);
     if (body.state !== "RUNNING") {
       events.stop();
       return body;
     }
-    // A reader that does not keep up is dropped, and looks again.
+    // A slow reader is dropped by the server and reconnects.
     await Promise.race([isOver, events.closed]);
     events.stop();
   }

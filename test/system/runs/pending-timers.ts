@@ -1,4 +1,4 @@
-/** So many timers that are far from due: what it costs to sweep past them. */
+/** The cost of a sweep with many pending timers that are not due. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
 import { openEngine } from "../../../src/engine/engine.ts";
@@ -7,7 +7,7 @@ import type { Change } from "../../../src/ports/store.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
 
-/** `cpuUs` is read before and after so many sweeps that find nothing due; the least of several rounds, for one sweep. */
+/** The CPU time of one sweep without due timers: the minimum over several rounds. */
 export async function leastSweepUs(
   world: World,
   cpuUs: () => number | Promise<number>,
@@ -23,7 +23,7 @@ export async function leastSweepUs(
   return least;
 }
 
-/** Writes one that is due among all that are not, and answers with those that are found to be. */
+/** Adds one due timer and returns the ids of the due timers. */
 export async function firedNow({ store, clock }: World): Promise<readonly string[]> {
   await store.commit(changeOf(clock.now(), ["due"], clock.now()));
   const nowMs = clock.now();
@@ -49,6 +49,7 @@ function changeOf(dueMs: number, ids: readonly string[], atMs: number): Change {
 }
 
 const FAR_MS = 24 * 3_600_000;
-/** Commits at a time, and timers in each. */
+/** Timers per commit. */
 const EACH = 10;
+/** Timers per batch of concurrent commits. */
 const CHUNK = 5_000;

@@ -1,4 +1,4 @@
-/** One tenant with very many steps that wait for workers, and the first step of another: when it is begun. */
+/** The wait of a tenant's first step behind a large backlog of another tenant. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { backlogGroupOf, JOBS, type Job } from "../../../src/core/model/job.ts";
 import type { Settings } from "../../../src/core/settings.ts";
@@ -8,19 +8,19 @@ import { defaultRunRequest, startRun } from "../../../src/engine/intake/start-ru
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { type GroundKind, onGround, openQuiet } from "../backends.ts";
+import { type BackendKind, openWorld, withBackend } from "../backends.ts";
 
 export interface QueuedReport {
-  /** Steps of the one tenant that waited when the other came. */
+  /** The backlog of the first tenant when the second one starts its run. */
   readonly queued: number;
-  /** How many of them were begun after the other had come, and before its first. */
+  /** The number of backlog steps that start between the start of that run and its first step. */
   readonly before: number;
 }
 
-/** So many runs with so many steps each, of which workers do `WINDOW` at a time. */
-export const firstBehind = (kind: GroundKind, runs: number, itemsEach: number): Promise<QueuedReport> =>
-  onGround(kind, async (ground) => {
-    const { world, close } = await openQuiet(ground, "queued");
+/** Builds the backlog with a dispatch window of 0, then opens the window to `WINDOW`. */
+export const stepsBefore = (kind: BackendKind, runs: number, itemsEach: number): Promise<QueuedReport> =>
+  withBackend(kind, async (backend) => {
+    const { world, close } = await openWorld(backend, "queued");
     try {
       const live = { current: windowOf(0) };
       const allQueued = untilQueued(world.store, runs * itemsEach);
@@ -33,7 +33,7 @@ export const firstBehind = (kind: GroundKind, runs: number, itemsEach: number): 
       await allQueued;
       const queued = (await world.store.counts(backlogGroupOf("demo.queued"), 10)).get("big") ?? 0;
       live.current = windowOf(WINDOW);
-      const before = await begunBefore(engine);
+      const before = await startedBefore(engine);
       await control.stop();
       return { queued, before };
     } finally {
@@ -41,7 +41,7 @@ export const firstBehind = (kind: GroundKind, runs: number, itemsEach: number): 
     }
   });
 
-/** A run makes what it has left to make by itself, after its start. */
+/** Resolves when this number of jobs is queued; a run creates its children in several commits. */
 function untilQueued(store: Store, count: number): Promise<void> {
   const commit = store.commit.bind(store);
   let left = count;
@@ -59,23 +59,23 @@ function untilQueued(store: Store, count: number): Promise<void> {
 
 const isQueued = (value: unknown): boolean => (value as Job | null)?.state === "SCHEDULED";
 
-/** Workers have been busy with the one tenant for a while when the other's first comes. */
-async function begunBefore(engine: Engine): Promise<number> {
-  let [begun, came] = [0, 0];
-  let isBusy = (): void => {};
-  let isFirst = (): void => {};
-  const busy = new Promise<void>((resolve) => (isBusy = resolve));
-  const first = new Promise<void>((resolve) => (isFirst = resolve));
+/** Starts the second tenant's run after the workers have been busy with the backlog for a while. */
+async function startedBefore(engine: Engine): Promise<number> {
+  let started = 0;
+  let onBusy = (): void => {};
+  let onFirst = (): void => {};
+  const busy = new Promise<void>((resolve) => (onBusy = resolve));
+  const first = new Promise<void>((resolve) => (onFirst = resolve));
   const handle = async ({ org }: { readonly org: string }) => {
-    if (org === "small") isFirst();
-    else if (++begun === WINDOW * 8) isBusy();
+    if (org === "small") onFirst();
+    else if (++started === WINDOW * 8) onBusy();
   };
   const stop = await startWorker(engine.world, { id: "w", topics: ["demo.queued"], concurrency: WINDOW, handle });
   await busy;
   await start(engine, "small", ONE.id, {});
-  came = begun;
+  const startedAtSubmit = started;
   await first;
-  const before = begun - came;
+  const before = started - startedAtSubmit;
   await stop();
   return before;
 }

@@ -1,11 +1,11 @@
-/** What is wrong with a run of `examples/workflows/every-step.yaml` that should have gone well, whatever happened to it. */
+/** Checks that a run of `examples/workflows/every-step.yaml` succeeded with one result per step. */
 import type { Answer, Api } from "../api.ts";
-import type { DecisionContext } from "../workers/counting-worker.ts";
+import type { ReceivedWork } from "../workers/counting-worker.ts";
 
 type Json = Answer["body"];
 
 export const LINES = 11;
-/** Large enough for a human to be asked. */
+/** Large enough to require an approval. */
 export const ORDER = {
   customer: "Ann",
   region: "eu",
@@ -13,29 +13,29 @@ export const ORDER = {
 };
 
 export async function problemsOf(
-  door: Api,
+  api: Api,
   runId: string,
-  given: readonly DecisionContext[],
+  received: readonly ReceivedWork[],
 ): Promise<readonly string[]> {
-  const { body: run } = await door.get(`/workflow-runs/${runId}`);
-  const { body: timeline } = await door.get(`/workflow-runs/${runId}/timeline?limit=200`);
-  const { body: children } = await door.get(`/workflow-runs/${runId}/steps/reserve/children?limit=200`);
+  const { body: run } = await api.get(`/workflow-runs/${runId}`);
+  const { body: timeline } = await api.get(`/workflow-runs/${runId}/timeline?limit=200`);
+  const { body: children } = await api.get(`/workflow-runs/${runId}/steps/reserve/children?limit=200`);
   const ids = STEP_JOBS.map((step) => `${runId}:${step}@1`);
   ids.push(...children.items.map(({ job_id }: Json) => job_id));
-  const jobs = await Promise.all(ids.map((id) => door.job(encodeURIComponent(id))));
-  const problems = [...inRun(run), ...inTimeline(timeline.items), ...jobs.flatMap((job) => inJob(job, given))];
+  const jobs = await Promise.all(ids.map((id) => api.job(encodeURIComponent(id))));
+  const problems = [...inRun(run), ...inTimeline(timeline.items), ...jobs.flatMap((job) => inJob(job, received))];
   const indexes = children.items.map(({ index }: Json) => index);
   if (String(indexes) !== String([...indexes.keys()])) problems.push(`the children are ${indexes}`);
-  const ofNobody = given.filter(({ jobId }) => jobId.startsWith(`${runId}:`) && !ids.includes(jobId));
-  if (ofNobody.length > 0) problems.push(`the worker was given what is no step: ${JSON.stringify(ofNobody)}`);
+  const unknown = received.filter(({ jobId }) => jobId.startsWith(`${runId}:`) && !ids.includes(jobId));
+  if (unknown.length > 0) problems.push(`the worker got jobs of unknown steps: ${JSON.stringify(unknown)}`);
   return problems.map((problem) => `run ${runId}: ${problem}`);
 }
 
-/** Each run of the workflow has had one run of `greet` for its step, which has ended well. */
-export async function subRunProblems(door: Api, runIds: readonly string[]): Promise<readonly string[]> {
+/** Checks that each run has one succeeded sub-run of `greet`. */
+export async function subRunProblems(api: Api, runIds: readonly string[]): Promise<readonly string[]> {
   const subs = new Map<string, string[]>();
   for (let cursor = ""; ; ) {
-    const { body } = await door.get(`/workflows/greet/runs?limit=200${cursor && `&cursor=${cursor}`}`);
+    const { body } = await api.get(`/workflows/greet/runs?limit=200${cursor && `&cursor=${cursor}`}`);
     for (const { parent, state } of body.items) {
       subs.set(parent?.run_id, [...(subs.get(parent?.run_id) ?? []), state]);
     }
@@ -50,10 +50,10 @@ function inRun(run: Json): readonly string[] {
   const { open, succeeded, failed, cancelled } = run.steps.reserve.children ?? {};
   const states = Object.fromEntries(Object.entries<Json>(run.steps).map(([id, { state }]) => [id, state]));
   return [
-    ...unlike("the state", run.state, "SUCCEEDED"),
-    ...unlike("the greeting", run.output?.greeting, "hello Ann"),
-    ...unlike("the steps", states, STATES),
-    ...unlike("the counts", [open, succeeded, failed, cancelled], [0, LINES, 0, 0]),
+    ...difference("the state", run.state, "SUCCEEDED"),
+    ...difference("the greeting", run.output?.greeting, "hello Ann"),
+    ...difference("the steps", states, STATES),
+    ...difference("the counts", [open, succeeded, failed, cancelled], [0, LINES, 0, 0]),
   ];
 }
 
@@ -76,35 +76,37 @@ function inTimeline(lines: readonly Json[]): readonly string[] {
     if (state !== "SKIPPED") expected.set(`${step} started`, 1);
   }
   return [
-    ...unlike("the numbers of the timeline", seqs, [...seqs.keys()]),
-    ...unlike("how often things happened", [...counts].sort(), [...expected].sort()),
+    ...difference("the sequence numbers of the timeline", seqs, [...seqs.keys()]),
+    ...difference("the event counts", [...counts].sort(), [...expected].sort()),
   ];
 }
 
-function inJob(job: Json, given: readonly DecisionContext[]): readonly string[] {
+function inJob(job: Json, received: readonly ReceivedWork[]): readonly string[] {
   const { job_id, state, history, attempt, updated_at } = job;
   const step = job.labels.step_id;
   const events: string[] = history.map(({ event }: Json) => event);
-  const good = step === "ask" ? "approved" : "succeeded";
-  const isPlain = step === "pause" || step === "quote_slow";
-  const mine = given.filter(({ jobId }) => jobId === job_id);
-  // What was on its way when it was cancelled may arrive. What has succeeded had been given before: at least once, since the
-  // result of an attempt that counted as lost may come while the next one is on its way.
+  const success = step === "ask" ? "approved" : "succeeded";
+  const hasNoResult = step === "pause" || step === "quote_slow";
+  const mine = received.filter(({ jobId }) => jobId === job_id);
+  // A dispatch in flight may arrive after a cancellation. A succeeded job must not be dispatched after its end, except for
+  // the next attempt after one that counted as lost.
   const lastMs = state === "SUCCEEDED" ? Date.parse(updated_at) + 1 : Number.POSITIVE_INFINITY;
   const late = mine.filter((one) => (one.attempt === 1 && one.atMs > lastMs) || one.attempt > attempt);
   return [
-    ...unlike(`the state of ${job_id}`, state, step === "quote_slow" ? "CANCELLED" : "SUCCEEDED"),
-    ...(isPlain ? [] : unlike(`the good ends of ${job_id}`, events.filter((event) => event === good).length, 1)),
-    ...unlike(`what was sent of ${job_id} after its end at ${updated_at}`, late, []),
+    ...difference(`the state of ${job_id}`, state, step === "quote_slow" ? "CANCELLED" : "SUCCEEDED"),
+    ...(hasNoResult
+      ? []
+      : difference(`the successful ends of ${job_id}`, events.filter((event) => event === success).length, 1)),
+    ...difference(`the dispatches of ${job_id} after its end at ${updated_at}`, late, []),
   ];
 }
 
-function unlike(what: string, seen: unknown, expected: unknown): readonly string[] {
-  const [one, other] = [JSON.stringify(seen), JSON.stringify(expected)];
+function difference(what: string, actual: unknown, expected: unknown): readonly string[] {
+  const [one, other] = [JSON.stringify(actual), JSON.stringify(expected)];
   return one === other ? [] : [`${what}: ${one} instead of ${other}`];
 }
 
-/** Beside the children of `reserve`. */
+/** The steps with one job each. */
 const STEP_JOBS = ["ask", "quote_fast", "quote_slow", "pay", "pause", "greet"];
 const STATES = {
   order: "SUCCEEDED",

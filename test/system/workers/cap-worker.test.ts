@@ -1,5 +1,5 @@
-// A worker as others write them, played on plain NATS and plain Redis: a queue group on the topic, results on
-// `sys.job.result`, payloads by pointer; no heartbeat, no handshake, no JetStream.
+// A foreign CAP worker on plain NATS and Redis: a queue group on the topic, results on `sys.job.result`, payloads by
+// pointer; without heartbeat, handshake and JetStream.
 import { connect, headers, type Msg, type NatsConnection } from "@nats-io/transport-node";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -27,7 +27,7 @@ import { startWorker } from "../../../src/worker/worker.ts";
 import { peerDecode, peerEncode } from "../../protocol/peer.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
-import { openHurriedCluster } from "../fixtures/cluster.ts";
+import { openTestCluster } from "../fixtures/cluster.ts";
 
 let servers: readonly RunningServer[];
 let raw: NatsConnection;
@@ -42,7 +42,7 @@ beforeAll(async () => {
   const [nats, store] = servers;
   raw = await connect({ servers: `127.0.0.1:${nats?.port}` });
   redis = new Redis(store?.url ?? "");
-  const opened = await openHurriedCluster({ nats: nats?.url ?? "", redis: store?.url ?? "", name: "c1" });
+  const opened = await openTestCluster({ nats: nats?.url ?? "", redis: store?.url ?? "", name: "c1" });
   const bus = { ...opened.settings.bus, poisonDelayMs: 50 };
   engine = openEngine(opened.world, { current: { ...opened.settings, bus } });
   engine.events.subscribe(({ jobId, state }) => {
@@ -61,7 +61,7 @@ afterAll(async () => {
   await Promise.all(servers.map((server) => server.stop()));
 });
 
-/** Submits, and resolves when the job has ended. */
+/** Submits a job and resolves when it has ended. */
 async function submit(raw: Record<string, unknown>): Promise<Job> {
   const checked = checkSubmission(raw);
   if (checked.kind === "bad") throw new Error(checked.problems.join());
@@ -71,24 +71,27 @@ async function submit(raw: Record<string, unknown>): Promise<Job> {
   return ended;
 }
 
-interface Got {
+interface Received {
   readonly packet: Record<string, unknown>;
   readonly request: Record<string, unknown>;
   readonly traceparent: string | undefined;
 }
 
-/** Serves a topic until it is told to stop. What `work` answers is written to Redis and sent as the result. */
-function serve(subject: string, work: (got: Got, nth: number) => unknown): { got: Got[]; stop(): void } {
-  const got: Got[] = [];
-  const answer = async (message: Msg) => {
+/** Serves a topic until `stop`. The output of `work` is written to Redis and sent as the result; undefined sends none. */
+function serve(
+  subject: string,
+  work: (received: Received, nth: number) => unknown,
+): { received: Received[]; stop(): void } {
+  const received: Received[] = [];
+  const handle = async (message: Msg) => {
     const packet = peerDecode("BusPacket", message.data);
     const request = packet.jobRequest as Record<string, unknown>;
     const one = { packet, request, traceparent: message.headers?.get("traceparent") };
-    const output = work(one, got.push(one));
-    if (output === undefined) return; // It has died.
+    const output = work(one, received.push(one));
+    if (output === undefined) return;
     const jobId = String(request.jobId);
     await redis.set(`res:${jobId}`, JSON.stringify(output), "EX", 86_400);
-    // No trace id, no time: many send neither.
+    // Many foreign workers send neither trace id nor time.
     const jobResult = { jobId, status: 5, workerId: "cap", resultPtr: `redis://res:${jobId}`, executionMs: 1 };
     const fields = headers();
     if (one.traceparent) fields.set("traceparent", one.traceparent);
@@ -96,26 +99,26 @@ function serve(subject: string, work: (got: Got, nth: number) => unknown): { got
       headers: fields,
     });
   };
-  const subscription = raw.subscribe(subject, { queue: subject, callback: (_, message) => void answer(message) });
-  return { got, stop: () => subscription.unsubscribe() };
+  const subscription = raw.subscribe(subject, { queue: subject, callback: (_, message) => void handle(message) });
+  return { received, stop: () => subscription.unsubscribe() };
 }
 
-const inputOf = async ({ request }: Got) => {
+const inputOf = async ({ request }: Received) => {
   const key = String(request.contextPtr).replace(/^redis:\/\//, "");
   return JSON.parse((await redis.get(key)) ?? "null") as unknown;
 };
 
-describe("a worker of others on NATS", () => {
-  test("does jobs unchanged: input and result by pointer, every field that it needs, the trace as a header", async () => {
+describe("foreign worker on NATS", () => {
+  test("runs jobs with payload pointers, all request fields and the trace header", async () => {
     const worker = serve("job.echo", ({ request }) => ({ echoed: request.jobId }));
     const traceparent = `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`;
     const facts = { labels: { team: "x" }, actorId: "ann", priority: "critical", riskTags: ["net"], traceparent };
     const job = await submit({ jobId: "cap-1", topic: "echo", input: { text: "hällo" }, ...facts });
     worker.stop();
     expect(job).toMatchObject({ state: "SUCCEEDED", attempt: 1, workerId: "cap", output: { ptr: "res:cap-1" } });
-    expect(worker.got.length).toBe(1);
-    const [got] = worker.got;
-    if (!got) throw new Error("nothing was sent");
+    expect(worker.received.length).toBe(1);
+    const [got] = worker.received;
+    if (!got) throw new Error("no request was sent");
     expect(await inputOf(got)).toEqual({ text: "hällo" });
     expect(got.packet).toMatchObject({ traceId: "cap-1", senderId: "c1", protocolVersion: 1 });
     expect(Number((got.packet.createdAt as { seconds: string }).seconds)).toBeGreaterThan(1_700_000_000);
@@ -132,8 +135,8 @@ describe("a worker of others on NATS", () => {
     expect(got.traceparent).toBe(traceparent);
   });
 
-  test("a job submitted before anybody serves its topic is done when somebody does, without a word of him", async () => {
-    const givenBack = new Promise<void>((resolve) => {
+  test("a job without a worker runs when a worker subscribes, without a heartbeat", async () => {
+    const requeued = new Promise<void>((resolve) => {
       const stop = engine.events.subscribe(({ jobId, state }) => {
         if (jobId !== "cap-early" || state !== "SCHEDULED") return;
         stop();
@@ -141,24 +144,24 @@ describe("a worker of others on NATS", () => {
       });
     });
     const done = submit({ jobId: "cap-early", topic: "early", input: 1 });
-    await givenBack;
+    await requeued;
     const worker = serve("job.early", () => "late but there");
     const job = await done;
     worker.stop();
-    // No attempt was lost: it was known at once that nobody was there.
+    // The missing worker is detected at dispatch, so no attempt is lost.
     expect(job.history.map(({ event }) => event)).toEqual(["succeeded"]);
   });
 
-  test("one that dies with a job loses no job: it is sent again after the dispatch deadline, and ends once", async () => {
-    const worker = serve("job.mortal", (_, nth) => (nth === 1 ? undefined : "second life"));
+  test("redispatches the job of a crashed worker after the dispatch deadline", async () => {
+    const worker = serve("job.mortal", (_, nth) => (nth === 1 ? undefined : "second attempt"));
     const job = await submit({ jobId: "cap-2", topic: "mortal", input: 1 });
     worker.stop();
     expect(job).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
-    expect(worker.got.length).toBe(2);
+    expect(worker.received.length).toBe(2);
     expect(job.history.map(({ event }) => event)).toEqual(["lost", "succeeded"]);
   });
 
-  test("a second result, and one of a job that nobody knows, change nothing", async () => {
+  test("ignores a second result and a result of an unknown job", async () => {
     const worker = serve("job.twice", () => "first");
     const job = await submit({ jobId: "cap-3", topic: "twice" });
     worker.stop();
@@ -168,14 +171,14 @@ describe("a worker of others on NATS", () => {
         peerEncode("BusPacket", { jobResult: { jobId, status, workerId: "other", errorMessage: "no" } }),
       );
     publish("cap-3", 11);
-    publish("nobody-knows", 5);
+    publish("unknown-job", 5);
     const after = serve("job.after", () => "after");
     await submit({ jobId: "cap-4", topic: "after" });
     after.stop();
     expect((await engine.world.store.load(JOBS, "cap-3"))?.value).toEqual(job);
   });
 
-  test("a client of the bus submits for the default tenant, and for no other", async () => {
+  test("a bus client can submit for the default tenant only", async () => {
     const worker = serve("job.client", () => "done");
     const ended = new Promise<Job>((resolve) => ends.set("cap-5", resolve));
     const publish = (jobId: string, tenantId: string) => {
@@ -183,21 +186,21 @@ describe("a worker of others on NATS", () => {
       raw.publish(SUBMIT, peerEncode("BusPacket", { senderId: "client", protocolVersion: 1, jobRequest }));
     };
     await redis.set("ctx:cap-5", JSON.stringify({ from: "the bus" }));
-    const refused = letterWhere(({ error }) => error.message.includes("`acme`"));
+    const refused = deadLetterWhere(({ error }) => error.message.includes("`acme`"));
     publish("cap-6", "acme");
     publish("cap-5", "");
     expect(await ended).toMatchObject({ state: "SUCCEEDED", org: "default", submittedBy: "bus:client" });
     worker.stop();
-    expect(worker.got.map(({ request }) => request.contextPtr)).toEqual(["redis://ctx:cap-5"]);
+    expect(worker.received.map(({ request }) => request.contextPtr)).toEqual(["redis://ctx:cap-5"]);
     expect((await refused).error.message).toContain("cap.unsigned_tenants");
     expect(await engine.world.store.load(JOBS, "cap-6")).toBeNull();
   });
 });
 
-describe("packets that nobody can read", () => {
-  test.each([SUBMIT, RESULT])("on %s go to the dead letters with their bytes after the third try", async (subject) => {
+describe("undecodable packets", () => {
+  test.each([SUBMIT, RESULT])("on %s are dead-lettered with their bytes after the third delivery", async (subject) => {
     const bytes = Buffer.from(`nonsense on ${subject}`);
-    const letter = letterWhere(
+    const deadLetter = deadLetterWhere(
       ({ source }) =>
         source.kind === "message" && source.subject === subject && source.base64 === bytes.toString("base64"),
     );
@@ -205,11 +208,11 @@ describe("packets that nobody can read", () => {
     raw.publish(subject, bytes);
     const job = await submit({ jobId: `neighbour-${subject}`, topic: "neighbour" });
     expect(job.state).toBe("SUCCEEDED");
-    expect(await letter).toMatchObject({ reason: "undecodable", source: { deliveries: 4 } });
+    expect(await deadLetter).toMatchObject({ reason: "undecodable", source: { deliveries: 4 } });
     worker.stop();
   });
 
-  test("on subjects that are only listened to are dropped, and the next good one is heard", async () => {
+  test("on subjects without storage are dropped, and valid packets are still handled", async () => {
     for (const subject of [HEARTBEAT, HANDSHAKE, PROGRESS, CANCEL, EVENTS, CHANGED, ALERT, DLQ]) {
       raw.publish(subject, Buffer.from("nonsense"));
       raw.publish(subject, peerEncode("BusPacket", { handshake: { componentId: "not what belongs here", role: 1 } }));
@@ -223,7 +226,7 @@ describe("packets that nobody can read", () => {
   });
 });
 
-test("a worker that is sent nonsense drops it, and does the next job", async () => {
+test("a worker drops undecodable packets and runs the next job", async () => {
   const handle = async () => "unharmed";
   const stop = await startWorker(engine.world, { id: "ours", topics: ["sdk"], concurrency: 1, handle });
   for (const subject of [workSubject("sdk"), directSubject("ours")]) raw.publish(subject, Buffer.from("nonsense"));
@@ -233,15 +236,15 @@ test("a worker that is sent nonsense drops it, and does the next job", async () 
   await stop();
 });
 
-/** Resolves when such a letter is written. */
-function letterWhere(isIt: (letter: DeadLetter) => boolean): Promise<DeadLetter> {
+/** Resolves when a matching dead letter exists. */
+function deadLetterWhere(matches: (one: DeadLetter) => boolean): Promise<DeadLetter> {
   return new Promise((resolve, reject) => {
-    const look = async () => {
+    const poll = async () => {
       const { items } = await engine.world.store.list(DEAD_LETTERS, { index: deadLettersOf("*"), limit: 50 });
-      const found = items.find(({ value }) => isIt(value));
+      const found = items.find(({ value }) => matches(value));
       if (found) resolve(found.value);
-      else engine.world.clock.after(20, () => void look().catch(reject));
+      else engine.world.clock.after(20, () => void poll().catch(reject));
     };
-    look().catch(reject);
+    poll().catch(reject);
   });
 }

@@ -1,15 +1,15 @@
-/** The worker of the example workflows in a test's own process, which keeps a record of everything that it was given. */
+/** A worker for the example workflows that records the work it receives. */
 import type { Stop } from "../../../src/ports/bus.ts";
 import { retryAfter, type Transport, type WorkItem, worker } from "../../../src/worlds/worker-sdk.ts";
 
-export interface DecisionContext {
+export interface ReceivedWork {
   readonly jobId: string;
   readonly attempt: number;
   readonly atMs: number;
 }
 
 export class CountingWorker {
-  readonly given: DecisionContext[] = [];
+  readonly received: ReceivedWork[] = [];
   #stop: Stop = async () => undefined;
 
   async start(id: string, transport: Transport): Promise<void> {
@@ -22,14 +22,14 @@ export class CountingWorker {
   }
 
   async #work({ jobId, attempt, topic, input, signal }: WorkItem): Promise<unknown> {
-    this.given.push({ jobId, attempt, atMs: Date.now() });
+    this.received.push({ jobId, attempt, atMs: Date.now() });
     switch (topic.split(".").at(-1)) {
       case "flaky":
-        // As often as the worker was asked, not as the attempts are numbered: some never reach it.
-        if (this.given.filter((one) => one.jobId === jobId).length < 3) throw retryAfter(new Error("not yet"), 50);
+        // Counts received attempts, because some attempts do not reach the worker.
+        if (this.received.filter((one) => one.jobId === jobId).length < 3) throw retryAfter(new Error("not yet"), 50);
         return "paid";
       case "slow":
-        // Until nobody waits for it any more.
+        // Runs until it is aborted.
         return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
       default:
         return input;

@@ -7,7 +7,7 @@ import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { nats, worker } from "../../../src/worlds/worker-sdk.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
-import { openHurriedCluster } from "../fixtures/cluster.ts";
+import { openTestCluster } from "../fixtures/cluster.ts";
 
 let servers: { readonly nats: RunningServer; readonly redis: RunningServer };
 let engine: Engine;
@@ -16,7 +16,7 @@ let close: () => Promise<void>;
 beforeAll(async () => {
   const [bus, store] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   servers = { nats: bus, redis: store };
-  const opened = await openHurriedCluster({ nats: bus.url, redis: store.url, name: "c1" });
+  const opened = await openTestCluster({ nats: bus.url, redis: store.url, name: "c1" });
   engine = openEngine(opened.world, { current: opened.settings });
   const control = await startControl(engine);
   close = async () => {
@@ -33,21 +33,21 @@ afterAll(async () => {
 async function run(raw: Record<string, unknown>): Promise<Job> {
   const checked = checkSubmission({ topic: "t", ...raw });
   if (checked.kind === "bad") throw new Error(checked.problems.join());
-  let isOurs = (_id: string): void => {};
+  let onEnd = (_id: string): void => {};
   const ended = new Promise<void>((resolve) => {
     const id = checked.submission.jobId;
-    isOurs = (jobId) => jobId === id && resolve();
+    onEnd = (jobId) => jobId === id && resolve();
   });
-  const stop = engine.events.subscribe(({ jobId, state }) => isFinal(state) && isOurs(jobId));
+  const stop = engine.events.subscribe(({ jobId, state }) => isFinal(state) && onEnd(jobId));
   await admitJob(engine, checked.submission);
   await ended;
   stop();
   const found = await engine.world.store.load(JOBS, checked.submission.jobId ?? "");
-  if (!found) throw new Error("it is gone");
+  if (!found) throw new Error("the job does not exist");
   return found.value;
 }
 
-test("`worker` over `nats`: small payloads in the message, large ones by pointer, long work is not lost", async () => {
+test("a NATS worker gets small payloads inline and large ones by pointer, and extends its lease", async () => {
   const attempts: number[] = [];
   const stop = await worker({
     id: "sdk",

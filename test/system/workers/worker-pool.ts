@@ -1,36 +1,36 @@
-/** Workers of a test, in its own process: what each topic of theirs does is told by its last word. */
+/** Workers inside the test process. The last part of a topic selects the behaviour. */
 import type { Stop } from "../../../src/ports/bus.ts";
 import { permanent, retryAfter, type Transport, type WorkItem, worker } from "../../../src/worlds/worker-sdk.ts";
 
-const WORDS = ["echo", "flaky", "later", "second", "hold", "ask", "twice"] as const;
+const BEHAVIORS = ["echo", "flaky", "later", "second", "hold", "ask", "twice"] as const;
 
-export class BenchWorkers {
-  /** Attempts that were begun, by job. */
+export class WorkerPool {
+  /** The number of started attempts by job. */
   readonly attempts = new Map<string, number>();
-  /** Why the signal of a `hold` was aborted, by job. */
+  /** The abort reason of each `hold` job. */
   readonly aborted = new Map<string, string>();
   readonly #stops: Stop[] = [];
 
-  /** Serves `<prefix>.echo` and the like. */
+  /** Serves one topic per behaviour, e.g. `<prefix>.echo`. */
   async start(prefix: string, transport: Transport): Promise<void> {
-    const topics = WORDS.map((word) => `${prefix}.${word}`);
+    const topics = BEHAVIORS.map((behavior) => `${prefix}.${behavior}`);
     this.#stops.push(await worker({ id: `${prefix}-worker`, topics, transport, handle: (item) => this.#work(item) }));
   }
 
-  /** Serves one topic, until the answer is called. */
+  /** Serves one topic until the returned function is called. */
   async serve(topic: string, transport: Transport): Promise<Stop> {
     const stop = await worker({
       id: topic.replace(".", "-"),
       topics: [topic],
       transport,
-      handle: (i) => this.#work(i),
+      handle: (item) => this.#work(item),
     });
     this.#stops.push(stop);
     return stop;
   }
 
-  /** Resolves once a worker has begun the job. */
-  async begun(jobId: string): Promise<void> {
+  /** Resolves when a worker has started the job. */
+  async started(jobId: string): Promise<void> {
     while (!this.attempts.has(jobId)) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
@@ -51,9 +51,9 @@ export class BenchWorkers {
       case "later":
         throw retryAfter(new Error("the other side is closed"), 3_600_000);
       case "second":
-        // The first life ends at once; the second one works.
+        // Fails permanently before the redrive and succeeds after it.
         if (this.attempts.get(jobId) === 1) throw permanent(new Error("the account was closed"));
-        return "second life";
+        return "redriven";
       case "hold":
         item.progress(40, "holding");
         return this.#hold(item);
