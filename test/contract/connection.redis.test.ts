@@ -10,7 +10,7 @@ import { NOWHERE, put } from "../../src/ports/store.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startRedis } from "../servers/start.ts";
 
-/** What the store on Redis does with the connection itself: round trips, scripts that are unknown, servers that are away. */
+// Round trips, unknown scripts and outages of the connection to Redis.
 describe("the connection to redis", () => {
   let server: RunningServer;
   let connection: RedisConnection;
@@ -35,7 +35,7 @@ describe("the connection to redis", () => {
     await server.stop();
   });
 
-  it("sends the calls of one tick together: few commands, whatever the number of calls", async () => {
+  it("sends the calls of one tick in few commands", async () => {
     await store.load(DOCS, "warm");
     await store.commit(change("warm", 0));
     await connection.client.config("RESETSTAT");
@@ -44,12 +44,12 @@ describe("the connection to redis", () => {
     const sent = Array.from({ length: 3 }, (_, n) => store.sent([`m-${n}`]));
     expect((await Promise.all(commits)).every(({ kind }) => kind === "committed")).toBe(true);
     await Promise.all([...loads, ...sent]);
-    // One more batch than full ones, for what `sent` adds; one look-up for all loads.
+    // One full batch, one batch for `sent`, and one MGET for all loads.
     expect(await callsOf("evalsha")).toBe(2);
     expect(await callsOf("mget")).toBe(1);
   });
 
-  it("no batch is larger than its limit in number or in size, and each call still gets its own answer", async () => {
+  it("limits batches in number and size, and returns each call its own reply", async () => {
     const different = CALLS_MAX + 1;
     const many = Array.from({ length: CALLS_MAX * 2 + 1 }, (_, n) => store.commit(change(`d-${n % different}`, 0)));
     const kinds = (await Promise.all(many)).map(({ kind }) => kind);
@@ -61,7 +61,7 @@ describe("the connection to redis", () => {
     expect(await callsOf("evalsha")).toBe(3);
   });
 
-  it("a full batch leaves at once, one that is not full when the tick ends", async () => {
+  it("sends a full batch at once, and other batches at the end of the tick", async () => {
     await store.commit(change("warm", 0));
     const written = () => (connection.client.stream as Socket).bytesWritten;
     const before = written();
@@ -75,7 +75,7 @@ describe("the connection to redis", () => {
     expect((await Promise.all(commits)).every(({ kind }) => kind === "committed")).toBe(true);
   });
 
-  it("a script that the server has forgotten is sent again, once", async () => {
+  it("sends a script again, once, if the server does not know it", async () => {
     expect((await store.commit(change("a", 0))).kind).toBe("committed");
     await connection.client.script("FLUSH");
     const [first, second] = await Promise.all([store.commit(change("b", 0)), store.commit(change("b", 0))]);
@@ -83,7 +83,7 @@ describe("the connection to redis", () => {
     expect(await store.load(DOCS, "b")).toMatchObject({ version: 1 });
   });
 
-  it("while the server is away calls fail at once, as unavailable; when it is back they work", async () => {
+  it("fails calls at once as unavailable while the server is down, and recovers", async () => {
     const lost = once("redis_connection_lost");
     await server.kill();
     await lost;
@@ -94,13 +94,13 @@ describe("the connection to redis", () => {
       );
       expect(isUnavailable(error)).toBe(true);
     }
-    const back = once("redis_connected");
+    const reconnected = once("redis_connected");
     await server.restart();
-    await back;
+    await reconnected;
     expect((await store.commit(change("a", 0))).kind).toBe("committed");
   });
 
-  it("a server that stands still: calls fail after the time limit, and may have been carried out, once", async () => {
+  it("fails calls to a stalled server after the timeout; they may have been executed once", async () => {
     await connection.close();
     await connect(250);
     expect((await store.commit(change("a", 0))).kind).toBe("committed");
@@ -110,21 +110,21 @@ describe("the connection to redis", () => {
     expect(await store.load(DOCS, "a")).toMatchObject({ version: 2 });
   });
 
-  it("what was under way when the connection broke fails, and is not sent a second time", async () => {
+  it("fails calls in flight when the connection breaks, and does not resend them", async () => {
     expect((await store.commit(change("a", 0))).kind).toBe("committed");
     await server.pause();
-    const underWay = store.commit(change("a", null));
-    // The end of the tick, when it is written to the connection.
+    const inFlight = store.commit(change("a", null));
+    // Commands are written at the end of the tick.
     await new Promise((resolve) => setImmediate(resolve));
     connection.client.stream.destroy();
-    await expect(underWay).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
-    const back = once("redis_connected");
+    await expect(inFlight).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    const reconnected = once("redis_connected");
     server.resume();
-    await back;
+    await reconnected;
     expect(await store.load(DOCS, "a")).toMatchObject({ version: 2 });
   });
 
-  it("an error carries no payload", async () => {
+  it("throws errors without payloads", async () => {
     const { client, prefix } = connection;
     await client.hset(`${prefix}r:doc/broken`, "a", "b");
     const error: unknown = await store.commit(change("broken", null, "secret")).catch((thrown: unknown) => thrown);
@@ -134,7 +134,7 @@ describe("the connection to redis", () => {
     expect(Object.keys((error as Error).cause as object)).not.toContain("command");
   });
 
-  it("when all records are gone, so are their keys; a fence stays for a while (L14)", async () => {
+  it("deletes all keys of deleted records, except fences, which expire (L14)", async () => {
     const placed: Doc = { text: "x", isPlaced: true };
     await store.commit({
       ...change("a", 0),
@@ -148,7 +148,7 @@ describe("the connection to redis", () => {
     expect(await connection.client.pttl(`${connection.prefix}f:doc/a`)).toBeGreaterThan(0);
   });
 
-  it("tells what the server is, and warns of what can lose jobs (L46, L47, L48)", async () => {
+  it("describes the server, and logs settings that risk data loss (L46, L47, L48)", async () => {
     expect(connection.server).toMatchObject({ product: "redis", durability: "none", maxmemoryPolicy: "noeviction" });
     expect(lines.map(({ event }) => event)).toContain("redis_durability_weak");
     expect(lines.map(({ event }) => event)).not.toContain("redis_eviction_enabled");
@@ -165,7 +165,7 @@ describe("the connection to redis", () => {
     expect(lines.map(({ event }) => event)).not.toContain("redis_durability_weak");
   });
 
-  it("nobody there is an error that says where, without the password", async () => {
+  it("rejects with the address of an unreachable server, without the password", async () => {
     await server.kill();
     const url = server.url.replace("//", "//user:secret@");
     const error = await connectRedis(url, { log }).catch((thrown: Error) => thrown);
@@ -179,7 +179,7 @@ describe("the connection to redis", () => {
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   };
 
-  /** Resolves when the event is logged next. */
+  /** Resolves at the next log event of that name. */
   const once = (event: string): Promise<void> =>
     new Promise((resolve) => {
       const before = lines.length;

@@ -1,9 +1,6 @@
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 
-/**
- * A clock whose time moves only when it is told to. Adapters that do their work in turns of the event loop are given
- * enough of them between two moments for everything under way to come to rest.
- */
+/** A clock that advances only on request. Between two timers the event loop runs long enough for pending work to finish. */
 export class ManualClock implements Clock {
   #nowMs: number;
   #timers: { readonly atMs: number; readonly fn: () => void }[] = [];
@@ -24,7 +21,7 @@ export class ManualClock implements Clock {
     };
   }
 
-  /** Lets time pass; every timer fires at its own moment. */
+  /** Advances the time; every timer fires at its due time. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms;
     await rest();
@@ -36,13 +33,13 @@ export class ManualClock implements Clock {
     await rest();
   }
 
-  /** The process was stopped for a while: all that time is gone before the first timer fires. */
+  /** Advances the time before any timer fires, like a process that was suspended. */
   async pause(ms: number): Promise<void> {
     this.#nowMs += ms;
     await this.pass(0);
   }
 
-  /** Lets time pass until the promise settles. */
+  /** Advances the time until the promise settles. */
   async run<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false;
     const settle = () => {

@@ -1,4 +1,4 @@
 import type { Log } from "../../src/ports/log.ts";
 
-/** For tests that provoke what would be logged. */
+/** Discards all log lines. */
 export const quietLog: Log = { write: () => undefined };

@@ -3,22 +3,22 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-// Below the range from which systems take the ports of outgoing connections. Within it, a client that keeps trying to
-// reach a server that is down can be given that very port as its own, connect to itself, and keep the server out.
+// Below the ephemeral port range. Within it, a client that retries a port on which no server listens can get that port as
+// its own local port, connect to itself, and block the server.
 const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
 
-const given = new Set<number>();
+const returned = new Set<number>();
 
 /**
- * A port that nobody listened on when asked, and that this process has not given away before. Whoever uses it must be ready
- * to lose it and ask again.
+ * A port that was free when probed and was not returned before by this process. The caller must retry with another port if
+ * it has been taken meanwhile.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN));
-    if (given.has(port)) continue;
-    given.add(port);
+    if (returned.has(port)) continue;
+    returned.add(port);
     if (await isFree(port)) return port;
   }
 }

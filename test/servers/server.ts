@@ -1,9 +1,9 @@
 // A real server as a child of the test process.
 //
-// 1. Free loopback port, folder of its own. A port lost to somebody else between looking and binding is replaced.
-// 2. Ready means: this very process has answered in its protocol. A stranger on the same port does not count.
-// 3. `restart()` is kill -9 and a start on the same port and folder.
-// 4. It does not outlive the test process, however that ends: a guard waits for its standard input to close.
+// 1. It uses a free loopback port and its own directory. If the port is taken before the server binds it, another is used.
+// 2. It is ready when this process (checked by its pid or name) has responded in its protocol.
+// 3. `restart()` kills it with SIGKILL and starts it on the same port and directory.
+// 4. It never outlives the test process: a guard process kills it when the guard's standard input closes.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { setTimeout as delay, setImmediate as immediate } from "node:timers/prom
 import { freePort } from "./ports.ts";
 
 export interface StartOptions {
-  /** Where it keeps its data; left alone by `stop()`. A temporary folder, removed by `stop()`, when not given. */
+  /** Data directory, kept by `stop()`. By default a temporary directory that `stop()` removes. */
   readonly dir?: string;
   readonly port?: number;
 }
@@ -24,28 +24,28 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   readonly dir: string;
-  /** Of the process running now; another one after `restart()`. */
+  /** Changes after `restart()`. */
   readonly pid: number;
-  /** Ends it in good order and removes its temporary folder. */
+  /** Stops it with SIGTERM and removes its temporary directory. */
   stop(): Promise<void>;
-  /** Ends it at once and leaves its folder; `restart()` brings it back. */
+  /** Kills it and keeps its directory; `restart()` starts it again. */
   kill(signal?: NodeJS.Signals): Promise<void>;
-  /** Stands still, connections open, until `resume()`; resolves when it does. */
+  /** Stops the process with open connections until `resume()`; resolves once all threads are stopped. */
   pause(): Promise<void>;
   resume(): void;
   restart(): Promise<void>;
 }
 
-/** What differs between one kind of server and another. */
+/** The differences between server kinds. */
 export interface ServerKind {
   readonly name: string;
-  /** Path of the binary; null when there is none. */
+  /** Path of the binary; null if not installed. */
   find(): string | null;
-  /** Whom it runs as: some servers refuse to be root. The caller's own user when not given. */
+  /** User to run as: some servers refuse to run as root. Default: the user of the test process. */
   readonly owner?: { readonly uid: number; readonly gid: number };
   readonly scheme: string;
   args(port: number, dir: string): Promise<string[]>;
-  /** Asks over the protocol; false or a rejection means not yet. */
+  /** Sends a request; false or a rejection means not ready. */
   isReady(server: { port: number; pid: number; signal: AbortSignal }): Promise<boolean>;
 }
 
@@ -60,18 +60,18 @@ export async function startServer(
   pickPort: () => Promise<number> = freePort,
 ): Promise<RunningServer> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), `cordum-${kind.name}-`)));
-  const dirIsOurs = options.dir === undefined;
+  const ownsDir = options.dir === undefined;
   try {
     for (let tries = 1; ; tries += 1) {
       const port = options.port ?? (await pickPort());
       try {
-        return new Server(kind, port, dir, dirIsOurs, await launch(kind, port, dir, dirIsOurs));
+        return new Server(kind, port, dir, ownsDir, await launch(kind, port, dir, ownsDir));
       } catch (error) {
-        if (options.port !== undefined || !(error instanceof PortTaken) || tries === PORT_TRIES_MAX) throw error;
+        if (options.port !== undefined || !(error instanceof PortTakenError) || tries === PORT_TRIES_MAX) throw error;
       }
     }
   } catch (error) {
-    if (dirIsOurs) await rm(dir, { recursive: true, force: true });
+    if (ownsDir) await rm(dir, { recursive: true, force: true });
     throw error;
   }
 }
@@ -81,15 +81,15 @@ class Server implements RunningServer {
   readonly port: number;
   readonly dir: string;
   readonly #kind: ServerKind;
-  readonly #dirIsOurs: boolean;
+  readonly #ownsDir: boolean;
   #child: Child;
 
-  constructor(kind: ServerKind, port: number, dir: string, dirIsOurs: boolean, child: Child) {
+  constructor(kind: ServerKind, port: number, dir: string, ownsDir: boolean, child: Child) {
     this.url = `${kind.scheme}://127.0.0.1:${port}`;
     this.port = port;
     this.dir = dir;
     this.#kind = kind;
-    this.#dirIsOurs = dirIsOurs;
+    this.#ownsDir = ownsDir;
     this.#child = child;
   }
 
@@ -98,12 +98,12 @@ class Server implements RunningServer {
   }
 
   async stop(): Promise<void> {
-    // A paused process does not see SIGTERM until it goes on.
+    // A stopped process receives SIGTERM only after SIGCONT.
     this.resume();
-    const overdue = setTimeout(() => this.#child.process.kill("SIGKILL"), STOP_WAIT_MS_MAX);
+    const timeout = setTimeout(() => this.#child.process.kill("SIGKILL"), STOP_WAIT_MS_MAX);
     await this.kill("SIGTERM");
-    clearTimeout(overdue);
-    if (this.#dirIsOurs) await rm(this.dir, { recursive: true, force: true });
+    clearTimeout(timeout);
+    if (this.#ownsDir) await rm(this.dir, { recursive: true, force: true });
   }
 
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
@@ -112,7 +112,7 @@ class Server implements RunningServer {
 
   async pause(): Promise<void> {
     this.#child.process.kill("SIGSTOP");
-    // One thread takes the signal and stops the others; until it has, they may still answer.
+    // Threads stop one after the other and may respond until then.
     while (!(await isStopped(this.pid))) await immediate();
   }
 
@@ -122,13 +122,13 @@ class Server implements RunningServer {
 
   async restart(): Promise<void> {
     await this.kill();
-    this.#child = await launch(this.#kind, this.port, this.dir, this.#dirIsOurs);
+    this.#child = await launch(this.#kind, this.port, this.dir, this.#ownsDir);
   }
 }
 
 async function isStopped(pid: number): Promise<boolean> {
   const tasks = `/proc/${pid}/task`;
-  // Elsewhere than on Linux there is no such folder, and no way to know but to trust the signal.
+  // On systems without /proc the signal is trusted.
   const threads = await readdir(tasks).catch(() => []);
   const states = await Promise.all(
     threads.map((thread) => readFile(`${tasks}/${thread}/stat`, "utf8").catch(() => ") T")),
@@ -140,18 +140,18 @@ interface Child {
   readonly process: ChildProcess;
   readonly pid: number;
   readonly exited: Promise<void>;
-  /** What it has written so far. */
+  /** Output so far. */
   log(): string;
 }
 
 type Owner = NonNullable<ServerKind["owner"]>;
 
-class PortTaken extends Error {}
+class PortTakenError extends Error {}
 
-async function launch(kind: ServerKind, port: number, dir: string, dirIsOurs: boolean): Promise<Child> {
+async function launch(kind: ServerKind, port: number, dir: string, ownsDir: boolean): Promise<Child> {
   const binary = kind.find();
-  if (binary === null) throw new Error(`no ${kind.name} server found: \`npm test\` says how to install it`);
-  const child = spawnChild(binary, await kind.args(port, dir), kind.owner ?? {}, dirIsOurs ? dir : "");
+  if (binary === null) throw new Error(`no ${kind.name} server found: run \`npm test\` for installation instructions`);
+  const child = spawnChild(binary, await kind.args(port, dir), kind.owner ?? {}, ownsDir ? dir : "");
   try {
     await untilReady(kind, port, child);
     return child;
@@ -162,7 +162,7 @@ async function launch(kind: ServerKind, port: number, dir: string, dirIsOurs: bo
 }
 
 async function end(child: Child, signal: NodeJS.Signals): Promise<void> {
-  // Counted again as a reason to stay: what waits for its end must not see the process run out of things to do.
+  // The event loop has to stay alive until the child has exited.
   child.process.ref();
   child.process.kill(signal);
   await child.exited;
@@ -175,7 +175,7 @@ function spawnChild(binary: string, args: string[], owner: Partial<Owner>, dirTo
   let log = "";
   for (const stream of [child.stdout, child.stderr] as (Socket | null)[]) {
     stream?.on("data", (chunk) => {
-      // Enough to say why it did not start; a server that runs for long must not fill the test's memory.
+      // Bounded: only the start of the output is needed for error messages.
       if (log.length < 100_000) log += String(chunk);
     });
     stream?.unref();
@@ -188,7 +188,7 @@ function spawnChild(binary: string, args: string[], owner: Partial<Owner>, dirTo
   return { process: child, pid: child.pid, exited, log: () => log };
 }
 
-/** Ends the server when this process is gone, even by kill -9: then the guard's standard input closes. */
+/** Kills the server when this process ends, even by SIGKILL: the guard's standard input then closes. */
 function spawnGuard(pid: number, dirToRemove: string): ChildProcess {
   const script = 'trap "" INT TERM HUP; read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf "$2"';
   const guard = spawn("/bin/sh", ["-c", script, "guard", String(pid), dirToRemove], {
@@ -200,26 +200,24 @@ function spawnGuard(pid: number, dirToRemove: string): ChildProcess {
 }
 
 async function untilReady(kind: ServerKind, port: number, child: Child): Promise<void> {
-  // Also ends a question that is under way: a stranger on the port may accept it and never answer.
-  const giveUp = new AbortController();
-  void child.exited.then(() => giveUp.abort("ended"));
-  const overdue = setTimeout(() => giveUp.abort("overdue"), READY_WAIT_MS_MAX);
+  // Also aborts a pending request: another process on the port may accept it and never respond.
+  const abort = new AbortController();
+  void child.exited.then(() => abort.abort("exited"));
+  const timeout = setTimeout(() => abort.abort("timeout"), READY_WAIT_MS_MAX);
   try {
-    while (!(await kind.isReady({ port, pid: child.pid, signal: giveUp.signal }).catch(() => false))) {
-      if (giveUp.signal.aborted) throw failure(kind, port, child, giveUp.signal.reason === "overdue");
-      // Between two questions, not instead of one: nothing tells us when a port begins to listen.
+    while (!(await kind.isReady({ port, pid: child.pid, signal: abort.signal }).catch(() => false))) {
+      if (abort.signal.aborted) throw failure(kind, port, child, abort.signal.reason === "timeout");
       await delay(READY_POLL_MS);
     }
   } finally {
-    clearTimeout(overdue);
+    clearTimeout(timeout);
   }
 }
 
-function failure(kind: ServerKind, port: number, child: Child, isOverdue: boolean): Error {
-  if (isOverdue)
-    return new Error(`${kind.name} gave no answer within ${READY_WAIT_MS_MAX} ms; it said:\n${child.log()}`);
+function failure(kind: ServerKind, port: number, child: Child, isTimeout: boolean): Error {
+  if (isTimeout) return new Error(`${kind.name} not ready within ${READY_WAIT_MS_MAX} ms; output:\n${child.log()}`);
   if (/address already in use/i.test(child.log())) {
-    return new PortTaken(`port ${port} is taken: ${kind.name} could not listen on it; give another or none`);
+    return new PortTakenError(`port ${port} is taken: ${kind.name} could not listen on it; use another port or none`);
   }
-  return new Error(`${kind.name} ended before it was ready; it said:\n${child.log()}`);
+  return new Error(`${kind.name} exited before it was ready; output:\n${child.log()}`);
 }

@@ -1,22 +1,22 @@
 // Real NATS and Redis servers for tests: `const redis = await startRedis()`, and `await redis.stop()` at the end.
-// What they promise is in server.ts; here is only what differs between the two.
+// See server.ts for the guarantees.
 
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { findServer } from "../../scripts/servers.mjs";
-import { talk } from "./protocol.ts";
+import { exchange } from "./protocol.ts";
 import { type RunningServer, type StartOptions, startServer } from "./server.ts";
 
 export interface NatsOptions extends StartOptions {
-  /** On unless said otherwise. */
+  /** On by default. */
   readonly jetstream?: boolean;
-  /** The text of a configuration file; address, port and store folder are set besides. */
+  /** Text of a configuration file. Address, port and store directory are set in addition. */
   readonly config?: string;
 }
 
 export interface RedisOptions extends StartOptions {
-  /** Off unless said otherwise: a restart then comes up empty. */
+  /** Off by default: the server is empty after a restart. */
   readonly appendonly?: boolean;
   readonly appendfsync?: "always" | "everysec" | "no";
 }
@@ -40,14 +40,19 @@ export function startNats(options: NatsOptions = {}): Promise<RunningServer> {
         return args;
       },
       isReady: async ({ port, signal }) => {
-        const info = await talk(port, "", /^INFO (.*)\r\n/, signal);
+        const info = await exchange(port, "", /^INFO (.*)\r\n/, signal);
         const { server_name: serverName, jetstream: hasJetstream = false } = JSON.parse(info) as Record<
           string,
           unknown
         >;
         if (serverName !== name || hasJetstream !== jetstream) return false;
-        // A server that wants credentials refuses this CONNECT; that, too, is a server that answers.
-        await talk(port, 'CONNECT {"verbose":false}\r\nPING\r\n', /(PONG|-ERR 'Authorization Violation')\r\n/, signal);
+        // A server that requires credentials responds with an error, which also means that it is ready.
+        await exchange(
+          port,
+          'CONNECT {"verbose":false}\r\nPING\r\n',
+          /(PONG|-ERR 'Authorization Violation')\r\n/,
+          signal,
+        );
         return true;
       },
     },
@@ -66,9 +71,10 @@ export function startRedis(options: RedisOptions = {}): Promise<RunningServer> {
       args: (port, dir) =>
         Promise.resolve(["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", "", ...persistence]),
       isReady: async ({ port, pid, signal }) => {
-        // While it loads its files it answers "-LOADING", which is not yet ready.
-        const answer = await talk(port, "PING\r\n", /^([+-].*)\r\n/, signal);
-        const owner = answer === "+PONG" ? await talk(port, "INFO server\r\n", /process_id:(\d+)\r\n/, signal) : "";
+        // The response is "-LOADING" while Redis loads its files.
+        const response = await exchange(port, "PING\r\n", /^([+-].*)\r\n/, signal);
+        const owner =
+          response === "+PONG" ? await exchange(port, "INFO server\r\n", /process_id:(\d+)\r\n/, signal) : "";
         return owner === String(pid);
       },
     },

@@ -12,7 +12,7 @@ import { connect as connectNats } from "@nats-io/transport-node";
 import { afterEach, describe, expect, it } from "vitest";
 import { findServer } from "../../scripts/servers.mjs";
 import { freePort } from "../servers/ports.ts";
-import { talk } from "../servers/protocol.ts";
+import { exchange } from "../servers/protocol.ts";
 import { type RunningServer, startServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";
 
@@ -104,9 +104,9 @@ describe("data", () => {
     [false, "$-1"],
   ])("of Redis with appendonly %s reads as %s after a restart", async (appendonly, expected) => {
     const server = await track(startRedis({ appendonly, appendfsync: "always" }));
-    await talk(server.port, "SET key 7\r\n", /(\+OK)\r\n/);
+    await exchange(server.port, "SET key 7\r\n", /(\+OK)\r\n/);
     await server.restart();
-    expect(await talk(server.port, "GET key\r\n", /^(\$-?\d+)\r\n/)).toBe(expected);
+    expect(await exchange(server.port, "GET key\r\n", /^(\$-?\d+)\r\n/)).toBe(expected);
   });
 
   it("uses the configuration given to NATS", async () => {
@@ -138,7 +138,7 @@ describe("a start", () => {
 
   it("reports the server's output when it does not start", async () => {
     await expect(startNats({ config: "no_such_setting: {" })).rejects.toThrow(
-      /ended before it was ready; it said:.*Parse error/s,
+      /exited before it was ready; output:.*Parse error/s,
     );
   });
 });
@@ -166,8 +166,8 @@ describe("the end of the test process", () => {
 /** Connects and returns the server's first line. */
 function greet(server: RunningServer): Promise<string> {
   return server.url.startsWith("nats:")
-    ? talk(server.port, "", /^INFO (.*)\r\n/)
-    : talk(server.port, "PING\r\n", /^(\+PONG)\r\n/);
+    ? exchange(server.port, "", /^INFO (.*)\r\n/)
+    : exchange(server.port, "PING\r\n", /^(\+PONG)\r\n/);
 }
 
 function isAlive(pid: number): boolean {
@@ -186,6 +186,6 @@ function redisKind(): Parameters<typeof startServer>[0] {
     scheme: "redis",
     args: async (port, dir) => ["--bind", "127.0.0.1", "--port", String(port), "--dir", dir, "--save", ""],
     isReady: async ({ port, pid, signal }) =>
-      (await talk(port, "INFO server\r\n", /process_id:(\d+)\r\n/, signal)) === String(pid),
+      (await exchange(port, "INFO server\r\n", /process_id:(\d+)\r\n/, signal)) === String(pid),
   };
 }

@@ -21,7 +21,7 @@ blobsContract("redis", async () => {
     blobs: new RedisBlobs(connection.client),
     run: (promise) => promise,
     now: () => Date.now(),
-    // The server's clock cannot be moved: here, and only here, time has to pass by itself.
+    // Real time: the clock of the server cannot be controlled.
     pass: (ms) => delay(ms),
     reopen: async () => {
       await connection.close();
@@ -43,18 +43,18 @@ describe("blobs on redis", () => {
   });
   afterAll(() => connection.close());
 
-  it("stand under the wire protocol's own names, where workers of others look", async () => {
+  it("use the keys of the wire protocol, which third-party workers read", async () => {
     await blobs.put("res:job-2", new TextEncoder().encode("done"), Date.now() + 3_600_000);
     expect(await connection.client.get("res:job-2")).toBe("done");
   });
 
-  it("are removed by the server itself at their time", async () => {
+  it("expire on the server", async () => {
     const expiresAtMs = Date.now() + 3_600_000;
     await blobs.put("ctx:job-4", new Uint8Array(3), expiresAtMs);
     expect(await connection.client.pexpiretime("ctx:job-4")).toBe(expiresAtMs);
   });
 
-  it("on a server that is gone are an error, not an empty answer", async () => {
+  it("reject while the server is down", async () => {
     const other = await startRedis();
     const lost = await connectRedis(other.url, { log: QUIET });
     const gone = new RedisBlobs(lost.client);

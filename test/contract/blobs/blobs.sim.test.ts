@@ -9,7 +9,7 @@ blobsContract("simulated", async () => {
     run: bench.run,
     now: () => EPOCH_MS + bench.net.timeline.nowMs,
     pass: bench.pass,
-    // The bytes live in the server, not in the process that wrote them.
+    // The data is in the simulated server, not in the process.
     reopen: async () => bench.enter("process-1").world.blobs,
     close: async () => undefined,
   };

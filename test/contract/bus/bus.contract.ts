@@ -8,10 +8,10 @@ import { workCases } from "./bus.work.ts";
 export type { BusCapability, BusSubject } from "./bus.subject.ts";
 
 /**
- * What every bus promises (`src/ports/bus.ts`), as one suite for all adapters.
+ * The contract suite of the Bus port (`src/ports/bus.ts`) for all adapters.
  *
- * The suite never sleeps: it waits for deliveries, and it lets time pass only by asking its subject to. What an adapter
- * cannot do is capability data with a reason; the case is then skipped and the reason is printed.
+ * Cases wait for deliveries instead of sleeping, and advance time only through the subject. A case that needs a capability
+ * which the adapter lacks is skipped with the reason.
  */
 export function busContract(name: string, open: (options: BusOptions) => Promise<BusSubject>): void {
   describe(`bus contract: ${name}`, () => {
@@ -44,5 +44,5 @@ function skipWithout(context: TestContext, name: string, title: string, capabili
   context.skip(capability);
 }
 
-/** A case that hangs is a failure; far beyond what any case needs. */
+/** Timeout of a case that hangs. */
 const CASE_MS_MAX = 30_000;

@@ -20,15 +20,15 @@ import {
   TERM,
 } from "./bus.subject.ts";
 
-/** The durable half of the bus contract: `publish` and `consume`. */
+/** The bus contract on `publish` and `consume`. */
 export function durableCases(test: CaseMaker): void {
-  arrivalCases(test);
-  answerCases(test);
+  deliveryCases(test);
+  settlementCases(test);
   batchCases(test);
 }
 
-function arrivalCases(test: CaseMaker): void {
-  test("a message arrives as it was published", async (subject) => {
+function deliveryCases(test: CaseMaker): void {
+  test("delivers a message unchanged", async (subject) => {
     const seen = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(subject.bus.publish(submit("job-1")));
@@ -38,7 +38,7 @@ function arrivalCases(test: CaseMaker): void {
     expect(delivery?.content).toEqual({ kind: "packet", packet: request("job-1") });
   });
 
-  test("subjects do not mix", async (subject) => {
+  test("delivers only messages of the consumed subject", async (subject) => {
     const seen = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(Promise.all([subject.bus.publish(finish("res-1")), subject.bus.publish(submit("job-1"))]));
@@ -47,7 +47,7 @@ function arrivalCases(test: CaseMaker): void {
     expect(seen.ids()).toEqual(["job-1"]);
   });
 
-  test("one member of a group at a time has a message", async (subject) => {
+  test("delivers a message to one member of a group", async (subject) => {
     const [mine, theirs] = [new Deliveries(subject), new Deliveries(subject)];
     const other = await subject.other();
     await subject.run(subject.bus.consume(SUBMIT, GROUP, mine.handler));
@@ -59,7 +59,7 @@ function arrivalCases(test: CaseMaker): void {
     expect([...mine.ids(), ...theirs.ids()].sort()).toEqual(ids);
   });
 
-  test("every group sees every message", async (subject) => {
+  test("delivers every message to every group", async (subject) => {
     const [a, b] = [new Deliveries(subject), new Deliveries(subject)];
     await subject.run(subject.bus.consume(SUBMIT, "group-a", a.handler));
     await subject.run(subject.bus.consume(SUBMIT, "group-b", b.handler));
@@ -70,7 +70,7 @@ function arrivalCases(test: CaseMaker): void {
     expect(b.ids()).toEqual(ids);
   });
 
-  test("what is published while no member runs arrives later", async (subject) => {
+  test("delivers messages published while the group has no members", async (subject) => {
     const early = new Deliveries(subject);
     const stop = await subject.run(subject.bus.consume(SUBMIT, GROUP, early.handler));
     await subject.run(stop());
@@ -82,7 +82,7 @@ function arrivalCases(test: CaseMaker): void {
     expect(late.ids()).toEqual(["job-1", "job-2", "job-3"]);
   });
 
-  test("two messages with one id are one message", async (subject) => {
+  test("deduplicates messages by id", async (subject) => {
     const seen = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(subject.bus.publish(submit("job-1")));
@@ -94,7 +94,7 @@ function arrivalCases(test: CaseMaker): void {
     expect(seen.ids()).toEqual(["job-1", "job-2", "job-3", "job-4"]);
   });
 
-  test("L7: an id with the next attempt in it is another message", async (subject) => {
+  test("L7: does not deduplicate ids with different attempts", async (subject) => {
     const seen = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(subject.bus.publish(submit("job-1@1")));
@@ -104,11 +104,11 @@ function arrivalCases(test: CaseMaker): void {
   });
 }
 
-function answerCases(test: CaseMaker): void {
+function settlementCases(test: CaseMaker): void {
   test("`ack` ends the message", (subject) => endsWith(subject, ACK));
   test("`term` ends the message", (subject) => endsWith(subject, TERM));
 
-  test("`nak` redelivers, and the attempt counts up", async (subject) => {
+  test("`nak` redelivers the message with the next attempt number", async (subject) => {
     const seen = new Deliveries(subject, (delivery) => (delivery.attempt < 3 ? NAK : ACK));
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(subject.bus.publish(submit("job-1")));
@@ -117,7 +117,7 @@ function answerCases(test: CaseMaker): void {
     expect(seen.seen.map((delivery) => delivery.attempt)).toEqual([1, 2, 3]);
   });
 
-  test("`nakDelay` redelivers, not before its delay", async (subject) => {
+  test("`nakDelay` redelivers the message, not before the delay has passed", async (subject) => {
     const seen = new Deliveries(subject, (delivery) => (delivery.attempt < 3 ? later(150) : ACK));
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     await subject.run(subject.bus.publish(submit("job-1")));
@@ -126,7 +126,7 @@ function answerCases(test: CaseMaker): void {
     for (const gap of gaps(seen)) expect(gap).toBeGreaterThanOrEqual(149);
   });
 
-  test("a handler that throws gets the message again, a second later", async (subject) => {
+  test("a handler that throws gets a redelivery after one second", async (subject) => {
     const seen = new Deliveries(subject, (delivery) => {
       if (delivery.attempt === 1) throw new Error("a bug");
       return ACK;
@@ -139,7 +139,7 @@ function answerCases(test: CaseMaker): void {
   });
 
   test(
-    "bytes that cannot be read are delivered raw, again and again until they are ended",
+    "delivers undecodable bytes raw, and redelivers them until they are settled",
     async (subject) => {
       const seen = new Deliveries(subject, (delivery) => (delivery.attempt < 3 ? later(20) : TERM));
       await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
@@ -160,7 +160,7 @@ function answerCases(test: CaseMaker): void {
 }
 
 function batchCases(test: CaseMaker): void {
-  test("1,000 publishes of one tick each resolve and each arrive once", async (subject) => {
+  test("resolves and delivers each of 1,000 publishes of one tick", async (subject) => {
     const seen = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
     const ids = names("job", 1_000);
@@ -170,16 +170,16 @@ function batchCases(test: CaseMaker): void {
     expect(seen.ids()).toEqual(ids);
   });
 
-  test("in a batch, only the item that failed comes again, and only to the group it failed in", async (subject) => {
+  test("redelivers only the failed item of a batch, and only to the group it failed in", async (subject) => {
     const answers = new Map<string, Settlement>([
       ["job-0003", NAK],
       ["job-0005", later(200)],
       ["job-0007", TERM],
     ]);
     const seen = new Deliveries(subject, ({ id, attempt }) => (attempt < 3 ? answers.get(id) : undefined) ?? ACK);
-    const bystander = new Deliveries(subject);
+    const otherGroup = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
-    await subject.run(subject.bus.consume(SUBMIT, "bystander", bystander.handler));
+    await subject.run(subject.bus.consume(SUBMIT, "other", otherGroup.handler));
     const ids = names("job", 10);
     await publishTogether(subject, ids);
     await subject.run(seen.until((all) => all.filter((delivery) => delivery.attempt === 3).length === 2));
@@ -187,13 +187,13 @@ function batchCases(test: CaseMaker): void {
     expect(seen.of("job-0003").map((delivery) => delivery.attempt)).toEqual([1, 2, 3]);
     expect(seen.of("job-0005").map((delivery) => delivery.attempt)).toEqual([1, 2, 3]);
     expect(seen.seen).toHaveLength(ids.length + 4);
-    expect(bystander.ids()).toEqual(ids);
+    expect(otherGroup.ids()).toEqual(ids);
     const delayed = seen.of("job-0005");
     for (const gap of gaps({ seen: delayed })) expect(gap).toBeGreaterThanOrEqual(199);
     expect(delayed[1]?.content).toEqual({ kind: "packet", packet: request("job-0005") });
   });
 
-  test("a handler that throws on one item of a batch does not redeliver the others", async (subject) => {
+  test("redelivers only the item of a batch on which the handler throws", async (subject) => {
     const seen = new Deliveries(subject, ({ id, attempt }) => {
       if (id === "job-0002" && attempt === 1) throw new Error("a bug");
       return ACK;
@@ -207,8 +207,8 @@ function batchCases(test: CaseMaker): void {
   });
 }
 
-async function endsWith(subject: BusSubject, answer: Settlement): Promise<void> {
-  const seen = new Deliveries(subject, () => answer);
+async function endsWith(subject: BusSubject, settlement: Settlement): Promise<void> {
+  const seen = new Deliveries(subject, () => settlement);
   await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
   await subject.run(subject.bus.publish(submit("job-1")));
   await subject.run(seen.count(1));

@@ -16,21 +16,21 @@ import {
   submit,
 } from "./bus.subject.ts";
 
-/** Windows, slow handlers, stopping and dying members: the part of the bus contract that is about going on. */
+/** The bus contract on flow control, long-running handlers, and members that stop or crash. */
 export function livenessCases(test: CaseMaker): void {
   windowCases(test);
   memberCases(test);
 }
 
 function windowCases(test: CaseMaker): void {
-  test("at most `inFlightMax` deliveries are with the handlers", async (subject) => {
+  test("keeps at most `inFlightMax` deliveries unsettled", async (subject) => {
     const { inFlightMax } = CONTRACT_OPTIONS;
-    const doors = gate();
+    const release = gate();
     let [inside, most] = [0, 0];
     const seen = new Deliveries(subject, async () => {
       inside += 1;
       most = Math.max(most, inside);
-      await doors.passed;
+      await release.passed;
       inside -= 1;
       return ACK;
     });
@@ -40,13 +40,13 @@ function windowCases(test: CaseMaker): void {
     await subject.run(seen.count(inFlightMax));
     await subject.pass(100);
     expect(inside).toBe(inFlightMax);
-    doors.open();
+    release.open();
     await subject.run(seen.count(ids.length));
     expect(most).toBe(inFlightMax);
     expect(seen.ids()).toEqual(ids);
   });
 
-  test("L5: more delayed messages than the window do not stop healthy ones", async (subject) => {
+  test("L5: delivers new messages while more messages than `inFlightMax` wait for a delay", async (subject) => {
     const delayed = names("delayed", CONTRACT_OPTIONS.inFlightMax * 3);
     const seen = new Deliveries(subject, ({ id }) => (id.startsWith("delayed") ? later(2_000) : ACK));
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
@@ -57,10 +57,10 @@ function windowCases(test: CaseMaker): void {
     expect(seen.seen.filter(({ attempt }) => attempt > 1)).toEqual([]);
   });
 
-  test("L6: while handlers work, neither their messages nor those behind them come again", async (subject) => {
-    const doors = gate();
+  test("L6: does not redeliver messages with a running handler, nor messages queued behind them", async (subject) => {
+    const release = gate();
     const seen = new Deliveries(subject, async () => {
-      await doors.passed;
+      await release.passed;
       return ACK;
     });
     await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
@@ -69,7 +69,7 @@ function windowCases(test: CaseMaker): void {
     for (const id of ids.slice(3)) await subject.run(subject.bus.publish(submit(id)));
     await subject.run(seen.count(CONTRACT_OPTIONS.inFlightMax));
     await subject.pass(CONTRACT_OPTIONS.ackWaitMs * 3);
-    doors.open();
+    release.open();
     await subject.run(seen.count(ids.length));
     await subject.pass(QUIET_MS);
     expect(seen.seen.map(({ id, attempt }) => `${id}#${attempt}`).sort()).toEqual(ids.map((id) => `${id}#1`));
@@ -77,10 +77,10 @@ function windowCases(test: CaseMaker): void {
 }
 
 function memberCases(test: CaseMaker): void {
-  test("`stop` waits for the deliveries in progress, and their answers count", async (subject) => {
-    const doors = gate();
+  test("`stop` waits for deliveries in progress and applies their settlements", async (subject) => {
+    const release = gate();
     const seen = new Deliveries(subject, async () => {
-      await doors.passed;
+      await release.passed;
       return ACK;
     });
     const stop = await subject.run(subject.bus.consume(SUBMIT, GROUP, seen.handler));
@@ -90,7 +90,7 @@ function memberCases(test: CaseMaker): void {
     const stopped = stop().then(() => order.add("stopped"));
     await subject.pass(100);
     order.add("opened");
-    doors.open();
+    release.open();
     await subject.run(stopped);
     expect(order.seen).toEqual(["opened", "stopped"]);
     const next = new Deliveries(subject);
@@ -102,10 +102,10 @@ function memberCases(test: CaseMaker): void {
     expect(next.ids()).toEqual(["job-2"]);
   });
 
-  test("what a stopped member had not begun goes to the next member", async (subject) => {
-    const doors = gate();
+  test("redelivers messages that a stopped member had not started", async (subject) => {
+    const release = gate();
     const first = new Deliveries(subject, async () => {
-      await doors.passed;
+      await release.passed;
       return ACK;
     });
     const stop = await subject.run(subject.bus.consume(SUBMIT, GROUP, first.handler));
@@ -113,7 +113,7 @@ function memberCases(test: CaseMaker): void {
     for (const id of ids) await subject.run(subject.bus.publish(submit(id)));
     await subject.run(first.count(CONTRACT_OPTIONS.inFlightMax));
     const stopped = stop();
-    doors.open();
+    release.open();
     await subject.run(stopped);
     const second = new Deliveries(subject);
     await subject.run(subject.bus.consume(SUBMIT, GROUP, second.handler));
@@ -122,14 +122,14 @@ function memberCases(test: CaseMaker): void {
   });
 
   test(
-    "a member that dies loses its messages to the others",
+    "redelivers the messages of a crashed member to other members",
     async (subject) => {
-      const [dead, alive] = [new Deliveries(subject, () => new Promise(() => {})), new Deliveries(subject)];
-      const doomed = await subject.other();
-      await subject.run(doomed.consume(SUBMIT, GROUP, dead.handler));
+      const [crashed, alive] = [new Deliveries(subject, () => new Promise(() => {})), new Deliveries(subject)];
+      const other = await subject.other();
+      await subject.run(other.consume(SUBMIT, GROUP, crashed.handler));
       await publishTogether(subject, ["job-1", "job-2"]);
-      await subject.run(dead.count(2));
-      await subject.run(subject.crash!(doomed));
+      await subject.run(crashed.count(2));
+      await subject.run(subject.crash!(other));
       await subject.run(subject.bus.consume(SUBMIT, GROUP, alive.handler));
       await subject.run(alive.count(2));
       expect(alive.ids()).toEqual(["job-1", "job-2"]);

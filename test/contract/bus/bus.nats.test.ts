@@ -14,13 +14,13 @@ beforeAll(async () => {
 afterAll(() => bench?.close());
 
 busContract("nats", async (options) => {
-  // A stream of its own for every case: no case sees what another one left.
+  // Every case has its own stream.
   const space = bench.space();
   return {
     bus: await space.enter(options),
     other: () => space.enter(options),
     run: (promise) => promise,
-    // The one place where a test waits for real time: a broker's clock cannot be moved.
+    // Real time: the clock of the broker cannot be controlled.
     pass: (ms) => realTime(ms),
     now: () => performance.now(),
     injectRaw: (subject, bytes) => space.inject(subject, bytes),

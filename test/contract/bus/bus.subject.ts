@@ -3,32 +3,30 @@ import type { Bus, BusOptions, Delivery, Handler } from "../../../src/ports/bus.
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
 
-/** What the bus contract asks of an adapter's harness, and the vocabulary of its cases. */
+/** The interface between the bus contract and an adapter's test harness, and helpers of the cases. */
 export interface BusSubject {
   readonly bus: Bus;
-  /** Another process (or at least another connection) on the same bus. Embedded buses return the same one. */
+  /** The bus of another process, or at least another connection. Embedded buses return the same bus. */
   other(): Promise<Bus>;
   /** Drives the subject until the promise settles. */
   run<T>(promise: Promise<T>): Promise<T>;
-  /** Lets time pass on the subject's clock. */
+  /** Advances the subject's clock. */
   pass(ms: number): Promise<void>;
-  /** The subject's clock, in milliseconds; only differences are looked at. */
+  /** The subject's clock in milliseconds; only differences are used. */
   now(): number;
-  /** Puts bytes on a durable subject, as a foreign client would. Capability `inject`. */
+  /** Publishes raw bytes on a durable subject, like a third-party client. Capability `inject`. */
   injectRaw?(subject: string, bytes: Uint8Array): Promise<void>;
-  /** The process behind that bus dies without a word. Capability `crash`. */
+  /** Crashes the process of that bus. Capability `crash`. */
   crash?(bus: Bus): Promise<void>;
-  /** `true`, or the reason why not. */
+  /** `true`, or the reason why the capability is missing. */
   readonly capabilities: Readonly<Record<BusCapability, true | string>>;
   close(): Promise<void>;
 }
 
-/**
- * `processes`: `other()` is a member of its own. `inject`, `crash`: see there.
- */
+/** `processes`: `other()` is a separate member. `inject`, `crash`: see the methods. */
 export type BusCapability = "processes" | "inject" | "crash";
 
-/** Small, so that little time has to pass where time cannot be invented. */
+/** Short times, for subjects that run in real time. */
 export const CONTRACT_OPTIONS: BusOptions = { ackWaitMs: 900, deliverMax: 100, inFlightMax: 8 };
 
 export type CaseMaker = (
@@ -42,7 +40,7 @@ export const NAK: Settlement = { kind: "nak" };
 export const TERM: Settlement = { kind: "term" };
 export const GROUP = "contract";
 
-/** Records deliveries and answers them; `until` waits for what was seen, so that no case has to sleep. */
+/** Records items; `until` waits for a condition on them. */
 export class Recorder<T> {
   readonly seen: T[] = [];
   #waiters: { condition: (seen: readonly T[]) => boolean; wake: () => void }[] = [];
@@ -90,7 +88,7 @@ export class Deliveries extends Recorder<Seen> {
   }
 }
 
-/** A gate that handlers wait at. */
+/** Blocks handlers until it is opened. */
 export function gate(): { readonly passed: Promise<void>; open(): void } {
   let open = () => {};
   const passed = new Promise<void>((resolve) => {
@@ -141,5 +139,5 @@ export function both(a: Deliveries, b: Deliveries, count: number): Promise<void>
   return Promise.race([a.until(enough), b.until(enough)]);
 }
 
-/** Long enough for a message that was not ended to come again. */
+/** Long enough for a redelivery of a message that was not settled. */
 export const QUIET_MS = CONTRACT_OPTIONS.ackWaitMs * 2;

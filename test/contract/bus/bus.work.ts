@@ -3,33 +3,33 @@ import type { Packet } from "../../../src/protocol/packet.ts";
 import { HEARTBEAT, workSubject } from "../../../src/protocol/subjects.ts";
 import { type BusSubject, type CaseMaker, names, Recorder, request } from "./bus.subject.ts";
 
-/** The fleeting half of the bus contract: `tell` and `listen`, `dispatch` and `serve`. */
+/** The bus contract on `broadcast`, `subscribe`, `dispatch` and `serve`. */
 export function workCases(test: CaseMaker): void {
-  tellCases(test);
+  broadcastCases(test);
   dispatchCases(test);
 }
 
 const ECHO = workSubject("contract.echo");
 
-function tellCases(test: CaseMaker): void {
-  test("every listener hears what is told, once", async (subject) => {
-    const [a, b, elsewhere] = [new Packets(), new Packets(), new Packets()];
+function broadcastCases(test: CaseMaker): void {
+  test("delivers a broadcast once to every subscriber", async (subject) => {
+    const [a, b, remote] = [new Packets(), new Packets(), new Packets()];
     const other = await subject.other();
-    await subject.run(subject.bus.subscribe(HEARTBEAT, a.hear));
-    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
-    await subject.run(other.subscribe(HEARTBEAT, elsewhere.hear));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, a.receive));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.receive));
+    await subject.run(other.subscribe(HEARTBEAT, remote.receive));
     expect([subject.bus.hasSubscribers(HEARTBEAT), other.hasSubscribers(HEARTBEAT)]).toEqual([true, true]);
     subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
     subject.bus.broadcast(HEARTBEAT, heartbeat("w-2"));
-    await subject.run(Promise.all([a.count(2), b.count(2), elsewhere.count(2)]));
+    await subject.run(Promise.all([a.count(2), b.count(2), remote.count(2)]));
     await subject.pass(50);
-    for (const heard of [a, b, elsewhere]) expect(heard.seen).toEqual([heartbeat("w-1"), heartbeat("w-2")]);
+    for (const received of [a, b, remote]) expect(received.seen).toEqual([heartbeat("w-1"), heartbeat("w-2")]);
   });
 
-  test("a listener that stopped hears nothing more, the others do", async (subject) => {
+  test("stops deliveries to a subscriber that has stopped, but not to others", async (subject) => {
     const [a, b] = [new Packets(), new Packets()];
-    const stop = await subject.run(subject.bus.subscribe(HEARTBEAT, a.hear));
-    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
+    const stop = await subject.run(subject.bus.subscribe(HEARTBEAT, a.receive));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.receive));
     await subject.run(stop());
     subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
     await subject.run(b.count(1));
@@ -37,15 +37,15 @@ function tellCases(test: CaseMaker): void {
     expect(a.seen).toEqual([]);
   });
 
-  test("a listener that throws does not silence the others, nor itself", async (subject) => {
+  test("continues deliveries after a subscriber has thrown", async (subject) => {
     const [a, b] = [new Packets(), new Packets()];
     await subject.run(
       subject.bus.subscribe(HEARTBEAT, (packet) => {
-        a.hear(packet);
+        a.receive(packet);
         throw new Error("a bug");
       }),
     );
-    await subject.run(subject.bus.subscribe(HEARTBEAT, b.hear));
+    await subject.run(subject.bus.subscribe(HEARTBEAT, b.receive));
     subject.bus.broadcast(HEARTBEAT, heartbeat("w-1"));
     subject.bus.broadcast(HEARTBEAT, heartbeat("w-2"));
     await subject.run(Promise.all([a.count(2), b.count(2)]));
@@ -53,23 +53,23 @@ function tellCases(test: CaseMaker): void {
 }
 
 function dispatchCases(test: CaseMaker): void {
-  test("a dispatch nobody serves is known at once: `no_responders`", async (subject) => {
+  test("reports `no_responders` for a subject without a server", async (subject) => {
     expect(await subject.run(subject.bus.dispatch(ECHO, request("job-1")))).toBe("no_responders");
   });
 
-  test("a dispatch reaches one server as it was sent", async (subject) => {
+  test("delivers a dispatch unchanged to one server", async (subject) => {
     const served = new Packets();
-    await subject.run(subject.bus.serve(ECHO, served.hear));
+    await subject.run(subject.bus.serve(ECHO, served.receive));
     expect(await subject.run(subject.bus.dispatch(ECHO, request("job-1")))).toBe("sent");
     await subject.run(served.count(1));
     expect(served.seen).toEqual([request("job-1")]);
   });
 
-  test("several servers share the work: each dispatch goes to one, and none is left idle", async (subject) => {
+  test("distributes dispatches over all servers, each to one of them", async (subject) => {
     const [a, b] = [new Packets(), new Packets()];
     const other = await subject.other();
-    await subject.run(subject.bus.serve(ECHO, a.hear));
-    await subject.run(other.serve(ECHO, b.hear));
+    await subject.run(subject.bus.serve(ECHO, a.receive));
+    await subject.run(other.serve(ECHO, b.receive));
     const ids = names("job", 200);
     const answers = await dispatchTogether(subject, ECHO, ids);
     expect(new Set(answers)).toEqual(new Set(["sent"]));
@@ -81,21 +81,21 @@ function dispatchCases(test: CaseMaker): void {
     expect(b.seen.length).toBeGreaterThan(0);
   });
 
-  test("dispatches of one tick each get their own answer", async (subject) => {
+  test("returns the result of each dispatch of a tick", async (subject) => {
     const served = new Packets();
-    await subject.run(subject.bus.serve(ECHO, served.hear));
-    const nobody = workSubject("contract.nobody");
+    await subject.run(subject.bus.serve(ECHO, served.receive));
+    const unserved = workSubject("contract.unserved");
     const ids = names("job", 300);
     const answers = await subject.run(
-      Promise.all(ids.map((id, index) => subject.bus.dispatch(index % 3 === 0 ? nobody : ECHO, request(id)))),
+      Promise.all(ids.map((id, index) => subject.bus.dispatch(index % 3 === 0 ? unserved : ECHO, request(id)))),
     );
     expect(answers).toEqual(ids.map((_, index) => (index % 3 === 0 ? "no_responders" : "sent")));
     await subject.run(served.count(200));
   });
 
-  test("a server that stopped is gone: `no_responders`", async (subject) => {
+  test("reports `no_responders` after the server has stopped", async (subject) => {
     const served = new Packets();
-    const stop = await subject.run(subject.bus.serve(ECHO, served.hear));
+    const stop = await subject.run(subject.bus.serve(ECHO, served.receive));
     expect(await subject.run(subject.bus.dispatch(ECHO, request("job-1")))).toBe("sent");
     await subject.run(served.count(1));
     await subject.run(stop());
@@ -105,7 +105,7 @@ function dispatchCases(test: CaseMaker): void {
 }
 
 class Packets extends Recorder<Packet> {
-  readonly hear = (packet: Packet): void => this.add(packet);
+  readonly receive = (packet: Packet): void => this.add(packet);
 
   jobs(): string[] {
     return this.seen.map(({ body }) => (body.kind === "job_request" ? body.jobId : body.kind)).sort();

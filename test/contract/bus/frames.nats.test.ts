@@ -9,7 +9,7 @@ import { startNats } from "../../servers/start.ts";
 import { ACK, gate, NAK, names, Recorder, request, result, submit, TERM } from "./bus.subject.ts";
 import { NatsBench, type NatsSpace } from "./nats-harness.ts";
 
-/** How packets share messages on JetStream, beyond what every bus promises. */
+// Frames on JetStream.
 let bench: NatsBench;
 let space: NatsSpace;
 
@@ -22,7 +22,7 @@ afterAll(() => bench?.close());
 const GROUP = "frames";
 
 describe("publishing", () => {
-  it("puts the publishes of one tick into one message, up to 256 packets", async () => {
+  it("sends the publishes of one tick in one message, up to 256 packets", async () => {
     space = bench.space();
     const bus = await space.enter();
     await bus.consume(SUBMIT, GROUP, async () => ACK);
@@ -30,7 +30,7 @@ describe("publishing", () => {
     expect((await space.state()).lastSeq).toBe(4);
   });
 
-  it("splits what is too large for one message", async () => {
+  it("splits batches that exceed the size of a message", async () => {
     space = bench.space();
     const bus = await space.enter();
     const seen = new Seen();
@@ -43,7 +43,7 @@ describe("publishing", () => {
     expect((await space.state()).lastSeq).toBe(5);
   });
 
-  it("refuses what no message can hold, and says so", async () => {
+  it("rejects a packet that exceeds the size of a message", async () => {
     space = bench.space();
     const bus = await space.enter();
     const packet = { ...request("j"), body: { ...request("j").body, input: "x".repeat(1_100_000) } } as never;
@@ -51,7 +51,7 @@ describe("publishing", () => {
     await expect(bus.publish({ ...submit("j"), subject: "sys.heartbeat" })).rejects.toThrow(/not a durable subject/);
   });
 
-  it("never frames the dead letters: others watch them", async () => {
+  it("does not frame dead letters, which third parties read", async () => {
     space = bench.space();
     const bus = await space.enter();
     const watched = new Recorder<Uint8Array>();
@@ -63,14 +63,14 @@ describe("publishing", () => {
     expect(watched.seen.map((bytes) => [...bytes])).toEqual(ids.map((id) => [...encodePacket(result(id))]));
   });
 
-  it("keeps nothing that nobody has to read", async () => {
+  it("does not store messages without consumers", async () => {
     space = bench.space();
     const bus = await space.enter();
     await bus.publish({ id: "dead-1", subject: DLQ, packet: result("dead-1") });
     expect(await space.state()).toEqual({ messages: 0, lastSeq: 1 });
   });
 
-  it("carries ids that no header could", async () => {
+  it("supports ids that are invalid in headers", async () => {
     space = bench.space();
     const bus = await space.enter();
     const seen = new Seen((delivery) => (delivery.attempt === 1 ? NAK : ACK));
@@ -82,7 +82,7 @@ describe("publishing", () => {
     expect(seen.ids()).toEqual([...ids, ...ids, ...ids.map((id) => `${id}!`), ...ids.map((id) => `${id}!`)].sort());
   });
 
-  it("recognises the same message from another process", async () => {
+  it("deduplicates messages of different processes", async () => {
     space = bench.space();
     const [bus, other] = [await space.enter(), await space.enter()];
     const seen = new Seen();
@@ -96,7 +96,7 @@ describe("publishing", () => {
 });
 
 describe("a frame", () => {
-  it("with a damaged packet delivers the others, and that one alone as bytes", async () => {
+  it("with a damaged packet delivers the others, and that packet as undecodable", async () => {
     space = bench.space();
     const bus = await space.enter();
     const seen = new Seen(({ content }) => (content.kind === "packet" ? ACK : TERM));
@@ -120,7 +120,7 @@ describe("a frame", () => {
     await space.untilEmpty();
   });
 
-  it("that is damaged itself is one delivery, with all its bytes", async () => {
+  it("that is damaged is delivered once, as undecodable", async () => {
     space = bench.space();
     const bus = await space.enter();
     const seen = new Seen(({ attempt }) => (attempt < 2 ? NAK : TERM));
@@ -134,27 +134,27 @@ describe("a frame", () => {
     await space.untilEmpty();
   });
 
-  it("is acknowledged once its failed packets are published alone, whatever the order of the answers", async () => {
+  it("is acknowledged once its failed packets are published again, in any order of settlements", async () => {
     space = bench.space();
     const bus = await space.enter();
-    const doors = gate();
+    const release = gate();
     const seen = new Seen(async ({ id, attempt }) => {
-      if (id === "job-0000") await doors.passed;
+      if (id === "job-0000") await release.passed;
       return attempt === 1 && Number(id.slice(-1)) % 2 === 1 ? NAK : ACK;
     });
     await bus.consume(SUBMIT, GROUP, seen.handler());
     await Promise.all(names("job", 10).map((id) => bus.publish(submit(id))));
-    // The slowest packet does not hold up those that failed.
+    // The slow packet does not delay the redelivery of failed packets.
     await seen.count(15);
     await space.untilLeft(1);
-    doors.open();
+    release.open();
     await space.untilEmpty();
     expect((await space.state()).lastSeq).toBe(1 + 5);
   });
 
-  it("comes again as a whole if a failed packet cannot be published alone", async () => {
+  it("is redelivered as a whole if a failed packet cannot be published again", async () => {
     space = bench.space();
-    // Room for one message only: the frame itself.
+    // Capacity for one message: the frame.
     const bus = await space.enter({ streamMessagesMax: 1 });
     const seen = new Seen(({ id, attempt }) => (id === "job-0001" && attempt === 1 ? NAK : ACK));
     await bus.consume(SUBMIT, GROUP, seen.handler());
@@ -165,12 +165,12 @@ describe("a frame", () => {
     await space.untilEmpty();
   });
 
-  it("of a member that stops is shared: begun packets are finished, the others go to the next", async () => {
+  it("of a member that stops is split: started packets finish, the others are redelivered", async () => {
     space = bench.space();
     const bus = await space.enter({ inFlightMax: 4 });
-    const doors = gate();
+    const release = gate();
     const first = new Seen(async () => {
-      await doors.passed;
+      await release.passed;
       return ACK;
     });
     const stop = await bus.consume(SUBMIT, GROUP, first.handler());
@@ -181,26 +181,26 @@ describe("a frame", () => {
     const second = new Seen();
     await bus.consume(SUBMIT, GROUP, second.handler());
     await second.count(6);
-    doors.open();
+    release.open();
     await stopped;
     expect([...first.ids(), ...second.ids()].sort()).toEqual(ids);
-    // Nobody had seen them before: it is their first attempt.
+    // They had not reached a handler before.
     expect(new Set(second.seen.map(({ attempt }) => attempt))).toEqual(new Set([1]));
     await space.untilEmpty();
   });
 });
 
 describe("a full stream", () => {
-  it("refuses what is new, keeps what it has, and takes more once there is room", async () => {
+  it("rejects new messages, keeps stored ones, and accepts new ones once there is capacity", async () => {
     space = bench.space();
     const bus = await space.enter({ streamMessagesMax: 2 });
     const idle = await bus.consume(SUBMIT, GROUP, async () => ACK);
     await idle();
     await bus.publish(submit("job-1"));
     await bus.publish(submit("job-2"));
-    const refusal: unknown = await bus.publish(submit("job-3")).catch((error: unknown) => error);
-    expect(isUnavailable(refusal)).toBe(true);
-    expect(String(refusal)).toMatch(/full/);
+    const error: unknown = await bus.publish(submit("job-3")).catch((thrown: unknown) => thrown);
+    expect(isUnavailable(error)).toBe(true);
+    expect(String(error)).toMatch(/full/);
     const seen = new Seen();
     await bus.consume(SUBMIT, GROUP, seen.handler());
     await space.untilEmpty();

@@ -6,7 +6,7 @@ import type { Log, LogFields } from "../../../src/ports/log.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { Recorder } from "./bus.subject.ts";
 
-/** A real server with a stream of its own for every space, and a plain client beside ours. */
+/** A real server with a stream per space, and a raw client. */
 export class NatsBench {
   readonly server: RunningServer;
   readonly raw: NatsConnection;
@@ -65,7 +65,7 @@ export class NatsSpace {
     return bus;
   }
 
-  /** The process behind that bus dies without a word. */
+  /** Closes the connection like a crash of the process. */
   async crash(bus: NatsBus): Promise<void> {
     this.#open.delete(bus);
     await bus.abandon();
@@ -81,7 +81,7 @@ export class NatsSpace {
     return { messages: state.messages, lastSeq: state.last_seq };
   }
 
-  /** Acknowledgements are not answered, so the stream is asked until it has seen them; a leak never ends this. */
+  /** Polls the stream, because acknowledgements have no reply. Never resolves if messages leak. */
   async untilLeft(count: number): Promise<void> {
     while ((await this.state()).messages > count) await this.#bench.raw.flush();
   }
@@ -95,11 +95,11 @@ export class NatsSpace {
   }
 }
 
-/** Log lines as signals: a test waits for what the adapter says, not for time to pass. */
+/** Records log lines; tests wait for them instead of sleeping. */
 export class RecordedLog extends Recorder<{ readonly event: string; readonly fields: LogFields }> implements Log {
   readonly write: Log["write"] = (_level, event, fields = {}) => this.add({ event, fields });
 
-  /** Resolves at the next line of that name after this call. */
+  /** Resolves at the next event of that name. */
   next(event: string): Promise<void> {
     const from = this.seen.length;
     return this.until((seen) => seen.slice(from).some((line) => line.event === event));

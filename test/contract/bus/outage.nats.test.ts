@@ -9,7 +9,7 @@ import { startNats } from "../../servers/start.ts";
 import { ACK, gate, names, Recorder, request, submit } from "./bus.subject.ts";
 import { NatsBench, type NatsSpace } from "./nats-harness.ts";
 
-/** A server that dies, stands still, forgets: nothing hangs, nothing that was confirmed is lost, all goes on by itself. */
+// Crashes, stalls and data loss of the server: calls fail in bounded time, confirmed messages survive, and the bus recovers.
 let bench: NatsBench;
 let space: NatsSpace;
 
@@ -25,16 +25,16 @@ afterEach(async () => {
 
 const ECHO = workSubject("outage.echo");
 
-describe("while the server is away", () => {
-  it("everything durable fails at once as unavailable, and works again afterwards by itself", async () => {
+describe("while the server is down", () => {
+  it("durable calls reject at once as unavailable, and recover automatically", async () => {
     const bus = await space.enter();
     const seen = new Recorder<Delivery>();
-    const heard = new Recorder<unknown>();
+    const received = new Recorder<unknown>();
     await bus.consume(SUBMIT, "g", async (delivery) => {
       seen.add(delivery);
       return ACK;
     });
-    await bus.serve(ECHO, (packet) => heard.add(packet));
+    await bus.serve(ECHO, (packet) => received.add(packet));
     await bus.publish(submit("before"));
     await seen.count(1);
 
@@ -47,19 +47,19 @@ describe("while the server is away", () => {
       bus.consume(SUBMIT, "h", async () => ACK).catch((error: unknown) => error),
     ]);
     expect(failures.map(isUnavailable)).toEqual([true, true, true]);
-    bus.broadcast(HEARTBEAT, request("nobody hears this"));
+    bus.broadcast(HEARTBEAT, request("dropped"));
 
-    const back = space.log.next("nats_connected");
+    const reconnected = space.log.next("nats_connected");
     await bench.server.restart();
-    await back;
+    await reconnected;
     await bus.publish(submit("after"));
     await seen.count(2);
     expect(seen.seen.map(({ id }) => id)).toEqual(["before", "after"]);
     expect(await bus.dispatch(ECHO, request("after"))).toBe("sent");
-    await heard.count(1);
+    await received.count(1);
   });
 
-  it("publishes and dispatches on their way fail; what was stored is delivered", async () => {
+  it("publishes and dispatches in flight reject; stored messages are delivered", async () => {
     const bus = await space.enter();
     const seen = new Recorder<Delivery>();
     await bus.consume(SUBMIT, "g", async (delivery) => {
@@ -73,15 +73,15 @@ describe("while the server is away", () => {
     ]);
     await bench.server.kill();
     expect((await outcomes).every(isUnavailable)).toBe(true);
-    const back = space.log.next("nats_connected");
+    const reconnected = space.log.next("nats_connected");
     await bench.server.restart();
-    await back;
-    // Nobody knows which of them arrived: the caller tries again, and each id is there at last.
+    await reconnected;
+    // The outcome of each publish is unknown, so the caller retries.
     await Promise.all(names("job", 300).map((id) => bus.publish(submit(id))));
     await seen.until((all) => new Set(all.map(({ id }) => id)).size === 300);
   });
 
-  it("what was confirmed is delivered, through deaths of the server and failing handlers", async () => {
+  it("confirmed messages are delivered despite crashes of the server and failing handlers", async () => {
     const buses = [await space.enter({ ackWaitMs: 2_000 }), await space.enter({ ackWaitMs: 2_000 })];
     const [publisher] = buses;
     const confirmed = new Set<string>();
@@ -93,11 +93,11 @@ describe("while the server is away", () => {
         return ACK;
       });
     }
-    for (let death = 0; death < 3; death++) {
-      const waves = names(`wave-${death}`, 2_000);
+    for (let crash = 0; crash < 3; crash++) {
+      const wave = names(`wave-${crash}`, 2_000);
       const sent = Promise.all(
-        waves.map(async (id) => {
-          // Spread over many ticks, and so over the death of the server.
+        wave.map(async (id) => {
+          // Spread over many ticks, before and after the crash.
           if (Number(id.slice(-4)) % 50 === 49) await bench.raw.flush().catch(() => undefined);
           await publisher!.publish(submit(id)).then(
             () => confirmed.add(id),
@@ -105,10 +105,10 @@ describe("while the server is away", () => {
           );
         }),
       );
-      const back = space.log.next("nats_connected");
-      await done.until((seen) => seen.length > 100 * (death + 1));
+      const reconnected = space.log.next("nats_connected");
+      await done.until((seen) => seen.length > 100 * (crash + 1));
       await bench.server.restart();
-      await Promise.all([sent, back]);
+      await Promise.all([sent, reconnected]);
     }
     const isAllDone = (seen: readonly string[]) => {
       const ids = new Set(seen);
@@ -118,37 +118,37 @@ describe("while the server is away", () => {
     expect(confirmed.size).toBeGreaterThan(300);
   });
 
-  it("a server that comes back without its data gets the stream again, and goes on", async () => {
+  it("the stream is created again on a server that lost its data", async () => {
     const bus = await space.enter();
     const seen = new Recorder<Delivery>();
     await bus.consume(SUBMIT, "g", async (delivery) => {
       seen.add(delivery);
       return ACK;
     });
-    const back = space.log.next("nats_connected");
+    const reconnected = space.log.next("nats_connected");
     await bench.server.kill();
     await rm(join(bench.server.dir, "jetstream"), { recursive: true });
     await bench.server.restart();
-    await back;
-    await publishAtLast(bus, "job-1");
+    await reconnected;
+    await publishEventually(bus, "job-1");
     await seen.count(1);
   });
 
-  it("a member that stops does not wait for it", async () => {
+  it("`stop` does not wait for the server", async () => {
     const bus = await space.enter();
     const stop = await bus.consume(SUBMIT, "g", async () => ACK);
-    const endListening = await bus.subscribe(HEARTBEAT, () => undefined);
+    const unsubscribe = await bus.subscribe(HEARTBEAT, () => undefined);
     const lost = space.log.next("nats_connection_lost");
     await bench.server.kill();
     await lost;
-    await Promise.all([stop(), endListening()]);
+    await Promise.all([stop(), unsubscribe()]);
     await space.close();
     await bench.server.restart();
   });
 });
 
-describe("a server that stands still", () => {
-  it("makes publish and dispatch fail in bounded time", async () => {
+describe("a stalled server", () => {
+  it("makes publish and dispatch reject in bounded time", async () => {
     const bus = await space.enter({ timeoutMs: 300 });
     await bench.server.pause();
     const outcomes = await Promise.all([
@@ -161,8 +161,8 @@ describe("a server that stands still", () => {
   });
 });
 
-describe("what others do to the stream", () => {
-  it("a consumer deleted behind our back is made again", async () => {
+describe("external changes of the stream", () => {
+  it("a deleted consumer is created again", async () => {
     const bus = await space.enter();
     const seen = new Recorder<Delivery>();
     await bus.consume(SUBMIT, "g", async (delivery) => {
@@ -171,69 +171,66 @@ describe("what others do to the stream", () => {
     });
     await bus.publish(submit("job-1"));
     await seen.count(1);
-    const back = space.log.next("bus_consumer_restored");
+    const restored = space.log.next("bus_consumer_restored");
     await bench.manager.consumers.delete(space.stream, "g_sys_job_submit");
-    await back;
+    await restored;
     await bus.publish(submit("job-2"));
     await seen.count(2);
   });
 
-  it("a stream deleted behind our back refuses, is made again by its readers, and goes on", async () => {
+  it("a deleted stream rejects messages until its consumers have created it again", async () => {
     const bus = await space.enter();
     const seen = new Recorder<Delivery>();
     await bus.consume(SUBMIT, "g", async (delivery) => {
       seen.add(delivery);
       return ACK;
     });
-    const back = space.log.next("bus_consumer_restored");
+    const restored = space.log.next("bus_consumer_restored");
     await bench.manager.streams.delete(space.stream);
-    await back;
-    await publishAtLast(bus, "job-1");
+    await restored;
+    await publishEventually(bus, "job-1");
     await seen.count(1);
   });
 });
 
 describe("closing", () => {
-  it("waits for handlers and for what is on its way", async () => {
+  it("waits for handlers and pending publishes", async () => {
     const bus = await space.enter();
-    const doors = gate();
+    const release = gate();
     const order = new Recorder<string>();
     await bus.consume(SUBMIT, "g", async () => {
-      order.add("begun");
-      await doors.passed;
+      order.add("started");
+      await release.passed;
       order.add("done");
       return ACK;
     });
     await bus.publish(submit("job-1"));
     await order.count(1);
     const closed = bus.close().then(() => order.add("closed"));
-    doors.open();
+    release.open();
     await closed;
-    expect(order.seen).toEqual(["begun", "done", "closed"]);
-    // The answer counted: the next process finds nothing.
+    expect(order.seen).toEqual(["started", "done", "closed"]);
+    // The settlement was applied: the stream is empty.
     await space.enter();
     await space.untilEmpty();
   });
 
-  it("counts what came outside the stream and could not be read", async () => {
+  it("counts undecodable packets of core NATS", async () => {
     const bus = await space.enter();
-    const heard = new Recorder<unknown>();
-    await bus.subscribe(HEARTBEAT, (packet) => heard.add(packet));
+    const received = new Recorder<unknown>();
+    await bus.subscribe(HEARTBEAT, (packet) => received.add(packet));
     const logged = space.log.next("bus_packet_unreadable");
     await space.inject(HEARTBEAT, Uint8Array.of(0xff));
     await logged;
     await space.inject(HEARTBEAT, Uint8Array.of(0xff, 1));
     bus.broadcast(HEARTBEAT, request("fine"));
-    await heard.count(1);
+    await received.count(1);
     expect(bus.unreadable).toBe(2);
   });
 });
 
-/**
- * Tries until the stream takes it. What is confirmed is delivered: never does a stream that is made anew take a message
- * before its reader is there.
- */
-async function publishAtLast(bus: NatsBus, id: string): Promise<void> {
+/** Retries until the stream confirms. A new stream confirms no message before its consumers exist, so it is delivered. */
+async function publishEventually(bus: NatsBus, id: string): Promise<void> {
   for (;;) {
     const failure: unknown = await bus.publish(submit(id)).then(
       () => null,

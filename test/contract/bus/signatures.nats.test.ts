@@ -11,10 +11,10 @@ import { startNats } from "../../servers/start.ts";
 import { ACK, NAK, Recorder, submit, TERM } from "./bus.subject.ts";
 import { NatsBench, type NatsSpace } from "./nats-harness.ts";
 
-/** What a bus with signatures delivers, beyond what every bus promises. */
+// Signature verification on NATS.
 let bench: NatsBench;
 let space: NatsSpace;
-const [house, ann] = [signer(), signer()];
+const [control, ann] = [signer(), signer()];
 
 beforeAll(async () => {
   bench = await NatsBench.open(await startNats());
@@ -24,20 +24,24 @@ afterAll(() => bench?.close());
 
 async function enter(mode: "off" | "warn" | "enforce") {
   const { log, metrics, counters } = counting();
-  const keys = { key: house.privateKey, ours: [house.publicKey], senders: () => new Map([["ann", [ann.publicKey]]]) };
+  const keys = {
+    key: control.privateKey,
+    ours: [control.publicKey],
+    senders: () => new Map([["ann", [ann.publicKey]]]),
+  };
   const bus = await space.enter({ codec: new SignedCodec({ mode, ...keys, log, metrics }) });
   return { bus, failures: () => counters.get("cordum_bus_signature_failures_total") ?? 0 };
 }
 
-const told = ({ id, content }: Delivery) => {
-  const about =
+const summary = ({ id, content }: Delivery) => {
+  const signedBy =
     content.kind === "packet"
       ? `by ${content.packet.origin?.kind === "arrived" && content.packet.origin.signedBy}`
       : "";
-  return `${id} ${content.kind} ${content.kind === "refused" ? content.code : about}`.trim();
+  return `${id} ${content.kind} ${content.kind === "refused" ? content.code : signedBy}`.trim();
 };
 
-it("each packet of a frame is judged alone, with its own bytes", async () => {
+it("verifies each packet of a frame on its own bytes", async () => {
   space = bench.space();
   const { bus, failures } = await enter("enforce");
   const seen = new Recorder<Delivery>();
@@ -57,7 +61,7 @@ it("each packet of a frame is judged alone, with its own bytes", async () => {
   await space.inject(SUBMIT, frame);
   await bus.publish(submit("own"));
   await seen.count(5);
-  expect(seen.seen.map(told)).toEqual([
+  expect(seen.seen.map(summary)).toEqual([
     "signed packet by ann",
     "unsigned refused SIGNATURE_MISSING",
     "changed refused SIGNATURE_INVALID",
@@ -70,7 +74,7 @@ it("each packet of a frame is judged alone, with its own bytes", async () => {
   await space.untilEmpty();
 });
 
-it("a packet that comes again is counted once", async () => {
+it("counts a redelivered packet once", async () => {
   space = bench.space();
   const { bus, failures } = await enter("warn");
   const seen = new Recorder<Delivery>();
@@ -84,16 +88,16 @@ it("a packet that comes again is counted once", async () => {
   expect(failures()).toBe(1);
 });
 
-it("what is only listened to is dropped and counted, and the next good one is heard", async () => {
+it("drops and counts refused broadcasts, and delivers the next valid one", async () => {
   space = bench.space();
   const { bus, failures } = await enter("enforce");
-  const heard = new Recorder<Packet>();
-  await bus.subscribe(HEARTBEAT, (packet) => heard.add(packet));
+  const received = new Recorder<Packet>();
+  await bus.subscribe(HEARTBEAT, (packet) => received.add(packet));
   const beat = (senderId: string, workerId: string) => peerEncode("BusPacket", { senderId, heartbeat: { workerId } });
   await space.inject(HEARTBEAT, beat("ann", "unsigned"));
-  await space.inject(HEARTBEAT, ann.sign(beat("eve", "of nobody")));
+  await space.inject(HEARTBEAT, ann.sign(beat("eve", "unknown sender")));
   await space.inject(HEARTBEAT, ann.sign(beat("ann", "good")));
-  await heard.count(1);
-  expect(heard.seen[0]?.body).toMatchObject({ workerId: "good" });
+  await received.count(1);
+  expect(received.seen[0]?.body).toMatchObject({ workerId: "good" });
   expect(failures()).toBe(2);
 });

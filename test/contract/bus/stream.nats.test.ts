@@ -7,7 +7,7 @@ import { startNats } from "../../servers/start.ts";
 import { ACK, finish, Recorder, submit } from "./bus.subject.ts";
 import { NatsBench, type NatsSpace, RecordedLog } from "./nats-harness.ts";
 
-/** The stream, its consumers, and what is said about the server at the start. */
+// The stream, its consumers, and the checks of the server at the start.
 let bench: NatsBench;
 let space: NatsSpace;
 
@@ -20,7 +20,7 @@ afterAll(() => bench?.close());
 const MINUTE_NS = 60_000_000_000;
 
 describe("the stream", () => {
-  it("holds the durable subjects one by one, in files, for as long as somebody has to read them", async () => {
+  it("holds the durable subjects in files, with interest retention", async () => {
     space = bench.space();
     await space.enter();
     const { config } = await bench.manager.streams.info(space.stream);
@@ -36,14 +36,14 @@ describe("the stream", () => {
     expect(config.max_msgs).toBeGreaterThan(0);
   });
 
-  it("is made once by several processes that start together", async () => {
+  it("is created once by processes that start concurrently", async () => {
     space = bench.space();
     const buses = await Promise.all([space.enter(), space.enter(), space.enter()]);
     await Promise.all(buses.map((bus) => bus.publish(submit("job-1"))));
     expect((await space.state()).lastSeq).toBe(1);
   });
 
-  it("that exists is completed where that is safe, and its limits are the operator's", async () => {
+  it("is updated where that is safe; limits set by an operator are kept", async () => {
     space = bench.space();
     await bench.manager.streams.add({
       name: space.stream,
@@ -60,8 +60,8 @@ describe("the stream", () => {
 
   it.each([
     ["another retention", { retention: RetentionPolicy.Limits }, /retention `limits`/],
-    ["memory storage", { storage: StorageType.Memory }, /not kept in files/],
-  ])("with %s is refused, with what to do", async (_, wrong, reason) => {
+    ["memory storage", { storage: StorageType.Memory }, /does not use file storage/],
+  ])("with %s is rejected with instructions", async (_, wrong, reason) => {
     space = bench.space();
     await bench.manager.streams.add({
       name: space.stream,
@@ -74,7 +74,7 @@ describe("the stream", () => {
     await expect(space.enter()).rejects.toMatchObject({ code: "BUS_REFUSED" });
   });
 
-  it("that holds work is refused; a stream of somebody else on it is warned about", async () => {
+  it("is rejected if it captures dispatch subjects; another stream on them causes a warning", async () => {
     space = bench.space();
     const base = { retention: RetentionPolicy.Interest, storage: StorageType.File };
     await bench.manager.streams.add({ ...base, name: space.stream, subjects: [space.subject("job.>")] });
@@ -87,7 +87,7 @@ describe("the stream", () => {
 });
 
 describe("consumers", () => {
-  it("are there before anybody consumes: what comes before the first scheduler waits for it", async () => {
+  it("exist before the first `consume`, so that earlier messages wait for it", async () => {
     space = bench.space();
     const groups = [
       { subject: SUBMIT, group: SCHEDULER_GROUP },
@@ -114,21 +114,21 @@ describe("consumers", () => {
     const name = "g_sys_job_submit";
     const before = await bench.manager.consumers.info(space.stream, name);
     expect(before.config).toMatchObject({ ack_wait: 10_000_000_000, max_deliver: 50, ack_policy: "explicit" });
-    // More than handlers may have: what waits for a delay must not take their places.
+    // Above `inFlightMax`: delayed messages must not use up the capacity of handlers.
     expect(before.config.max_ack_pending).toBeGreaterThan(7);
     await space.enter({ groups: [group], ackWaitMs: 20_000, deliverMax: 60 });
     const after = await bench.manager.consumers.info(space.stream, name);
     expect(after.config).toMatchObject({ ack_wait: 20_000_000_000, max_deliver: 60 });
   });
 
-  it("have names that a group can have, and durable subjects", async () => {
+  it("are rejected for invalid group names and subjects that are not durable", async () => {
     space = bench.space();
     const bus = await space.enter();
-    await expect(bus.consume(SUBMIT, "a.b", async () => ACK)).rejects.toThrow(/no name for a group/);
+    await expect(bus.consume(SUBMIT, "a.b", async () => ACK)).rejects.toThrow(/invalid group name/);
     await expect(bus.consume("sys.heartbeat", "g", async () => ACK)).rejects.toThrow(/not a durable subject/);
   });
 
-  it("L3: a message that reaches the broker's last delivery is not lost in silence", async () => {
+  it("L3: logs a message that reaches the broker's delivery limit", async () => {
     space = bench.space();
     const bus = await space.enter({ deliverMax: 2 });
     const logged = space.log.next("bus_delivery_cap_reached");
@@ -140,16 +140,16 @@ describe("consumers", () => {
 });
 
 describe("the server", () => {
-  it("is described as data, with what its version lacks", async () => {
+  it("is described with its version and limitations", async () => {
     space = bench.space();
     const { server } = await space.enter();
     expect(server.version).toMatch(/^\d+\.\d+\.\d+/);
     const isOld = /^2\.9\./.test(server.version);
     if (isOld) expect(server.warnings).toHaveLength(NEEDS.filter((need) => !need.required).length);
-    expect(server.warnings.join().includes("power cut")).toBe(isOld);
+    expect(server.warnings.join().includes("power failure")).toBe(isOld);
   });
 
-  it("without JetStream is refused, with what to do", async () => {
+  it("is rejected without JetStream, with instructions", async () => {
     const plain = await startNats({ jetstream: false });
     try {
       const open = openNatsBus(plain.url, { ackWaitMs: 1_000, deliverMax: 5, inFlightMax: 5, log: new RecordedLog() });
@@ -159,7 +159,7 @@ describe("the server", () => {
     }
   });
 
-  it("that is not there is unavailable, and its password is not told", async () => {
+  it("is unavailable if it is not running; the error does not contain the password", async () => {
     const gone = await startNats();
     await gone.stop();
     const url = `nats://user:secret@127.0.0.1:${gone.port}`;
@@ -170,7 +170,7 @@ describe("the server", () => {
     expect(String(error)).not.toContain("secret");
   });
 
-  it("that asks for a password gets it from the address", async () => {
+  it("receives the credentials of the URL", async () => {
     const guarded = await startNats({ config: 'authorization { user: me, password: "p@ss" }' });
     const log = new RecordedLog();
     const options = { ackWaitMs: 1_000, deliverMax: 5, inFlightMax: 5, log };

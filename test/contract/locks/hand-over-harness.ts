@@ -11,67 +11,66 @@ import { quietLog } from "../quiet-log.ts";
 import { leaseOf, Waiting } from "./locks.subject.ts";
 
 /**
- * Two processes and one lock on Redis, for what becomes of it within one of them before the server has heard of that
- * (docs/decisions/0012-local-hand-over.md). Time is the test's own; on the server it stands still, but for what a case sets
- * going.
+ * Two processes and one lock on Redis, for tests of local hand-overs (decision 0012). The test controls the clock of the
+ * processes; keys on the server do not expire unless a case lets them.
  */
-export class HandingBench {
+export class HandOverBench {
   readonly clock: ManualClock;
   readonly locks: RedisLocks;
-  /** Of another process. */
-  readonly others: RedisLocks;
+  /** The locks of another process. */
+  readonly otherLocks: RedisLocks;
   readonly #server: RunningServer;
   readonly #connection: RedisConnection;
-  readonly #elsewhere: RedisConnection;
+  readonly #otherConnection: RedisConnection;
 
-  static async open(server: RunningServer): Promise<HandingBench> {
+  static async open(server: RunningServer): Promise<HandOverBench> {
     const clock = new ManualClock();
     vi.spyOn(performance, "now").mockImplementation(() => clock.now());
     const [here, there] = [await openLocks(server, clock), await openLocks(server, clock)];
     await here.connection.client.flushall();
-    return new HandingBench(server, clock, here, there);
+    return new HandOverBench(server, clock, here, there);
   }
 
   private constructor(server: RunningServer, clock: ManualClock, here: Opened, there: Opened) {
     this.#server = server;
     this.clock = clock;
     this.locks = here.locks;
-    this.others = there.locks;
+    this.otherLocks = there.locks;
     this.#connection = here.connection;
-    this.#elsewhere = there.connection;
+    this.#otherConnection = there.connection;
   }
 
-  /** Of the other process: whatever happens here, it is connected. */
+  /** The client of the other process, which stays connected. */
   get client(): RedisConnection["client"] {
-    return this.#elsewhere.client;
+    return this.#otherConnection.client;
   }
 
-  /** `a` has been handed the lock; `b` is behind it, in the same process, and `c` behind that. */
-  async line(partsOfB: Partial<LockRequest> = {}, partsOfA: Partial<LockRequest> = {}): Promise<Line> {
-    const first = leaseOf(await this.others.acquire(request("first")));
-    const wishes = [request("a", partsOfA), request(ODD_NAME, partsOfB), request("c")];
-    const [a, b, c] = wishes.map((request) => new Waiting(request.owner, this.locks.acquire(request)));
-    await this.holdStill();
+  /** `a` has received the lock by a hand-over; `b` and then `c` wait for it in the same process. */
+  async threeInLine(partsOfB: Partial<LockRequest> = {}, partsOfA: Partial<LockRequest> = {}): Promise<ThreeInLine> {
+    const first = leaseOf(await this.otherLocks.acquire(request("first")));
+    const requests = [request("a", partsOfA), request(ODD_NAME, partsOfB), request("c")];
+    const [a, b, c] = requests.map((request) => new Waiting(request.owner, this.locks.acquire(request)));
+    await this.freezeExpiry();
     await first.release();
     const lease = await a!.lease;
-    await this.holdStill();
+    await this.freezeExpiry();
     return { a: lease, b: b!, c: c! };
   }
 
-  /** Whatever was sent before has been answered, and whoever it was for has heard. */
+  /** Resolves when all commands sent before have been answered and processed. */
   async settled(): Promise<void> {
     await this.#connection.pipe.command("ping", []);
-    await this.#elsewhere.pipe.command("ping", []);
+    await this.#otherConnection.pipe.command("ping", []);
     await this.clock.pass(0);
   }
 
-  /** Nothing on the server runs out by itself, however long the machine takes. */
-  async holdStill(): Promise<void> {
+  /** Removes the expiry of all keys, so that the test does not depend on the speed of the machine. */
+  async freezeExpiry(): Promise<void> {
     await this.settled();
     for (const key of await this.client.keys("*")) await this.client.persist(key);
   }
 
-  /** The connection breaks, and there is another one. What was written before still gets there; no answer comes back. */
+  /** Breaks the connection and waits for a new one. Commands already written are executed, but their replies are lost. */
   async reconnect(): Promise<void> {
     const ready = once(this.#connection.client, "ready");
     this.#connection.client.stream.destroy();
@@ -82,12 +81,12 @@ export class HandingBench {
   async close(): Promise<void> {
     this.#server.resume();
     await this.#connection.close();
-    await this.#elsewhere.close();
+    await this.#otherConnection.close();
     vi.restoreAllMocks();
   }
 }
 
-export interface Line {
+export interface ThreeInLine {
   readonly a: LockLease;
   readonly b: Waiting;
   readonly c: Waiting;
@@ -96,7 +95,7 @@ export interface Line {
 export const LOCK = "cordum:wf:run:lock:r-1";
 export const QUEUE = `cordum:lock:queue:${LOCK}`;
 export const TTL_MS = 60_000;
-/** Of `b`: what a name contains is nobody's business. */
+/** The owner of `b`, which contains separators. */
 export const ODD_NAME = "b\n2 x 3\nb";
 
 export const request = (owner: string, parts: Partial<LockRequest> = {}): LockRequest => ({

@@ -2,41 +2,41 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { WAITER_LEASE_MS } from "../../../src/ports/locks.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startRedis } from "../../servers/start.ts";
-import { HandingBench, LOCK, ODD_NAME, QUEUE, request, TTL_MS } from "./hand-over-harness.ts";
+import { HandOverBench, LOCK, ODD_NAME, QUEUE, request, TTL_MS } from "./hand-over-harness.ts";
 import { leaseOf } from "./locks.subject.ts";
 
-/** A lock went on within a process, and the server knows better, says nothing, or never hears of it. */
-describe("handing on a lock within a process, on redis, when things go wrong", () => {
+// A lock was handed over locally, and the server disagrees, does not respond, or never receives the release.
+describe("failures of a local hand-over on redis", () => {
   let server: RunningServer;
-  let bench: HandingBench;
+  let bench: HandOverBench;
 
   beforeAll(async () => {
     server = await startRedis();
   });
   afterAll(() => server.stop());
   beforeEach(async () => {
-    bench = await HandingBench.open(server);
+    bench = await HandOverBench.open(server);
   });
   afterEach(() => bench.close());
 
-  it("an heir is told when the server had taken the lock from who handed it on (L14, L15)", async () => {
-    const { a, b } = await bench.line();
+  it("aborts the successor if the previous holder had lost the lock (L14, L15)", async () => {
+    const { a, b } = await bench.threeInLine();
     await bench.client.del(LOCK, QUEUE);
-    const taken = leaseOf(await bench.others.acquire(request("other")));
+    const taken = leaseOf(await bench.otherLocks.acquire(request("other")));
     const released = a.release();
-    const heir = await b.lease;
-    expect(heir.signal.aborted).toBe(false);
+    const successor = await b.lease;
+    expect(successor.signal.aborted).toBe(false);
     expect(await released).toBe(false);
-    expect(heir.signal.aborted).toBe(true);
-    expect(heir.isLost).toBe(true);
-    expect(await heir.release()).toBe(false);
+    expect(successor.signal.aborted).toBe(true);
+    expect(successor.isLost).toBe(true);
+    expect(await successor.release()).toBe(false);
     expect(await taken.release()).toBe(true);
   });
 
-  it("who knows that it has lost the lock hands nothing on (L15)", async () => {
-    const { a, b } = await bench.line();
+  it("does not hand over a lock that is known to be lost (L15)", async () => {
+    const { a, b } = await bench.threeInLine();
     await bench.client.del(LOCK, QUEUE);
-    const taken = leaseOf(await bench.others.acquire(request("other")));
+    const taken = leaseOf(await bench.otherLocks.acquire(request("other")));
     await bench.clock.pass(60);
     await bench.settled();
     expect(a.isLost).toBe(true);
@@ -49,106 +49,106 @@ describe("handing on a lock within a process, on redis, when things go wrong", (
     expect(await taken.release()).toBe(true);
   });
 
-  it("whom the server has given another turn meanwhile believes in none that was handed on, and leaves nothing", async () => {
-    const { a, b, c } = await bench.line();
-    // The holder's time is over, and somebody asks: the first who waits has it, but does not hear of that.
-    const [, , asked] = await Promise.all([
+  it("aborts a successor that the server has granted the lock meanwhile, and frees everything", async () => {
+    const { a, b, c } = await bench.threeInLine();
+    // The holder's lease ends, and a request makes the server grant the lock to the first waiter, unannounced.
+    const [, , attempt] = await Promise.all([
       bench.client.call("client", "kill", "type", "pubsub"),
       bench.client.del(LOCK),
-      bench.others.acquire(request("other", { waitMs: 0 })),
+      bench.otherLocks.acquire(request("other", { waitMs: 0 })),
     ]);
-    expect(asked).toMatchObject({ kind: "busy", holder: ODD_NAME });
+    expect(attempt).toMatchObject({ kind: "busy", holder: ODD_NAME });
     const released = a.release();
-    const heir = await b.lease;
+    const successor = await b.lease;
     expect(await released).toBe(false);
-    expect(heir.isLost).toBe(true);
-    await heir.release();
+    expect(successor.isLost).toBe(true);
+    await successor.release();
     await bench.settled();
     expect(c.isSettled).toBe(true);
-    expect((await c.lease).fence).toBeGreaterThan(heir.fence);
+    expect((await c.lease).fence).toBeGreaterThan(successor.fence);
   });
 
   it.each([
-    { what: "a waiter's lease, however long who handed it on had it", ttlMs: TTL_MS, keptMs: WAITER_LEASE_MS },
-    { what: "its own time, if that is shorter", ttlMs: 200, keptMs: 200 },
-  ])("without an answer it is an heir's for $what (L15)", async ({ ttlMs, keptMs }) => {
-    const { a, b } = await bench.line({ ttlMs });
-    // Renewed, so that it is the holder's for its whole TTL.
+    { what: "`WAITER_LEASE_MS`, if the previous holder's lease is longer", ttlMs: TTL_MS, keptMs: WAITER_LEASE_MS },
+    { what: "its own TTL, if that is shorter", ttlMs: 200, keptMs: 200 },
+  ])("without a reply the successor's lease lasts for $what (L15)", async ({ ttlMs, keptMs }) => {
+    const { a, b } = await bench.threeInLine({ ttlMs });
+    // Renewed, so that the holder's lease lasts for its whole TTL.
     await bench.clock.pass(60);
     await bench.settled();
     await server.pause();
     void a.release().catch(() => undefined);
-    const heir = await b.lease;
+    const successor = await b.lease;
     await bench.clock.pass(keptMs - 1);
-    expect(heir.isLost).toBe(false);
+    expect(successor.isLost).toBe(false);
     await bench.clock.pass(1);
-    expect(heir.isLost).toBe(true);
+    expect(successor.isLost).toBe(true);
   });
 
-  it("without an answer it is not an heir's for longer than it was of who handed it on (L15)", async () => {
-    const { a, b } = await bench.line();
+  it("without a reply the successor's lease ends with the previous holder's lease (L15)", async () => {
+    const { a, b } = await bench.threeInLine();
     await server.pause();
     await bench.clock.pass(WAITER_LEASE_MS * 0.6);
     void a.release().catch(() => undefined);
-    const heir = await b.lease;
+    const successor = await b.lease;
     await bench.clock.pass(WAITER_LEASE_MS * 0.4 - 1);
-    expect(heir.isLost).toBe(false);
+    expect(successor.isLost).toBe(false);
     await bench.clock.pass(1);
-    expect(heir.isLost).toBe(true);
+    expect(successor.isLost).toBe(true);
   });
 
   it.each([
-    { what: "that still stands in the queue", isQueued: true },
-    { what: "whose place in the queue is gone", isQueued: false },
+    { what: "is still in the queue", isQueued: true },
+    { what: "has lost its place in the queue", isQueued: false },
   ])(
-    "a release that never arrived: that of an heir $what gives its turn up, and the next try hands over",
+    "if the release is lost and the successor $what, its release gives up the turn, and the retry hands over",
     async (on) => {
-      const { a, b, c } = await bench.line();
+      const { a, b, c } = await bench.threeInLine();
       if (!on.isQueued) await bench.client.zpopmin(QUEUE);
-      const refused = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+      const rejected = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
       await bench.reconnect();
-      await refused;
-      const heir = await b.lease;
-      expect(heir.isLost).toBe(false);
-      expect(await heir.release()).toBe(false);
-      expect((await bench.others.list(1))[0]).toMatchObject({ holder: "a", fence: a.fence, waiters: 1 });
+      await rejected;
+      const successor = await b.lease;
+      expect(successor.isLost).toBe(false);
+      expect(await successor.release()).toBe(false);
+      expect((await bench.otherLocks.list(1))[0]).toMatchObject({ holder: "a", fence: a.fence, waiters: 1 });
       await bench.clock.pass(WAITER_LEASE_MS);
       await bench.settled();
       expect(c.isSettled).toBe(true);
       const last = await c.lease;
-      expect(last.fence).toBeGreaterThan(heir.fence);
+      expect(last.fence).toBeGreaterThan(successor.fence);
       expect(last.attempts).toBe(1);
     },
   );
 
-  it("a release that never arrived: an heir that is still at work is told by its renewal (L15)", async () => {
-    const { a, b } = await bench.line();
-    const refused = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  it("if the release is lost, the renewal of a running successor aborts it (L15)", async () => {
+    const { a, b } = await bench.threeInLine();
+    const rejected = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await bench.reconnect();
-    await refused;
-    const heir = await b.lease;
+    await rejected;
+    const successor = await b.lease;
     await bench.clock.pass(60);
     await bench.settled();
-    expect(heir.isLost).toBe(true);
-    expect(await heir.release()).toBe(false);
+    expect(successor.isLost).toBe(true);
+    expect(await successor.release()).toBe(false);
   });
 
-  it("a release whose answer got lost: the heir keeps the lock, also when the release comes again", async () => {
-    const { a, b, c } = await bench.line();
+  it("if the reply is lost, the successor keeps the lock, also when the release is retried", async () => {
+    const { a, b, c } = await bench.threeInLine();
     await server.pause();
-    const refused = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    const rejected = expect(a.release()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await bench.clock.pass(0);
     await bench.reconnect();
-    await refused;
-    await bench.holdStill();
-    const heir = await b.lease;
+    await rejected;
+    await bench.freezeExpiry();
+    const successor = await b.lease;
     await bench.clock.pass(60);
     await bench.settled();
     await bench.clock.pass(WAITER_LEASE_MS);
     await bench.settled();
-    expect([heir.isLost, c.isSettled]).toEqual([false, false]);
-    expect((await bench.others.list(1))[0]).toMatchObject({ holder: ODD_NAME, fence: heir.fence });
-    expect(await heir.release()).toBe(true);
+    expect([successor.isLost, c.isSettled]).toEqual([false, false]);
+    expect((await bench.otherLocks.list(1))[0]).toMatchObject({ holder: ODD_NAME, fence: successor.fence });
+    expect(await successor.release()).toBe(true);
     expect((await c.lease).attempts).toBe(1);
   });
 });

@@ -2,46 +2,46 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { WAITER_LEASE_MS } from "../../../src/ports/locks.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startRedis } from "../../servers/start.ts";
-import { HandingBench, LOCK, ODD_NAME, QUEUE, request, TTL_MS } from "./hand-over-harness.ts";
+import { HandOverBench, LOCK, ODD_NAME, QUEUE, request, TTL_MS } from "./hand-over-harness.ts";
 import { leaseOf, Waiting } from "./locks.subject.ts";
 
-/** A lock goes on within a process before the server has heard of it: to whom, and when not. */
-describe("handing on a lock within a process, on redis", () => {
+// A release hands the lock to the next waiter of the same process before the server confirms it.
+describe("local hand-over on redis", () => {
   let server: RunningServer;
-  let bench: HandingBench;
+  let bench: HandOverBench;
 
   beforeAll(async () => {
     server = await startRedis();
   });
   afterAll(() => server.stop());
   beforeEach(async () => {
-    bench = await HandingBench.open(server);
+    bench = await HandOverBench.open(server);
   });
   afterEach(() => bench.close());
 
-  it("who is next in the process has it while the server stands still, which then agrees", async () => {
-    const { a, b, c } = await bench.line();
+  it("grants the lock to the next waiter of the process while the server is stalled; the server confirms it", async () => {
+    const { a, b, c } = await bench.threeInLine();
     await server.pause();
     const released = a.release();
     await bench.clock.pass(0);
     expect(b.isSettled).toBe(true);
-    const heir = await b.lease;
-    expect(heir.attempts).toBe(1);
-    expect(heir.fence).toBeGreaterThan(a.fence);
+    const successor = await b.lease;
+    expect(successor.attempts).toBe(1);
+    expect(successor.fence).toBeGreaterThan(a.fence);
 
     server.resume();
     expect(await released).toBe(true);
-    const [view] = await bench.others.list(1);
-    expect(view).toMatchObject({ key: LOCK, holder: ODD_NAME, fence: heir.fence, waiters: 1 });
-    expect(await heir.release()).toBe(true);
+    const [view] = await bench.otherLocks.list(1);
+    expect(view).toMatchObject({ key: LOCK, holder: ODD_NAME, fence: successor.fence, waiters: 1 });
+    expect(await successor.release()).toBe(true);
     const last = await c.lease;
     expect(last.attempts).toBe(1);
-    expect(last.fence).toBeGreaterThan(heir.fence);
-    expect([heir.isLost, last.isLost]).toEqual([false, false]);
+    expect(last.fence).toBeGreaterThan(successor.fence);
+    expect([successor.isLost, last.isLost]).toEqual([false, false]);
   });
 
-  it("the answer names the next one: it goes on and on without the server", async () => {
-    const { a, b, c } = await bench.line();
+  it("repeats: the reply to a release reserves the lock for the next waiter", async () => {
+    const { a, b, c } = await bench.threeInLine();
     expect(await a.release()).toBe(true);
     await server.pause();
     const released = (await b.lease).release();
@@ -53,28 +53,28 @@ describe("handing on a lock within a process, on redis", () => {
     expect(await bench.client.exists(LOCK)).toBe(0);
   });
 
-  it("who is done before the server has answered hands over by the server: all in the order they came", async () => {
-    const { a, b, c } = await bench.line();
+  it("goes through the server if the successor releases before the reply, in order of arrival", async () => {
+    const { a, b, c } = await bench.threeInLine();
     await server.pause();
     const first = a.release();
-    const heir = await b.lease;
-    const second = heir.release();
+    const successor = await b.lease;
+    const second = successor.release();
     await bench.clock.pass(0);
     expect(c.isSettled).toBe(false);
     server.resume();
     expect(await Promise.all([first, second])).toEqual([true, true]);
-    expect((await c.lease).fence).toBeGreaterThan(heir.fence);
+    expect((await c.lease).fence).toBeGreaterThan(successor.fence);
     expect((await c.lease).attempts).toBe(1);
   });
 
-  it("nobody is overtaken: if the next one is of another process, it goes there", async () => {
-    const first = leaseOf(await bench.others.acquire(request("first")));
+  it("does not skip a waiter of another process", async () => {
+    const first = leaseOf(await bench.otherLocks.acquire(request("first")));
     const mine = new Waiting("a", bench.locks.acquire(request("a")));
     await bench.settled();
-    const theirs = new Waiting("b", bench.others.acquire(request("b")));
+    const theirs = new Waiting("b", bench.otherLocks.acquire(request("b")));
     await bench.settled();
     const behind = new Waiting("c", bench.locks.acquire(request("c")));
-    await bench.holdStill();
+    await bench.freezeExpiry();
     await first.release();
     const lease = await mine.lease;
     await server.pause();
@@ -87,8 +87,8 @@ describe("handing on a lock within a process, on redis", () => {
     expect(behind.isSettled).toBe(false);
   });
 
-  it("a promise is void when who has it gives up, and the one behind it does not wait for that", async () => {
-    const { a, b, c } = await bench.line({ waitMs: 100 });
+  it("drops the reservation if the waiter times out, without delaying the next one", async () => {
+    const { a, b, c } = await bench.threeInLine({ waitMs: 100 });
     await bench.clock.pass(100);
     expect(await b.acquired).toMatchObject({ kind: "busy", holder: "a", attempts: 1 });
     expect(await a.release()).toBe(true);
@@ -97,8 +97,8 @@ describe("handing on a lock within a process, on redis", () => {
     expect((await c.lease).attempts).toBe(1);
   });
 
-  it("who has begun to give up inherits nothing", async () => {
-    const { a, b, c } = await bench.line({ waitMs: 100 });
+  it("skips a waiter that is timing out", async () => {
+    const { a, b, c } = await bench.threeInLine({ waitMs: 100 });
     await server.pause();
     await bench.clock.pass(100);
     const released = a.release();
@@ -112,23 +112,23 @@ describe("handing on a lock within a process, on redis", () => {
     expect((await c.lease).isLost).toBe(false);
   });
 
-  it("a promise is kept though who has it has shown no sign of life: it may be at work already", async () => {
-    const { a, b, c } = await bench.line();
+  it("keeps a reservation whose waiter registration has expired: the waiter may already work under the lock", async () => {
+    const { a, b, c } = await bench.threeInLine();
     const [token] = await bench.client.zrange(QUEUE, "0", "0");
     expect(await bench.client.del(`cordum:lock:waiter:${token}`)).toBe(1);
     expect(await a.release()).toBe(true);
-    const heir = await b.lease;
-    expect((await bench.others.list(1))[0]).toMatchObject({ holder: ODD_NAME, fence: heir.fence });
+    const successor = await b.lease;
+    expect((await bench.otherLocks.list(1))[0]).toMatchObject({ holder: ODD_NAME, fence: successor.fence });
     await bench.settled();
-    expect([heir.isLost, c.isSettled]).toEqual([false, false]);
-    expect(await heir.release()).toBe(true);
+    expect([successor.isLost, c.isSettled]).toEqual([false, false]);
+    expect(await successor.release()).toBe(true);
   });
 
   it.each([
-    { what: "little time is left", ttlMs: TTL_MS, leftMs: WAITER_LEASE_MS * 0.2 },
-    { what: "the time left is little for the next one, though not for who has it", ttlMs: 900, leftMs: 240 },
-  ])("it is the server that hands over when $what", async ({ ttlMs, leftMs }) => {
-    const { a, b } = await bench.line({}, { ttlMs });
+    { what: "the holder's lease is about to end", ttlMs: TTL_MS, leftMs: WAITER_LEASE_MS * 0.2 },
+    { what: "the rest of the holder's lease is too short for the successor", ttlMs: 900, leftMs: 240 },
+  ])("goes through the server if $what", async ({ ttlMs, leftMs }) => {
+    const { a, b } = await bench.threeInLine({}, { ttlMs });
     await server.pause();
     await bench.clock.pass(Math.min(ttlMs, WAITER_LEASE_MS) - leftMs);
     const released = a.release();

@@ -5,9 +5,8 @@ import { waitCases } from "./locks.waiting.ts";
 export type { LocksSubject } from "./locks.subject.ts";
 
 /**
- * What all locks promise (`src/ports/locks.ts`), as one suite for all adapters. The suite never sleeps: it waits for
- * answers, and it lets time pass only by asking its subject to. `L14` and the like name the failures of others that a
- * case guards against.
+ * The contract suite of the Locks port (`src/ports/locks.ts`) for all adapters. Cases wait for results instead of sleeping,
+ * and advance time only through the subject. `L14` and the like refer to docs/lessons.md.
  */
 export function locksContract(name: string, open: () => Promise<LocksSubject>): void {
   describe(`locks contract: ${name}`, () => {
@@ -23,10 +22,10 @@ export function locksContract(name: string, open: () => Promise<LocksSubject>): 
           const subject = await open();
           opened.push(subject);
           if (needs === "cut" && subject.cut === undefined) {
-            skip(context, `${name}: ${title}: nothing lies between these locks and their process`);
+            skip(context, `${name}: ${title}: these locks have no connection that could be cut`);
           }
-          const { noMoments } = subject.capabilities;
-          if (needs === "moments" && noMoments !== undefined) skip(context, `${name}: ${title}: ${noMoments}`);
+          const { noReserve } = subject.capabilities;
+          if (needs === "reserve" && noReserve !== undefined) skip(context, `${name}: ${title}: ${noReserve}`);
           keys += 1;
           await body(new LocksKit(subject, `cordum:wf:run:lock:contract-${keys}`));
         },
@@ -35,13 +34,13 @@ export function locksContract(name: string, open: () => Promise<LocksSubject>): 
     holdCases(test);
     lossCases(test);
     waitCases(test);
-    momentCases(test);
+    reserveCases(test);
     listCases(test);
   });
 }
 
 function holdCases(test: LocksCase): void {
-  test("a free lock is held at once, by one attempt, under the name asked for", async (kit) => {
+  test("acquires a free lock at once, with one attempt", async (kit) => {
     const lease = await kit.hold(await kit.open(), "a");
     expect(lease).toMatchObject({ key: kit.key, attempts: 1 });
     expect(lease.token).not.toBe("");
@@ -50,40 +49,40 @@ function holdCases(test: LocksCase): void {
     expect(await kit.release(lease)).toBe(true);
   });
 
-  test("one holder at a time, in one process and between two (L13)", async (kit) => {
+  test("allows one holder at a time, within and across processes (L13)", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
-    expect((await kit.ask(here, "b")).kind).toBe("busy");
-    expect((await kit.ask(there, "c")).kind).toBe("busy");
+    expect((await kit.attempt(here, "b")).kind).toBe("busy");
+    expect((await kit.attempt(there, "c")).kind).toBe("busy");
     await kit.release(lease);
     await kit.release(await kit.hold(there, "c"));
     await kit.hold(here, "b");
   });
 
-  test("of many that ask in one tick, one holds it", async (kit) => {
+  test("grants one of many concurrent requests", async (kit) => {
     const [here, there] = await kit.two();
-    const asked = Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? here : there).acquire(kit.request(`${n}`)));
-    const held = (await kit.run(Promise.all(asked))).filter(({ kind }) => kind === "held");
+    const requests = Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? here : there).acquire(kit.request(`${n}`)));
+    const held = (await kit.run(Promise.all(requests))).filter(({ kind }) => kind === "held");
     expect(held).toHaveLength(1);
   });
 
-  test("busy tells who holds it, and does not wait unless asked to (L19)", async (kit) => {
+  test("returns busy with the holder, without waiting if `waitMs` is 0 (L19)", async (kit) => {
     const [here, there] = await kit.two();
     await kit.hold(here, "gateway-1: approve");
-    const busy = await kit.ask(there, "engine-2");
+    const busy = await kit.attempt(there, "engine-2");
     expect(busy).toMatchObject({ kind: "busy", holder: "gateway-1: approve", attempts: 1 });
   });
 
-  test("locks of two keys do not disturb each other", async (kit) => {
+  test("keeps locks of different keys independent", async (kit) => {
     const locks = await kit.open();
     const lease = await kit.hold(locks, "a");
     const other = await kit.hold(locks, "a", { key: `${kit.key}-other` });
     await kit.release(lease);
-    expect((await kit.ask(locks, "b", { key: `${kit.key}-other` })).kind).toBe("busy");
+    expect((await kit.attempt(locks, "b", { key: `${kit.key}-other` })).kind).toBe("busy");
     expect(await kit.release(other)).toBe(true);
   });
 
-  test("fences grow with every acquisition in an org, whatever the key and the process (L14)", async (kit) => {
+  test("increases the fence with every acquisition in an org, across keys and processes (L14)", async (kit) => {
     const [here, there] = await kit.two();
     const fences: number[] = [];
     for (let n = 0; n < 8; n += 1) {
@@ -94,26 +93,26 @@ function holdCases(test: LocksCase): void {
     for (const [at, fence] of fences.entries()) expect(fence).toBeGreaterThan(fences[at - 1] ?? 0);
   });
 
-  test("a release that comes twice frees nobody else's lock", async (kit) => {
+  test("does not free the lock of another holder on a second release", async (kit) => {
     const [here, there] = await kit.two();
     const first = await kit.hold(here, "a");
     expect(await kit.release(first)).toBe(true);
     const second = await kit.hold(there, "b");
     await kit.release(first);
-    expect(await kit.ask(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
+    expect(await kit.attempt(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
     expect(await kit.release(second)).toBe(true);
   });
 
-  test("a holder that lives keeps its lock beyond the TTL (L15)", async (kit) => {
+  test("renews the lease of a live holder beyond the TTL (L15)", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
     await kit.pass(TTL_MS * 2.5);
-    expect(await kit.ask(there, "b")).toMatchObject({ kind: "busy", holder: "a" });
+    expect(await kit.attempt(there, "b")).toMatchObject({ kind: "busy", holder: "a" });
     expect(lease.signal.aborted).toBe(false);
     expect(await kit.release(lease)).toBe(true);
   });
 
-  test("nothing aborts after a release", async (kit) => {
+  test("does not abort the signal after a release", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
     await kit.release(lease);
@@ -125,12 +124,12 @@ function holdCases(test: LocksCase): void {
 
 function lossCases(test: LocksCase): void {
   test(
-    "a holder that is cut off loses its lock after the TTL, and is told; the next fence is larger (L14, L15)",
+    "aborts a disconnected holder after the TTL, and grants the lock with a larger fence (L14, L15)",
     async (kit) => {
       const [here, there] = await kit.two();
       const lost = await kit.hold(here, "a");
       await kit.subject.cut?.(here);
-      expect((await kit.ask(there, "b")).kind).toBe("busy");
+      expect((await kit.attempt(there, "b")).kind).toBe("busy");
       const next = await kit.run((await kit.queue(there, "b")).lease);
       expect(next.fence).toBeGreaterThan(lost.fence);
       await kit.pass(TTL_MS);
@@ -143,13 +142,13 @@ function lossCases(test: LocksCase): void {
   );
 
   test(
-    "a backend that does not answer is an error: neither held nor busy (L16)",
+    "throws if the backend does not respond: neither held nor busy (L16)",
     async (kit) => {
       const [here, there] = await kit.two();
       await kit.subject.cut?.(here);
       for (const waitMs of [0, TTL_MS]) {
-        const asked = here.acquire(kit.request("a", { waitMs }));
-        await expect(kit.run(asked)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+        const acquired = here.acquire(kit.request("a", { waitMs }));
+        await expect(kit.run(acquired)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
       }
       await kit.hold(there, "b");
     },
@@ -157,7 +156,7 @@ function lossCases(test: LocksCase): void {
   );
 
   test(
-    "a waiter that is cut off while it waits gets an error, and those behind it the lock (L16)",
+    "rejects a disconnected waiter, and grants the lock to the next one (L16)",
     async (kit) => {
       const [here, there] = await kit.two();
       const lease = await kit.hold(there, "holder");
@@ -172,34 +171,34 @@ function lossCases(test: LocksCase): void {
   );
 }
 
-function momentCases(test: LocksCase): void {
+function reserveCases(test: LocksCase): void {
   test(
-    "fences for a moment are each given once and grow, in each of two processes (L14)",
+    "reserves each fence once and in ascending order, in two processes (L14)",
     async (kit) => {
       const [here, there] = await kit.two();
-      const given = [here, there].map((locks) => ({ locks, fences: [] as number[] }));
+      const reserved = [here, there].map((locks) => ({ locks, fences: [] as number[] }));
       for (let round = 0; round < 40; round += 1) {
-        for (const { locks, fences } of given) {
-          for (let asked = 0; asked < 100; asked += 1) {
+        for (const { locks, fences } of reserved) {
+          for (let n = 0; n < 100; n += 1) {
             const fence = locks.reserveFence(kit.key, "default", fences.at(-1) ?? 0);
             if (fence !== null) fences.push(fence);
           }
         }
-        // What is drawn meanwhile travels with this.
+        // Lets pending draws complete.
         await kit.run(Promise.all([here.list(1), there.list(1)]));
       }
-      for (const { fences } of given) {
+      for (const { fences } of reserved) {
         expect(fences.length).toBeGreaterThan(2_048);
         expect(fences).toEqual([...fences].sort((a, b) => a - b));
       }
-      const all = given.flatMap(({ fences }) => fences);
+      const all = reserved.flatMap(({ fences }) => fences);
       expect(new Set(all).size).toBe(all.length);
     },
-    "moments",
+    "reserve",
   );
 
   test(
-    "a fence for a moment is larger than that of an acquisition before it was drawn, and none is given twice (L14)",
+    "reserves fences larger than those of earlier acquisitions, and none twice (L14)",
     async (kit) => {
       const [here, there] = await kit.two();
       const acquire = async (): Promise<number> => {
@@ -208,28 +207,28 @@ function momentCases(test: LocksCase): void {
         return lease.fence;
       };
       const before = await acquire();
-      const moment = (above: number): number | null => here.reserveFence(kit.key, "default", above);
-      expect(moment(0)).toBeNull();
+      const reserve = (above: number): number | null => here.reserveFence(kit.key, "default", above);
+      expect(reserve(0)).toBeNull();
       let first: number | null = null;
       while (first === null) {
         await kit.run(here.list(1));
-        first = moment(before);
+        first = reserve(before);
       }
       expect(first).toBeGreaterThan(before);
       const after = await acquire();
-      // Drawn before that acquisition: it is not for a record that was written since.
-      expect(moment(after)).toBeNull();
-      const next = moment(first);
+      // The block was drawn before that acquisition, so it cannot be used for a record written since.
+      expect(reserve(after)).toBeNull();
+      const next = reserve(first);
       expect(next).toBeGreaterThan(first);
       expect(next).toBeLessThan(after);
       expect(here.reserveFence(kit.key, "another org", 0)).toBeNull();
     },
-    "moments",
+    "reserve",
   );
 }
 
 function listCases(test: LocksCase): void {
-  test("what is held or waited for can be listed, most waiters first (L19)", async (kit) => {
+  test("lists locks that are held or have waiters, most waiters first (L19)", async (kit) => {
     const [here, there] = await kit.two();
     const keyOf = (name: string): string => `${kit.key}-${name}`;
     const quiet = await kit.hold(here, "a", { key: keyOf("quiet") });

@@ -10,7 +10,7 @@ locksContract("embedded", async () => {
     open: async () => locks,
     run: (promise) => clock.run(promise),
     pass: (ms) => clock.pass(ms),
-    capabilities: { betweenProcesses: false, noMoments: "acquiring an embedded lock needs no round trip" },
+    capabilities: { betweenProcesses: false, noReserve: "acquiring an embedded lock needs no round trip" },
     close: () => bench.close(),
   };
 });

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Each subject has keys of its own on the one server, and each view of the locks has connections of its own. */
+/** Each subject has its own prefix, and each process its own connections. */
 locksContract("redis", async () => {
   subjects += 1;
   const prefix = `test-${subjects}:`;
@@ -32,7 +32,7 @@ locksContract("redis", async () => {
       return locks;
     },
     run: (promise) => promise,
-    // The server's clock cannot be moved: here, and only here, time has to pass by itself.
+    // Real time: the clock of the server cannot be controlled.
     pass: (ms) => delay(ms),
     cut: async (locks) => connections.get(locks)?.close(),
     capabilities: { betweenProcesses: true },
@@ -45,20 +45,19 @@ locksContract("redis", async () => {
 describe("locks on redis", () => {
   let connection: RedisConnection;
   let locks: RedisLocks;
-  let elsewhere: RedisConnection;
-  /** Of another process. */
-  let others: RedisLocks;
+  let otherConnection: RedisConnection;
+  let otherLocks: RedisLocks;
 
   beforeEach(async () => {
     connection = await connectRedis(server.url, { log: QUIET });
     await connection.client.flushall();
     locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
-    elsewhere = await connectRedis(server.url, { log: QUIET });
-    others = await RedisLocks.open(elsewhere, wallClock, cryptoRandom(wallClock));
+    otherConnection = await connectRedis(server.url, { log: QUIET });
+    otherLocks = await RedisLocks.open(otherConnection, wallClock, cryptoRandom(wallClock));
   });
   afterEach(async () => {
     await connection.close();
-    await elsewhere.close();
+    await otherConnection.close();
   });
 
   const request = (waitMs: number, key = "cordum:wf:run:lock:r-1") => ({
@@ -69,7 +68,7 @@ describe("locks on redis", () => {
     owner: "test",
   });
 
-  it("stand under the very keys asked for, and leave nothing behind but counters", async () => {
+  it("use the requested keys, and leave only counters behind", async () => {
     const first = leaseOf(await locks.acquire(request(0)));
     expect(await connection.client.pttl("cordum:wf:run:lock:r-1")).toBeGreaterThan(30_000);
     const waiting = locks.acquire(request(60_000));
@@ -79,31 +78,31 @@ describe("locks on redis", () => {
     expect((await connection.client.keys("*")).sort()).toEqual(["cordum:lock:arrivals", "cordum:lock:fence:acme"]);
   });
 
-  it("a key that says not whose it is cannot meet one that does", async () => {
+  it("separate keys with and without the prefix `cordum:`", async () => {
     const lease = leaseOf(await locks.acquire(request(0, "wf:run:lock:r-1")));
     await leaseOf(await locks.acquire(request(0))).release();
     expect((await locks.list(10)).map(({ key }) => key)).toEqual(["wf:run:lock:r-1"]);
     await lease.release();
   });
 
-  it("a message that got lost is made up for by the next sign of life: still one attempt", async () => {
-    const first = leaseOf(await others.acquire(request(0)));
+  it("recover from a lost announcement with the waiter's next call: still one attempt", async () => {
+    const first = leaseOf(await otherLocks.acquire(request(0)));
     const waiting = locks.acquire(request(60_000));
     await connection.pipe.command("ping", []);
-    // Nobody listens at the moment of the hand-over.
+    // The waiter's process is not subscribed during the hand-over.
     const killed = connection.client.call("client", "kill", "type", "pubsub");
     await Promise.all([killed, first.release()]);
     expect(leaseOf(await waiting).attempts).toBe(1);
-    // And the connection for messages is back afterwards.
-    const next = others.acquire(request(60_000));
-    await elsewhere.pipe.command("ping", []);
+    // The subscription is restored afterwards.
+    const next = otherLocks.acquire(request(60_000));
+    await otherConnection.pipe.command("ping", []);
     await leaseOf(await waiting).release();
     expect(leaseOf(await next).attempts).toBe(1);
   });
 
-  it("a message of a turn that was missed is not believed (L14)", async () => {
+  it("ignore an outdated announcement (L14)", async () => {
     const { client } = connection;
-    const first = leaseOf(await others.acquire(request(0)));
+    const first = leaseOf(await otherLocks.acquire(request(0)));
     const waiting = locks.acquire(request(60_000));
     await connection.pipe.command("ping", []);
     const [token] = await client.zrange(`cordum:lock:queue:${first.key}`, "0", "-1");
@@ -113,7 +112,7 @@ describe("locks on redis", () => {
     expect(leaseOf(await waiting).fence).toBeGreaterThan(first.fence);
   });
 
-  it("a waiter of the holder's own process hears of its turn by the answer to the release: no message, no sign of life", async () => {
+  it("announce a grant within the process by the reply to the release, without a message", async () => {
     const still = { now: () => wallClock.now(), after: () => () => undefined };
     const own = await RedisLocks.open(connection, still, cryptoRandom(wallClock));
     const first = leaseOf(await own.acquire(request(0)));
@@ -126,7 +125,7 @@ describe("locks on redis", () => {
     expect(leaseOf(await third).fence).toBeGreaterThan(next.fence);
   });
 
-  it("a server that has forgotten the scripts, or everything, is coped with: a lock it does not know is lost", async () => {
+  it("reload scripts after SCRIPT FLUSH, and lose locks after FLUSHALL", async () => {
     const kept = leaseOf(await locks.acquire(request(0)));
     await connection.client.script("FLUSH");
     expect(await kept.release()).toBe(true);
@@ -137,7 +136,7 @@ describe("locks on redis", () => {
     expect(await lost.release()).toBe(false);
   });
 
-  it("dead entries do not fill the list of locks for ever", async () => {
+  it("remove dead entries from the index", async () => {
     await connection.client.zadd("cordum:lock:index", 0, "cordum:dead-1");
     await connection.client.zadd("cordum:lock:index", 7, "cordum:dead-2");
     const lease = leaseOf(await locks.acquire(request(0)));
@@ -148,7 +147,7 @@ describe("locks on redis", () => {
     expect(await connection.client.zscore("cordum:lock:index", "cordum:dead-3")).toBeNull();
   });
 
-  it("closing ends all waiting at once, and frees the places", async () => {
+  it("reject waiters on close, and remove them from the queue", async () => {
     await locks.acquire(request(0));
     const waiting = locks.acquire(request(60_000));
     await connection.pipe.command("ping", []);

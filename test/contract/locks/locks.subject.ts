@@ -1,26 +1,26 @@
 import type { Acquired, LockLease, LockRequest, Locks } from "../../../src/ports/locks.ts";
 
-/** What the locks contract asks of an adapter's harness, and the vocabulary of its cases. */
+/** The interface between the locks contract and an adapter's test harness, and helpers of the cases. */
 export interface LocksSubject {
-  /** The locks as another process sees them; where there is but one process, always the same ones. */
+  /** The locks of another process; always the same if there is only one process. */
   open(): Promise<Locks>;
   /** Drives the subject until the promise settles. */
   run<T>(promise: Promise<T>): Promise<T>;
-  /** Lets time pass on the subject's clock. */
+  /** Advances the subject's clock. */
   pass(ms: number): Promise<void>;
-  /** From now on nothing gets through between that process and the locks' backend; absent where nothing is between. */
+  /** Disconnects that process from the backend; absent if there is no connection. */
   cut?(locks: Locks): Promise<void>;
-  /** `noMoments`: why no fence is given for the moment of a commit. */
-  readonly capabilities: { readonly betweenProcesses: boolean; readonly noMoments?: string };
+  /** `noReserve`: why `reserveFence` always returns null. */
+  readonly capabilities: { readonly betweenProcesses: boolean; readonly noReserve?: string };
   close(): Promise<void>;
 }
 
-export type LocksCase = (title: string, body: (kit: LocksKit) => Promise<void>, needs?: "cut" | "moments") => void;
+export type LocksCase = (title: string, body: (kit: LocksKit) => Promise<void>, needs?: "cut" | "reserve") => void;
 
-/** Long enough for a renewal to come in time on a busy machine, short enough to wait for where time is real. */
+/** Long enough for renewals on a slow machine, short enough for real time. */
 export const TTL_MS = 1_500;
 export const WAIT_MS = 60_000;
-/** Enough for what was asked to have got there, where that takes real time. */
+/** Enough for a request to reach the backend in real time. */
 export const SOON_MS = 60;
 
 export class LocksKit {
@@ -53,17 +53,17 @@ export class LocksKit {
     return this.subject.pass(ms);
   }
 
-  /** Asks once. */
-  ask(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<Acquired> {
+  /** Acquires without waiting. */
+  attempt(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<Acquired> {
     return this.run(locks.acquire(this.request(owner, parts)));
   }
 
-  /** Asks once, for what must be free. */
+  /** Acquires a lock that must be free. */
   async hold(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<LockLease> {
-    return leaseOf(await this.ask(locks, owner, parts));
+    return leaseOf(await this.attempt(locks, owner, parts));
   }
 
-  /** Stands in the queue: what is asked for next comes behind it. */
+  /** Enters the queue. Later requests are behind this one. */
   async queue(locks: Locks, owner: string, parts: Partial<LockRequest> = {}): Promise<Waiting> {
     const waiting = new Waiting(owner, locks.acquire(this.request(owner, { waitMs: WAIT_MS, ...parts })));
     await this.pass(SOON_MS);
@@ -75,7 +75,7 @@ export class LocksKit {
   }
 }
 
-/** An acquisition that is under way. */
+/** A pending acquisition. */
 export class Waiting {
   readonly owner: string;
   readonly acquired: Promise<Acquired>;
@@ -94,6 +94,6 @@ export class Waiting {
 }
 
 export function leaseOf(acquired: Acquired): LockLease {
-  if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "nobody"}`);
+  if (acquired.kind === "busy") throw new Error(`busy: held by ${acquired.holder ?? "no one"}`);
   return acquired.lease;
 }

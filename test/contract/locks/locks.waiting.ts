@@ -2,9 +2,9 @@ import { expect } from "vitest";
 import { WAITER_LEASE_MS } from "../../../src/ports/locks.ts";
 import { type LocksCase, SOON_MS, TTL_MS, WAIT_MS, type Waiting } from "./locks.subject.ts";
 
-/** The queue before a lock: who is next, and what becomes of those who go away. */
+/** The locks contract on the wait queue. */
 export function waitCases(test: LocksCase): void {
-  test("a release hands the lock to the one who waits: one attempt, no TTL", async (kit) => {
+  test("hands the lock to the waiter on release, with one attempt and before the TTL", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a", { ttlMs: WAIT_MS });
     const waiting = await kit.queue(there, "b", { ttlMs: WAIT_MS });
@@ -14,10 +14,10 @@ export function waitCases(test: LocksCase): void {
     expect(next.attempts).toBe(1);
     expect(next.waitedMs).toBeGreaterThan(0);
     expect(next.fence).toBeGreaterThan(lease.fence);
-    expect(await kit.ask(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
+    expect(await kit.attempt(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
   });
 
-  test("waiters are served one by one, in the order in which they came, by one attempt each", async (kit) => {
+  test("serves waiters in order of arrival, with one attempt each", async (kit) => {
     const [here, there] = await kit.two();
     let lease = await kit.hold(here, "first");
     const waiting: Waiting[] = [];
@@ -35,13 +35,13 @@ export function waitCases(test: LocksCase): void {
     expect(served).toEqual(["0", "1", "2", "3", "4", "5"]);
   });
 
-  test("in turns and in blocks, of two processes: each in its turn, by one attempt, known by its name", async (kit) => {
+  test("serves interleaved waiters of two processes in order, with one attempt each", async (kit) => {
     const [here, there] = await kit.two();
     const newcomer = await kit.open();
     let before = await kit.hold(here, "first");
     const waiting: Waiting[] = [];
     for (const [at, where] of [..."hhhtththhhtt"].entries()) {
-      // What a name contains is nobody's business.
+      // Owner names may contain separators.
       waiting.push(await kit.queue(where === "h" ? here : there, `${at}\n${at} x 1\n`));
     }
     for (const [at, next] of waiting.entries()) {
@@ -49,11 +49,11 @@ export function waitCases(test: LocksCase): void {
       const lease = await kit.run(next.lease);
       expect(lease.fence).toBeGreaterThan(before.fence);
       expect(lease.attempts).toBe(1);
-      // Every third is done in the moment in which it gets it, before anybody else may have heard of that.
+      // Every third releases at once, before the server can have confirmed the hand-over.
       if (at % 3 < 2) {
         expect(await kit.run(released)).toBe(true);
         await kit.pass(SOON_MS);
-        expect(await kit.ask(newcomer, "newcomer")).toMatchObject({ kind: "busy", holder: next.owner });
+        expect(await kit.attempt(newcomer, "newcomer")).toMatchObject({ kind: "busy", holder: next.owner });
       }
       expect(waiting.filter(({ isSettled }) => isSettled)).toEqual(waiting.slice(0, at + 1));
       expect(lease.isLost).toBe(false);
@@ -63,7 +63,7 @@ export function waitCases(test: LocksCase): void {
     await kit.hold(newcomer, "newcomer");
   });
 
-  test("in the queues of two keys the fences of each grow, and none is given twice (L14)", async (kit) => {
+  test("increases the fences of each key, and uses none twice (L14)", async (kit) => {
     const [here, there] = await kit.two();
     const keys = [`${kit.key}-0`, `${kit.key}-1`];
     const fences: number[] = [];
@@ -85,7 +85,7 @@ export function waitCases(test: LocksCase): void {
     expect(new Set(fences).size).toBe(fences.length);
   });
 
-  test("a newcomer does not overtake those who wait, not even at the moment of the release", async (kit) => {
+  test("does not let a newcomer overtake waiters, even during a release", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
     const waiting = await kit.queue(there, "b");
@@ -99,7 +99,7 @@ export function waitCases(test: LocksCase): void {
     expect(await kit.run(behind)).toMatchObject({ kind: "held" });
   });
 
-  test("waiting goes on beyond a waiter's own lease, also when the holder renews", async (kit) => {
+  test("keeps a waiter queued beyond `WAITER_LEASE_MS` and renewals of the holder", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
     const waiting = await kit.queue(there, "b");
@@ -109,27 +109,27 @@ export function waitCases(test: LocksCase): void {
     expect(await kit.run(waiting.lease)).toMatchObject({ attempts: 1 });
   });
 
-  test("a lock that was handed over is its holder's own for the whole TTL, and beyond", async (kit) => {
+  test("extends a lock that was handed over to the full TTL", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
-    // So long that whoever only renews at a third of it loses what was handed over for a waiter's lease.
+    // A first renewal at a third of this TTL would come after the waiter lease has ended.
     const waiting = await kit.queue(there, "b", { ttlMs: WAITER_LEASE_MS * 4 });
     await kit.release(lease);
     const next = await kit.run(waiting.lease);
     await kit.pass(WAITER_LEASE_MS * 2);
-    expect(await kit.ask(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
+    expect(await kit.attempt(here, "c")).toMatchObject({ kind: "busy", holder: "b" });
     expect(next.signal.aborted).toBe(false);
     expect(await kit.release(next)).toBe(true);
   });
 
-  test("whoever waited long enough is told who holds it, leaves the queue and blocks nobody", async (kit) => {
+  test("returns busy after `waitMs`, and removes the waiter from the queue", async (kit) => {
     const [here, there] = await kit.two();
     const lease = await kit.hold(here, "a");
     const short = await kit.queue(there, "short", { waitMs: SOON_MS * 2 });
     const long = await kit.queue(there, "long");
-    const gaveUp = await kit.run(short.acquired);
-    expect(gaveUp).toMatchObject({ kind: "busy", holder: "a" });
-    if (gaveUp.kind === "busy") expect(gaveUp.waitedMs).toBeGreaterThan(0);
+    const timedOut = await kit.run(short.acquired);
+    expect(timedOut).toMatchObject({ kind: "busy", holder: "a" });
+    if (timedOut.kind === "busy") expect(timedOut.waitedMs).toBeGreaterThan(0);
     await kit.release(lease);
     const next = await kit.run(long.lease);
     expect(next.attempts).toBe(1);
@@ -137,7 +137,7 @@ export function waitCases(test: LocksCase): void {
     await kit.hold(here, "b");
   });
 
-  test("leaving in the very moment of the hand-over loses nothing: the lock is held or free, never stuck", async (kit) => {
+  test("leaves the lock held or free if a waiter times out during the hand-over", async (kit) => {
     const [here, there] = await kit.two();
     for (let n = 0; n < 5; n += 1) {
       const lease = await kit.hold(here, "a", { ttlMs: WAIT_MS });
@@ -150,7 +150,7 @@ export function waitCases(test: LocksCase): void {
     }
   });
 
-  test("locks that nobody waits for are free at once, again and again", async (kit) => {
+  test("grants locks without waiters at once, repeatedly", async (kit) => {
     const [here, there] = await kit.two();
     for (let n = 0; n < 20; n += 1) {
       const lease = await kit.hold(n % 2 === 0 ? here : there, `${n}`, { waitMs: WAIT_MS });

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { put } from "../../../src/ports/store.ts";
 import { at, changeOf, DOCS, type Doc, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
 
-/** Queues and due times, and the claims on them. */
+/** Queues, due times and claims. */
 export function claimCases(test: StoreCase): void {
   queueCases(test);
   leaseCases(test);
@@ -14,7 +14,7 @@ const queued = (score: number, name = "q"): Doc => ({ text: `${score}`, queue: a
 const due = (dueMs: number | null): Doc => ({ text: `${dueMs}`, dueMs });
 
 function queueCases(test: StoreCase): void {
-  test("a queue gives its heads in order, lowest score first, with values", async (kit) => {
+  test("takes entries in order of score, with their values", async (kit) => {
     await kit.create({ c: queued(30), a: queued(10), b: queued(20), x: queued(5, "other") });
     const taken = await kit.run(kit.store.take(DOCS, { queue: "q", limit: 2, nowMs: T0, leaseMs: 1_000 }));
     expect(taken).toEqual([
@@ -23,23 +23,23 @@ function queueCases(test: StoreCase): void {
     ]);
     expect(await kit.take("q", 10)).toEqual(["c"]);
     expect(await kit.take("other", 10)).toEqual(["x"]);
-    expect(await kit.take("nobody's", 10)).toEqual([]);
+    expect(await kit.take("unknown", 10)).toEqual([]);
   });
 
-  test("scores of a queue are exact up to their largest; equal ones stand in the order of their ids", async (kit) => {
+  test("compares scores exactly up to 2^52 - 1, and orders equal scores by id", async (kit) => {
     const max = 2 ** 52 - 1;
     await kit.create({ d: queued(max), c: queued(max - 1), b: queued(3), a: queued(3) });
     expect(await kit.take("q", 10)).toEqual(["a", "b", "c", "d"]);
   });
 
-  test("queues of two tables are two queues", async (kit) => {
+  test("keeps queues of different tables separate", async (kit) => {
     await kit.set("a", queued(1));
     await kit.set("n", queued(1), {}, NOTES);
     expect(await kit.take("q", 10)).toEqual(["a"]);
     expect(await kit.take("q", 10, T0, 1_000, NOTES)).toEqual(["n"]);
   });
 
-  test("takes of one tick share the queue and give nobody twice", async (kit) => {
+  test("takes of one tick never return an entry twice", async (kit) => {
     const ids = names("d", 100);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, queued(n)])));
     const takes = await kit.run(
@@ -52,7 +52,7 @@ function queueCases(test: StoreCase): void {
     expect([...taken].sort()).toEqual(ids);
   });
 
-  test("a long queue is taken in small steps, all of it in order", async (kit) => {
+  test("takes a long queue in small batches, in order", async (kit) => {
     const ids = names("d", 3_000);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, queued(Math.floor(n / 7))])));
     const taken: string[] = [];
@@ -62,7 +62,7 @@ function queueCases(test: StoreCase): void {
 }
 
 function leaseCases(test: StoreCase): void {
-  test("what was taken comes back at the end of its lease, in its old place", async (kit) => {
+  test("returns a claimed entry after its lease ends, at its old position", async (kit) => {
     await kit.create({ a: queued(1), b: queued(2), c: queued(3) });
     expect(await kit.take("q", 2, T0, 500)).toEqual(["a", "b"]);
     expect(await kit.take("q", 9, T0 + 499, 1)).toEqual(["c"]);
@@ -71,10 +71,10 @@ function leaseCases(test: StoreCase): void {
     expect(await kit.take("q", 9, T0 + 1_500, 1_000)).toEqual(["a", "b", "c"]);
   });
 
-  test("a commit that moves a record ends the claim; one that leaves its place does not", async (kit) => {
+  test("a commit that moves an entry ends its claim; any other commit does not", async (kit) => {
     await kit.create({ a: queued(1), b: queued(2), c: queued(3) });
     expect(await kit.take("q", 3, T0, 10_000)).toEqual(["a", "b", "c"]);
-    await kit.set("a", { ...queued(1), text: "same place" });
+    await kit.set("a", { ...queued(1), text: "same position" });
     expect(await kit.take("q", 9, T0 + 1)).toEqual([]);
     await kit.set("a", { text: "out" });
     await kit.set("b", queued(9));
@@ -86,21 +86,21 @@ function leaseCases(test: StoreCase): void {
     expect(await kit.take("q", 9, T0 + 20_000)).toEqual(["a", "b"]);
   });
 
-  test("newcomers in front are given first, while others are out", async (kit) => {
+  test("takes new entries with lower scores first while others are claimed", async (kit) => {
     await kit.create({ m: queued(50), n: queued(51), o: queued(52) });
     expect(await kit.take("q", 2, T0, 10_000)).toEqual(["m", "n"]);
     await kit.create({ a: queued(1), k: queued(50) });
     expect(await kit.take("q", 9, T0 + 1, 10_000)).toEqual(["a", "k", "o"]);
   });
 
-  test("a newcomer of the same score and a smaller id is given while those behind it are out", async (kit) => {
+  test("takes a new entry with the same score and a smaller id while others are claimed", async (kit) => {
     await kit.create({ m: queued(50), n: queued(50) });
     expect(await kit.take("q", 2, T0, 10_000)).toEqual(["m", "n"]);
     await kit.create({ k: queued(50), x: queued(50) });
     expect(await kit.take("q", 9, T0 + 1, 10_000)).toEqual(["k", "x"]);
   });
 
-  test("what is given back is there at once, in its place; nothing else is", async (kit) => {
+  test("`untake` releases only the given claims, at their old positions", async (kit) => {
     await kit.create({ a: queued(1), b: queued(2), c: queued(3), d: queued(4) });
     expect(await kit.take("q", 3, T0, 10_000)).toEqual(["a", "b", "c"]);
     await kit.run(kit.store.untake(DOCS, "q", ["b", "d", "unknown"]));
@@ -111,7 +111,7 @@ function leaseCases(test: StoreCase): void {
     expect(await kit.take("q", 9, T0 + 2)).toEqual(["a", "b", "d"]);
   });
 
-  test("giving back what has moved on does not bring it back", async (kit) => {
+  test("`untake` does not restore an entry that has left the queue", async (kit) => {
     await kit.create({ a: queued(1) });
     expect(await kit.take("q", 1, T0, 10_000)).toEqual(["a"]);
     await kit.set("a", { text: "out" });
@@ -121,7 +121,7 @@ function leaseCases(test: StoreCase): void {
 }
 
 function dueCases(test: StoreCase): void {
-  test("due records of all tables come earliest first, at or before the time asked for", async (kit) => {
+  test("returns due records of all tables, earliest first", async (kit) => {
     await kit.create({ b: due(T0 + 20), a: due(T0 + 10), never: due(null), c: due(T0 + 31) });
     await kit.set("n", due(T0 + 15), {}, NOTES);
     const found = await kit.run(kit.store.due({ nowMs: T0, untilMs: T0 + 30, leaseMs: 1_000, limit: 10 }));
@@ -133,7 +133,7 @@ function dueCases(test: StoreCase): void {
     expect(await kit.due(T0 + 31)).toEqual(["c"]);
   });
 
-  test("a sweep in small steps finds all of them, also those of one millisecond", async (kit) => {
+  test("returns all due records in small batches, also many of one millisecond", async (kit) => {
     const ids = names("d", 2_000);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, due(T0 + Math.floor(n / 500))])));
     const found: string[] = [];
@@ -142,7 +142,7 @@ function dueCases(test: StoreCase): void {
     expect([...found].sort()).toEqual(ids);
   });
 
-  test("sweeps of one tick give nobody twice", async (kit) => {
+  test("sweeps of one tick never return a record twice", async (kit) => {
     const ids = names("d", 50);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, due(T0 + n)])));
     const query = { nowMs: T0, untilMs: T0 + 100, leaseMs: 1_000, limit: 20 };
@@ -152,7 +152,7 @@ function dueCases(test: StoreCase): void {
 }
 
 function dueLeaseCases(test: StoreCase): void {
-  test("what was found due comes back at the end of its lease, with its own time", async (kit) => {
+  test("returns a due record again after its lease ends, with its due time", async (kit) => {
     await kit.create({ a: due(T0), b: due(T0 + 5) });
     expect(await kit.due(T0 + 5, 10, T0 + 5, 500)).toEqual(["a", "b"]);
     expect(await kit.due(T0 + 504, 10, T0 + 504, 500)).toEqual([]);
@@ -163,14 +163,14 @@ function dueLeaseCases(test: StoreCase): void {
     ]);
   });
 
-  test("a claim on what is due later ends with the lease, not with the time", async (kit) => {
+  test("a claim on a record that is due later ends with the lease, not with the due time", async (kit) => {
     await kit.create({ a: due(T0 + 2_000) });
     expect(await kit.due(T0 + 2_000, 10, T0, 5_000)).toEqual(["a"]);
     expect(await kit.due(T0 + 4_000, 10, T0 + 2_500)).toEqual([]);
     expect(await kit.due(T0 + 5_000, 10, T0 + 5_000)).toEqual(["a"]);
   });
 
-  test("a commit with a new time ends the claim; one that leaves the time does not", async (kit) => {
+  test("a commit with a new due time ends the claim; any other commit does not", async (kit) => {
     await kit.create({ a: due(T0), b: due(T0), c: due(T0), d: due(T0) });
     expect((await kit.due(T0, 10, T0, 60_000)).sort()).toEqual(["a", "b", "c", "d"]);
     await kit.set("a", due(T0 + 100));
@@ -182,7 +182,7 @@ function dueLeaseCases(test: StoreCase): void {
     expect(await kit.due(T0 + 70_000)).toEqual(["b", "d", "a"]);
   });
 
-  test("queue and due time of one record are claimed apart", async (kit) => {
+  test("claims on the queue and the due time of a record are independent", async (kit) => {
     await kit.create({ a: { text: "", queue: at("q", 1), dueMs: T0 } });
     expect(await kit.take("q", 1)).toEqual(["a"]);
     expect(await kit.due(T0)).toEqual(["a"]);
@@ -191,7 +191,7 @@ function dueLeaseCases(test: StoreCase): void {
     expect(await kit.take("q", 1)).toEqual([]);
   });
 
-  test("changes and sweeps of one tick do not lose anybody", async (kit) => {
+  test("concurrent commits and sweeps of one tick lose no record", async (kit) => {
     const ids = names("d", 40);
     await kit.create(Object.fromEntries(ids.map((id) => [id, due(T0)])));
     const docs = await kit.run(Promise.all(ids.map((id) => kit.store.load(DOCS, id))));

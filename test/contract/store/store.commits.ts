@@ -13,7 +13,7 @@ import {
   T0,
 } from "./store.subject.ts";
 
-/** Versions, removal, many changes at once, the outbox. */
+/** Versions, deletion, batches and the outbox. */
 export function commitCases(test: StoreCase): void {
   versionCases(test);
   valueCases(test);
@@ -22,22 +22,22 @@ export function commitCases(test: StoreCase): void {
 }
 
 function versionCases(test: StoreCase): void {
-  test("a record that was never written is null", async (kit) => {
+  test("returns null for an unknown record", async (kit) => {
     expect(await kit.load("a")).toBeNull();
   });
 
-  test("versions count from 1, one for each write", async (kit) => {
+  test("counts versions from 1, one per write", async (kit) => {
     for (const version of [1, 2, 3]) {
       expect(await kit.set("a", { text: `v${version}` })).toEqual({ kind: "committed", seen: [] });
       expect(await kit.load("a")).toEqual({ id: "a", version, value: { text: `v${version}` } });
     }
   });
 
-  test("a record that changes a little at a time is whole at every version, wherever it is read, also by another", async (kit) => {
+  test("returns a record that changes in small steps completely, in all reads and after a restart", async (kit) => {
     const large = "x".repeat(2_000);
     for (let version = 1; version <= 20; version++) {
       const before = await kit.load("a");
-      // What is the same object has not changed; the list has grown.
+      // The other fields keep their identity, and the list grows.
       const lists = [...(before?.value.lists ?? [at("all", 1)]), at(`list-${version}`, 1)];
       const doc = {
         ...(before?.value ?? { text: large, queue: at("q", 1), counters: [] }),
@@ -49,7 +49,7 @@ function versionCases(test: StoreCase): void {
       const whole = { id: "a", version, value: doc };
       expect(await kit.load("a")).toEqual(whole);
       if (version % 2 !== 0) continue;
-      // Asked for in one tick with what needs all of it, and on its own.
+      // Together with another read in one tick, and alone.
       const query = { index: "all", limit: 5 };
       const [loaded] = await kit.run(Promise.all([kit.store.load(DOCS, "a"), kit.store.list(DOCS, query)]));
       expect(loaded).toEqual(whole);
@@ -65,7 +65,7 @@ function versionCases(test: StoreCase): void {
     }
   });
 
-  test("several changes of one record in one tick are one behind the other", async (kit) => {
+  test("applies several changes of one record in one tick in sequence", async (kit) => {
     await kit.set("a", { text: "1" });
     let before = (await kit.load("a"))!;
     const changes = ["2", "3", "4"].map((text) => {
@@ -80,7 +80,7 @@ function versionCases(test: StoreCase): void {
     expect(await kit.load("a")).toEqual({ id: "a", version: 1, value: { text: "anew" } });
   });
 
-  test("a stale change writes nothing: no record, no place, no counter, no message", async (kit) => {
+  test("writes nothing for a stale change: no record, placement, counter or message", async (kit) => {
     await kit.set("a", { text: "first", lists: [at("all", 1)] });
     const old = await kit.load("a");
     await kit.set("a", { text: "second", lists: [at("all", 1)] });
@@ -101,14 +101,14 @@ function versionCases(test: StoreCase): void {
     expect(await kit.commit([], { guards: [fence] })).toMatchObject({ kind: "committed" });
   });
 
-  test("a record that must not exist and does is stale; one that must exist and does not is stale", async (kit) => {
+  test("returns stale for a record that exists unexpectedly or is missing", async (kit) => {
     await kit.set("a", { text: "here" });
     expect(await kit.commit([put(DOCS, "a", null, { text: "new" })])).toMatchObject({ kind: "stale", id: "a" });
     const gone = { id: "b", version: 1, value: { text: "?" } };
     expect(await kit.commit([put(DOCS, "b", gone, { text: "new" })])).toMatchObject({ kind: "stale", id: "b" });
   });
 
-  test("of changes that race on one version, one wins", async (kit) => {
+  test("commits one of several concurrent changes of one version", async (kit) => {
     await kit.set("a", { text: "start" });
     const before = await kit.load("a");
     const answers = await kit.commitTogether(
@@ -120,14 +120,14 @@ function versionCases(test: StoreCase): void {
     expect(await kit.load("a")).toEqual({ id: "a", version: 2, value: { text: winner } });
   });
 
-  test("`expect: null` takes the record as it is, and its version still grows", async (kit) => {
+  test("`expect: null` skips the version check and increments the version", async (kit) => {
     const blind = (text: string) => ({ ...put(DOCS, "a", null, { text }), expect: null });
     expect(await kit.commit([blind("one")])).toMatchObject({ kind: "committed" });
     expect(await kit.commit([blind("two")])).toMatchObject({ kind: "committed" });
     expect(await kit.load("a")).toEqual({ id: "a", version: 2, value: { text: "two" } });
   });
 
-  test("a removed record is gone from everywhere and may be made again", async (kit) => {
+  test("removes a deleted record from all indexes, and allows it to be created again", async (kit) => {
     const doc = { text: "x", lists: [at("all", 5)], queue: at("q", 5), counters: [counter("x")], dueMs: T0 };
     await kit.set("a", doc);
     await kit.set("a", null);
@@ -141,7 +141,7 @@ function versionCases(test: StoreCase): void {
     expect(await kit.take("q", 10)).toEqual(["a"]);
   });
 
-  test("removing with a stale version removes nothing", async (kit) => {
+  test("deletes nothing with a stale version", async (kit) => {
     await kit.set("a", { text: "1" });
     const old = await kit.load("a");
     await kit.set("a", { text: "2" });
@@ -151,7 +151,7 @@ function versionCases(test: StoreCase): void {
 }
 
 function valueCases(test: StoreCase): void {
-  test("values come back as they were written", async (kit) => {
+  test("returns values unchanged", async (kit) => {
     const values = [
       { text: "" },
       { text: "quotes \" ' ` \\ and \n lines \0 and zeros", deep: { list: [1, -0.5, 1e21, null, true, [], {}] } },
@@ -164,7 +164,7 @@ function valueCases(test: StoreCase): void {
     }
   });
 
-  test("ids may hold anything printable, and tables do not share them", async (kit) => {
+  test("accepts any printable id, and keeps tables separate", async (kit) => {
     const ids = ["org/key", "a:b", "a b", "ü", "{x}", "a/b/c", "*"];
     for (const id of ids) {
       await kit.set(id, { text: id, lists: [at("all", 1)] });
@@ -180,7 +180,7 @@ function valueCases(test: StoreCase): void {
 }
 
 function togetherCases(test: StoreCase): void {
-  test("a change with many records is one: all or none", async (kit) => {
+  test("commits a change of many records atomically", async (kit) => {
     const ids = names("d", 300);
     await kit.create(Object.fromEntries(ids.map((id) => [id, { text: id }])));
     const loaded = await kit.run(Promise.all(ids.map((id) => kit.store.load(DOCS, id))));
@@ -191,7 +191,7 @@ function togetherCases(test: StoreCase): void {
     expect(after.filter((doc) => doc?.value.text === "all")).toEqual([]);
   });
 
-  test("a thousand changes of one tick each get their own answer", async (kit) => {
+  test("returns each of 1,000 changes of one tick its own result", async (kit) => {
     const limit = 30;
     const slot = counter("org");
     const guard = { kind: "counter", counter: slot, max: limit } as const;
@@ -223,11 +223,11 @@ function togetherCases(test: StoreCase): void {
     }
   });
 
-  test("a change that cannot be written fails alone", async (kit) => {
-    const round: { text: string; self?: unknown } = { text: "a ring is not a document" };
-    round.self = round;
+  test("rejects only the change that cannot be serialized", async (kit) => {
+    const circular: { text: string; self?: unknown } = { text: "circular" };
+    circular.self = circular;
     const good = names("good", 10).map((id) => kit.store.commit(changeOf([put(DOCS, id, null, { text: id })])));
-    const bad = kit.store.commit(changeOf([{ ...put(DOCS, "bad", null, { text: "" }), value: round }]));
+    const bad = kit.store.commit(changeOf([{ ...put(DOCS, "bad", null, { text: "" }), value: circular }]));
     const answers = await kit.run(Promise.allSettled([...good.slice(0, 5), bad, ...good.slice(5)]));
     expect(answers.map(({ status }) => status)).toEqual([
       ...Array(5).fill("fulfilled"),
@@ -238,7 +238,7 @@ function togetherCases(test: StoreCase): void {
     expect(await kit.load("good-00009")).toMatchObject({ version: 1 });
   });
 
-  test("an empty change commits", async (kit) => {
+  test("commits an empty change", async (kit) => {
     expect(await kit.commit([])).toEqual({ kind: "committed", seen: [] });
     expect(await kit.commit([{ table: "doc", id: "a", value: null, expect: 0, from: NOWHERE, to: NOWHERE }])).toEqual({
       kind: "committed",
@@ -251,7 +251,7 @@ function togetherCases(test: StoreCase): void {
 function outboxCases(test: StoreCase): void {
   const send = (kit: StoreKit, id: string, atMs: number) => kit.commit([], { sends: [message(id)], atMs });
 
-  test("messages are unsent from their commit until they are confirmed", async (kit) => {
+  test("lists messages as unsent from their commit until they are confirmed", async (kit) => {
     await kit.set("a", { text: "with a message" }, { sends: [message("m1"), message("m2")] });
     expect(await kit.run(kit.store.unsent(T0, 10))).toEqual([message("m1"), message("m2")]);
     await kit.run(kit.store.sent(["m1"]));
@@ -262,7 +262,7 @@ function outboxCases(test: StoreCase): void {
     expect(await kit.unsent(T0 + 1_000_000)).toEqual([]);
   });
 
-  test("a refused change sends nothing", async (kit) => {
+  test("sends nothing for a refused change", async (kit) => {
     const guards = [{ kind: "counter", counter: counter("x"), max: -1 }] as const;
     expect(await kit.commit([], { guards, sends: [message("m")] })).toEqual({
       kind: "refused",
@@ -272,7 +272,7 @@ function outboxCases(test: StoreCase): void {
     expect(await kit.unsent(T0)).toEqual([]);
   });
 
-  test("`unsent` gives those committed at or before a time, oldest first, so many at most", async (kit) => {
+  test("`unsent` returns messages committed at or before a time, oldest first, up to a limit", async (kit) => {
     await send(kit, "third", T0 + 300);
     await send(kit, "first", T0 + 100);
     await send(kit, "second", T0 + 200);
@@ -283,7 +283,7 @@ function outboxCases(test: StoreCase): void {
     expect(await kit.unsent(T0 + 300, 2)).toEqual(["first", "second"]);
   });
 
-  test("messages of one millisecond come in the order of their commits", async (kit) => {
+  test("keeps the commit order of messages of one millisecond", async (kit) => {
     for (const id of ["m-c", "m-a", "m-b"]) await send(kit, id, T0);
     expect(await kit.unsent(T0)).toEqual(["m-c", "m-a", "m-b"]);
   });

@@ -12,8 +12,8 @@ import { totalCases } from "./store.totals.ts";
 export type { StoreSubject } from "./store.subject.ts";
 
 /**
- * What every store promises (`src/ports/store.ts`), as one suite for all adapters. `open` answers with an empty store
- * each time. Time is an argument of the store's calls, so the suite never waits.
+ * The contract suite of the Store port (`src/ports/store.ts`) for all adapters. `open` returns an empty store. Time is an
+ * argument of the calls, so the suite never waits.
  */
 export function storeContract(name: string, open: () => Promise<StoreSubject>): void {
   describe(`store contract: ${name}`, () => {

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Guard } from "../../../src/ports/store.ts";
 import { put } from "../../../src/ports/store.ts";
 import { leaseOf } from "../locks/locks.subject.ts";
-import { changeOf, counter, DOCS, type Neighbour, NOTES, names, type StoreCase } from "./store.subject.ts";
+import { changeOf, counter, DOCS, NOTES, names, type Peer, type StoreCase } from "./store.subject.ts";
 
 /** Counters, guards, fences, and the order in which they are checked. */
 export function guardCases(test: StoreCase): void {
@@ -21,13 +21,13 @@ const free = (lock: string): Guard => ({ kind: "free", lock });
 const slotted = (text: string) => ({ text, counters: [SLOT] });
 
 function counterCases(test: StoreCase): void {
-  test("counters follow the records and vanish at zero", async (kit) => {
+  test("derives counters from the records, and removes them at zero", async (kit) => {
     const [x, y, other] = [counter("x"), counter("y"), counter("x", "others")];
     await kit.set("a", { text: "", counters: [x, other] });
     await kit.set("b", { text: "", counters: [x, y] });
     expect(await kit.counts()).toEqual({ x: 2, y: 1 });
     expect(await kit.counts("others")).toEqual({ x: 1 });
-    expect(await kit.counts("nobody's")).toEqual({});
+    expect(await kit.counts("unknown")).toEqual({});
     await kit.set("a", { text: "", counters: [y, other] });
     expect(await kit.counts()).toEqual({ x: 1, y: 2 });
     await kit.set("b", { text: "" });
@@ -36,14 +36,14 @@ function counterCases(test: StoreCase): void {
     expect(await kit.counts("others")).toEqual({});
   });
 
-  test("a record may count twice towards one counter", async (kit) => {
+  test("counts a record twice if its placement says so", async (kit) => {
     await kit.set("a", { text: "", counters: [SLOT, SLOT] });
     expect(await kit.counts()).toEqual({ "org-1": 2 });
     await kit.set("a", { text: "", counters: [SLOT] });
     expect(await kit.counts()).toEqual({ "org-1": 1 });
   });
 
-  test("`counts` gives at most so many, and over time all of them", async (kit) => {
+  test("`counts` returns at most `limit` counters, and all of them over repeated calls", async (kit) => {
     const ids = names("c", 12);
     await kit.create(Object.fromEntries(ids.map((id) => [id, { text: "", counters: [counter(id)] }])));
     const seen = new Set<string>();
@@ -55,7 +55,7 @@ function counterCases(test: StoreCase): void {
     expect([...seen].sort()).toEqual(ids);
   });
 
-  test("a counter guard looks at the value after the change's own moves", async (kit) => {
+  test("a counter guard checks the value including the change", async (kit) => {
     const guards = [atMost(2)];
     expect(await kit.set("a", slotted("1"), { guards })).toMatchObject({ kind: "committed" });
     expect(await kit.set("b", slotted("2"), { guards })).toMatchObject({ kind: "committed" });
@@ -67,18 +67,18 @@ function counterCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({ "org-1": 2 });
   });
 
-  test("a counter guard holds for a change that does not move the counter", async (kit) => {
+  test("a counter guard applies to a change that does not affect the counter", async (kit) => {
     await kit.set("a", slotted("1"));
     expect(await kit.set("b", { text: "" }, { guards: [atMost(1)] })).toMatchObject({ kind: "committed" });
     expect(await kit.set("c", { text: "" }, { guards: [atMost(0)] })).toMatchObject({ kind: "refused" });
   });
 
-  test("a refusal tells the counter as it is, not as it would have been", async (kit) => {
+  test("a refusal reports the counter without the change", async (kit) => {
     await kit.set("a", { text: "", counters: [SLOT, SLOT, SLOT] });
-    const wanted = { text: "", counters: [SLOT, SLOT] };
-    expect(await kit.set("b", wanted, { guards: [atMost(4)] })).toMatchObject({ kind: "refused", value: 3 });
+    const doc = { text: "", counters: [SLOT, SLOT] };
+    expect(await kit.set("b", doc, { guards: [atMost(4)] })).toMatchObject({ kind: "refused", value: 3 });
     expect(await kit.commit([], { guards: [absent("x"), atMost(2)] })).toMatchObject({ kind: "refused", value: 3 });
-    expect(await kit.commit([], { guards: [atMost(-1, counter("nobody"))] })).toMatchObject({ value: 0 });
+    expect(await kit.commit([], { guards: [atMost(-1, counter("unknown"))] })).toMatchObject({ value: 0 });
     const answers = await kit.commitTogether(
       names("run", 4).map((id) => changeOf([put(DOCS, id, null, slotted(id))], { guards: [atMost(5)] })),
     );
@@ -86,7 +86,7 @@ function counterCases(test: StoreCase): void {
     expect(refused.map(({ value }) => value)).toEqual([5, 5]);
   });
 
-  test("a hundred racing admissions at a limit of two: two", async (kit) => {
+  test("commits 2 of 100 concurrent admissions at a limit of 2", async (kit) => {
     const answers = await kit.commitTogether(
       names("run", 100).map((id) => changeOf([put(DOCS, id, null, slotted(id))], { guards: [atMost(2)] })),
     );
@@ -95,7 +95,7 @@ function counterCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({ "org-1": 2 });
   });
 
-  test("`watch` tells counters after the commit, in the order asked for", async (kit) => {
+  test("`watch` returns counters after the commit, in the given order", async (kit) => {
     const [x, y, z] = [counter("x"), counter("y"), counter("z", "others")];
     await kit.set("a", { text: "", counters: [x, z] });
     const answer = await kit.set("b", { text: "", counters: [x, y] }, { watch: [z, x, y, counter("none")] });
@@ -104,7 +104,7 @@ function counterCases(test: StoreCase): void {
     expect(await kit.set("b", null, { watch: [x, y] })).toEqual({ kind: "committed", seen: [1, 0] });
   });
 
-  test("counters of changes of one tick add up", async (kit) => {
+  test("adds up counters over changes of one tick", async (kit) => {
     await kit.commitTogether(names("d", 200).map((id) => changeOf([put(DOCS, id, null, slotted(id))])));
     expect(await kit.counts()).toEqual({ "org-1": 200 });
     const docs = await kit.run(Promise.all(names("d", 200).map((id) => kit.store.load(DOCS, id))));
@@ -114,7 +114,7 @@ function counterCases(test: StoreCase): void {
 }
 
 function absentCases(test: StoreCase): void {
-  test("`absent` refuses when the record exists, in its own table only", async (kit) => {
+  test("`absent` refuses if the record exists in its table", async (kit) => {
     await kit.set("key", { text: "taken" }, {}, NOTES);
     expect(await kit.set("a", { text: "" }, { guards: [absent("key")] })).toMatchObject({ kind: "committed" });
     const guards = [absent("key", "note")];
@@ -124,7 +124,7 @@ function absentCases(test: StoreCase): void {
     expect(await kit.set("b", { text: "" }, { guards })).toMatchObject({ kind: "committed" });
   });
 
-  test("of racing changes that each make what the others want absent, one wins", async (kit) => {
+  test("commits one of several concurrent changes with the same `absent` guard", async (kit) => {
     const answers = await kit.commitTogether(
       names("job", 20).map((id) => {
         const key = { ...put(NOTES, "key", null, { text: id }), expect: null };
@@ -137,7 +137,7 @@ function absentCases(test: StoreCase): void {
 }
 
 function fenceCases(test: StoreCase): void {
-  test("a larger or equal fence is accepted, a smaller one refused", async (kit) => {
+  test("accepts a larger or equal fence, rejects a smaller one", async (kit) => {
     const write = (value: number) => kit.set("a", { text: `${value}` }, { guards: [fence("a", value)] });
     expect(await write(5)).toMatchObject({ kind: "committed" });
     expect(await write(5)).toMatchObject({ kind: "committed" });
@@ -147,15 +147,15 @@ function fenceCases(test: StoreCase): void {
     expect(await kit.load("a")).toMatchObject({ version: 3, value: { text: "9" } });
   });
 
-  test("a fence alone guards a record whose version is not looked at", async (kit) => {
+  test("a fence guards a record without a version check", async (kit) => {
     const write = (text: string, value: number) =>
       kit.commit([{ ...put(DOCS, "a", null, { text }), expect: null }], { guards: [fence("a", value)] });
     expect(await write("new holder", 7)).toMatchObject({ kind: "committed" });
-    expect(await write("old holder, after its pause", 6)).toMatchObject({ kind: "refused" });
+    expect(await write("old holder after a pause", 6)).toMatchObject({ kind: "refused" });
     expect(await kit.load("a")).toMatchObject({ version: 1, value: { text: "new holder" } });
   });
 
-  test("a fence stands on a record that does not exist yet, one by one and table by table", async (kit) => {
+  test("stores fences of absent records, per record and table", async (kit) => {
     await kit.commit([], { guards: [fence("a", 5)] });
     expect(await kit.commit([], { guards: [fence("a", 4)] })).toMatchObject({ kind: "refused" });
     expect(await kit.commit([], { guards: [fence("b", 1)] })).toMatchObject({ kind: "committed" });
@@ -165,7 +165,7 @@ function fenceCases(test: StoreCase): void {
     expect(await kit.set("a", { text: "now" }, { guards: [fence("a", 5)] })).toMatchObject({ kind: "committed" });
   });
 
-  test("a fence outlives the removal of its record", async (kit) => {
+  test("keeps the fence after the record is deleted", async (kit) => {
     await kit.set("a", { text: "" }, { guards: [fence("a", 5)] });
     await kit.set("a", null, { guards: [fence("a", 6)] });
     expect(await kit.set("a", { text: "ghost" }, { guards: [fence("a", 5)] })).toMatchObject({ kind: "refused" });
@@ -179,7 +179,7 @@ function fenceCases(test: StoreCase): void {
     expect(await kit.commit([], { guards: [fence("a", 2)] })).toMatchObject({ kind: "refused" });
   });
 
-  test("fences of changes of one tick are checked one after another", async (kit) => {
+  test("checks the fences of changes of one tick in sequence", async (kit) => {
     const fences = [3, 1, 4, 1, 5, 9, 2, 6];
     const answers = await kit.commitTogether(fences.map((value) => changeOf([], { guards: [fence("a", value)] })));
     expect(answers[5]!.kind).toBe("committed");
@@ -189,18 +189,18 @@ function fenceCases(test: StoreCase): void {
 
 function freeCases(test: StoreCase): void {
   const KEYS = ["cordum:wf:run:lock:r-1", "a lock of no run"];
-  const request = { key: "", org: "default", ttlMs: 60_000, waitMs: 0, owner: "neighbour" };
-  const testBeside = (
+  const request = { key: "", org: "default", ttlMs: 60_000, waitMs: 0, owner: "peer" };
+  const testWithPeer = (
     title: string,
-    body: (...of: [...Parameters<Parameters<StoreCase>[1]>, Neighbour]) => Promise<void>,
+    body: (...of: [...Parameters<Parameters<StoreCase>[1]>, Peer]) => Promise<void>,
   ) =>
     test(title, async (kit) => {
-      const { neighbour } = kit.subject;
-      if (!neighbour) return kit.skip("its locks give no moments: they are acquired without asking anybody");
-      await body(kit, await kit.run(neighbour()));
+      const { peer } = kit.subject;
+      if (!peer) return kit.skip("the adapter has no lock-free commits");
+      await body(kit, await kit.run(peer()));
     });
 
-  testBeside("`free` refuses while somebody holds that very lock, and writes nothing", async (kit, { locks }) => {
+  testWithPeer("`free` refuses while the lock is held, and writes nothing", async (kit, { locks }) => {
     for (const key of KEYS) {
       const write = () => kit.set(key, { text: "" }, { guards: [free(key), fence(key, 7)] });
       const lease = leaseOf(await kit.run(locks.acquire({ ...request, key })));
@@ -210,43 +210,40 @@ function freeCases(test: StoreCase): void {
       expect(await kit.commit([], { guards: [free(`${key}-other`)] })).toMatchObject({ kind: "committed" });
       await kit.run(lease.release());
       expect(await write()).toMatchObject({ kind: "committed" });
-      // Having had it for a moment leaves nothing behind.
+      // A lock-free commit leaves nothing behind.
       const next = leaseOf(await kit.run(locks.acquire({ ...request, key })));
       expect(await kit.run(next.release())).toBe(true);
     }
   });
 
-  testBeside(
-    "`free` refuses while somebody waits: the lock goes to those who stand in line",
-    async (kit, { locks }) => {
-      const [key = ""] = KEYS;
-      const guards = [free(key)];
-      const lease = leaseOf(await kit.run(locks.acquire({ ...request, key })));
-      const waiting = locks.acquire({ ...request, key, waitMs: 60_000 });
-      while ((await kit.run(locks.list(1)))[0]?.waiters !== 1) await kit.commit([], { guards });
-      // Asked for in one tick with the release: whichever comes first, somebody has the lock or waits for it.
-      const [released, answer] = await kit.run(
-        Promise.all([lease.release(), kit.store.commit(changeOf([], { guards }))]),
-      );
-      expect([released, answer.kind]).toEqual([true, "refused"]);
-      const next = leaseOf(await kit.run(waiting));
-      expect(await kit.commit([], { guards })).toMatchObject({ kind: "refused" });
-      await kit.run(next.release());
-      expect(await kit.commit([], { guards })).toMatchObject({ kind: "committed" });
-    },
-  );
+  testWithPeer("`free` refuses while the lock has waiters", async (kit, { locks }) => {
+    const [key = ""] = KEYS;
+    const guards = [free(key)];
+    const lease = leaseOf(await kit.run(locks.acquire({ ...request, key })));
+    const waiting = locks.acquire({ ...request, key, waitMs: 60_000 });
+    while ((await kit.run(locks.list(1)))[0]?.waiters !== 1) await kit.commit([], { guards });
+    // In one tick with the release: the lock is held or has a waiter at any time.
+    const [released, answer] = await kit.run(
+      Promise.all([lease.release(), kit.store.commit(changeOf([], { guards }))]),
+    );
+    expect([released, answer.kind]).toEqual([true, "refused"]);
+    const next = leaseOf(await kit.run(waiting));
+    expect(await kit.commit([], { guards })).toMatchObject({ kind: "refused" });
+    await kit.run(next.release());
+    expect(await kit.commit([], { guards })).toMatchObject({ kind: "committed" });
+  });
 
-  testBeside("`free` accepts once the time of a dead holder is over", async (kit, { locks, die }) => {
+  testWithPeer("`free` accepts once the lease of a crashed holder has ended", async (kit, { locks, crash }) => {
     const [key = ""] = KEYS;
     const guards = [free(key)];
     await kit.run(locks.acquire({ ...request, key, ttlMs: 600 }));
-    await die();
+    await crash();
     let refused = 0;
     while ((await kit.commit([], { guards })).kind === "refused") refused += 1;
     expect(refused).toBeGreaterThan(0);
   });
 
-  testBeside("`free` comes after versions and fences: what is old is told first", async (kit, { locks }) => {
+  testWithPeer("`free` is checked after versions and fences", async (kit, { locks }) => {
     const [key = ""] = KEYS;
     await kit.set("a", { text: "first" }, { guards: [fence("a", 9)] });
     await kit.run(locks.acquire({ ...request, key }));
@@ -257,13 +254,13 @@ function freeCases(test: StoreCase): void {
 }
 
 function orderCases(test: StoreCase): void {
-  test("versions come before guards: a replay is recognised before a limit refuses it", async (kit) => {
+  test("checks versions before guards, so that a replay is detected before a limit refuses it", async (kit) => {
     await kit.set("a", slotted("first"));
     const guards = [atMost(0), absent("a"), fence("a", 1)];
     expect(await kit.commit([put(DOCS, "a", null, slotted("again"))], { guards })).toMatchObject({ kind: "stale" });
   });
 
-  test("fences come before other guards, wherever they are given", async (kit) => {
+  test("checks fences before other guards, in any order given", async (kit) => {
     await kit.set("a", slotted(""), { guards: [fence("a", 9)] });
     const guards = [absent("a"), atMost(0), fence("a", 1)];
     expect(await kit.set("b", { text: "" }, { guards })).toEqual({ kind: "refused", guard: guards[2], value: 0 });

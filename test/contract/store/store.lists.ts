@@ -13,7 +13,7 @@ const listed = (score: number, ...lists: string[]): Doc => ({
 });
 
 function orderCases(test: StoreCase): void {
-  test("a list shows its records with versions, newest first or oldest first", async (kit) => {
+  test("lists records with versions, newest or oldest first", async (kit) => {
     await kit.create({ b: listed(20, "all"), a: listed(10, "all"), c: listed(30, "all") });
     await kit.set("b", { ...listed(20, "all"), text: "changed" });
     const newest = await kit.run(kit.store.list(DOCS, { index: "all", limit: 10 }));
@@ -29,7 +29,7 @@ function orderCases(test: StoreCase): void {
     expect(await kit.pages({ index: "none", limit: 10 })).toEqual([[]]);
   });
 
-  test("a filter is an index of its own: pages are full, whatever else there is", async (kit) => {
+  test("filters by an index, so that pages are full", async (kit) => {
     const docs = names("d", 60).map((id, n) => [id, listed(n, "all", n % 6 === 0 ? "all/open" : "all/done")] as const);
     await kit.create(Object.fromEntries(docs));
     const open = names("d", 60).filter((_, n) => n % 6 === 0);
@@ -40,7 +40,7 @@ function orderCases(test: StoreCase): void {
     ]);
   });
 
-  test("a record moves from list to list with its commits", async (kit) => {
+  test("moves a record between lists by its commits", async (kit) => {
     await kit.create({ a: listed(1, "all", "open"), b: listed(2, "all", "open") });
     await kit.set("a", listed(1, "all", "done"));
     expect(await kit.pages({ index: "open", limit: 10 })).toEqual([["b"]]);
@@ -48,7 +48,7 @@ function orderCases(test: StoreCase): void {
     expect(await kit.pages({ index: "all", limit: 10 })).toEqual([["b", "a"]]);
   });
 
-  test("scores are exact up to their largest, and lists of two tables are two lists", async (kit) => {
+  test("compares scores exactly up to 2^52 - 1, and keeps lists of different tables separate", async (kit) => {
     const max = 2 ** 52 - 1;
     await kit.create({ a: listed(max - 1, "all"), b: listed(max, "all"), c: listed(0, "all"), d: listed(9, "all") });
     await kit.set("n", listed(5, "all"), {}, NOTES);
@@ -57,7 +57,7 @@ function orderCases(test: StoreCase): void {
     expect(notes.items.map(({ id }) => id)).toEqual(["n"]);
   });
 
-  test("the last page has no cursor, also when it is full", async (kit) => {
+  test("returns no cursor with the last page, even if it is full", async (kit) => {
     await kit.create(Object.fromEntries(names("d", 6).map((id, n) => [id, listed(n, "all")])));
     expect(await kit.pages({ index: "all", limit: 3, order: "oldest" })).toEqual([
       names("d", 6).slice(0, 3),
@@ -68,7 +68,7 @@ function orderCases(test: StoreCase): void {
 
 function pagingCases(test: StoreCase): void {
   for (const order of ["newest", "oldest"] as const) {
-    test(`ten thousand records of one score: each on one page, ${order} first`, async (kit) => {
+    test(`returns each of 10,000 records with the same score once, ${order} first`, async (kit) => {
       const ids = names("d", 10_000);
       await kit.create(Object.fromEntries(ids.map((id) => [id, listed(7, "all")])));
       const pages = await kit.pages({ index: "all", limit: 700, order });
@@ -76,11 +76,11 @@ function pagingCases(test: StoreCase): void {
       expect(pages.flat()).toEqual(order === "oldest" ? ids : [...ids].reverse());
     });
 
-    test(`pages neither repeat nor skip while records are added, ${order} first`, async (kit) => {
+    test(`neither repeats nor skips entries while records are added, ${order} first`, async (kit) => {
       const ids = names("m", 40);
       await kit.create(Object.fromEntries(ids.map((id, n) => [id, listed(100 + Math.floor(n / 10), "all")])));
       const pages = await kit.pages({ index: "all", limit: 7, order }, async (page) => {
-        // Before, between and behind, also with the very scores that stand there.
+        // Before, between and after the existing records, also with equal scores.
         for (const score of [1, 100, 101, 102, 103, 500]) {
           await kit.set(`a-${page}-${score}`, listed(score, "all"));
           await kit.set(`z-${page}-${score}`, listed(score, "all"));
@@ -92,25 +92,25 @@ function pagingCases(test: StoreCase): void {
       expect(old).toEqual(order === "oldest" ? ids : [...ids].reverse());
     });
 
-    test(`records that go while one pages take nobody with them, ${order} first`, async (kit) => {
+    test(`does not skip entries while records are deleted, ${order} first`, async (kit) => {
       const ids = names("d", 30);
       await kit.create(Object.fromEntries(ids.map((id, n) => [id, listed(Math.floor(n / 4), "all")])));
-      const turn = order === "oldest" ? ids : [...ids].reverse();
-      const gone: string[] = [];
+      const expected = order === "oldest" ? ids : [...ids].reverse();
+      const deleted: string[] = [];
       const pages = await kit.pages({ index: "all", limit: 5, order }, async (page) => {
-        // The record that the cursor stands on, and one that is still to come.
-        for (const id of [turn[page * 5 - 1]!, turn[page * 5 + 2]!]) {
+        // The record of the cursor, and one after it.
+        for (const id of [expected[page * 5 - 1]!, expected[page * 5 + 2]!]) {
           await kit.set(id, null);
-          gone.push(id);
+          deleted.push(id);
         }
       });
       const seen = pages.flat();
       expect(new Set(seen).size).toBe(seen.length);
-      expect(ids.filter((id) => !seen.includes(id) && !gone.includes(id))).toEqual([]);
+      expect(ids.filter((id) => !seen.includes(id) && !deleted.includes(id))).toEqual([]);
     });
   }
 
-  test("a cursor of nobody is an error, not the first page", async (kit) => {
+  test("rejects an invalid cursor", async (kit) => {
     await kit.create({ a: listed(1, "all") });
     await expect(kit.run(kit.store.list(DOCS, { index: "all", limit: 1, cursor: "!" }))).rejects.toThrow("cursor");
   });

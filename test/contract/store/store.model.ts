@@ -4,10 +4,7 @@ import type { Change, Committed, Due, DueQuery, Guard, TakeQuery, Versioned } fr
 import { NOWHERE } from "../../../src/ports/store.ts";
 import { DOCS, type Doc } from "./store.subject.ts";
 
-/**
- * The store as its contract tells it, with no regard for speed: everything is derived from the records whenever it is
- * asked for, so nothing can be out of step.
- */
+/** Reference model of the Store contract: everything is derived from the records on every call. */
 export class StoreModel {
   readonly #records = new Map<string, Kept>();
   readonly #fences = new Map<string, number>();
@@ -118,7 +115,7 @@ export class StoreModel {
       case "counter":
         return countOf(after, guard.counter) <= guard.max;
       case "free":
-        throw new Error("the model knows no locks");
+        throw new Error("the model has no locks");
       default:
         return guard satisfies never;
     }

@@ -6,7 +6,7 @@ import { put } from "../../../src/ports/store.ts";
 import { StoreModel } from "./store.model.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, NOTES, type StoreKit, T0 } from "./store.subject.ts";
 
-/** Random histories give the same answers and the same state as the naive store. */
+/** Random histories have the same results and state as the reference model. */
 export function propertyCases(open: () => Promise<StoreKit>, timeoutMs: number): void {
   const test = (title: string, history: (kit: StoreKit, steps: readonly Step[]) => Promise<void>) =>
     it(
@@ -24,13 +24,13 @@ export function propertyCases(open: () => Promise<StoreKit>, timeoutMs: number):
       },
       timeoutMs,
     );
-  test("random histories match the naive store, call by call", callByCall);
+  test("random histories match the reference model", callByCall);
 }
 
-/** The same for adapters that decide the changes of one tick in the order of the calls: all of them in one tick. */
+/** For adapters that decide the changes of one tick in call order. */
 export function inOrderProperty(open: () => Promise<StoreKit>, timeoutMs: number): void {
   it(
-    "random changes of one tick match the naive store, in the order of the calls",
+    "random changes of one tick match the reference model in call order",
     async () => {
       const batches = fc.array(fc.array(commitStep, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 6 });
       const property = fc.asyncProperty(batches, async (ticks) => {
@@ -90,7 +90,7 @@ const putParts = fc.record({
 const commitStep = fc.record({
   kind: fc.constant("commit" as const),
   puts: fc.uniqueArray(putParts, { maxLength: 3, selector: ({ of }) => `${of.table} ${of.id}` }),
-  // One guard at most: which one of several refuses is told only for fences.
+  // At most one guard: which of several failing guards is reported is specified for fences only.
   guards: fc.array(guardParts, { maxLength: 1 }),
   sends: fc.nat(2),
   watch: fc.subarray([0, 1, 2]),
@@ -184,7 +184,7 @@ async function expectSameState(kit: StoreKit, model: StoreModel, limit: number):
   expect(await kit.unsent(T0 + 10)).toEqual(model.unsent(T0 + 10));
 }
 
-/** A change as the flow would make it: places follow from what is there now. */
+/** A change whose placements are derived from the current record, like those of the engine. */
 function changeFor(model: StoreModel, one: CommitStep, name: string): Change {
   const puts = one.puts.map(({ of, expect: how, doc }): Put => {
     const [table, id] = [TABLES[of.table]!, IDS[of.id]!];
@@ -205,7 +205,7 @@ function guardOf(parts: typeof guardParts extends fc.Arbitrary<infer T> ? T : ne
   return parts.kind === "absent" ? { kind: "absent", table, id } : { kind: "fence", table, id, fence: parts.fence };
 }
 
-/** Scores in lists belong to the record for ever, and no two records are due at the same time. */
+/** List scores are fixed per record, and no two records have the same due time. */
 function docOf(of: RecordRef, parts: DocParts): Doc {
   return {
     text: parts.text,

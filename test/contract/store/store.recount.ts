@@ -2,17 +2,17 @@ import { expect } from "vitest";
 import { put } from "../../../src/ports/store.ts";
 import { at, changeOf, counter, DOCS, type Doc, NOTES, names, type StoreCase, type StoreKit } from "./store.subject.ts";
 
-/** A counter that says something else than the lists do is set right, and one that is right is left alone. */
+/** `recount` corrects a counter that differs from its lists. */
 export function recountCases(test: StoreCase): void {
-  test("a counter that is right stays, and is told to have been right", async (kit) => {
+  test("leaves a correct counter, and returns 0", async (kit) => {
     await kit.create({ a: open(1), b: open(2), c: open(3, "paused") });
     expect(await recount(kit)).toBe(0);
     expect(await kit.counts()).toEqual({ "org-1": 3 });
-    expect(await recount(kit, "nobody", ["nowhere"])).toBe(0);
+    expect(await recount(kit, "unknown", ["unknown"])).toBe(0);
     expect(await kit.counts()).toEqual({ "org-1": 3 });
   });
 
-  test("a counter that is too high or too low is set right, and by how much is told", async (kit) => {
+  test("corrects a counter that is too high or too low, and returns the difference", async (kit) => {
     await kit.create({ a: open(1), leaked: { text: "", counters: [SLOT, SLOT] } });
     expect(await kit.counts()).toEqual({ "org-1": 3 });
     expect(await recount(kit)).toBe(2);
@@ -23,7 +23,7 @@ export function recountCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({ "org-1": 3 });
   });
 
-  test("a recounted counter is what guards look at, and lives on from there", async (kit) => {
+  test("guards use the corrected counter", async (kit) => {
     await kit.create({ leaked: { text: "", counters: [SLOT, SLOT] } });
     const guards = [{ kind: "counter", counter: SLOT, max: 1 }] as const;
     expect(await kit.set("a", open(1), { guards })).toMatchObject({ kind: "refused", value: 2 });
@@ -34,7 +34,7 @@ export function recountCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({});
   });
 
-  test("a counter of nothing is gone, and a below-zero one comes back", async (kit) => {
+  test("removes a counter at zero, and corrects one below zero", async (kit) => {
     await kit.create({ leaked: { text: "", counters: [SLOT] } });
     expect(await recount(kit)).toBe(1);
     expect(await kit.counts()).toEqual({});
@@ -44,7 +44,7 @@ export function recountCases(test: StoreCase): void {
     expect(await kit.counts()).toEqual({});
   });
 
-  test("only the named lists of the named table count, and only the named counter moves", async (kit) => {
+  test("uses only the given lists and table, and changes only the given counter", async (kit) => {
     await kit.create({ a: open(1), b: { text: "", lists: [at("other", 1)], counters: [counter("org-2")] } });
     await kit.create({ n: { text: "", lists: [at("open", 1)], counters: [counter("org-1", "others")] } }, NOTES);
     expect(await recount(kit)).toBe(0);
@@ -53,7 +53,7 @@ export function recountCases(test: StoreCase): void {
     expect(await kit.counts("others")).toEqual({ "org-1": 1 });
   });
 
-  test("recounts that race with commits are exact: one of them finds what was wrong, the others nothing", async (kit) => {
+  test("is exact with concurrent commits: one recount finds the difference", async (kit) => {
     await kit.create(Object.fromEntries(names("old", 20).map((id, index) => [id, open(index)])));
     await kit.create({ leaked: { text: "", counters: [SLOT, SLOT, SLOT] } });
     const old = await kit.run(Promise.all(names("old", 20).map((id) => kit.store.load(DOCS, id))));
@@ -72,7 +72,7 @@ export function recountCases(test: StoreCase): void {
     expect(await recount(kit)).toBe(0);
   });
 
-  test("a recounted counter is there after a restart", async (kit) => {
+  test("keeps the corrected counter across a restart", async (kit) => {
     const { reopen } = kit.subject;
     if (!reopen) return kit.skip("the harness cannot restart this store");
     await kit.create({ a: open(1), leaked: { text: "", counters: [SLOT] } });
@@ -84,7 +84,7 @@ export function recountCases(test: StoreCase): void {
 
 const SLOT = counter("org-1");
 
-/** A record that holds a slot, and that a list shows as long as it does. */
+/** A record that uses a slot and is in a list. */
 const open = (score: number, list = "open"): Doc => ({ text: "", lists: [at(list, score)], counters: [SLOT] });
 
 const recount = (kit: StoreKit, name = SLOT.name, lists = ["open", "paused"]): Promise<number> =>

@@ -20,7 +20,7 @@ afterAll(() => server.stop());
 
 storeContract("redis", openSubject);
 
-it("keeps everything behind `cordum:`, and the count of bypasses under the name that operators know", async () => {
+it("uses keys with the prefix `cordum:`, and the documented key of the bypass counter", async () => {
   const connection = await connectRedis(server.url, { log: QUIET });
   const { client, pipe, prefix } = connection;
   await client.flushall();
@@ -33,14 +33,14 @@ it("keeps everything behind `cordum:`, and the count of bypasses under the name 
   await connection.close();
 });
 
-it("a lock that nobody holds is not free while somebody waits for it", async () => {
+it("`free` refuses a lock that is not held but has a waiter", async () => {
   const connection = await connectRedis(server.url, { log: QUIET, prefix: "test-waiter:" });
   const { client, pipe, prefix } = connection;
   const store = new RedisStore(pipe, prefix);
   const lock = "cordum:wf:run:lock:r-1";
   const commit = () =>
     store.commit({ org: "acme", atMs: 1, puts: [], guards: [{ kind: "free", lock }], sends: [], watch: [] });
-  // The holder's time is over, and the waiter has not asked again yet.
+  // The holder's lease has ended, and the waiter has not called again yet.
   const queue = `${prefix}lock:queue:${prefix}wf:run:lock:r-1`;
   await client.zadd(queue, 1, "token");
   expect(await commit()).toMatchObject({ kind: "refused" });
@@ -49,7 +49,7 @@ it("a lock that nobody holds is not free while somebody waits for it", async () 
   await connection.close();
 });
 
-/** Each subject has keys of its own on the one server; reopening it is kill -9 and a new start of that server. */
+/** Each subject has its own prefix; `reopen` kills and restarts the server. */
 async function openSubject(): Promise<StoreSubject> {
   subjects += 1;
   const prefix = `test-${subjects}:`;
@@ -58,7 +58,7 @@ async function openSubject(): Promise<StoreSubject> {
     return { store: new RedisStore(connection.pipe, prefix), connection };
   };
   let opened = await open();
-  const neighbours: RedisConnection[] = [];
+  const peers: RedisConnection[] = [];
   return {
     store: opened.store,
     run: (promise) => promise,
@@ -68,16 +68,16 @@ async function openSubject(): Promise<StoreSubject> {
       opened = await open();
       return opened.store;
     },
-    neighbour: async () => {
+    peer: async () => {
       const connection = await connectRedis(server.url, { log: QUIET, prefix });
-      neighbours.push(connection);
+      peers.push(connection);
       return {
         locks: await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock)),
-        die: () => connection.close(),
+        crash: () => connection.close(),
       };
     },
     close: async () => {
-      for (const connection of [opened.connection, ...neighbours]) await connection.close();
+      for (const connection of [opened.connection, ...peers]) await connection.close();
     },
   };
 }

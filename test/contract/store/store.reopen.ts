@@ -1,9 +1,9 @@
 import { expect } from "vitest";
 import { at, counter, DOCS, type Doc, message, NOTES, names, type StoreCase, T0 } from "./store.subject.ts";
 
-/** What a store still knows after it was closed and opened again. */
+/** Durability across a restart. */
 export function reopenCases(test: StoreCase): void {
-  test("everything that was committed is there after a restart", async (kit) => {
+  test("keeps everything that was committed across a restart", async (kit) => {
     const { reopen } = kit.subject;
     if (!reopen) return kit.skip("the harness cannot restart this store");
     const doc = (n: number): Doc => ({

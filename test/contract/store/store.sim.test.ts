@@ -6,11 +6,11 @@ storeContract("simulated", async () => {
   return {
     store: bench.enter("process-0").world.store,
     run: bench.run,
-    // The records live in the server, not in the process that wrote them.
+    // The data is in the simulated server, not in the process.
     reopen: async () => bench.enter("process-1").world.store,
-    neighbour: async () => {
-      const { process, world } = bench.enter("neighbour");
-      return { locks: world.locks, die: async () => process.crash() };
+    peer: async () => {
+      const { process, world } = bench.enter("peer");
+      return { locks: world.locks, crash: async () => process.crash() };
     },
     close: async () => undefined,
   };

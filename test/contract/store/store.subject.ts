@@ -4,27 +4,27 @@ import type { Locks } from "../../../src/ports/locks.ts";
 import type { Change, Committed, Guard, ListQuery, Put, Store, Total, Versioned } from "../../../src/ports/store.ts";
 import { put } from "../../../src/ports/store.ts";
 
-/** What the store contract asks of an adapter's harness, and the vocabulary of its cases. */
+/** The interface between the store contract and an adapter's test harness, and helpers of the cases. */
 export interface StoreSubject {
   readonly store: Store;
   /** Drives the subject until the promise settles. */
   run<T>(promise: Promise<T>): Promise<T>;
-  /** The same data after the store was closed and opened again; absent where that cannot be done. */
+  /** Closes and reopens the store on the same data; absent if not possible. */
   reopen?(): Promise<Store>;
-  /** Another process, with the locks that the guard `free` is about; absent where locks give no moments. */
-  neighbour?(): Promise<Neighbour>;
+  /** Another process with locks, for the guard `free`; absent if the adapter has no lock-free commits. */
+  peer?(): Promise<Peer>;
   close(): Promise<void>;
 }
 
-export interface Neighbour {
+export interface Peer {
   readonly locks: Locks;
-  /** From now on nobody hears of it; what it held is held until its time is over. */
-  die(): Promise<void>;
+  /** Crashes the process: its locks stay held until they expire. */
+  crash(): Promise<void>;
 }
 
 export type StoreCase = (title: string, body: (kit: StoreKit) => Promise<void>) => void;
 
-/** A record that says itself where it stands, so that a case can put it anywhere. */
+/** A record that contains its placement. */
 export interface Doc {
   readonly text: string;
   readonly lists?: readonly Entry[];
@@ -82,7 +82,7 @@ export const message = (id: string): Message => ({
   },
 });
 
-/** A store with the words that the cases use; everything is awaited through the subject. */
+/** Shortcuts for the cases; everything is awaited through the subject. */
 export class StoreKit {
   readonly subject: StoreSubject;
   store: Store;
@@ -112,7 +112,7 @@ export class StoreKit {
     return this.run(this.store.load(table, id));
   }
 
-  /** Writes a record over whatever is there, and gives back what it then is. */
+  /** Writes a record at its current version. */
   async set(id: string, doc: Doc | null, parts: ChangeParts = {}, table = DOCS): Promise<Committed> {
     return this.commit([put(table, id, await this.load(id, table), doc)], parts);
   }

@@ -2,11 +2,11 @@ import { expect } from "vitest";
 import { put, type Total } from "../../../src/ports/store.ts";
 import { changeOf, counter, DOCS, type StoreCase } from "./store.subject.ts";
 
-/** Totals: added up by the commits that they are part of, by nothing else, and kept. */
+/** Totals: sums that commits add to. */
 export function totalCases(test: StoreCase): void {
   const of = (name: string, delta = 1): Total => ({ name, delta });
 
-  test("a total is the sum of what commits added, 0 before, each name its own", async (kit) => {
+  test("sums the deltas of all commits per name, from 0", async (kit) => {
     expect(await kit.run(kit.store.total("a:first_total"))).toBe(0);
     await kit.set("x", { text: "" }, { totals: [of("a:first_total"), of("a:second_total", 5)] });
     await kit.set("y", { text: "" }, { totals: [of("a:first_total", 2), of("a:first_total", 3)] });
@@ -15,7 +15,7 @@ export function totalCases(test: StoreCase): void {
     expect(await kit.run(kit.store.total("a"))).toBe(0);
   });
 
-  test("a commit that is stale or refused adds nothing, and one without a put does", async (kit) => {
+  test("adds nothing for a stale or refused change; adds for a change without puts", async (kit) => {
     await kit.set("x", { text: "" }, { totals: [of("t")] });
     const stale = put(DOCS, "x", null, { text: "again" });
     expect(await kit.commit([stale], { totals: [of("t")] })).toMatchObject({ kind: "stale" });
@@ -25,7 +25,7 @@ export function totalCases(test: StoreCase): void {
     expect(await kit.run(kit.store.total("t"))).toBe(11);
   });
 
-  test("totals are no counters: neither in a group, nor ended with the record", async (kit) => {
+  test("keeps totals separate from counters and records", async (kit) => {
     await kit.set("x", { text: "", counters: [counter("t")] }, { totals: [of("t", 7), of("slots", 3)] });
     expect(await kit.counts()).toEqual({ t: 1 });
     await kit.set("x", null);
@@ -34,7 +34,7 @@ export function totalCases(test: StoreCase): void {
     expect(await kit.run(kit.store.total("slots"))).toBe(3);
   });
 
-  test("many commits of one tick lose none", async (kit) => {
+  test("adds the totals of all commits of one tick", async (kit) => {
     const changes = Array.from({ length: 200 }, (_, at) =>
       changeOf([put(DOCS, `d${at}`, null, { text: "" })], { totals: [of("t"), of(`t${at % 3}`)] }),
     );
@@ -43,7 +43,7 @@ export function totalCases(test: StoreCase): void {
     expect(await kit.run(kit.store.total("t1"))).toBe(67);
   });
 
-  test("totals are there after a restart", async (kit) => {
+  test("keeps totals across a restart", async (kit) => {
     const { reopen } = kit.subject;
     if (!reopen) return kit.skip("the harness cannot restart this store");
     await kit.set("x", { text: "" }, { totals: [of("t", 4)] });
