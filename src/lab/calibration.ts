@@ -1,17 +1,16 @@
 /**
- * What to simulate with, from one small row that was run live.
+ * Derives the costs of the simulation from one small row that was run live.
  *
- * 1. How long a process is busy with a step (a message, an answer, a timer) is measured: what the row kept all processes busy
- *    for, shared among the steps that it has under virtual time.
- * 2. What that does not explain of the time which the row took was spent on the way.
+ * `stepMs`, the CPU time of one step (a message, a response or a timer), is the busy time of all processes divided by the
+ * number of simulated steps. `latencyMs` is the one-way latency with which the simulated row takes as long as the live one.
  */
 import { rounded } from "./statistics.ts";
 
 export interface CalibrationRow {
   readonly tookMs: number;
-  /** The threads of all processes together. */
+  /** Busy time of the threads of all processes. */
   readonly busyMs: number;
-  /** One way on an idle line. */
+  /** Half of the round trip on an idle connection. */
   readonly pingedMs: number;
 }
 
@@ -22,42 +21,38 @@ export interface SimulatedCosts {
 
 export async function calibrate(
   { tookMs, busyMs, pingedMs }: CalibrationRow,
-  simulated: (tried: SimulatedCosts) => Promise<{ readonly tookMs: number; readonly steps: number }>,
+  simulate: (costs: SimulatedCosts) => Promise<{ readonly tookMs: number; readonly steps: number }>,
 ): Promise<SimulatedCosts> {
-  const { steps } = await simulated({ latencyMs: pingedMs, stepMs: 0 });
+  const { steps } = await simulate({ latencyMs: pingedMs, stepMs: 0 });
   const stepMs = steps === 0 ? 0 : rounded(busyMs / steps);
   const latencyMs = await fitLatency(tookMs, pingedMs, async (triedMs) => {
-    return (await simulated({ latencyMs: triedMs, stepMs })).tookMs;
+    return (await simulate({ latencyMs: triedMs, stepMs })).tookMs;
   });
   return { latencyMs: rounded(latencyMs), stepMs };
 }
 
 /**
- * The latency with which a small row takes as long under virtual time as it took live.
- *
- * A ping tells how long an idle line takes. Whoever takes his turn at a lock also waits for servers that work and for a
- * machine that wakes others: the simulation knows nothing of that time, so it counts as time on the way.
+ * Finds the latency at which `simulate` returns the measured duration, by bisection. It is at least `fromMs`: a ping
+ * excludes the load of the servers and the wake-up time of processes, which count as latency here.
  */
 export async function fitLatency(
-  measured: number,
+  measuredMs: number,
   fromMs: number,
-  simulated: (latencyMs: number) => Promise<number>,
+  simulate: (latencyMs: number) => Promise<number>,
 ): Promise<number> {
   let [low, high] = [fromMs, fromMs];
-  // The longer the way, the longer it takes. Never less than the ping.
-  while ((await simulated(high)) < measured) {
+  while ((await simulate(high)) < measuredMs) {
     if (high >= FACTOR_MAX * fromMs) return high;
     low = high;
     high *= 2;
   }
   while (high - low > PRECISION * low) {
     const middle = (low + high) / 2;
-    if ((await simulated(middle)) < measured) low = middle;
+    if ((await simulate(middle)) < measuredMs) low = middle;
     else high = middle;
   }
   return low;
 }
 
-/** More is not a line, but something that is broken. */
 const FACTOR_MAX = 100;
 const PRECISION = 0.02;

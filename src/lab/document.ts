@@ -1,26 +1,26 @@
+/** The JSON document of an experiment: `cordum lab … --json`. */
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import type { LiveOutcome } from "./live.ts";
-import { errorPct, figureOf, liveRowOf } from "./live-compare.ts";
+import { errorPct, finishedFigure, liveRowOf } from "./live-compare.ts";
 import { paramsDocument } from "./params.ts";
 
-/** The one JSON document (1). */
-export function outcomeDocument({ experiment: name, seed, seeds, centre, params, rows, live }: Outcome): object {
+export function outcomeDocument({ experiment, seed, seeds, centre, params, rows, live }: Outcome): object {
   const results = rows.map((summary) => {
     const { key, figures, spread } = summary;
-    const row = { ...key, ...figures, ...(live && liveMembers(summary, live)) };
+    const row = { ...key, ...figures, ...(live && liveRowDocument(summary, live)) };
     return spread === null ? row : { ...row, spread: { centre, ...spread } };
   });
-  const besides = live && { live: liveDocument(live) };
-  return { experiment: name, seed, params: { seeds, ...paramsDocument(params) }, ...besides, results };
+  const liveField = live && { live: liveDocument(live) };
+  return { experiment, seed, params: { seeds, ...paramsDocument(params) }, ...liveField, results };
 }
 
-/** What a row's `live` and `error_pct` are in the document. */
-function liveMembers(row: Summary, live: LiveOutcome): object {
+/** The fields `live` and `error_pct` of a row. */
+function liveRowDocument(row: Summary, live: LiveOutcome): object {
   const found = liveRowOf(live, row);
   if (found === null) return {};
-  const errors = live.compared.flatMap((column): [string, number][] => {
-    const error = errorPct(figureAt(row.figures, column.path), figureOf(found, column));
-    return error === null ? [] : [[column.path, error]];
+  const errors = live.compared.flatMap(({ path }): [string, number][] => {
+    const error = errorPct(figureAt(row.figures, path), finishedFigure(found, path));
+    return error === null ? [] : [[path, error]];
   });
   return { live: { finished: found.isFinished, ...found.figures }, error_pct: Object.fromEntries(errors) };
 }

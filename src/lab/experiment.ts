@@ -1,68 +1,72 @@
 /**
- * What an experiment is, and how it is run over several seeds.
+ * The definition of an experiment, and its execution over several seeds.
  *
- * 1. `run` is a function of its seed and its params: no clock, no chance of its own. The document that comes out is the
- *    same byte for byte: keys in the order they are written down, numbers rounded, no wall time in it.
- * 2. Each seed gives the same rows in the same order; a row's figures are summed up over the seeds, one by one.
- * 3. Series (what happened when) are for pictures. They are those of the first seed: a mean of waves is no wave.
+ * 1. `run` depends on its seed and its parameters only: no clock, no randomness of its own. The same seed gives the same
+ *    JSON document byte for byte: fixed key order, rounded numbers, no wall time.
+ * 2. Every seed gives the same rows in the same order. Figures are aggregated over the seeds one by one.
+ * 3. Time series are used by charts only and come from the first seed.
  *
- * To add one: a file like `occ.ts` that calls `experiment({…})`, and a line in `experiments.ts`. That file is read whenever
- * `cordum` starts, so it imports what it simulates in `run`, and not before.
+ * A new experiment is a folder whose `experiment.ts` calls `experiment({…})`, and a line in `experiments.ts`. These files
+ * load on every start of `cordum`, so the simulation is imported inside `run`.
  */
 import type { LiveOutcome, LiveSpec } from "./live.ts";
 import { type ParamTable, type ParamValue, type RawParams, readParams, type ValuesOf } from "./params.ts";
-import type { Chart } from "./report/picture.ts";
+import type { Chart } from "./report/chart.ts";
 import type { TableSpec } from "./report/tables.ts";
 import { mean, median, rounded } from "./statistics.ts";
 
-/** As it is written. `Table` is taken from `params`. */
 export interface ExperimentSpec<Table extends ParamTable> {
   /** The command: `cordum lab <name>`. */
   readonly name: string;
   /** One line for `--help`. */
   readonly summary: string;
-  /** What it asks and how it answers, in a few sentences for somebody who has never heard of it. */
+  /** What is simulated and what is measured, in a few sentences. */
   readonly description: string;
   readonly params: Table;
   readonly seedsDefault: number;
-  /** What one figure of several seeds is. */
+  /** How a figure is aggregated over the seeds. */
   readonly centre: "median" | "mean";
-  /** Throws when the params do not fit each other. */
+  /** Throws when the parameters contradict each other. */
   check?(params: ValuesOf<Table>): void;
-  /** One history. `note` says how far it has come, from 0 to 1. */
-  run(seed: number, params: ValuesOf<Table>, note: (share: number) => void): Promise<readonly Row[]>;
+  /** Runs one seed. `onProgress` gets the completed share, from 0 to 1. */
+  run(seed: number, params: ValuesOf<Table>, onProgress: OnProgress): Promise<readonly Row[]>;
   readonly tables: readonly TableSpec[];
   charts(outcome: Outcome): readonly Chart[];
-  /** What is to be learned, one sentence each; with the figures that say so. */
+  /** The main comparisons, one sentence each, with their figures. */
   findings(outcome: Outcome): readonly string[];
-  /** How it is run with real processes; without, it is under virtual time only. */
+  /** How it runs with real processes. Without it, the experiment is simulated only. */
   readonly live?: LiveSpec<Table>;
 }
 
-/** What one row measured in one history. */
+export type OnProgress = (share: number) => void;
+
+/** The measurements of one row with one seed. */
 export interface Row {
-  /** What tells it from the others: `{ policy, clients }`. The same in every seed. */
-  readonly key: Readonly<Record<string, string | number>>;
-  /** Named as in the document: `{ drain_ms, wait_ms: { p50, p95, p99 } }`. null: nothing to measure. */
+  /** Identifies the row: `{ policy, clients }`. Equal in every seed. */
+  readonly key: RowKey;
+  /** Named as in the JSON document: `{ drain_ms, wait_ms: { p50, p95, p99 } }`. null: no samples. */
   readonly figures: Figures;
-  /** What happened when, for pictures. */
-  readonly series?: Readonly<Record<string, readonly number[]>>;
-  /** How often code of simulated processes ran meanwhile, where a live run asks. No figure: nobody is shown it. */
+  readonly series?: Series;
+  /** How many times code of simulated processes ran. Used by the calibration of live runs, not reported. */
   readonly steps?: number;
 }
+
+export type RowKey = Readonly<Record<string, string | number>>;
+
+export type Series = Readonly<Record<string, readonly number[]>>;
 
 export interface Figures {
   readonly [name: string]: number | null | Figures;
 }
 
-/** A row of all seeds. */
+/** A row aggregated over all seeds. */
 export interface Summary {
-  readonly key: Row["key"];
+  readonly key: RowKey;
   readonly figures: Figures;
-  /** The least and the most of each figure; null with one seed. */
+  /** Minimum and maximum of each figure; null with one seed. */
   readonly spread: { readonly min: Figures; readonly max: Figures } | null;
   /** Of the first seed. */
-  readonly series: Readonly<Record<string, readonly number[]>>;
+  readonly series: Series;
 }
 
 export interface Outcome {
@@ -73,31 +77,26 @@ export interface Outcome {
   /** By their names in the code. */
   readonly params: Readonly<Record<string, ParamValue>>;
   readonly rows: readonly Summary[];
-  /** The same with real processes. */
   readonly live?: LiveOutcome;
 }
 
-/** An experiment of whatever params: what the command line and the report work with. */
+/** An experiment with its parameter types erased, for the command line and the report. */
 export interface Experiment extends Omit<ExperimentSpec<ParamTable>, "run" | "check"> {
-  readParams(typed: RawParams): Readonly<Record<string, ParamValue>>;
-  runSeed(
-    seed: number,
-    params: Readonly<Record<string, ParamValue>>,
-    note: (share: number) => void,
-  ): Promise<readonly Row[]>;
+  readParams(raw: RawParams): Readonly<Record<string, ParamValue>>;
+  runSeed(seed: number, params: Readonly<Record<string, ParamValue>>, onProgress: OnProgress): Promise<readonly Row[]>;
 }
 
 export function experiment<const Table extends ParamTable>(spec: ExperimentSpec<Table>): Experiment {
   const { run, check, ...rest } = spec;
   return {
     ...rest,
-    readParams: (typed) => {
-      const params = readParams(spec.params, typed);
+    readParams: (raw) => {
+      const params = readParams(spec.params, raw);
       check?.(params);
       return params;
     },
-    // Whatever comes in has been through `read`, or through the types of whoever calls.
-    runSeed: (seed, params, note) => run(seed, params as ValuesOf<Table>, note),
+    // `params` comes from `readParams`.
+    runSeed: (seed, params, onProgress) => run(seed, params as ValuesOf<Table>, onProgress),
   };
 }
 
@@ -110,23 +109,23 @@ export interface ExperimentOptions {
 export async function runExperiment(
   one: Experiment,
   { seed, seeds, params }: ExperimentOptions,
-  note: (share: number) => void = () => {},
+  onProgress: OnProgress = () => {},
 ): Promise<Outcome> {
   const histories: (readonly Row[])[] = [];
-  // Errors by the ten thousand, all expected and soon forgotten: a stack for each would take a fifth of the time.
+  // A run throws tens of thousands of expected errors. Their stack traces would take a fifth of the time.
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
     for (let index = 0; index < seeds; index += 1) {
-      const rows = await one.runSeed(seed + index, params, (share) => note((index + share) / seeds));
-      // Only the first seed is drawn; the others' series would only fill the memory.
+      const rows = await one.runSeed(seed + index, params, (share) => onProgress((index + share) / seeds));
+      // Charts show the first seed only; the other series are dropped to save memory.
       histories.push(index === 0 ? rows : rows.map(({ key, figures }) => ({ key, figures })));
-      note((index + 1) / seeds);
+      onProgress((index + 1) / seeds);
     }
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
-  return { experiment: one.name, seed, seeds, centre: one.centre, params, rows: summed(histories, one.centre) };
+  return { experiment: one.name, seed, seeds, centre: one.centre, params, rows: aggregate(histories, one.centre) };
 }
 
 /** `figureAt(figures, "wait_ms.p95")`; null where there is none. */
@@ -139,13 +138,21 @@ export function figureAt(figures: Figures, path: string): number | null {
   return typeof at === "number" ? at : null;
 }
 
-function summed(histories: readonly (readonly Row[])[], centre: Outcome["centre"]): readonly Summary[] {
+/** A figure of a row; 0 where there is none. */
+export const figureOf = ({ figures }: Pick<Row, "figures">, path: string): number => figureAt(figures, path) ?? 0;
+
+/** The first row whose key has these values. */
+export function findRow<One extends Pick<Row, "key">>(rows: readonly One[], key: Partial<RowKey>): One | undefined {
+  return rows.find((row) => Object.entries(key).every(([name, value]) => row.key[name] === value));
+}
+
+function aggregate(histories: readonly (readonly Row[])[], centre: Outcome["centre"]): readonly Summary[] {
   const [first = []] = histories;
-  const sumUp = centre === "mean" ? mean : median;
+  const central = centre === "mean" ? mean : median;
   return first.map(({ key, series = {} }, index) => {
     const all = histories.map((rows) => rows[index]!);
-    const strange = all.find((row) => JSON.stringify(row.key) !== JSON.stringify(key));
-    if (strange !== undefined) throw new Error(`rows differ between seeds: ${JSON.stringify([key, strange.key])}`);
+    const other = all.find((row) => JSON.stringify(row.key) !== JSON.stringify(key));
+    if (other !== undefined) throw new Error(`rows differ between seeds: ${JSON.stringify([key, other.key])}`);
     const figures = all.map((row) => row.figures);
     const spread =
       histories.length === 1
@@ -154,21 +161,21 @@ function summed(histories: readonly (readonly Row[])[], centre: Outcome["centre"
             min: combined(figures, (values) => Math.min(...values)),
             max: combined(figures, (values) => Math.max(...values)),
           };
-    return { key, figures: combined(figures, sumUp), spread, series };
+    return { key, figures: combined(figures, central), spread, series };
   });
 }
 
-/** Figure by figure. One that some seeds could not measure is summed up over the others. */
-function combined(all: readonly Figures[], sumUp: (values: readonly number[]) => number): Figures {
+/** Combines the seeds figure by figure. Seeds without a value for a figure are left out. */
+function combined(all: readonly Figures[], combine: (values: readonly number[]) => number): Figures {
   const names = [...new Set(all.flatMap((figures) => Object.keys(figures)))];
   return Object.fromEntries(
     names.map((name): [string, number | null | Figures] => {
       const found = all.map((figures) => figures[name] ?? null).filter((value) => value !== null);
       const numbers = found.filter((value) => typeof value === "number");
-      if (numbers.length < found.length) return [name, combined(found.filter(isNested), sumUp)];
+      if (numbers.length < found.length) return [name, combined(found.filter(isNested), combine)];
       const wrong = numbers.find((value) => !Number.isFinite(value));
-      if (wrong !== undefined) throw new Error(`\`${name}\` is ${wrong}: a figure is a finite number, or null`);
-      return [name, numbers.length === 0 ? null : rounded(sumUp(numbers))];
+      if (wrong !== undefined) throw new Error(`\`${name}\` is ${wrong}: a figure is a finite number or null`);
+      return [name, numbers.length === 0 ? null : rounded(combine(numbers))];
     }),
   );
 }

@@ -4,5 +4,5 @@ import { LOCK_BUSY } from "./lock-busy/experiment.ts";
 import { OCC } from "./occ/experiment.ts";
 import { SAFETY_OUTAGE } from "./safety-outage/experiment.ts";
 
-/** Every experiment there is, in the order of `cordum lab --help`. */
+/** In the order of `cordum lab --help`. */
 export const EXPERIMENTS: readonly Experiment[] = [LOCK_BUSY, ADMISSION, SAFETY_OUTAGE, OCC];

@@ -1,73 +1,70 @@
 /**
- * An experiment with real processes on a real target, beside the same experiment under virtual time.
+ * Live runs: an experiment with real processes on a real target, next to its simulation.
  *
- * 1. The simulation is asked for what live can do: `plan` gives both the same params, with the latency of the target.
- * 2. A row of live has processes and a space of its own (`cordum-lab-…` before every key and subject); nothing that it
- *    makes outlives it.
- * 3. A row that is not done in time is said to be unfinished. What it had measured until then is no figure to compare.
+ * 1. `plan` gives the live run and the simulation the same parameters, with the latency measured on the target.
+ * 2. Each live row has its own processes and its own namespace (the prefix `cordum-lab-…` of every key and subject), which
+ *    is deleted with the row.
+ * 3. A row that exceeds the time limit is reported as unfinished, and its figures are not compared.
  *
- * To add it to an experiment: `live` in its spec. `conduct` runs in the command, `join` in each process; they exchange
- * questions, answers and news, which are plain JSON. Both are loaded only when they are used.
+ * An experiment supports live runs with `live` in its spec. `runRow` runs in the command, `startProcess` in each process.
+ * They exchange requests, responses and events as JSON. Both are imported on first use.
  */
 
 import type { Settings } from "../core/settings.ts";
 import type { Message } from "../ports/bus.ts";
 import type { Safety } from "../ports/safety.ts";
 import type { World } from "../ports/world.ts";
-import type { Figures, Row } from "./experiment.ts";
+import type { Figures, Row, RowKey } from "./experiment.ts";
 import type { ParamTable, ParamValue, ValuesOf } from "./params.ts";
 import type { Column } from "./report/tables.ts";
 import { rounded } from "./statistics.ts";
 
 export interface LiveSpec<Table extends ParamTable> {
-  /** What is set side by side; rows are compared in their order by the first. */
+  /** The compared figures. The first one decides the order of rows. */
   readonly compared: readonly Column[];
-  /** Params that the target decides: they cannot be typed together with `--live`. */
+  /** Parameters measured on the target. Their flags are rejected together with `--live`. */
   readonly measuredParams: readonly (keyof Table & string)[];
-  /** What both are run with. Throws, with the flag and what to give instead, when it is too much or cannot be done. */
-  plan(params: ValuesOf<Table>, given: LiveConditions): LivePlan<ValuesOf<Table>>;
-  /** How often a row is run unless told; the middle one counts. A short one is half of it if the machine stands still once. */
+  /** The parameters of both runs. Throws with the flag and the accepted value when a live run is not possible. */
+  plan(params: ValuesOf<Table>, conditions: LiveConditions): LivePlan<ValuesOf<Table>>;
+  /** Default number of runs per row; the median run is reported. One stall of the machine doubles a short row. */
   readonly times?: number;
-  /**
-   * A small row that is run live before all others, to find out how long a process is busy with a step, and the latency to
-   * simulate with; without, it is half of a ping.
-   */
+  /** A small row that runs live first and calibrates the simulation. Without it, the latency is half of a ping. */
   readonly calibration?: Calibration<ValuesOf<Table>>;
-  /** The rows, as the simulation names them. One without is not run live, and is shown as simulated only. */
-  keys(params: ValuesOf<Table>): readonly Row["key"][];
-  /** One row, from the outside: says what to do and when, and makes figures of what the processes saw. */
-  runRow(crew: ProcessGroup, order: LiveRowRequest<ValuesOf<Table>>, timeUp: Promise<void>): Promise<LiveFigures>;
-  /** One row, from the inside of one process. */
-  startProcess(place: ProcessContext, order: LiveRowRequest<ValuesOf<Table>>): Promise<LabProcess>;
+  /** The keys of the live rows, equal to those of the simulation. */
+  keys(params: ValuesOf<Table>): readonly RowKey[];
+  /** Runs one row: instructs the processes and computes figures from their observations. */
+  runRow(group: ProcessGroup, request: LiveRowRequest<ValuesOf<Table>>, timeUp: Promise<void>): Promise<LiveFigures>;
+  /** Starts the row's part inside one process. */
+  startProcess(context: ProcessContext, request: LiveRowRequest<ValuesOf<Table>>): Promise<LabProcess>;
 }
 
 export interface Calibration<Values> {
-  /** What is to be known of the target besides: gives the figure `nak_look_ms`. Run once, before the row. */
-  measureBroker(crew: ProcessGroup): Promise<LiveFigures>;
-  readonly key: Row["key"];
-  /** What it is in words: "40 results in the queue". */
+  /** Measures the figure `nak_look_ms` of the broker, once, before the row. */
+  measureBroker(group: ProcessGroup): Promise<LiveFigures>;
+  readonly key: RowKey;
+  /** For the report: "40 queued results". */
   readonly label: string;
   params(planned: Values): Values;
-  /** The figure that is to be the same; it grows with the latency. */
+  /** The figure to match. It grows with the latency. */
   readonly figure: string;
-  /** How often it is run unless told; the middle one counts, and all predictions depend on it. */
+  /** Default number of runs; the median run is used. */
   readonly times: number;
 }
 
 export interface LiveConditions {
-  /** As typed; null for as many as the experiment likes. */
+  /** `--processes`; null for the default of the experiment. */
   readonly processes: number | null;
-  /** 1 where the world belongs to one process. */
+  /** 1 where the target is limited to one process. */
   readonly processesMax: number;
-  /** One way to the store of the target. */
+  /** One-way latency to the store. */
   readonly latencyMs: number;
-  /** How uneven that is: its standard deviation as a share of it, 1 at most. */
+  /** Standard deviation of the latency as a share of it, at most 1. */
   readonly latencySpread: number;
-  /** How long the thread of a process is busy each time that its code runs; 0 where that was not measured. */
+  /** Busy time of a thread per step; 0 where it was not measured. */
   readonly stepMs: number;
-  /** How long after the last of the retries that it was handed the broker looks which are due; 0: each has its own timer. */
+  /** The redelivery timer of the broker, restarted by every nak; 0: one timer per message. */
   readonly nakLookMs: number;
-  /** The params that somebody typed, whatever their values. */
+  /** Names of the parameters given on the command line. */
   readonly givenParams: ReadonlySet<string>;
 }
 
@@ -77,70 +74,67 @@ export interface LivePlan<Values> {
 }
 
 export interface LiveRowRequest<Values = Readonly<Record<string, ParamValue>>> {
-  readonly key: Row["key"];
+  readonly key: RowKey;
   readonly params: Values;
 }
 
-/** The processes of one row. Whatever is asked fails when the process ends before it has answered. */
+/** The processes of one row. A request fails when its process ends before it responds. */
 export interface ProcessGroup {
   readonly size: number;
-  request(index: number, question: unknown): Promise<unknown>;
-  requestAll(question: unknown): Promise<readonly unknown[]>;
-  /** What processes say unasked. */
-  onEvent(fn: (news: unknown, index: number) => void): void;
+  request(index: number, message: unknown): Promise<unknown>;
+  requestAll(message: unknown): Promise<readonly unknown[]>;
+  onEvent(listener: (event: unknown, index: number) => void): void;
 }
 
-/** What an experiment does in a process. */
+/** The part of an experiment in one process. */
 export interface LabProcess {
-  handle(question: unknown): Promise<unknown>;
-  /** Before the world is closed. */
+  handle(message: unknown): Promise<unknown>;
+  /** Called before the world is closed. */
   close(): Promise<void>;
 }
 
-/** What a process has to stand on. */
 export interface ProcessContext {
   /** From 0. */
   readonly index: number;
-  /** The target as `cordum up` opens it, in the space of the row. Closed by whoever gave it. */
-  openWorld(given: { readonly settings: Settings; readonly safety: Safety }): Promise<World>;
-  /** Publishes as a worker of others does: a message of its own for each, whatever else is on its way. */
+  /** Opens the target as `cordum up` does, in the namespace of the row. The caller of `startProcess` closes it. */
+  openWorld(parts: { readonly settings: Settings; readonly safety: Safety }): Promise<World>;
+  /** Publishes as an external worker does: one write per message. */
   publish(messages: readonly Message[]): Promise<void>;
-  /** With fractions, and the same in all processes of this machine. */
+  /** Fractional milliseconds of a clock that all processes of the machine share. */
   nowMs(): number;
-  /** To a fraction of a millisecond; a timer would be late by one. */
+  /** Accurate to a fraction of a millisecond, unlike a timer. */
   pause(delayMs: number): Promise<void>;
-  /** How long the thread of this process has been busy so far; with what it had to do, not with waiting for `pause`. */
+  /** Busy time of this thread so far, without the time spent in `pause`. */
   busyMs(): number;
-  emit(news: unknown): void;
+  emit(event: unknown): void;
 }
 
 export interface LiveFigures extends Omit<Row, "key" | "steps"> {
   readonly isFinished: boolean;
-  /** How long the threads of all processes were busy meanwhile, where the experiment's tuning asks. */
+  /** Busy time of the threads of all processes, for the calibration. */
   readonly busyMs?: number;
 }
 
 export interface LiveRow extends LiveFigures {
-  readonly key: Row["key"];
+  readonly key: RowKey;
 }
 
-/** Everything live, as it is shown. */
 export interface LiveOutcome {
   /** `nats 2.10.22 and redis 7.2.4`. */
   readonly on: string;
   readonly processes: number;
   readonly secondsMax: number;
-  /** How often each row was run. */
+  /** Runs per row. */
   readonly times: number;
-  /** Of the machine that the processes ran on, and what it had to do before they did. */
   readonly cores: number;
+  /** Load average of the machine before the run. */
   readonly load: number;
-  /** There and back, to the store and to the bus; null where there is no way. */
+  /** Round trip to the store and to the bus; null without a network bus. */
   readonly pingMs: number;
   readonly busPingMs: number | null;
-  /** What was simulated with; null where the network is the model's own. */
+  /** The latency of the simulation; null where the experiment defines the network. */
   readonly latencyMs: number | null;
-  /** What that latency was found with; null: half of the ping. */
+  /** The label of the calibration row; null: the latency is half of a ping. */
   readonly calibratedBy: string | null;
   readonly stepMs: number;
   readonly nakLookMs: number;
@@ -148,7 +142,6 @@ export interface LiveOutcome {
   readonly rows: readonly LiveRow[];
 }
 
-/** Figures of a clock have more digits than they have meaning. */
 export function roundFigures(figures: Figures): Figures {
   return Object.fromEntries(
     Object.entries(figures).map(([name, value]): [string, number | null | Figures] => {
@@ -158,5 +151,21 @@ export function roundFigures(figures: Figures): Figures {
   );
 }
 
-/** No experiment takes more: this is somebody's machine. */
+/** Resolves with false when `timeUp` resolves before the work. */
+export const isDoneInTime = (work: Promise<unknown>, timeUp: Promise<void>): Promise<boolean> =>
+  Promise.race([work.then(() => true), timeUp.then(() => false)]);
+
+export const pauseUntil = (context: ProcessContext, atMs: number): Promise<void> =>
+  context.pause(Math.max(0, atMs - context.nowMs()));
+
+/** Throws when a parameter is too large for a live run. */
+export function limitLive(flag: string, value: number, max: number): void {
+  if (value > max) throw new Error(`${flag} ${value}: give ${max} at most with --live`);
+}
+
+export const simulatedOnly = (flag: string, value: string, instead: string): Error =>
+  new Error(`${flag} \`${value}\` is simulated only: give ${instead} with --live`);
+
+/** Time between a request to start at an instant and that instant, so that it reaches every process before. */
+export const START_DELAY_MS = 100;
 export const PROCESSES_MAX = 16;

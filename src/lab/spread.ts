@@ -1,4 +1,4 @@
-/** How evenly events come, beside a stream of pure chance with the same rate. */
+/** How evenly events arrive, compared with a Poisson stream of the same rate. */
 
 export type Spread = {
   readonly arrivals: number;
@@ -6,29 +6,29 @@ export type Spread = {
   readonly peak: number;
   readonly mean: number;
   readonly peak_to_mean: number;
-  /** What the fullest bin of a Poisson stream has on average, over its mean. */
+  /** The expected peak-to-mean ratio of a Poisson stream with as many arrivals. */
   readonly poisson: number;
-  /** How much worse than pure chance: 1 is as even as it gets. */
+  /** `peak_to_mean` over `poisson`. 1: as even as a Poisson stream. */
   readonly to_poisson: number;
 };
 
-/** Over `[fromMs, fromMs + windowMs)`, in bins that hold ten on average. null: too few to say anything. */
+/** Over `[fromMs, fromMs + windowMs)`, in bins of ten arrivals on average. null below 50 arrivals. */
 export function spreadOf(timesMs: readonly number[], fromMs: number, windowMs: number): Spread | null {
   const spread = spreadOfAny(timesMs, fromMs, windowMs);
   return spread.arrivals < ARRIVALS_MIN ? null : spread;
 }
 
-/** However few they are, but one. */
+/** As `spreadOf`, for one arrival or more. */
 export function spreadOfAny(timesMs: readonly number[], fromMs: number, windowMs: number): Spread {
-  const seen = timesMs.filter((atMs) => atMs >= fromMs && atMs < fromMs + windowMs);
-  const bins = Math.max(1, Math.round(seen.length / PER_BIN));
+  const arrivals = timesMs.filter((atMs) => atMs >= fromMs && atMs < fromMs + windowMs);
+  const bins = Math.max(1, Math.round(arrivals.length / PER_BIN));
   const counts = new Array<number>(bins).fill(0);
-  for (const atMs of seen) counts[Math.min(bins - 1, Math.floor(((atMs - fromMs) / windowMs) * bins))]! += 1;
-  const mean = seen.length / bins;
+  for (const atMs of arrivals) counts[Math.min(bins - 1, Math.floor(((atMs - fromMs) / windowMs) * bins))]! += 1;
+  const mean = arrivals.length / bins;
   const peak = Math.max(...counts);
   const poisson = expectedPeak(bins, mean) / mean;
   return {
-    arrivals: seen.length,
+    arrivals: arrivals.length,
     bin_ms: windowMs / bins,
     peak,
     mean,
@@ -38,7 +38,7 @@ export function spreadOfAny(timesMs: readonly number[], fromMs: number, windowMs
   };
 }
 
-/** The mean of the largest of so many Poisson counts: the sum of the chances that it is larger than k. */
+/** The expected maximum of `bins` Poisson counts: the sum over k of P(maximum > k). */
 function expectedPeak(bins: number, mean: number): number {
   let expected = 0;
   let upToK = 0;
@@ -52,6 +52,6 @@ function expectedPeak(bins: number, mean: number): number {
 }
 
 const PER_BIN = 10;
-/** Two bins say nothing about a peak. */
+/** With fewer bins a peak has no meaning. */
 const ARRIVALS_MIN = 5 * PER_BIN;
 const COUNT_MAX = 1_000;

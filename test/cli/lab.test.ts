@@ -13,7 +13,7 @@ const QUICK = ["lab", "occ", "--clients", "10,20", "--seeds", "2"];
 test("what it prints", async () => {
   const transcript = new Transcript({});
   await transcript.both(QUICK);
-  await transcript.both(["lab", "lock-busy", "--contenders", "12", "--policy", "founding", "--policy", "default"]);
+  await transcript.both(["lab", "lock-busy", "--contenders", "12", "--policy", "baseline", "--policy", "default"]);
   await transcript.both([
     ...["lab", "admission", "--contenders", "8", "--policy", "atomic", "--client", "none"],
     ...["--part", "grid", "--other-for-ms", "200"],

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { drawChart } from "../../src/lab/report/chart.ts";
-import type { Axis, Chart } from "../../src/lab/report/picture.ts";
+import type { Axis, Chart } from "../../src/lab/report/chart.ts";
+import { drawChart } from "../../src/lab/report/draw.ts";
 import { scaleFor } from "../../src/lab/report/scale.ts";
 import { svgFile } from "../../src/lab/report/svg.ts";
-import { pointsOf, readXml, textBox } from "./drawing.ts";
+import { pointsOf, readXml, textBox } from "./svg-reader.ts";
 
 const figure = fc.oneof(
   fc.double({ min: 0, max: 1e7, noNaN: true }),
@@ -26,7 +26,7 @@ const line = fc.record({
   points: fc.array(fc.tuple(figure, figure), { maxLength: 12 }),
   spread: fc.array(fc.tuple(figure, figure, figure), { maxLength: 5 }),
 });
-const picture: fc.Arbitrary<Chart> = fc.oneof(
+const chart: fc.Arbitrary<Chart> = fc.oneof(
   fc.record({
     kind: fc.constant("lines" as const),
     ...captions,
@@ -43,7 +43,7 @@ const picture: fc.Arbitrary<Chart> = fc.oneof(
     samples: fc.array(fc.record({ name, values: fc.array(figure, { maxLength: 30 }) }), { maxLength: 10 }),
   }),
   fc.record({
-    kind: fc.constant("waves" as const),
+    kind: fc.constant("histograms" as const),
     ...captions,
     binMs: fc.integer({ min: 1, max: 1_000 }),
     what: fc.constant("calls"),
@@ -56,10 +56,10 @@ const picture: fc.Arbitrary<Chart> = fc.oneof(
   }),
 );
 
-describe("whatever is drawn", () => {
-  it("is well-formed, finite, inside its frame, and no text stands over its edge", () => {
+describe("drawChart", () => {
+  it("draws well-formed SVG with finite coordinates and all texts inside the frame", () => {
     fc.assert(
-      fc.property(picture, (one) => {
+      fc.property(chart, (one) => {
         const svg = svgFile(drawChart(one));
         expect(svg).not.toMatch(/NaN|Infinity|undefined/);
         const drawn = readXml(svg);
@@ -77,27 +77,27 @@ describe("whatever is drawn", () => {
     );
   });
 
-  it("never has two texts of waves on top of each other, with a band or without", () => {
-    const waves = ["short", "capped_exponential:1s:30s:500ms, breaker off"].map((name) => ({
-      ...{ name, counts: [200, 0, 100], note: "peak 13.0 × its mean, drained after 1.01 s" },
-      description: "everybody comes back after 2 s to 2.5 s, by chance; later after exactly 30 s",
+  it("draws histograms without overlapping texts, with and without a band", () => {
+    const histograms = ["short", "capped_exponential:1s:30s:500ms, breaker off"].map((name) => ({
+      ...{ name, counts: [200, 0, 100], note: "peak-to-mean ratio 13.0, drained after 1.01 s" },
+      description: "retries after 2 s to 2.5 s, random; later after 30 s",
     }));
-    for (const bands of [[], [{ from: 0, to: 1_000, label: "the kernel is away" }]]) {
-      const picture = { kind: "waves", name: "it", title: "t", caption: "s", binMs: 50, what: "checks" } as const;
-      const drawn = readXml(svgFile(drawChart({ ...picture, untilMs: 5_000, histograms: waves, bands })));
+    for (const bands of [[], [{ from: 0, to: 1_000, label: "outage" }]]) {
+      const chart = { kind: "histograms", name: "it", title: "t", caption: "s", binMs: 50, what: "checks" } as const;
+      const drawn = readXml(svgFile(drawChart({ ...chart, untilMs: 5_000, histograms, bands })));
       const texts = drawn.filter((element) => element.name === "text").map((text) => ({ ...text, ...textBox(text) }));
       expect(texts.map(({ text }) => text)).toEqual(expect.arrayContaining(bands.map(({ label }) => label)));
-      const covered = texts.flatMap((one, at) =>
+      const overlapping = texts.flatMap((one, at) =>
         texts.slice(at + 1).filter((other) => {
-          const isBeside = one.right <= other.left || other.right <= one.left;
-          return !isBeside && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+          const isSeparate = one.right <= other.left || other.right <= one.left;
+          return !isSeparate && one.top < other.bottom - 1 && other.top < one.bottom - 1;
         }),
       );
-      expect(covered).toEqual([]);
+      expect(overlapping).toEqual([]);
     }
   });
 
-  it("never has two names of lines on top of each other", () => {
+  it("draws line names without overlap", () => {
     const lines = Array.from({ length: 9 }, (_, index) => ({ name: `line ${index}`, points: [[1, 50]] as const }));
     const axes = { x: { label: "x", unit: "" }, y: { label: "y", unit: "" } };
     const drawn = readXml(svgFile(drawChart({ kind: "lines", name: "", title: "", caption: "", ...axes, lines })));
@@ -108,11 +108,11 @@ describe("whatever is drawn", () => {
   });
 });
 
-describe("a scale", () => {
+describe("scaleFor", () => {
   const span = { fromPx: 0, toPx: 100 };
   const marks = (axisOf: Axis, values: number[]) => scaleFor(axisOf, values, span).ticks.map(({ text }) => text);
 
-  it("has its ticks on round numbers, and says times as people do", () => {
+  it("has ticks on round numbers with readable times", () => {
     expect(marks({ label: "", unit: "" }, [187])).toEqual(["0", "50", "100", "150", "200"]);
     expect(marks({ label: "", unit: "ms", isLog: true }, [350, 101_000])).toEqual(["1 s", "10 s", "100 s"]);
     expect(marks({ label: "", unit: "ms", isLog: true }, [20, 90])).toEqual(["20 ms", "50 ms", "100 ms"]);
@@ -126,7 +126,7 @@ describe("a scale", () => {
     ]);
   });
 
-  it("grows with what it shows, and pulls the rest to its edge", () => {
+  it("is monotonic and clamps values outside of its range", () => {
     const values = fc.array(figure, { minLength: 1, maxLength: 10 });
     fc.assert(
       fc.property(axis, values, (one, all) => {

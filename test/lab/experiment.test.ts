@@ -19,7 +19,7 @@ function fake(rows: (seed: number) => readonly Row[], centre: "mean" | "median" 
   });
 }
 
-const ask = (seeds: number) => ({ seed: 1, seeds, params: {} });
+const options = (seeds: number) => ({ seed: 1, seeds, params: {} });
 
 describe("several seeds", () => {
   const one = fake((seed) => [
@@ -30,8 +30,8 @@ describe("several seeds", () => {
     },
   ]);
 
-  it("gives the median with the least and the most, figure by figure", async () => {
-    const { rows } = await runExperiment(one, ask(3));
+  it("gives median, minimum and maximum of each figure", async () => {
+    const { rows } = await runExperiment(one, options(3));
     expect(rows).toEqual([
       {
         key: { policy: "a" },
@@ -45,34 +45,34 @@ describe("several seeds", () => {
     expect(figureAt(rows[0]!.figures, "drain_ms.p50")).toBeNull();
   });
 
-  it("gives the mean where that is asked for, rounded", async () => {
+  it("gives the rounded mean for an experiment with means", async () => {
     const thirds = fake((seed) => [{ key: {}, figures: { x: seed / 3 } }], "mean");
-    expect((await runExperiment(thirds, ask(2))).rows[0]?.figures).toEqual({ x: 0.5 });
-    expect((await runExperiment(thirds, ask(1))).rows[0]?.figures).toEqual({ x: 0.333 });
+    expect((await runExperiment(thirds, options(2))).rows[0]?.figures).toEqual({ x: 0.5 });
+    expect((await runExperiment(thirds, options(1))).rows[0]?.figures).toEqual({ x: 0.333 });
   });
 
-  it("has no spread with one seed, and no series in the document", async () => {
-    const document = outcomeDocument(await runExperiment(one, ask(1)));
+  it("omits the spread of one seed and all series from the document", async () => {
+    const document = outcomeDocument(await runExperiment(one, options(1)));
     expect(JSON.stringify(document)).toBe(
       '{"experiment":"fake","seed":1,"params":{"seeds":1},"results":[{"policy":"a","drain_ms":1,"wait_ms":{"p50":1}}]}',
     );
   });
 
-  it("says how far it has come", async () => {
+  it("reports progress", async () => {
     const shares: number[] = [];
-    await runExperiment(one, ask(4), (share) => shares.push(share));
+    await runExperiment(one, options(4), (share) => shares.push(share));
     expect(shares).toEqual([0.25, 0.5, 0.75, 1]);
   });
 
-  it("refuses rows that differ between seeds, and figures that are no numbers", async () => {
+  it("rejects rows that differ between seeds, and figures that are not finite", async () => {
     await expect(
       runExperiment(
         fake((seed) => [{ key: { seed }, figures: {} }]),
-        ask(2),
+        options(2),
       ),
     ).rejects.toThrow("rows differ");
     const wrong = fake(() => [{ key: {}, figures: { x: Number.NaN } }]);
-    await expect(runExperiment(wrong, ask(1))).rejects.toThrow("`x` is NaN");
+    await expect(runExperiment(wrong, options(1))).rejects.toThrow("`x` is NaN");
   });
 });
 
@@ -90,14 +90,14 @@ describe("params", () => {
     mode: { kind: "choice", default: "x", choices: ["x", "y"], help: "" },
   } as const;
 
-  it("have their defaults", () => {
+  it("have defaults", () => {
     expect(readParams(table, {})).toEqual({ holdMs: 5, clients: [10], rows: ["a"], mode: "x" });
     expect([flagOf("holdMs", table.holdMs), flagOf("rows", table.rows)]).toEqual(["--hold-ms", "--policy"]);
   });
 
-  it("are read from what was typed; lists are sorted, and nothing is in them twice", () => {
-    const typed = { holdMs: "0.5e", clients: "30, 20,30", rows: ["b", "full:1s:30s", "b"], mode: "y" };
-    expect(readParams(table, { ...typed, holdMs: "2.5" })).toEqual({
+  it("are read from strings; lists are sorted and without duplicates", () => {
+    const raw = { holdMs: "0.5e", clients: "30, 20,30", rows: ["b", "full:1s:30s", "b"], mode: "y" };
+    expect(readParams(table, { ...raw, holdMs: "2.5" })).toEqual({
       holdMs: 2.5,
       clients: [20, 30],
       rows: ["b", "full:1s:30s"],
@@ -112,13 +112,13 @@ describe("params", () => {
     [{ clients: "" }, "--clients ``"],
     [{ rows: ["c"] }, "or choose one of a, b"],
     [{ mode: "z" }, "--mode `z`: choose one of x, y"],
-  ])("refuse %j", (typed, words) => {
-    expect(() => readParams(table, typed)).toThrow(words);
+  ])("reject %j", (raw, message) => {
+    expect(() => readParams(table, raw)).toThrow(message);
   });
 });
 
 describe("statistics", () => {
-  it("quantiles lie between neighbours", () => {
+  it("interpolates quantiles", () => {
     expect(quantile([1, 2, 3, 4], 0.5)).toBe(2.5);
     expect(median([9, 1, 5])).toBe(5);
     expect(percentiles([])).toBeNull();
@@ -126,12 +126,12 @@ describe("statistics", () => {
     expect(() => median([])).toThrow("no values");
   });
 
-  it("bins count what falls into them, empty ones too", () => {
+  it("counts per bin, with empty bins", () => {
     expect(binned([0, 9.9, 10, 35], 10)).toEqual([2, 1, 0, 1]);
     expect(binned([5, 12], 10, 10)).toEqual([1]);
   });
 
-  it("rounding leaves no minus on nothing", () => {
+  it("rounds to three decimals without negative zero", () => {
     expect(Object.is(rounded(-0.0001), 0)).toBe(true);
     expect(rounded(1.23456)).toBe(1.235);
   });

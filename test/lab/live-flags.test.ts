@@ -5,7 +5,7 @@ import { cordum } from "../cli/run.ts";
 
 const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" };
 
-test("nothing live without --live; with it the embedded world, or both servers", () => {
+test("--live selects the embedded target, or both servers", () => {
   expect(readLiveWish({}, "")).toBeNull();
   expect(readLiveWish({ live: true }, "")).toEqual({
     target: { kind: "embedded" },
@@ -35,10 +35,10 @@ test.each([
   [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run: leave it out"],
   [["--live", "--step-ms", "0"], "--step-ms is measured on the target of a live run: leave it out"],
   [["--live", "--nak-look-ms", "10"], "--nak-look-ms is measured on the target of a live run: leave it out"],
-])("%j is a mistake of whoever typed it", async (flags, words) => {
+])("rejects %j", async (flags, message) => {
   const ran = await cordum(["lab", "lock-busy", ...flags]);
   expect(ran).toMatchObject({ exitCode: 2, out: "" });
-  expect(ran.err).toContain(words);
+  expect(ran.err).toContain(message);
   expect(ran.err).toContain("next: cordum lab lock-busy --help");
 });
 
@@ -47,7 +47,7 @@ test.each([
   ["nats://nats.example.com:4222", "redis://127.0.0.1:PORT", "nats.example.com"],
   ["nats://127.0.0.1:PORT,nats://10.0.0.7:4222", "redis://127.0.0.1:PORT", "10.0.0.7"],
   ["nats://127.0.0.1:PORT", "redis://user:secret@127.0.0.1.example.com:6379", "127.0.0.1.example.com"],
-])("other machines are refused before anything is connected: %s %s", async (nats, redis, far) => {
+])("rejects remote servers before it connects: %s %s", async (nats, redis, far) => {
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
@@ -68,7 +68,7 @@ test.each([
   }
 });
 
-test("whoever says that the servers are his may use them", () => {
+test("--yes-i-own-this allows remote servers", () => {
   const far = { nats: "nats://nats.example.com:4222", redis: "redis://192.0.2.1" };
   expect(readLiveWish({ live: true, ...far, yesIOwnThis: true }, "")).toMatchObject({
     ...{ target: { kind: "cluster", ...far } },

@@ -3,19 +3,26 @@ import { runExperiment } from "../../src/lab/experiment.ts";
 import type { LiveSpec, ProcessGroup } from "../../src/lab/live.ts";
 import type { ParamTable } from "../../src/lab/params.ts";
 import { SAFETY_OUTAGE } from "../../src/lab/safety-outage/experiment.ts";
-import { conductSafetyOutage, historyOf } from "../../src/lab/safety-outage/live.ts";
-import type { JobSighting, KernelQuestion, ReplicaQuestion, ReplicaSeen } from "../../src/lab/safety-outage/member.ts";
+import {
+  historyOf,
+  type JobObservation,
+  type KernelCommand,
+  type ReplicaCommand,
+  type ReplicaReport,
+  runLiveRow,
+} from "../../src/lab/safety-outage/live.ts";
+import { CONDITIONS, NEVER } from "./fixtures.ts";
 
 const live = SAFETY_OUTAGE.live as LiveSpec<ParamTable>;
-const GIVEN = {
-  ...{ processes: null, processesMax: 16, latencyMs: 0.05, latencySpread: 0.2, stepMs: 0, nakLookMs: 0 },
-  givenParams: new Set<string>(),
-};
-const plan = (typed: object, given: object = {}) =>
-  live.plan(SAFETY_OUTAGE.readParams({ ...typed }), { ...GIVEN, givenParams: new Set(Object.keys(typed)), ...given });
+const plan = (raw: object, conditions: object = {}) =>
+  live.plan(SAFETY_OUTAGE.readParams({ ...raw }), {
+    ...CONDITIONS,
+    givenParams: new Set(Object.keys(raw)),
+    ...conditions,
+  });
 
-describe("the plan", () => {
-  test("what is written down for virtual time becomes what somebody waits for", () => {
+describe("plan", () => {
+  test("has shorter defaults than the simulation", () => {
     expect(plan({}).params).toMatchObject({
       ...{ outageMs: 10_000, contenders: 200, waitedMs: 8_000, load: "burst", mode: "closed", latencyMs: 0.05 },
     });
@@ -24,13 +31,13 @@ describe("the plan", () => {
     });
   });
 
-  test("whoever types what is usual under virtual time means it, and is told when it is too much", () => {
+  test("rejects the defaults of the simulation when given explicitly", () => {
     const { contenders, outageMs } = SAFETY_OUTAGE.readParams({});
     expect(() => plan({ outageMs: String(outageMs) })).toThrow(`--outage-ms ${outageMs}: give 60000 at most`);
     expect(() => plan({ contenders: String(contenders) })).toThrow(`--contenders ${contenders}: give 500 at most`);
   });
 
-  test("the kernel is one more process, in the embedded world as well", () => {
+  test("has one more process for the kernel, for the embedded target as well", () => {
     expect(plan({})).toMatchObject({ processes: 4, params: { replicas: 3 } });
     expect(plan({}, { processes: 3 })).toMatchObject({ processes: 3, params: { replicas: 2 } });
     expect(plan({ replicas: "100" })).toMatchObject({ processes: 16, params: { replicas: 15 } });
@@ -38,7 +45,7 @@ describe("the plan", () => {
     expect(() => plan({}, { processes: 1 })).toThrow("--processes 1: give 2 or more");
   });
 
-  test("what is too much, or takes minutes by its nature, is refused with what to give instead", () => {
+  test("rejects values that are too large or simulated only, with the accepted value", () => {
     expect(() => plan({ outageMs: "60001" })).toThrow("--outage-ms 60001: give 60000 at most with --live");
     expect(() => plan({ contenders: "501" })).toThrow("--contenders 501: give 500 at most with --live");
     expect(() => plan({ load: "steady" })).toThrow("--load `steady` is simulated only: give burst with --live");
@@ -46,7 +53,7 @@ describe("the plan", () => {
     expect(() => plan({ gone: "hangs" })).toThrow("--gone `hangs` is simulated only: give refuses with --live");
   });
 
-  test("its rows are those of the simulation", async () => {
+  test("has the rows of the simulation", async () => {
     const { params } = plan({ outageMs: "1000", contenders: "5" });
     const { rows } = await runExperiment(SAFETY_OUTAGE, { seed: 1, seeds: 1, params });
     expect(JSON.stringify(live.keys(params))).toBe(JSON.stringify(rows.map(({ key }) => key)));
@@ -56,89 +63,88 @@ describe("the plan", () => {
 
 const TIMES = { fromMs: 1_000, loadMs: 1_500, toMs: 3_000 };
 const TIMEOUT_MS = 1_000;
-const job = (id: string, state: JobSighting["state"], atMs: number): JobSighting => ({ id, state, atMs });
-const ask = (atMs: number, tookMs: number | null, isDecided: boolean) => ({ atMs, tookMs, isDecided });
-const FIRST: ReplicaSeen = {
+const job = (id: string, state: JobObservation["state"], atMs: number): JobObservation => ({ id, state, atMs });
+const check = (atMs: number, tookMs: number | null, isDecided: boolean) => ({ atMs, tookMs, isDecided });
+const FIRST: ReplicaReport = {
   jobs: [job("warm", "PENDING", 900), job("a", "PENDING", 1_501), job("warm", "DISPATCHED", 1_010)],
-  asks: [ask(900, 5, true), ask(1_501, 1, false), ask(3_001, 1_000, false), ask(3_002, 2, false)],
-  triesMs: [950, 1_502, 3_003],
+  checks: [check(900, 5, true), check(1_501, 1, false), check(3_001, 1_000, false), check(3_002, 2, false)],
+  failuresMs: [950, 1_502, 3_003],
 };
-const SECOND: ReplicaSeen = {
+const SECOND: ReplicaReport = {
   jobs: [job("a", "DISPATCHED", 3_400), job("b", "PENDING", 1_502), job("b", "DISPATCHED", 3_350)],
-  asks: [ask(3_300, 40, true), ask(3_310, 80, true), ask(3_500, null, false)],
-  triesMs: [],
+  checks: [check(3_300, 40, true), check(3_310, 80, true), check(3_500, null, false)],
+  failuresMs: [],
 };
 
-describe("what the processes saw, as one history", () => {
-  test("in the order of the clock, without what was there to warm up", () => {
-    const { kernel, lag, triesAway, endMs } = historyOf([FIRST, SECOND], TIMES, TIMEOUT_MS);
-    expect(kernel.asksMs).toEqual([1_501, 3_001, 3_002, 3_300, 3_310, 3_500]);
+describe("historyOf", () => {
+  test("merges the observations by time, without the warm-up", () => {
+    const { kernel, jobs, failedChecks, endMs } = historyOf([FIRST, SECOND], TIMES, TIMEOUT_MS);
+    expect(kernel.checksMs).toEqual([1_501, 3_001, 3_002, 3_300, 3_310, 3_500]);
     expect(kernel.backMs).toBe(3_340);
-    // One waited for an answer in vain; one found nobody yet; one still waits.
+    // One check timed out, one was refused, one is in flight.
     expect(kernel.late).toBe(1);
-    expect(triesAway).toBe(1);
-    expect([lag.submitted, lag.left, lag.drainedMs]).toEqual([2, 0, 3_400]);
-    expect(lag.waitsMs).toEqual([1_848, 1_899]);
+    expect(failedChecks).toBe(1);
+    expect([jobs.submitted, jobs.left, jobs.drainedMs]).toEqual([2, 0, 3_400]);
+    expect(jobs.waitsMs).toEqual([1_848, 1_899]);
     expect(endMs).toBeGreaterThan(3_400);
   });
 
-  test("a job that is out while the kernel is away is no figure, but an error", () => {
+  test("rejects a dispatch during the outage", () => {
     const wrong = { ...SECOND, jobs: [...SECOND.jobs, job("b", "DISPATCHED", 2_999)] };
-    expect(() => historyOf([FIRST, wrong], TIMES, TIMEOUT_MS)).toThrow("1 jobs went out without a verdict or a lease");
+    expect(() => historyOf([FIRST, wrong], TIMES, TIMEOUT_MS)).toThrow(
+      "1 jobs were dispatched without a safety decision or a lease",
+    );
   });
 });
 
-describe("one row", () => {
+describe("runLiveRow", () => {
   const { params } = plan({ outageMs: "2000", waitedMs: "1500", contenders: "2", replicas: "1" });
-  const order = { key: live.keys(params)[0]!, params } as unknown as Parameters<typeof conductSafetyOutage>[1];
-  const never = new Promise<void>(() => undefined);
+  const rowRequest = { key: live.keys(params)[0]!, params } as unknown as Parameters<typeof runLiveRow>[1];
 
-  /** A control plane that tells of its jobs, and a kernel. */
-  function crewOf(returned: Promise<unknown>, outs: readonly JobSighting[]): ProcessGroup {
-    let tell: (news: unknown) => void = () => undefined;
-    const asked: string[] = [];
-    const ask = async (_index: number, question: unknown): Promise<unknown> => {
-      const one = question as KernelQuestion | ReplicaQuestion;
-      asked.push(one.do);
-      switch (one.do) {
-        case "leave":
+  /** A control plane that emits its jobs, and a kernel. */
+  function groupOf(returned: Promise<unknown>, dispatched: readonly JobObservation[]): ProcessGroup {
+    let emit: (event: unknown) => void = () => undefined;
+    const request = async (_index: number, message: unknown): Promise<unknown> => {
+      const command = message as KernelCommand | ReplicaCommand;
+      switch (command.do) {
+        case "stop":
           return TIMES.fromMs;
         case "return":
           return returned;
         case "submit":
-          if (one.atMs > 0) for (const { id } of outs) tell(job(id, "PENDING", one.atMs));
-          if (one.atMs > 0) void returned.then(() => setImmediate(() => outs.forEach(tell)));
-          return one.atMs;
-        case "tell":
+          if (command.atMs === 0) return null;
+          for (const { id } of dispatched) emit(job(id, "PENDING", command.atMs));
+          void returned.then(() => setImmediate(() => dispatched.forEach(emit)));
+          return null;
+        case "report":
           return { ...FIRST, jobs: [...FIRST.jobs, ...SECOND.jobs] };
         default:
           return null;
       }
     };
-    const onNews: ProcessGroup["onEvent"] = (fn) => {
-      tell = (news) => fn(news, 0);
-    };
     return {
       size: 2,
-      request: ask,
-      requestAll: (question) => Promise.all([ask(0, question), ask(1, question)]),
-      onEvent: onNews,
+      request,
+      requestAll: (message) => Promise.all([request(0, message), request(1, message)]),
+      onEvent: (listener) => {
+        emit = (event) => listener(event, 0);
+      },
     };
   }
 
-  test("is over when everybody who waited is out", async () => {
-    const outs = SECOND.jobs.filter(({ state }) => state === "DISPATCHED");
-    const { figures, isFinished } = await conductSafetyOutage(crewOf(Promise.resolve(3_000), outs), order, never);
+  test("finishes when every waiting job is dispatched", async () => {
+    const dispatched = SECOND.jobs.filter(({ state }) => state === "DISPATCHED");
+    const { figures, isFinished } = await runLiveRow(groupOf(Promise.resolve(3_000), dispatched), rowRequest, NEVER);
     expect(isFinished).toBe(true);
     expect(figures).toMatchObject({ drain_ms: 400, left: 0, submitted: 2, late_checks: 1, bypassed: 0 });
   });
 
-  test("when time is up it is unfinished, with figures only if the kernel has come back", async () => {
-    const away = conductSafetyOutage(crewOf(never, []), order, Promise.resolve());
+  test("is unfinished when time is up, with figures only after the kernel is back", async () => {
+    const away = runLiveRow(groupOf(NEVER, []), rowRequest, Promise.resolve());
     expect(await away).toEqual({ figures: {}, isFinished: false });
     const waiting = [job("a", "PENDING", 3_100)];
     const late = new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
-    const back = await conductSafetyOutage(crewOf(Promise.resolve(3_000), waiting), order, late);
+    const back = await runLiveRow(groupOf(Promise.resolve(3_000), waiting), rowRequest, late);
     expect(back).toMatchObject({ isFinished: false, figures: { submitted: 2 } });
   });
 });

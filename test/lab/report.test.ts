@@ -4,11 +4,11 @@ import { runExperiment } from "../../src/lab/experiment.ts";
 import { EXPERIMENTS } from "../../src/lab/experiments.ts";
 import { OCC } from "../../src/lab/occ/experiment.ts";
 import { flagOf } from "../../src/lab/params.ts";
-import { formatMs, formatNumber, formatShort } from "../../src/lab/report/numbers.ts";
+import { describePolicy, formatMs, formatNumber, formatShort } from "../../src/lab/report/format.ts";
 import { commandFor, reportFiles } from "../../src/lab/report/page.ts";
 import type { TableSpec } from "../../src/lab/report/tables.ts";
 import { tablesText } from "../../src/lab/report/tables.ts";
-import { readXml } from "./drawing.ts";
+import { readXml } from "./svg-reader.ts";
 
 const summary = (policy: string, drainMs: number, tries: number, isSpread = false): Summary => {
   const figures = { drain_ms: drainMs, tries, wait_ms: { p95: drainMs === 5 ? null : 7.25 } };
@@ -34,8 +34,8 @@ const COLUMNS = [
 const ROWS: TableSpec = { kind: "rows", title: "all", keys: [{ key: "policy", header: "policy" }], columns: COLUMNS };
 const LOOK = { width: null, color: false };
 
-describe("the table for a terminal", () => {
-  it("has units in its header, marks the best of each column, and shows no column without figures", () => {
+describe("tablesText", () => {
+  it("prints units, marks the best of each column and omits columns without figures", () => {
     const text = tablesText([ROWS], outcomeOf([summary("a", 1_234, 1.08), summary("bounded", 5, 2)]), LOOK);
     expect(`\n${text}`).toBe(`
 all
@@ -47,7 +47,7 @@ bounded            5*      2*              –
 `);
   });
 
-  it("looks for the best among rows that can be compared", () => {
+  it("marks the best of each group", () => {
     const rows = [summary("a", 200, 1), summary("b", 300, 1), summary("c", 5, 1), summary("d", 6, 1)];
     const text = tablesText([{ ...ROWS, groupBy: "of" }], outcomeOf(rows), LOOK);
     expect(text.split("\n").filter((line) => line.includes("*") && !line.startsWith("*"))).toEqual([
@@ -56,7 +56,7 @@ bounded            5*      2*              –
     ]);
   });
 
-  it("shows the spread of several seeds, unless that is too wide, and says so", () => {
+  it("prints the spread of several seeds, or a note where it does not fit", () => {
     const outcome = outcomeOf([summary("a", 10, 1, true), summary("b", 20, 1, true)], 3);
     const wide = tablesText([ROWS], outcome, LOOK);
     expect(wide).toContain("10 (1–12,345)*");
@@ -73,7 +73,7 @@ bounded            5*      2*              –
     ).toBeLessThanOrEqual(50);
   });
 
-  it("sets one figure over two keys", () => {
+  it("prints a pivot table", () => {
     const spec: TableSpec = {
       kind: "pivot",
       title: "drain",
@@ -83,7 +83,7 @@ bounded            5*      2*              –
     };
     const text = tablesText([spec], outcomeOf([summary("a", 1, 1), summary("b", 2, 1), summary("a", 101, 1)]), LOOK);
     expect(`\n${text}`).toBe(`
-drain, ms
+drain (ms)
 how many     a   b
 few          1*  2
 many       101   –
@@ -92,14 +92,14 @@ many       101   –
 `);
   });
 
-  it("is colored only where that is wanted", () => {
+  it("uses colors only when enabled", () => {
     const outcome = outcomeOf([summary("a", 1, 1), summary("b", 2, 1)]);
     expect(tablesText([ROWS], outcome, { width: null, color: true })).toContain("\u001b[1;32m");
     expect(tablesText([ROWS], outcome, LOOK)).not.toContain("\u001b");
   });
 });
 
-it("numbers are written as people read them", () => {
+it("formats numbers and durations", () => {
   expect([62_391.4, 37.46, 1.084, 0, -1_234.5].map((value) => formatNumber(value))).toEqual([
     "62,391",
     "37.5",
@@ -118,17 +118,17 @@ it("numbers are written as people read them", () => {
   expect([0.05, 1_234.5, 20].map(formatShort)).toEqual(["0.05", "1,235", "20"]);
 });
 
-describe("the files of a report", async () => {
+describe("reportFiles", async () => {
   const params = OCC.readParams({ clients: "10,20", policies: ["none", "full"] });
   const outcome = await runExperiment(OCC, { seed: 3, seeds: 2, params });
   const files = reportFiles(OCC, outcome, { versions: { cordum: "1.2.3", node: "20.0.0" } });
   const page = files[0]!.text;
 
-  it("are a page, the document, and a file for each picture", () => {
+  it("returns a page, the document and a file per chart", () => {
     expect(files.map(({ name }) => name)).toEqual([
       "occ.html",
       "occ.json",
-      "occ-waves.svg",
+      "occ-arrivals.svg",
       "occ-waits.svg",
       "occ-time.svg",
       "occ-calls.svg",
@@ -137,17 +137,17 @@ describe("the files of a report", async () => {
     for (const { text } of files.slice(2)) expect(readXml(text)[0]?.name).toBe("svg");
   });
 
-  it("load nothing from anywhere, and run nothing", () => {
+  it("loads no external resource and runs no script", () => {
     for (const { text } of files) {
       const outside = text.replaceAll('xmlns="http://www.w3.org/2000/svg"', "");
       expect(outside).not.toMatch(/https?:|url\(|@import|<script|<link|<img|<iframe|\son\w+=/);
     }
   });
 
-  it("say everything that it takes to repeat them", () => {
+  it("prints the command, the seeds, the versions and the parameters", () => {
     expect(page).toContain("cordum lab occ --seed 3 --seeds 2 --clients 10,20 --policy none --policy full");
     expect(page).toContain("3 to 4");
-    for (const words of ["1.2.3", "20.0.0"]) expect(page).toContain(words);
+    for (const version of ["1.2.3", "20.0.0"]) expect(page).toContain(version);
     for (const [name, param] of Object.entries(OCC.params))
       expect(page).toContain(`<code>${flagOf(name, param)}</code>`);
     expect(commandFor(OCC, { ...outcome, seed: 1, seeds: 20, params: OCC.readParams({}) })).toBe(
@@ -155,7 +155,7 @@ describe("the files of a report", async () => {
     );
   });
 
-  it("are light and dark, well-formed, with one caption for each picture", () => {
+  it("is well-formed, with a dark theme and a caption per chart", () => {
     expect(page).toContain("prefers-color-scheme:dark");
     const body = page.slice(page.indexOf("<body>"), page.indexOf("</html>"));
     const names = readXml(body).map(({ name }) => name);
@@ -163,13 +163,13 @@ describe("the files of a report", async () => {
     expect(names.filter((name) => name === "figcaption")).toHaveLength(4);
   });
 
-  it("are the same for the same outcome", async () => {
+  it("returns equal files for equal outcomes", async () => {
     const again = await runExperiment(OCC, { seed: 3, seeds: 2, params });
     expect(reportFiles(OCC, again, { versions: { cordum: "1.2.3", node: "20.0.0" } })).toEqual(files);
   });
 });
 
-it("every experiment has a name, a story and flags of its own", () => {
+it("every experiment has a name, a description and distinct flags", () => {
   const names = EXPERIMENTS.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
   for (const { description: story, params } of EXPERIMENTS) {
@@ -177,4 +177,15 @@ it("every experiment has a name, a story and flags of its own", () => {
     const flags = Object.entries(params).map(([name, param]) => flagOf(name, param));
     expect(new Set([...flags, "--seed", "--seeds", "--json", "--out"]).size).toBe(flags.length + 4);
   }
+});
+
+it.each([
+  ["fixed:500ms", "retries after 500 ms"],
+  ["bounded:500ms:0.3", "retries after 350 ms to 650 ms, random"],
+  ["full:1s:30s", "retries after up to 2 s, later up to 30 s, random"],
+  ["capped_exponential:1s:30s:500ms", "retries after 2 s to 2.5 s, random; later after 30 s"],
+  ["decorrelated:1s:30s", "retries after 1 s to 3 s, later 1 s to 30 s, random"],
+  ["atomic", ""],
+])("describes the policy %s", (policy, description) => {
+  expect(describePolicy(policy)).toBe(description);
 });

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { OneServer } from "../../src/lab/one-server.ts";
+import { SerialServer } from "../../src/lab/simulation.ts";
 import { spreadOf } from "../../src/lab/spread.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
-test("a stream of pure chance is as uneven as it is said to be", () => {
+test("gives a ratio of 1 for a Poisson stream", () => {
   let ratios = 0;
   for (let seed = 1; seed <= 20; seed++) {
     const random = new SeededRandom(seed);
@@ -14,7 +14,7 @@ test("a stream of pure chance is as uneven as it is said to be", () => {
   expect(ratios / 20).toBeLessThan(1.05);
 });
 
-test("who comes all at once is in one bin, and only the window is looked at", () => {
+test("counts simultaneous arrivals in one bin and ignores arrivals outside of the window", () => {
   const times = [...Array.from({ length: 100 }, () => 1_000), 999, 16_000];
   expect(spreadOf(times, 1_000, 15_000)).toMatchObject({
     arrivals: 100,
@@ -25,12 +25,12 @@ test("who comes all at once is in one bin, and only the window is looked at", ()
   });
 });
 
-test("too few say nothing", () => {
+test("gives null below 50 arrivals", () => {
   expect(spreadOf([1, 2, 3], 0, 10)).toBeNull();
 });
 
-test("one server: who comes together waits for those before him, who comes later for nobody", () => {
-  const server = new OneServer(5);
-  expect([server.take(0), server.take(0), server.take(2)]).toEqual([5, 10, 13]);
-  expect(server.take(100)).toBe(5);
+test("a serial server queues simultaneous requests", () => {
+  const server = new SerialServer(5);
+  expect([server.enqueue(0), server.enqueue(0), server.enqueue(2)]).toEqual([5, 10, 13]);
+  expect(server.enqueue(100)).toBe(5);
 });

@@ -1,7 +1,4 @@
-/**
- * Those who want a run. A caller that was told 429 or 503 comes back as its kind of client does, at the next replica, until
- * it is let in or its patience is over.
- */
+/** Callers that start runs. A rejected caller (429 or 503) retries at the next replica until its budget is used up. */
 
 import { nextDelay, type Policy } from "../../core/retry/policies.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -11,111 +8,109 @@ import { startOutcomeResponse } from "../../gateway/routes/run-start.ts";
 import type { SeededRandom } from "../../sim/random.ts";
 
 export const ORG = "busy";
-/** The other org, and its own workflow: one that is over as soon as it is begun. */
-export const BESIDE = "beside";
+/** The second org, whose runs complete at once. */
+export const OTHER_ORG = "beside";
 export const WORKFLOWS = { hold: "lab-hold", pass: "lab-pass" } as const;
 
-/** `told`: comes back when `Retry-After` says so. The others never look at it. */
-export type Client = { readonly kind: "none" | "told" } | { readonly kind: "policy"; readonly policy: Policy };
+/** `retry_after` retries after the time in `Retry-After`; the others ignore that header. */
+export type Client = { readonly kind: "none" | "retry_after" } | { readonly kind: "policy"; readonly policy: Policy };
 
-export interface ClientOrder {
+export interface CallersSpec {
   readonly callers: number;
   readonly client: Client;
-  /** How long a caller goes on; it does not begin a wait that would end later. */
+  /** No retry starts after this time. */
   readonly budgetMs: number;
-  readonly besidePerS: number;
-  readonly besideForMs: number;
 }
 
-/** What lies between callers and servers: simulated, or of the machine. */
-export interface Street {
+/** Request rate of the other org and its duration. */
+export interface OtherSpec {
+  readonly otherRate: number;
+  readonly otherForMs: number;
+}
+
+/** The path between callers and servers, simulated or real. */
+export interface Transport {
   nowMs(): number;
   pause(delayMs: number): Promise<void>;
   /** One way between a caller and its server. */
   hop(): Promise<void>;
   readonly random: SeededRandom;
-  /** Who is asked by the request with this number. */
+  /** The server of the nth request. */
   server(count: number): Engine;
 }
 
 export interface Caller {
-  /** Of each of its requests. */
-  readonly answers: readonly Answered[];
-  /** How long it took until it was let in; null for never. */
+  readonly responses: readonly Response[];
+  /** Time until admission; null if it was not admitted. */
   readonly waitedMs: number | null;
 }
 
-export interface Answered {
+export interface Response {
   readonly status: number;
   readonly tookMs: number;
   readonly sentMs: number;
 }
 
-/** All at once. Callers are what became of them so far, and `done` resolves when none goes on. */
-export function callAll(
-  street: Street,
-  order: ClientOrder,
+/** Starts all callers at once. `callers` is updated until `done` resolves. */
+export function startCallers(
+  transport: Transport,
+  spec: CallersSpec,
 ): { readonly callers: readonly Caller[]; readonly done: Promise<void> } {
-  const callers = Array.from({ length: order.callers }, (): OpenCaller => ({ answers: [], waitedMs: null }));
-  const all = callers.map((caller, index) => call(street, order, index, caller));
+  const callers = Array.from({ length: spec.callers }, (): OpenCaller => ({ responses: [], waitedMs: null }));
+  const all = callers.map((caller, index) => call(transport, spec, index, caller));
   return { callers, done: Promise.all(all).then(() => undefined) };
 }
 
-/** The other org: a request now and then, for each of which it has a slot. Resolves when it sends no more. */
-export async function callBeside(
-  street: Street,
-  { besidePerS, besideForMs }: Pick<ClientOrder, "besidePerS" | "besideForMs">,
-  answers: Answered[],
+/** A Poisson stream of requests of the other org. Resolves after the last response. */
+export async function runOtherOrg(
+  transport: Transport,
+  { otherRate, otherForMs }: OtherSpec,
+  responses: Response[],
 ): Promise<void> {
-  if (besidePerS <= 0) return;
-  const endMs = street.nowMs() + besideForMs;
+  if (otherRate <= 0) return;
+  const endMs = transport.nowMs() + otherForMs;
   const sent: Promise<unknown>[] = [];
   for (let count = 0; ; count += 1) {
-    await street.pause(street.random.exponential(1_000 / besidePerS));
-    if (street.nowMs() >= endMs) break;
-    sent.push(askBeside(street, count).then((answer) => answers.push(answer)));
+    await transport.pause(transport.random.exponential(1_000 / otherRate));
+    if (transport.nowMs() >= endMs) break;
+    sent.push(requestOther(transport, count).then((response) => responses.push(response)));
   }
   await Promise.all(sent);
 }
 
-/** One request of the other org. */
-export async function askBeside(street: Street, count: number): Promise<Answered> {
-  const { retryAfterMs: _, ...answer } = await request(street, count, {
-    ...WISH,
-    org: BESIDE,
-    workflowId: WORKFLOWS.pass,
-  });
-  return answer;
+export async function requestOther(transport: Transport, count: number): Promise<Response> {
+  const { retryAfterMs: _, ...response } = await send(transport, count, OTHER_REQUEST);
+  return response;
 }
 
 interface OpenCaller {
-  readonly answers: Answered[];
+  readonly responses: Response[];
   waitedMs: number | null;
 }
 
 async function call(
-  street: Street,
-  { client, budgetMs }: ClientOrder,
+  transport: Transport,
+  { client, budgetMs }: CallersSpec,
   index: number,
   caller: OpenCaller,
 ): Promise<void> {
-  const fromMs = street.nowMs();
+  const fromMs = transport.nowMs();
   let delayMs: number | undefined;
   for (let attempt = 1; ; attempt += 1) {
-    const { retryAfterMs, ...answer } = await request(street, index + attempt, WISH);
-    caller.answers.push(answer);
-    if (answer.status === 200) {
-      caller.waitedMs = street.nowMs() - fromMs;
+    const { retryAfterMs, ...response } = await send(transport, index + attempt, REQUEST);
+    caller.responses.push(response);
+    if (response.status === 200) {
+      caller.waitedMs = transport.nowMs() - fromMs;
       return;
     }
-    delayMs = delayOf(client, attempt, street.random, delayMs, retryAfterMs) ?? Number.POSITIVE_INFINITY;
-    if (street.nowMs() - fromMs + delayMs > budgetMs) return;
-    await street.pause(delayMs);
+    delayMs = retryDelay(client, attempt, transport.random, delayMs, retryAfterMs) ?? Number.POSITIVE_INFINITY;
+    if (transport.nowMs() - fromMs + delayMs > budgetMs) return;
+    await transport.pause(delayMs);
   }
 }
 
-/** null: it does not come back. */
-function delayOf(
+/** null: no retry. */
+function retryDelay(
   client: Client,
   attempt: number,
   random: SeededRandom,
@@ -125,7 +120,7 @@ function delayOf(
   switch (client.kind) {
     case "none":
       return null;
-    case "told":
+    case "retry_after":
       return retryAfterMs;
     case "policy":
       return nextDelay(client.policy, attempt, () => random.next(), previousMs);
@@ -134,15 +129,15 @@ function delayOf(
   }
 }
 
-/** One request over HTTP, as the gateway answers it. */
-async function request(
-  street: Street,
+/** One request, with the status and headers of the gateway. */
+async function send(
+  transport: Transport,
   count: number,
   request: RunRequest,
-): Promise<Answered & { readonly retryAfterMs: number | null }> {
-  const engine = street.server(count);
-  const sentMs = street.nowMs();
-  await street.hop();
+): Promise<Response & { readonly retryAfterMs: number | null }> {
+  const engine = transport.server(count);
+  const sentMs = transport.nowMs();
+  await transport.hop();
   let status = 200;
   let retryAfterMs: number | null = null;
   try {
@@ -153,8 +148,9 @@ async function request(
     if (status !== 429 && status !== 503) throw error;
     retryAfterMs = Number(answer.body.retry_after_ms ?? Number.NaN);
   }
-  await street.hop();
-  return { status, retryAfterMs, sentMs, tookMs: street.nowMs() - sentMs };
+  await transport.hop();
+  return { status, retryAfterMs, sentMs, tookMs: transport.nowMs() - sentMs };
 }
 
-const WISH = defaultRunRequest(ORG, WORKFLOWS.hold, "lab");
+const REQUEST = defaultRunRequest(ORG, WORKFLOWS.hold, "lab");
+const OTHER_REQUEST: RunRequest = { ...REQUEST, org: OTHER_ORG, workflowId: WORKFLOWS.pass };

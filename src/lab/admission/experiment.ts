@@ -1,171 +1,219 @@
 /**
- * `cordum lab admission`: many want to start a run at once, and only two may be open. The world is in `admission-world.ts`,
- * those who want something in `admission-clients.ts`.
+ * `cordum lab admission`: many callers start a run of one org at the same time, and two runs may be open.
+ *
+ * `scenario.ts` has the settings, the workflows and the figures, `clients.ts` the callers, `simulation.ts` simulates a cell,
+ * `live.ts` runs it with real processes, `report.ts` describes the figures.
  */
+import { experiment, type OnProgress, type Row, type RowKey } from "../experiment.ts";
+import { type LiveConditions, type LivePlan, limitLive } from "../live.ts";
+import { decimal, type ParamTable, type ValuesOf, whole, wholes } from "../params.ts";
+import { type Column, column, type TableSpec } from "../report/tables.ts";
+import { admissionCharts, admissionFindings, DEFAULT_POLL } from "./report.ts";
 
-import { experiment, type Row } from "../experiment.ts";
-import type { LiveConditions, LivePlan } from "../live.ts";
-import type { ParamTable, ValuesOf } from "../params.ts";
-import type { Column, TableSpec } from "../report/tables.ts";
-import { CLIENT_NAMES, cellsOf, keyOf } from "./cells.ts";
-import { admissionConclusions, admissionPictures } from "./report.ts";
-
-const KNOWN = {
-  atomic: "the slot is taken in the write that starts the run: nobody waits. The default",
-  "fixed:10ms": "behind a lock that is asked for every 10 ms: as the system began",
-  "bounded:10ms:0.5": "behind the same lock, asked for every 5 to 15 ms by chance",
+const KNOWN_ROWS = {
+  atomic: "the slot is taken in the commit that starts the run, without a wait (the default)",
+  "fixed:10ms": "behind a lock that is polled every 10 ms (profile `baseline`)",
+  "bounded:10ms:0.5": "behind the same lock, polled every 5 to 15 ms at random",
 } as const;
 
-const MS = { kind: "number", unit: "ms", isWhole: true, min: 0, max: 3_600_000 } as const;
-const FINE_MS = { kind: "number", unit: "ms", isWhole: false, min: 0, max: 10_000 } as const;
+const CLIENTS = ["none", "fixed", "jittered", "retry_after"] as const;
 
 const LATENCY_MS_MIN = 0.01;
 
 const PARAMS = {
   policies: {
     kind: "rows",
-    default: Object.keys(KNOWN),
-    known: KNOWN,
-    help: "how the server lets them in, atomic or the policy with which the lock is polled; may be given several times",
+    default: Object.keys(KNOWN_ROWS),
+    known: KNOWN_ROWS,
+    help: "admission of the server, repeatable: atomic, or the poll policy of the admission lock",
   },
-  contenders: {
-    ...{ kind: "numbers", unit: "", isWhole: true, min: 1, max: 100_000 },
-    default: [100, 1_000],
-    help: "callers that want a run of one org at the same instant; several, with commas",
-  },
+  contenders: wholes({
+    ...{ default: [100, 1_000], min: 1, max: 100_000 },
+    help: "callers that start a run of one org at the same time; a comma-separated list",
+  }),
   client: {
     kind: "choice",
-    choices: ["all", ...CLIENT_NAMES],
+    choices: ["all", ...CLIENTS],
     default: "all",
-    help: "what a caller does that was told to come back: nothing, after 1 s, full:250ms:4s, or when Retry-After says so",
+    help:
+      "retries of a rejected caller: none, fixed (after 1 s), jittered (full:250ms:4s), or retry_after (after the time in " +
+      "Retry-After)",
   },
-  holdMs: { ...MS, default: 200, min: 1, help: "how long a run lasts; then its slot is free again" },
-  budgetMs: { ...MS, default: 3_000, help: "how long a caller goes on trying" },
-  maxWaitMs: { ...MS, default: 2_000, max: 60_000, help: "how long the server polls for the lock of one request" },
-  replicas: { kind: "number", unit: "", isWhole: true, default: 4, min: 1, max: 1_000, help: "control planes" },
-  latencyMs: { ...FINE_MS, default: 0.2, min: LATENCY_MS_MIN, help: "one way through the network, on average" },
-  storeMs: {
-    ...FINE_MS,
-    default: 0.05,
-    help: "what one call costs the server of records and locks, which does one at a time",
-  },
-  otherRate: {
-    ...{ kind: "number", unit: "requests/s", isWhole: false, min: 0.1, max: 10_000 },
-    default: 40,
-    help: "what the other org asks for beside",
-  },
-  otherForMs: { ...MS, default: 2_000, min: 1_000, help: "for how long it does, from the burst on" },
+  holdMs: whole({ unit: "ms", default: 200, min: 1, max: 3_600_000, help: "duration of a run" }),
+  budgetMs: whole({ unit: "ms", default: 3_000, min: 0, max: 3_600_000, help: "how long a caller retries" }),
+  maxWaitMs: whole({ unit: "ms", default: 2_000, min: 0, max: 60_000, help: "how long the server polls per request" }),
+  replicas: whole({ default: 4, min: 1, max: 1_000, help: "control plane replicas" }),
+  latencyMs: decimal({
+    ...{ unit: "ms", default: 0.2, min: LATENCY_MS_MIN, max: 10_000 },
+    help: "mean one-way network latency",
+  }),
+  storeMs: decimal({
+    ...{ unit: "ms", default: 0.05, min: 0, max: 10_000 },
+    help: "service time of a store or lock call; the server handles one at a time",
+  }),
+  otherRate: decimal({
+    ...{ unit: "requests/s", default: 40, min: 0.1, max: 10_000 },
+    help: "request rate of a second org",
+  }),
+  otherForMs: whole({
+    ...{ unit: "ms", default: 2_000, min: 1_000, max: 3_600_000 },
+    help: "how long the second org sends requests, from the burst on",
+  }),
   part: {
     kind: "choice",
     choices: ["both", "grid", "sweep"],
     default: "both",
-    help: "the grid of servers and clients, the sweep of the server's and the clients' patience, or both",
+    help: "grid: servers by clients; sweep: server wait by client budget",
   },
-  maxWaitsMs: {
-    ...{ kind: "numbers", unit: "ms", isWhole: true, min: 0, max: 60_000 },
-    default: [20, 50, 150, 2_000],
-    help: "of the sweep: how long the server polls for the lock of one request",
-  },
-  budgetsMs: {
-    ...{ kind: "numbers", unit: "ms", isWhole: true, min: 0, max: 3_600_000 },
-    default: [500, 3_000, 12_000],
-    help: "of the sweep: how long a caller goes on trying",
-  },
-  binMs: { ...MS, default: 20, min: 1, max: 60_000, help: "the width of a column in the picture of arrivals" },
+  maxWaitsMs: wholes({
+    ...{ unit: "ms", default: [20, 50, 150, 2_000], min: 0, max: 60_000 },
+    help: "of the sweep: how long the server polls per request",
+  }),
+  budgetsMs: wholes({
+    ...{ unit: "ms", default: [500, 3_000, 12_000], min: 0, max: 3_600_000 },
+    help: "of the sweep: how long a caller retries",
+  }),
+  binMs: whole({ unit: "ms", default: 20, min: 1, max: 60_000, help: "bin width of arrival counts" }),
 } as const satisfies ParamTable;
 
 export type AdmissionParams = ValuesOf<typeof PARAMS>;
+export type ClientName = (typeof CLIENTS)[number];
 
 const COLUMNS: readonly Column[] = [
-  { path: "request_ms.p50", header: "request p50", unit: "ms", best: "least" },
-  { path: "request_ms.p95", header: "p95", unit: "ms", best: "least" },
-  { path: "share.200", header: "200", unit: "%", best: null },
-  { path: "share.429", header: "429", unit: "%", best: null },
-  { path: "share.503", header: "503", unit: "%", best: "least" },
-  { path: "admitted", header: "let in", unit: "callers", best: "most" },
-  { path: "wait_ms_max", header: "longest wait", unit: "ms", best: null },
-  { path: "slots_used_share", header: "slots used", unit: "%", best: "most" },
-  { path: "asks", header: "asks for the key", unit: "", best: "least" },
-  { path: "arrivals.peak", header: "peak", unit: "per bin", best: "least" },
-  { path: "other_ms.p95", header: "other org p95", unit: "ms", best: "least" },
-  { path: "other_503", header: "its 503", unit: "", best: "least" },
-  { path: "other_alone_ms.p95", header: "alone", unit: "ms", best: null },
-  { path: "admitted_max_concurrent", header: "open at once", unit: "", best: null },
+  column("request_ms.p50", "request p50", "ms", "least"),
+  column("request_ms.p95", "p95", "ms", "least"),
+  column("share.200", "200", "%"),
+  column("share.429", "429", "%"),
+  column("share.503", "503", "%", "least"),
+  column("admitted", "admitted", "callers", "most"),
+  column("wait_ms_max", "longest wait", "ms"),
+  column("slots_used_share", "slot use", "%", "most"),
+  column("asks", "admission attempts", "", "least"),
+  column("arrivals.peak", "peak", "per bin", "least"),
+  column("other_ms.p95", "other org p95", "ms", "least"),
+  column("other_503", "other org 503", "", "least"),
+  column("other_alone_ms.p95", "other org alone p95", "ms"),
+  column("admitted_max_concurrent", "open runs max"),
 ];
 
-/** What is set beside what happened live. */
 const COMPARED: readonly Column[] = [
-  { path: "request_ms.p95", header: "request p95", unit: "ms", best: null },
-  { path: "request_ms.p50", header: "request p50", unit: "ms", best: null },
-  { path: "share.503", header: "503", unit: "%", best: null },
-  { path: "admitted", header: "let in", unit: "callers", best: null },
-  { path: "asks", header: "asks for the key", unit: "", best: null },
-  { path: "other_ms.p95", header: "other org p95", unit: "ms", best: null },
+  column("request_ms.p95", "request p95", "ms"),
+  column("request_ms.p50", "request p50", "ms"),
+  column("share.503", "503", "%"),
+  column("admitted", "admitted", "callers"),
+  column("asks", "admission attempts"),
+  column("other_ms.p95", "other org p95", "ms"),
 ];
-const LIVE_CONTENDERS_MAX = 1_000;
-const LIVE_OTHER_RATE_MAX = 1_000;
 
 export const ADMISSION = experiment({
   name: "admission",
-  summary: "many callers start runs of one org at once, and only two may be open: who gets in, and who else feels it",
+  summary: "concurrent run starts at a limit of two: latency, status codes and the effect on another org",
   description:
-    "An org may have two runs open, and many callers want to start one at the same moment. The server either takes the slot " +
-    "in the one write that starts the run, or lets the requests queue before a lock that each of them asks for again and " +
-    "again. Callers that are turned away come back in their own way. The experiment counts who gets in, how long it takes, " +
-    "and whether another org, which has nothing to do with it, has to wait as well.",
+    "An org may have two open runs, and many callers start one at the same time. The server either takes the slot in the " +
+    "commit that starts the run, or each request polls an admission lock. Rejected callers retry with different policies. " +
+    "The experiment measures how many callers are admitted, the response times, and the response times of a second org that " +
+    "shares the servers.",
   params: PARAMS,
   seedsDefault: 1,
   centre: "median",
   run: runAll,
   tables: tablesOf(),
-  charts: admissionPictures,
-  findings: admissionConclusions,
+  charts: admissionCharts,
+  findings: admissionFindings,
   live: {
     compared: COMPARED,
     measuredParams: ["latencyMs"],
     plan: planLive,
     keys: (params) => cellsOf(0, params).map(keyOf),
-    runRow: async (...given) => (await import("./live.ts")).conductAdmission(...given),
-    startProcess: async (...given) => (await import("./member.ts")).joinAdmission(...given),
+    runRow: async (group, request, timeUp) => {
+      return (await import("./live.ts")).runLiveCell(group, cellAt(request.key, request.params), timeUp);
+    },
+    startProcess: async (...args) => (await import("./live.ts")).startLiveProcess(...args),
   },
 });
 
-async function runAll(seed: number, params: AdmissionParams, note: (share: number) => void): Promise<readonly Row[]> {
-  const { admissionRow, aloneMs } = await import("./rows.ts");
+async function runAll(seed: number, params: AdmissionParams, onProgress: OnProgress): Promise<readonly Row[]> {
+  const { otherAloneMs, simulateCell } = await import("./simulation.ts");
   const cells = cellsOf(seed, params);
   const alone = new Map<string, readonly number[]>();
   const rows: Row[] = [];
   for (const cell of cells) {
-    if (cell.part === "grid" && !alone.has(cell.policy)) alone.set(cell.policy, await aloneMs(cell));
-    rows.push(await admissionRow(cell, alone.get(cell.policy) ?? []));
-    note(rows.length / cells.length);
+    if (cell.part === "grid" && !alone.has(cell.policy)) alone.set(cell.policy, await otherAloneMs(cell));
+    rows.push({ key: keyOf(cell), ...(await simulateCell(cell, alone.get(cell.policy) ?? [])) });
+    onProgress(rows.length / cells.length);
   }
   return rows;
 }
 
-/** How many take part is bounded: this is somebody's machine. How long a row lasts is bounded by whoever runs it. */
-function planLive(params: AdmissionParams, given: LiveConditions): LivePlan<AdmissionParams> {
-  const most = Math.max(...params.contenders);
-  if (most > LIVE_CONTENDERS_MAX) {
-    throw new Error(`--contenders ${most}: give ${LIVE_CONTENDERS_MAX} at most with --live`);
-  }
-  if (params.otherRate > LIVE_OTHER_RATE_MAX) {
-    throw new Error(`--other-rate ${params.otherRate}: give ${LIVE_OTHER_RATE_MAX} at most with --live`);
-  }
-  const processes = given.processes ?? Math.min(params.replicas, given.processesMax);
-  return {
-    params: { ...params, replicas: processes, latencyMs: Math.max(LATENCY_MS_MIN, given.latencyMs) },
-    processes,
-  };
+function planLive(params: AdmissionParams, conditions: LiveConditions): LivePlan<AdmissionParams> {
+  limitLive("--contenders", Math.max(...params.contenders), 1_000);
+  limitLive("--other-rate", params.otherRate, 1_000);
+  const processes = conditions.processes ?? Math.min(params.replicas, conditions.processesMax);
+  const latencyMs = Math.max(LATENCY_MS_MIN, conditions.latencyMs);
+  return { params: { ...params, replicas: processes, latencyMs }, processes };
+}
+
+/** One row of the results: a number of callers, a server and a client. */
+export interface Cell
+  extends Pick<
+    AdmissionParams,
+    "holdMs" | "budgetMs" | "maxWaitMs" | "replicas" | "latencyMs" | "storeMs" | "binMs" | "otherForMs" | "otherRate"
+  > {
+  readonly seed: number;
+  readonly part: "grid" | "sweep";
+  readonly contenders: number;
+  /** `atomic`, or the poll policy of the admission lock. */
+  readonly policy: string;
+  readonly client: ClientName;
+}
+
+/** In the order of the tables. */
+function cellsOf(seed: number, params: AdmissionParams): readonly Cell[] {
+  return [
+    ...(params.part === "sweep" ? [] : gridOf(seed, params)),
+    ...(params.part === "grid" ? [] : sweepOf(seed, params)),
+  ];
+}
+
+function keyOf({ part, contenders, policy, client, maxWaitMs, budgetMs }: Cell): RowKey {
+  return { part, contenders, policy, client, max_wait_ms: maxWaitMs, budget_ms: budgetMs };
+}
+
+export function cellAt(key: RowKey, params: AdmissionParams): Cell {
+  const name = JSON.stringify(key);
+  const found = cellsOf(0, params).find((cell) => JSON.stringify(keyOf(cell)) === name);
+  if (found === undefined) throw new Error(`no row has the key ${name}`);
+  return found;
+}
+
+function gridOf(seed: number, params: AdmissionParams): readonly Cell[] {
+  const clients = CLIENTS.filter((name) => params.client === "all" || params.client === name);
+  return params.contenders.flatMap((contenders) =>
+    params.policies.flatMap((policy) =>
+      clients.map((client): Cell => ({ ...params, seed, part: "grid", contenders, policy, client })),
+    ),
+  );
+}
+
+/** The server's wait by the clients' budget, for the smallest burst and without the second org. */
+function sweepOf(seed: number, params: AdmissionParams): readonly Cell[] {
+  const polled = params.policies.filter((policy) => policy !== "atomic");
+  const policy = polled.includes(DEFAULT_POLL) ? DEFAULT_POLL : polled[0];
+  const [contenders] = params.contenders;
+  if (policy === undefined || contenders === undefined) return [];
+  const common = { ...params, seed, part: "sweep", contenders, policy, client: "jittered", otherRate: 0 } as const;
+  return params.maxWaitsMs.flatMap((maxWaitMs) =>
+    params.budgetsMs.map((budgetMs): Cell => ({ ...common, maxWaitMs, budgetMs })),
+  );
 }
 
 function tablesOf(): readonly TableSpec[] {
   const sweep = (title: string, path: string, unit: string, best: Column["best"]): TableSpec => ({
     kind: "pivot",
-    title: `${title}; down: how long the server polls, across: how long callers go on (ms)`,
-    down: { key: "max_wait_ms", header: "max wait" },
+    title: `${title} by server wait (rows, ms) and client budget (columns, ms)`,
+    down: { key: "max_wait_ms", header: "server wait" },
     across: "budget_ms",
-    column: { path, header: title, unit, best },
+    column: column(path, title, unit, best),
     where: ({ key }) => key.part === "sweep",
   });
   return [
@@ -181,9 +229,9 @@ function tablesOf(): readonly TableSpec[] {
       groupBy: "contenders",
       where: ({ key }) => key.part === "grid",
     },
-    sweep("callers let in", "admitted_share", "%", "most"),
-    sweep("requests that were told 503", "share.503", "%", "least"),
-    sweep("a request takes, p95", "request_ms.p95", "ms", "least"),
-    sweep("requests for each caller", "requests_per_caller", "", "least"),
+    sweep("admitted callers", "admitted_share", "%", "most"),
+    sweep("503 responses", "share.503", "%", "least"),
+    sweep("request p95", "request_ms.p95", "ms", "least"),
+    sweep("requests per caller", "requests_per_caller", "", "least"),
   ];
 }

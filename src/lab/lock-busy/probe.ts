@@ -1,166 +1,205 @@
 /**
- * Looks at one history of `cordum lab lock-busy`: when each result came for the first time, when it held the lock, when it
- * was applied, and who asked for the lock when. It sees what crosses the ports; the flow does not know of it.
+ * Measures one row of `cordum lab lock-busy` by observing the lock and store ports: deliveries, lock attempts, lock
+ * acquisitions and applied results.
  */
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { RUNS } from "../../core/model/run.ts";
-import type { Change } from "../../ports/store.ts";
+import { runLockKey } from "../../engine/runs/index.ts";
+import type { Locks } from "../../ports/locks.ts";
+import type { Change, Store } from "../../ports/store.ts";
+import type { World } from "../../ports/world.ts";
+import { withLocks, withStore } from "../../sim/mutants/decorators.ts";
 import type { Figures, Row } from "../experiment.ts";
-import { binned, mean, percentiles } from "../statistics.ts";
-import type { Contender } from "./stage.ts";
+import { binned, maxOf, mean, percentiles, sampled } from "../statistics.ts";
+import { type Contender, jobIdOf } from "./scenario.ts";
 
-export interface Course {
-  readonly runId: string;
-  /** How often it was brought: by the bus, or by a client that was told to come back. */
+/** The history of one result. */
+interface ResultState {
+  /** Deliveries by the bus, or HTTP requests of the worker. */
   deliveries: number;
   firstMs: number | null;
-  /** When the lock was held under which it was applied. */
+  /** When the lock was acquired under which the result was applied. */
   heldMs: number | null;
   appliedMs: number | null;
   isDead: boolean;
 }
 
+export type LockObserver = Pick<Probe, "attempted" | "replied" | "committed">;
+
 export class Probe {
-  readonly courses: ReadonlyMap<string, Course>;
-  /** Resolves once every result was applied, or is a dead letter. */
+  /** Resolves when every result is applied or a dead letter. */
   readonly done: Promise<void>;
-  /** Jobs that were ended more than once. */
-  readonly twice: string[] = [];
-  commits = 0;
-  busy = 0;
-  held = 0;
+  /** Jobs that were finished more than once. */
+  readonly duplicates: string[] = [];
   readonly #now: () => number;
-  readonly #asksMs: number[] = [];
-  readonly #returnsMs: number[] = [];
-  /** Fence → since when. Fences of one org are never given twice. */
+  readonly #results: ReadonlyMap<string, ResultState>;
+  readonly #attemptsMs: number[] = [];
+  readonly #retriesMs: number[] = [];
+  /** Fence → time of acquisition. Fences of an org are unique. */
   readonly #heldSinceMs = new Map<number, number>();
+  #commits = 0;
+  #busy = 0;
+  #held = 0;
   #open: number;
-  #isDone: () => void = () => undefined;
+  #resolveDone: () => void = () => undefined;
 
   constructor(contenders: readonly Contender[], now: () => number) {
     this.#now = now;
-    this.courses = new Map(contenders.map(({ jobId, runId }): [string, Course] => [jobId, freshCourse(runId)]));
+    this.#results = new Map(contenders.map(({ jobId }): [string, ResultState] => [jobId, newResult()]));
     this.#open = contenders.length;
     this.done = new Promise((resolve) => {
-      this.#isDone = resolve;
+      this.#resolveDone = resolve;
     });
   }
 
   delivered(jobId: string): void {
-    const course = this.courses.get(jobId);
-    if (course === undefined) return;
-    course.deliveries += 1;
-    course.firstMs ??= this.#now();
-    if (course.deliveries > 1) this.#returnsMs.push(this.#now());
+    const result = this.#results.get(jobId);
+    if (result === undefined) return;
+    result.deliveries += 1;
+    result.firstMs ??= this.#now();
+    if (result.deliveries > 1) this.#retriesMs.push(this.#now());
   }
 
-  asked(): void {
-    this.#asksMs.push(this.#now());
+  attempted(): void {
+    this.#attemptsMs.push(this.#now());
   }
 
-  answered(fence: number | null): void {
-    if (fence === null) this.busy += 1;
+  /** `fence` is null when the lock was busy. */
+  replied(fence: number | null): void {
+    if (fence === null) this.#busy += 1;
     else {
-      this.held += 1;
+      this.#held += 1;
       this.#heldSinceMs.set(fence, this.#now());
     }
   }
 
   committed(change: Change): void {
-    let fence: number | null = null;
-    for (const guard of change.guards) if (guard.kind === "fence" && guard.table === RUNS.name) fence = guard.fence;
-    if (fence !== null) this.commits += 1;
+    const fence = runFenceOf(change);
+    if (fence !== null) this.#commits += 1;
     for (const { table, value } of change.puts) {
       if (value === null) continue;
       if (table === JOBS.name) this.#jobWritten(value as Job, fence);
-      else if (table === DEAD_LETTERS.name) this.#letterWritten(value as DeadLetter);
+      else if (table === DEAD_LETTERS.name) this.#deadLetterWritten(value as DeadLetter);
     }
   }
 
   figures({ binMs, idealMs }: { readonly binMs: number; readonly idealMs: number }): Omit<Row, "key"> {
-    const all = [...this.courses.values()];
-    const startMs = minOf(all.map(({ firstMs }) => firstMs ?? Number.POSITIVE_INFINITY));
+    const all = [...this.#results.values()];
+    const startMs = all.reduce((least, { firstMs }) => Math.min(least, firstMs ?? least), Number.POSITIVE_INFINITY);
     const applied = all.filter(({ appliedMs }) => appliedMs !== null);
-    const since = (from: Course, toMs: number | null): number => (toMs ?? 0) - (from.firstMs ?? 0);
+    const since = (result: ResultState, toMs: number | null): number => (toMs ?? 0) - (result.firstMs ?? 0);
     const waitsMs = applied.filter(({ heldMs }) => heldMs !== null).map((one) => since(one, one.heldMs));
     const latenciesMs = applied.map((one) => since(one, one.appliedMs));
     const drainMs = applied.length === 0 ? null : maxOf(applied.map(({ appliedMs }) => appliedMs ?? 0)) - startMs;
-    const cameBack = all.filter(({ deliveries }) => deliveries > 1);
-    const atOnce = cameBack.filter(({ deliveries, appliedMs }) => deliveries === 2 && appliedMs !== null);
-    const arrivals = binned(this.#asksMs, binMs, startMs);
-    const returns = binned(this.#returnsMs, binMs, startMs);
+    const retried = all.filter(({ deliveries }) => deliveries > 1);
+    const succeeded = retried.filter(({ deliveries, appliedMs }) => deliveries === 2 && appliedMs !== null);
+    const arrivals = binned(this.#attemptsMs, binMs, startMs);
+    const returns = binned(this.#retriesMs, binMs, startMs);
     const figures: Figures = {
       drain_ms: drainMs,
       ideal_ms: idealMs,
       ratio: drainMs === null ? null : drainMs / idealMs,
-      busy_retries: this.busy,
-      attempts_per_acquisition: this.held === 0 ? null : this.#asksMs.length / this.held,
-      first_retry_success: cameBack.length === 0 ? null : atOnce.length / cameBack.length,
+      busy_retries: this.#busy,
+      attempts_per_acquisition: this.#held === 0 ? null : this.#attemptsMs.length / this.#held,
+      first_retry_success: retried.length === 0 ? null : succeeded.length / retried.length,
       wait_ms: percentiles(waitsMs),
       result_latency_ms: percentiles(latenciesMs),
       arrivals: { bin_ms: binMs, peak: maxOf(arrivals), mean: mean(arrivals) },
       returns: returns.length === 0 ? null : { bin_ms: binMs, peak: maxOf(returns), mean: mean(returns) },
-      commits: this.commits,
+      commits: this.#commits,
       applied: applied.length,
       deliveries_max: maxOf(all.map(({ deliveries }) => deliveries)),
       dead_lettered: all.filter(({ isDead }) => isDead).length,
     };
-    return { figures, series: { arrivals, waits_ms: thinned(waitsMs), latencies_ms: thinned(latenciesMs) } };
+    return { figures, series: { arrivals, waits_ms: sampled(waitsMs), latencies_ms: sampled(latenciesMs) } };
+  }
+
+  /** Throws when a result was applied twice: the figures of such a history are void. */
+  checkNoDuplicates(): void {
+    const [first] = this.duplicates;
+    if (first === undefined) return;
+    throw new Error(`${this.duplicates.length} results were applied twice, such as that of job \`${first}\``);
   }
 
   #jobWritten({ id, state }: Job, fence: number | null): void {
-    const course = this.courses.get(id);
-    if (course === undefined || !isFinal(state)) return;
-    if (course.appliedMs !== null) {
-      // Not thrown: it would be the flow's to handle, and it would try again.
-      this.twice.push(id);
+    const result = this.#results.get(id);
+    if (result === undefined || !isFinal(state)) return;
+    if (result.appliedMs !== null) {
+      // Not thrown here: the engine would treat the error as a failed commit and retry.
+      this.duplicates.push(id);
       return;
     }
-    course.appliedMs = this.#now();
-    course.heldMs = fence === null ? null : (this.#heldSinceMs.get(fence) ?? null);
+    result.appliedMs = this.#now();
+    result.heldMs = fence === null ? null : (this.#heldSinceMs.get(fence) ?? null);
     this.#settleOne();
   }
 
-  #letterWritten({ source }: DeadLetter): void {
-    const course = source.kind === "message" ? this.courses.get(jobIdIn(source.messageId)) : undefined;
-    if (course === undefined || course.isDead || course.appliedMs !== null) return;
-    course.isDead = true;
+  #deadLetterWritten({ source }: DeadLetter): void {
+    const result = source.kind === "message" ? this.#results.get(jobIdOf(source.messageId)) : undefined;
+    if (result === undefined || result.isDead || result.appliedMs !== null) return;
+    result.isDead = true;
     this.#settleOne();
   }
 
   #settleOne(): void {
     this.#open -= 1;
-    if (this.#open === 0) this.#isDone();
+    if (this.#open === 0) this.#resolveDone();
   }
 }
 
-/** The id of the message that brings a job's result; a message that was parked carries more behind it. */
-export const messageIdOf = (jobId: string): string => `lab:${jobId}`;
-const jobIdIn = (messageId: string): string => messageId.replace(/^lab:/, "").replace(/~back\d+$/, "");
+/** The clock of the simulator, or of the machine. */
+export interface HoldTimer {
+  nowMs(): number;
+  pause(delayMs: number): Promise<void>;
+}
 
-const freshCourse = (runId: string): Course => ({
-  ...{ runId, deliveries: 0, firstMs: null, heldMs: null, appliedMs: null, isDead: false },
+/**
+ * Reports lock attempts and commits to the observer, and makes a turn of the run lock last `holdMs`: from the acquisition to
+ * the end of the commit, with its loads and writes. Each further commit of the same turn takes `holdMs` again. A rejected
+ * commit takes no extra time.
+ */
+export function observeLock(world: World, observer: LockObserver, holdMs: number, { nowMs, pause }: HoldTimer): World {
+  /** Fence → start of the hold time of the next commit. */
+  const startedMs = new Map<number, number>();
+  const slowStore = (store: Store): Partial<Store> => ({
+    commit: async (change) => {
+      const requestedMs = nowMs();
+      const committed = await store.commit(change);
+      if (committed.kind !== "committed") return committed;
+      if (change.puts.some(({ table }) => table === RUNS.name)) {
+        const fence = runFenceOf(change);
+        const restMs = ((fence === null ? undefined : startedMs.get(fence)) ?? requestedMs) + holdMs - nowMs();
+        if (restMs > 0) await pause(restMs);
+        // Lock-free commits have fence 0.
+        if (fence !== null && fence > 0) startedMs.set(fence, nowMs());
+      }
+      observer.committed(change);
+      return committed;
+    },
+  });
+  const observedLocks = (locks: Locks): Partial<Locks> => ({
+    acquire: async (request) => {
+      if (!request.key.startsWith(RUN_LOCK)) return locks.acquire(request);
+      observer.attempted();
+      const acquired = await locks.acquire(request);
+      const fence = acquired.kind === "held" ? acquired.lease.fence : null;
+      if (fence !== null) startedMs.set(fence, nowMs());
+      observer.replied(fence);
+      return acquired;
+    },
+  });
+  return withLocks(observedLocks)(withStore(slowStore)(world));
+}
+
+/** The fence of a change made under a run lock; null for other changes. */
+function runFenceOf({ guards }: Change): number | null {
+  for (const guard of guards) if (guard.kind === "fence" && guard.table === RUNS.name) return guard.fence;
+  return null;
+}
+
+const newResult = (): ResultState => ({
+  ...{ deliveries: 0, firstMs: null, heldMs: null, appliedMs: null, isDead: false },
 });
 
-function maxOf(values: readonly number[]): number {
-  let most = 0;
-  for (const value of values) if (value > most) most = value;
-  return most;
-}
-
-function minOf(values: readonly number[]): number {
-  let least = Number.POSITIVE_INFINITY;
-  for (const value of values) if (value < least) least = value;
-  return least;
-}
-
-/** As many as a picture can show, from the least to the most. */
-function thinned(values: readonly number[]): readonly number[] {
-  const sorted = values.toSorted((a, b) => a - b);
-  if (sorted.length <= SAMPLES_MAX) return sorted;
-  const step = (sorted.length - 1) / (SAMPLES_MAX - 1);
-  return Array.from({ length: SAMPLES_MAX }, (_, index) => sorted[Math.round(index * step)] ?? 0);
-}
-
-const SAMPLES_MAX = 500;
+const RUN_LOCK = runLockKey("");

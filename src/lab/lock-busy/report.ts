@@ -1,116 +1,104 @@
-/** What `cordum lab lock-busy` shows and says. */
-import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { formatMs, formatNumber } from "../report/numbers.ts";
-import type { Chart } from "../report/picture.ts";
-import { describePolicy } from "../report/policy-words.ts";
+/** Charts and findings of `cordum lab lock-busy`. */
+import { figureOf, findRow, type Outcome, type Summary } from "../experiment.ts";
+import type { Chart } from "../report/chart.ts";
+import { describePolicy, formatMs, formatNumber, formatRatio } from "../report/format.ts";
 import { median } from "../statistics.ts";
 
-export function lockBusyPictures(outcome: Outcome): readonly Chart[] {
-  const { contenders, binMs } = outcome.params;
-  const ends = outcome.rows.map((row) => figure(row, "drain_ms")).filter((endMs) => endMs > 0);
+export function lockBusyCharts({ rows, params }: Outcome): readonly Chart[] {
+  const drainsMs = rows.map((row) => figureOf(row, "drain_ms")).filter((drainMs) => drainMs > 0);
+  const binMs = Number(params.binMs);
   return [
     {
-      kind: "waves",
-      name: "waves",
-      title: `${formatNumber(Number(contenders))} results want the same lock at the same moment`,
+      kind: "histograms",
+      name: "arrivals",
+      title: `Lock attempts over time, ${formatNumber(Number(params.contenders))} simultaneous results`,
       caption:
-        "Each hill is a crowd that knocks at the same door at the same time, though only one can be let in: hills that come " +
-        "again and again are everybody coming back together, a low carpet is a crowd that chance has spread, and nothing " +
-        "but the first hill is a queue in which each is called when it is its turn.",
-      binMs: Number(binMs),
+        `Attempts to acquire the run lock per ${formatMs(binMs)}. Peaks at regular intervals are synchronized retries, of ` +
+        "which one succeeds. A low, even level is a stream of jittered retries. A single peak at the start is the lock queue.",
+      binMs,
       what: "attempts",
-      untilMs: Math.max(WAVES_SHOWN_MS_MIN, ends.length === 0 ? 0 : 2 * median(ends)),
-      histograms: outcome.rows.map((row) => ({
+      untilMs: Math.max(SHOWN_MS_MIN, drainsMs.length === 0 ? 0 : 2 * median(drainsMs)),
+      histograms: rows.map((row) => ({
         name: String(row.key.policy),
         counts: row.series.arrivals ?? [],
-        note: waveNote(row),
-        description: KNOWN_WORDS[String(row.key.policy)] ?? describePolicy(String(row.key.policy)),
+        note: noteOf(row),
+        description: DESCRIPTIONS[String(row.key.policy)] ?? describePolicy(String(row.key.policy)),
       })),
     },
     {
       kind: "distribution",
       name: "waits",
-      title: "How long a result waits until it is in",
+      title: "Result latency",
       caption:
-        "Follow a line to the right: it shows which share of the results is in after that time, so the line furthest to the " +
-        "left leaves nobody waiting long, and a long flat end is a few who are out of luck.",
-      x: { label: "time from a result's first delivery until it is applied", unit: "ms", isLog: true },
+        "Share of the results that are applied within a given time after their first delivery. A curve further to the left " +
+        "is faster; a long flat end is a slow tail.",
+      x: { label: "time from the first delivery of a result to its commit", unit: "ms", isLog: true },
       of: "results",
-      samples: outcome.rows.map(({ key, series }) => ({ name: String(key.policy), values: series.latencies_ms ?? [] })),
+      samples: rows.map(({ key, series }) => ({ name: String(key.policy), values: series.latencies_ms ?? [] })),
     },
   ];
 }
 
-export function lockBusyConclusions(outcome: Outcome): readonly string[] {
-  const find = (policy: string): Summary | undefined => outcome.rows.find(({ key }) => key.policy === policy);
-  const [founding, bounded, shipped] = [find("founding"), find(JITTER), find("default")];
-  const [capped, queue, hasty] = [find("founding_capped"), find("hand_over"), find("hand_over_500ms")];
-  const said: string[] = [];
-  if (founding && bounded) {
-    said.push(
-      `Everybody coming back after the same 500 ms takes ${formatMs(figure(founding, "drain_ms"))}, ` +
-        `${times(founding, bounded, "drain_ms")} as long as with ±30 % of chance (${formatMs(figure(bounded, "drain_ms"))}), ` +
-        `and asks ${times(founding, bounded, "busy_retries")} as often in vain.`,
+export function lockBusyFindings({ rows, params }: Outcome): readonly string[] {
+  const find = (policy: string): Summary | undefined => findRow(rows, { policy });
+  const [baseline, bounded, shipped] = [find("baseline"), find(JITTER), find("default")];
+  const [capped, queue, shortQueue] = [find("baseline_capped"), find("hand_over"), find("hand_over_500ms")];
+  const findings: string[] = [];
+  if (baseline && bounded) {
+    findings.push(
+      `Drain time: baseline (\`fixed:500ms\`) ${formatMs(figureOf(baseline, "drain_ms"))}, \`${JITTER}\` ` +
+        `${formatMs(figureOf(bounded, "drain_ms"))}. The baseline takes ${formatRatio(baseline, bounded, "drain_ms")} as ` +
+        `long and gets ${formatRatio(baseline, bounded, "busy_retries")} as many busy replies.`,
     );
   }
   if (capped) {
-    const dead = figure(capped, "dead_lettered");
-    said.push(
-      `With the founding cap of 100 deliveries ${formatNumber(dead)} of ${formatNumber(Number(outcome.params.contenders))} results ` +
-        "end as dead letters, though nothing was wrong with them.",
+    findings.push(
+      `With the baseline cap of 100 deliveries, ${formatNumber(figureOf(capped, "dead_lettered"))} of ` +
+        `${formatNumber(Number(params.contenders))} valid results become dead letters.`,
     );
   }
   if (queue) {
-    said.push(
-      `In the queue each is called when it is its turn: ${formatNumber(figure(queue, "ratio"), 2)} × the ideal and ` +
-        `${formatNumber(figure(queue, "attempts_per_acquisition"), 2)} attempts a turn.` +
-        (hasty
-          ? ` Who gives up after 500 ms and comes back makes it ${formatNumber(figure(hasty, "ratio"), 2)} ×.`
+    findings.push(
+      `Lock queue: drain time ${formatNumber(figureOf(queue, "ratio"), 2)} × the ideal, ` +
+        `${formatNumber(figureOf(queue, "attempts_per_acquisition"), 2)} attempts per acquisition.` +
+        (shortQueue
+          ? ` With a queue wait of 500 ms and retries, ${formatNumber(figureOf(shortQueue, "ratio"), 2)} × the ideal.`
           : ""),
     );
   }
   if (shipped) {
-    said.push(
-      `As shipped, results that meet share a turn: ${formatNumber(figure(shipped, "commits"))} commits instead of ` +
-        `${formatNumber(figure(shipped, "applied"))}, all in after ${formatMs(figure(shipped, "drain_ms"))}.`,
+    findings.push(
+      `Default settings: ${formatNumber(figureOf(shipped, "commits"))} commits for ` +
+        `${formatNumber(figureOf(shipped, "applied"))} results, drain time ${formatMs(figureOf(shipped, "drain_ms"))}.`,
     );
   }
-  return [...said, ...wideSaid(find)];
+  return [...findings, ...jitterFindings(find)];
 }
 
-function wideSaid(find: (policy: string) => Summary | undefined): readonly string[] {
+function jitterFindings(find: (policy: string) => Summary | undefined): readonly string[] {
   const [bounded, wide, full] = [find(JITTER), find("bounded:500ms:0.9"), find("full:2500ms:5s")];
   if (!bounded || !wide || !full) return [];
   const tail = (row: Summary): string =>
-    `${formatMs(figure(row, "result_latency_ms.p99"))} (p99) with ${formatNumber(figure(row, "busy_retries"))} attempts in vain`;
-  return [
-    `What wider jitter does to the last ones: ±30 % ends at ${tail(bounded)}, ±90 % at ${tail(wide)}, anything up to 5 s ` +
-      `at ${tail(full)}.`,
-  ];
+    `\`${row.key.policy}\` ${formatMs(figureOf(row, "result_latency_ms.p99"))} with ` +
+    `${formatNumber(figureOf(row, "busy_retries"))} busy replies`;
+  return [`Result latency p99 by jitter width: ${tail(bounded)}, ${tail(wide)}, ${tail(full)}.`];
 }
 
-function waveNote(row: Summary): string {
-  const dead = figure(row, "dead_lettered");
+function noteOf(row: Summary): string {
+  const dead = figureOf(row, "dead_lettered");
   const lost = dead > 0 ? `, ${formatNumber(dead)} dead letters` : "";
-  return `${formatNumber(figure(row, "busy_retries"), 0)} in vain, the last is in after ${formatMs(figure(row, "drain_ms"))}${lost}`;
+  const busy = formatNumber(figureOf(row, "busy_retries"), 0);
+  return `${busy} busy replies, drained after ${formatMs(figureOf(row, "drain_ms"))}${lost}`;
 }
 
-function times(more: Summary, less: Summary, path: string): string {
-  return `${formatNumber(figure(more, path) / Math.max(1, figure(less, path)), 1)} ×`;
-}
-
-function figure({ figures }: Summary, path: string): number {
-  return figureAt(figures, path) ?? 0;
-}
-
-/** The rows that are no retry policy. */
-const KNOWN_WORDS: Readonly<Record<string, string>> = {
-  founding: describePolicy("fixed:500ms"),
-  founding_capped: `${describePolicy("fixed:500ms")}; who has come too often is given up`,
-  hand_over: "everybody stands in line and is called when it is their turn",
-  hand_over_500ms: "everybody stands in line for half a second; who was not called by then comes back later",
-  default: "those who come to the same place send one of them, who stands in line for all",
+/** The rows that are not a retry policy. */
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  baseline: describePolicy("fixed:500ms"),
+  baseline_capped: `${describePolicy("fixed:500ms")}; a dead letter after 100 deliveries`,
+  hand_over: "waits in the lock queue",
+  hand_over_500ms: "waits in the lock queue for 500 ms, then retries",
+  default: "results of one process share one place in the lock queue and one commit",
 };
 
 const JITTER = "bounded:500ms:0.3";
-const WAVES_SHOWN_MS_MIN = 2_000;
+const SHOWN_MS_MIN = 2_000;

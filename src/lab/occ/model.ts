@@ -1,20 +1,20 @@
 /**
- * Optimistic concurrency on one row: every client reads the version, writes with the version it read, and when somebody
- * else was faster it backs off and starts again with the read. Known from the AWS architecture blog, "Exponential Backoff
- * And Jitter", whose figures are the yardstick for our timeline and our policies.
+ * Optimistic concurrency on one row: a client reads the version, writes with the version it read, and on a conflict backs
+ * off and reads again. The model of the AWS Architecture Blog, "Exponential Backoff And Jitter", whose figures validate the
+ * simulator and the retry policies.
  *
- * 1. A hop takes |N(mean, sd)|. A try is four of them: the read there and back, the write there and back.
- * 2. `calls` counts writes that reached the server, refused ones included; reads are not counted. That is the count that
- *    the published figures fit (with the reads they would be twice as many).
- * 3. The time is that at which the last client learns that its write was accepted.
+ * 1. A hop takes |N(mean, sd)|. A try has four hops: the read and the write, there and back.
+ * 2. `calls` counts the writes that reached the server, accepted or rejected. Reads are not counted, which matches the
+ *    published figures.
+ * 3. The time ends when the last client receives the acceptance of its write.
  */
 import type { SeededRandom } from "../../sim/random.ts";
 import { Timeline } from "../../sim/timeline.ts";
+import type { Row } from "../experiment.ts";
+import { binned, mean, percentiles } from "../statistics.ts";
+import type { Backoff } from "./backoff.ts";
 
-/** The delay after so many failed tries; null: none at all. */
-export type Backoff = ((attempt: number, random: () => number, previousMs: number | undefined) => number) | null;
-
-export interface OccAsk {
+export interface OccRequest {
   readonly clients: number;
   readonly hopMs: number;
   readonly hopMsSd: number;
@@ -23,14 +23,14 @@ export interface OccAsk {
 
 export interface OccHistory {
   readonly timeMs: number;
-  /** When each write reached the server, in that order. */
+  /** When each write reached the server, ascending. */
   readonly callsMs: readonly number[];
-  /** How long each client took, in the order in which they were done. */
+  /** The duration of each client, ascending. */
   readonly waitsMs: readonly number[];
 }
 
-/** One client's way to the row: simulated, or to a real one. */
-export interface Seat {
+/** The connection of a client to the row, simulated or real. */
+export interface Connection {
   hop(then: () => void): void;
   later(delayMs: number, then: () => void): void;
   read(then: (version: number) => void): void;
@@ -38,32 +38,34 @@ export interface Seat {
   done(): void;
 }
 
-/** What a client does, wherever it is. */
-export function update(seat: Seat, backoff: Backoff, chance: () => number): void {
-  const state: { tries: number; delayMs: number | undefined } = { tries: 0, delayMs: undefined };
-  const read = (): void => seat.hop(() => seat.read(answer));
-  const answer = (version: number): void => seat.hop(() => seat.hop(() => seat.write(version, written)));
-  const written = (isAccepted: boolean): void => seat.hop(() => (isAccepted ? seat.done() : comeBack()));
-  const comeBack = (): void => {
-    state.tries += 1;
-    state.delayMs = backoff?.(state.tries, chance, state.delayMs) ?? 0;
-    seat.later(state.delayMs, read);
+/** Updates the row once, with retries. */
+export function update(connection: Connection, backoff: Backoff, random: () => number): void {
+  let tries = 0;
+  let delayMs: number | undefined;
+  const read = (): void => connection.hop(() => connection.read(onRead));
+  const onRead = (version: number): void =>
+    connection.hop(() => connection.hop(() => connection.write(version, onWritten)));
+  const onWritten = (isAccepted: boolean): void => connection.hop(() => (isAccepted ? connection.done() : retry()));
+  const retry = (): void => {
+    tries += 1;
+    delayMs = backoff?.(tries, random, delayMs) ?? 0;
+    connection.later(delayMs, read);
   };
   read();
 }
 
-export function hopOf(random: SeededRandom, { hopMs, hopMsSd }: Pick<OccAsk, "hopMs" | "hopMsSd">): number {
+export function hopOf(random: SeededRandom, { hopMs, hopMsSd }: Pick<OccRequest, "hopMs" | "hopMsSd">): number {
   return Math.abs(random.normal(hopMs, hopMsSd));
 }
 
-export async function runOcc(ask: OccAsk, random: SeededRandom): Promise<OccHistory> {
+export async function simulateOcc(request: OccRequest, random: SeededRandom): Promise<OccHistory> {
   const timeline = new Timeline();
   const row = { version: 0 };
   const callsMs: number[] = [];
   const waitsMs: number[] = [];
   const hops = random.fork("hops");
-  const seat: Seat = {
-    hop: (then) => void timeline.postQuiet(hopOf(hops, ask), then),
+  const connection: Connection = {
+    hop: (then) => void timeline.postQuiet(hopOf(hops, request), then),
     later: (delayMs, then) => void timeline.postQuiet(delayMs, then),
     read: (then) => then(row.version),
     write: (version, then) => {
@@ -74,11 +76,25 @@ export async function runOcc(ask: OccAsk, random: SeededRandom): Promise<OccHist
     },
     done: () => void waitsMs.push(timeline.nowMs),
   };
-  for (let client = 0; client < ask.clients; client += 1) {
-    const chance = random.fork(`client ${client}`);
-    update(seat, ask.backoff, () => chance.next());
+  for (let client = 0; client < request.clients; client += 1) {
+    const own = random.fork(`client ${client}`);
+    update(connection, request.backoff, () => own.next());
   }
-  // Somebody succeeds in every round, so it ends; nothing is left to happen then.
+  // One client succeeds in every round, so the events run out.
   await timeline.runUntil(Number.MAX_SAFE_INTEGER);
   return { timeMs: waitsMs.at(-1) ?? 0, callsMs, waitsMs };
+}
+
+export function measure({ timeMs, callsMs, waitsMs }: OccHistory, clients: number, binMs: number): Omit<Row, "key"> {
+  const arrivals = binned(callsMs, binMs);
+  return {
+    figures: {
+      time_ms: timeMs,
+      calls: callsMs.length,
+      attempts_per_update: callsMs.length / clients,
+      wait_ms: percentiles(waitsMs),
+      arrivals: { bin_ms: binMs, peak: Math.max(...arrivals), mean: mean(arrivals) },
+    },
+    series: { arrivals, waits_ms: waitsMs },
+  };
 }

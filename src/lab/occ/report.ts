@@ -1,89 +1,19 @@
-/** What `cordum lab occ` shows and says. */
-import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { formatMs, formatNumber } from "../report/numbers.ts";
-import type { Chart, Line } from "../report/picture.ts";
-import { describePolicy } from "../report/policy-words.ts";
+/** Rows, charts and findings of `cordum lab occ`, with the published figures. */
+import { figureAt, figureOf, findRow, type Outcome } from "../experiment.ts";
+import type { Chart, Line } from "../report/chart.ts";
+import { describePolicy, formatMs, formatNumber, formatRatio } from "../report/format.ts";
 import { median } from "../statistics.ts";
 
-export function occPictures(outcome: Outcome): readonly Chart[] {
-  const clients = clientsShown(outcome);
-  const shown = outcome.rows.filter(({ key }) => key.clients === clients);
-  const ends = shown.map(({ figures }) => figureAt(figures, "time_ms") ?? 0);
-  const many = new Set(outcome.rows.map(({ key }) => key.clients)).size > 1;
-  return [
-    {
-      kind: "waves",
-      name: "waves",
-      title: `${clients} clients update one row at the same moment`,
-      caption:
-        "Each hill is a crowd of clients knocking at the same time, though only one of them can be let in: " +
-        "a high wall or a row of separate hills is wasted work, a low carpet that ends early is what we want.",
-      binMs: Number(outcome.params.binMs),
-      what: "calls",
-      untilMs: Math.max(1, 1.25 * median(ends)),
-      histograms: shown.map(({ key, figures, series }) => ({
-        name: String(key.policy),
-        counts: series.arrivals ?? [],
-        note: `${formatNumber(figureAt(figures, "calls") ?? 0, 0)} calls, the last client is done after ${formatMs(
-          figureAt(figures, "time_ms") ?? 0,
-        )}`,
-        description: WORDS[String(key.policy)] ?? describePolicy(String(key.policy)),
-      })),
-    },
-    {
-      kind: "distribution",
-      name: "waits",
-      title: `How long each of the ${clients} clients waits`,
-      caption:
-        "Follow a line to the right: it shows how many clients have got their change in after that time, " +
-        "so a line that reaches the top further to the left leaves nobody waiting long.",
-      x: { label: "time until a client's own change is in", unit: "ms", isLog: true },
-      of: "clients",
-      samples: shown.map(({ key, series }) => ({ name: String(key.policy), values: series.waits_ms ?? [] })),
-    },
-    ...(many ? sweeps(outcome) : []),
-  ];
-}
+export const KNOWN_ROWS = {
+  none: "retries at once",
+  exponential: "a delay that doubles up to the cap, without jitter",
+  equal: "half of the exponential delay is random",
+  full: "uniform from 0 to the exponential delay",
+  decorrelated: "uniform from the base to three times the previous delay",
+  decorrelated_clipped: "as decorrelated, with delays clipped at the cap, as published",
+} as const;
 
-const WORDS: Readonly<Record<string, string>> = {
-  none: "who was too late comes back at once",
-  exponential: "who was too late comes back after a time that doubles, the same for everybody",
-  equal: "the same, but half of that time is by chance",
-  full: "the same, but all of that time is by chance",
-  decorrelated: "by chance, up to three times as long as the last time",
-  decorrelated_clipped: "the same, cut off at the longest time: as published",
-};
-
-export function occConclusions(outcome: Outcome): readonly string[] {
-  const clients = clientsShown(outcome);
-  const shown = outcome.rows.filter(({ key }) => key.clients === clients);
-  const find = (policy: string) => shown.find(({ key }) => key.policy === policy);
-  const [none, exponential, full] = [find("none"), find("exponential"), find("full")];
-  const said: string[] = [];
-  if (none !== undefined && full !== undefined) {
-    said.push(
-      `With ${clients} clients, coming back at once makes ${times(none, full, "calls")} as many calls as full jitter; ` +
-        `full jitter takes ${times(full, none, "time_ms")} as long in exchange.`,
-    );
-  }
-  if (exponential !== undefined && full !== undefined) {
-    said.push(
-      `Longer delays alone do not help: without chance everybody comes back together, and the plain exponential takes ` +
-        `${times(exponential, full, "time_ms")} as long as full jitter.`,
-    );
-  }
-  return [...said, ...besidePublished(outcome), ...liveSaid(outcome)];
-}
-
-function liveSaid({ live, params }: Outcome): readonly string[] {
-  if (live === undefined) return [];
-  return [
-    `Live, each try reads and writes a real record, and each client waits for the network of the model besides ` +
-      `(${formatNumber(Number(params.latencyMs))} ms one way): what the servers and this machine take comes on top of it.`,
-  ];
-}
-
-/** Means of 20 at 100 clients, of the model as its authors wrote it. */
+/** Means of 20 runs with 100 clients. */
 export const PUBLISHED = {
   params: { baseMs: 5, capMs: 2_000, latencyMs: 10, latencyMsSd: 2 },
   clients: 100,
@@ -97,37 +27,106 @@ export const PUBLISHED = {
   },
 } as const;
 
-/** 100, where the figures are known, else the most. */
+export function occCharts(outcome: Outcome): readonly Chart[] {
+  const clients = clientsShown(outcome);
+  const shown = outcome.rows.filter(({ key }) => key.clients === clients);
+  const binMs = Number(outcome.params.binMs);
+  const isSweep = outcome.rows.some(({ key }) => key.clients !== clients);
+  const descriptions: Readonly<Record<string, string>> = KNOWN_ROWS;
+  return [
+    {
+      kind: "histograms",
+      name: "arrivals",
+      title: `Writes over time, ${clients} clients that update one row`,
+      caption:
+        `Writes that reach the server per ${formatMs(binMs)}. One of the writes in a peak succeeds, the others are conflicts. A ` +
+        "high level or separate peaks are wasted writes; a low level that ends early is efficient.",
+      binMs,
+      what: "calls",
+      untilMs: Math.max(1, 1.25 * median(shown.map((row) => figureOf(row, "time_ms")))),
+      histograms: shown.map((row) => {
+        const policy = String(row.key.policy);
+        const calls = formatNumber(figureOf(row, "calls"), 0);
+        return {
+          name: policy,
+          counts: row.series.arrivals ?? [],
+          note: `${calls} calls, last client done after ${formatMs(figureOf(row, "time_ms"))}`,
+          description: descriptions[policy] ?? describePolicy(policy),
+        };
+      }),
+    },
+    {
+      kind: "distribution",
+      name: "waits",
+      title: `Time until a client is done, ${clients} clients`,
+      caption:
+        "Share of the clients whose update is accepted within a given time. A curve further to the left is faster.",
+      x: { label: "time until the update of a client is accepted", unit: "ms", isLog: true },
+      of: "clients",
+      samples: shown.map(({ key, series }) => ({ name: String(key.policy), values: series.waits_ms ?? [] })),
+    },
+    ...(isSweep ? sweepCharts(outcome) : []),
+  ];
+}
+
+export function occFindings(outcome: Outcome): readonly string[] {
+  const clients = clientsShown(outcome);
+  const find = (policy: string) => findRow(outcome.rows, { policy, clients });
+  const [none, exponential, full] = [find("none"), find("exponential"), find("full")];
+  const findings: string[] = [];
+  if (none !== undefined && full !== undefined) {
+    findings.push(
+      `${clients} clients: retries without a delay make ${formatRatio(none, full, "calls")} as many calls as full jitter; ` +
+        `full jitter takes ${formatRatio(full, none, "time_ms")} as long.`,
+    );
+  }
+  if (exponential !== undefined && full !== undefined) {
+    findings.push(
+      `${clients} clients: exponential delays without jitter stay synchronized and take ` +
+        `${formatRatio(exponential, full, "time_ms")} as long as full jitter.`,
+    );
+  }
+  const { live, params } = outcome;
+  const liveNote =
+    `Live clients read and write a real record and add the network of the model (${formatNumber(Number(params.latencyMs))} ms ` +
+    "one way) to every call.";
+  return [...findings, ...publishedFindings(outcome), ...(live === undefined ? [] : [liveNote])];
+}
+
+/** 100, where the published figures are, else the maximum. */
 function clientsShown({ rows }: Outcome): number {
   const all = rows.map(({ key }) => Number(key.clients));
   return all.includes(PUBLISHED.clients) ? PUBLISHED.clients : Math.max(...all);
 }
 
-function besidePublished({ params, rows }: Outcome): readonly string[] {
+function publishedFindings({ params, rows }: Outcome): readonly string[] {
   if (Object.entries(PUBLISHED.params).some(([name, value]) => params[name] !== value)) return [];
-  return Object.entries(PUBLISHED.rows).flatMap(([policy, known]) => {
-    const row = rows.find(({ key }) => key.policy === policy && key.clients === PUBLISHED.clients);
+  return Object.entries(PUBLISHED.rows).flatMap(([policy, published]) => {
+    const row = findRow(rows, { policy, clients: PUBLISHED.clients });
     if (row === undefined) return [];
-    const beside = (name: "time_ms" | "calls") => {
-      const here = figureAt(row.figures, name) ?? 0;
-      const off = 100 * (here / known[name] - 1);
-      return `${formatNumber(here, 0)}${name === "calls" ? " calls" : " ms"} (published ${formatNumber(known[name])}, ${signed(off)} %)`;
+    const compared = (name: "time_ms" | "calls", unit: string) => {
+      const value = figureOf(row, name);
+      const deviation = 100 * (value / published[name] - 1);
+      const signed = `${deviation >= 0 ? "+" : ""}${formatNumber(deviation, 1)}`;
+      return `${formatNumber(value, 0)} ${unit} (published ${formatNumber(published[name])}, ${signed} %)`;
     };
-    const why = policy === "decorrelated" ? "; ours never clips a delay at the cap, the published one does" : "";
-    return [`${policy}, ${PUBLISHED.clients} clients: ${beside("time_ms")}, ${beside("calls")}${why}.`];
+    const note = policy === "decorrelated" ? "; the published policy clips delays at the cap" : "";
+    return [
+      `${policy}, ${PUBLISHED.clients} clients: ${compared("time_ms", "ms")}, ${compared("calls", "calls")}${note}.`,
+    ];
   });
 }
 
-function sweeps(outcome: Outcome): readonly Chart[] {
-  const x = { label: "clients that want to change the row at once", unit: "" };
+function sweepCharts(outcome: Outcome): readonly Chart[] {
+  const x = { label: "clients that update the row at the same time", unit: "" };
   return [
     {
       kind: "lines",
       name: "time",
       title: "Time until the last client is done",
       caption:
-        "The more clients, the longer it takes; waiting ever longer without any chance in it is by far the slowest, " +
-        "because everybody waits equally long and meets again. The shade is the spread over the seeds.",
+        "Exponential delays without jitter are the slowest, because all clients retry at the same time. The shaded area is the " +
+        "range over the seeds.",
       x,
       y: { label: "time until the last client is done", unit: "ms", isLog: true },
       lines: linesOf(outcome, "time_ms"),
@@ -135,10 +134,8 @@ function sweeps(outcome: Outcome): readonly Chart[] {
     {
       kind: "lines",
       name: "calls",
-      title: "Calls to the server until all clients are done",
-      caption:
-        "Each call is work for the server: without a delay it grows with the square of the crowd, and a delay of which " +
-        "part is chance keeps it low.",
+      title: "Calls until all clients are done",
+      caption: "Without a delay the calls grow with the square of the clients. Jittered delays keep them low.",
       x,
       y: { label: "calls", unit: "" },
       lines: linesOf(outcome, "calls"),
@@ -149,23 +146,14 @@ function sweeps(outcome: Outcome): readonly Chart[] {
 function linesOf({ rows }: Outcome, path: string): readonly Line[] {
   return [...new Set(rows.map(({ key }) => String(key.policy)))].map((name) => {
     const own = rows.filter(({ key }) => key.policy === name);
-    const at = (row: Summary): number => Number(row.key.clients);
     return {
       name,
-      points: own.map((row) => [at(row), figureAt(row.figures, path) ?? 0]),
-      spread: own.flatMap((row) =>
-        row.spread === null
-          ? []
-          : [[at(row), figureAt(row.spread.min, path) ?? 0, figureAt(row.spread.max, path) ?? 0] as const],
-      ),
+      points: own.map((row) => [Number(row.key.clients), figureOf(row, path)]),
+      spread: own.flatMap(({ key, spread }) => {
+        if (spread === null) return [];
+        const [low, high] = [figureAt(spread.min, path) ?? 0, figureAt(spread.max, path) ?? 0];
+        return [[Number(key.clients), low, high] as const];
+      }),
     };
   });
-}
-
-function times(more: Summary, less: Summary, path: string): string {
-  return `${formatNumber((figureAt(more.figures, path) ?? 0) / Math.max(1, figureAt(less.figures, path) ?? 0), 1)} ×`;
-}
-
-function signed(value: number): string {
-  return value >= 0 ? `+${formatNumber(value, 1)}` : formatNumber(value, 1);
 }

@@ -1,38 +1,71 @@
-/** A picture as a drawing. Lines with their names at their ends; waves as small multiples on one scale. */
-import { drawLines } from "./chart-lines.ts";
-import { drawWaves } from "./chart-waves.ts";
-import type { Chart, DistributionChart, LineChart } from "./picture.ts";
-import type { Drawing } from "./svg.ts";
+/** Charts as data. Experiments describe them, `draw.ts` draws them. */
 
-export function drawChart(picture: Chart): Drawing {
-  switch (picture.kind) {
-    case "lines":
-      return drawLines(picture);
-    case "distribution":
-      return drawLines(cumulative(picture));
-    case "waves":
-      return drawWaves(picture);
-    default:
-      return picture satisfies never;
-  }
+export type Chart = LineChart | HistogramChart | DistributionChart;
+
+interface Captioned {
+  /** The file: `<experiment>-<name>.svg`. */
+  readonly name: string;
+  readonly title: string;
+  /** What is shown and how to read it. */
+  readonly caption: string;
 }
 
-/** More points than this nobody can see. */
-const POINTS_MAX = 400;
+export interface LineChart extends Captioned {
+  readonly kind: "lines";
+  readonly x: Axis;
+  readonly y: Axis;
+  readonly lines: readonly Line[];
+  readonly bands?: readonly Band[];
+}
 
-/** Steps from 0 to 100 %: at each value, the share of values up to it. */
-function cumulative({ samples, x, of, ...captions }: DistributionChart): LineChart {
-  const lines = samples.map(({ name, values }) => {
-    const sorted = values.toSorted((a, b) => a - b);
-    const every = Math.max(1, Math.ceil(sorted.length / POINTS_MAX));
-    const shown = sorted.map((value, index) => [value, index] as const);
-    const points = shown
-      .filter(([, index]) => index % every === 0 || index === sorted.length - 1)
-      .flatMap(([value, index]): [number, number][] => [
-        [value, (100 * index) / sorted.length],
-        [value, (100 * (index + 1)) / sorted.length],
-      ]);
-    return { name, points };
-  });
-  return { ...captions, kind: "lines", x, y: { label: `share of ${of}`, unit: "%" }, lines };
+/** Events per bin over time: one histogram per row, stacked, on the same scales. */
+export interface HistogramChart extends Captioned {
+  readonly kind: "histograms";
+  readonly binMs: number;
+  /** What is counted: `calls`. */
+  readonly what: string;
+  /** The time axis ends at the next tick; an arrow marks a histogram that continues. */
+  readonly untilMs: number;
+  readonly histograms: readonly Histogram[];
+  readonly bands?: readonly Band[];
+}
+
+/** Cumulative distribution of durations. */
+export interface DistributionChart extends Captioned {
+  readonly kind: "distribution";
+  readonly x: Axis;
+  /** What the shares are of: `clients`. */
+  readonly of: string;
+  readonly samples: readonly { readonly name: string; readonly values: readonly number[] }[];
+}
+
+export interface Axis {
+  readonly label: string;
+  /** `ms` is scaled to `s`, `min` or `h`; other units are appended to the label. */
+  readonly unit: string;
+  /** A logarithmic axis omits values that are not above 0. */
+  readonly isLog?: boolean;
+}
+
+export interface Line {
+  readonly name: string;
+  readonly points: readonly (readonly [x: number, y: number])[];
+  /** Minimum and maximum over the seeds, drawn as a shaded area; sorted by x. */
+  readonly spread?: readonly (readonly [x: number, low: number, high: number])[];
+}
+
+export interface Histogram {
+  readonly name: string;
+  readonly counts: readonly number[];
+  /** The main figures of the row. */
+  readonly note: string;
+  /** What the row's name means. */
+  readonly description?: string;
+}
+
+/** A marked interval of the x axis, such as an outage. */
+export interface Band {
+  readonly from: number;
+  readonly to: number;
+  readonly label: string;
 }

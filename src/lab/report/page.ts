@@ -1,23 +1,21 @@
 /**
- * One HTML page with everything on it, and the files that go with it.
+ * The files of a report: an HTML page, the JSON document and the charts.
  *
- * 1. Self-contained: no script, nothing loaded from anywhere, light and dark by the reader's own setting.
- * 2. Enough to repeat it: the command, the seeds, the versions and every param with its default. No wall time, so the
- *    same command makes the same page.
+ * The page is self-contained: no script and no external resource. It contains the command, the seeds, the versions and every
+ * parameter, and no wall time, so the same command gives the same page.
  */
 import { outcomeDocument } from "../document.ts";
 import type { Experiment, Figures, Outcome } from "../experiment.ts";
 import { liveAsOutcome, liveFacts, liveFindings } from "../live-compare.ts";
 import { flagOf, type Param, type ParamValue, valueText } from "../params.ts";
-import { drawChart } from "./chart.ts";
-import { formatNumber } from "./numbers.ts";
-import { PAGE_STYLE } from "./page-style.ts";
-import type { Chart } from "./picture.ts";
-import { escaped, svgFile, svgInline } from "./svg.ts";
+import type { Chart } from "./chart.ts";
+import { drawChart } from "./draw.ts";
+import { formatNumber } from "./format.ts";
+import { escaped, SVG_STYLE, svgFile, svgInline } from "./svg.ts";
 import { type Cell, type Grid, gridsOf } from "./tables.ts";
 
 export interface Provenance {
-  /** Name → version: of this program, and of what it ran on. */
+  /** Name → version of this program and its runtime. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
@@ -27,33 +25,33 @@ export interface ReportFile {
 }
 
 export function reportFiles(one: Experiment, outcome: Outcome, from: Provenance): readonly ReportFile[] {
-  const pictures = picturesOf(one, outcome);
+  const charts = chartsOf(one, outcome);
   return [
     { name: `${one.name}.html`, text: reportPage(one, outcome, from) },
     { name: `${one.name}.json`, text: `${JSON.stringify(outcomeDocument(outcome), null, 2)}\n` },
-    ...pictures.map((picture) => ({
-      name: `${one.name}-${picture.name}.svg`,
-      text: svgFile(drawChart(picture)),
+    ...charts.map((chart) => ({
+      name: `${one.name}-${chart.name}.svg`,
+      text: svgFile(drawChart(chart)),
     })),
   ];
 }
 
 export function reportPage(one: Experiment, outcome: Outcome, { versions }: Provenance): string {
   const title = `cordum lab ${one.name}`;
-  const conclusions = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
+  const findings = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
   const body = [
     `<h1>${escaped(title)}</h1>`,
-    `<p class="story">${escaped(one.description)}</p>`,
-    ...picturesOf(one, outcome).map(figure),
-    ...(conclusions.length === 0 ? [] : ["<h2>What it says</h2>", list(conclusions)]),
+    `<p class="description">${escaped(one.description)}</p>`,
+    ...chartsOf(one, outcome).map(figure),
+    ...(findings.length === 0 ? [] : ["<h2>Findings</h2>", list(findings)]),
     "<h2>Figures</h2>",
     `<p>${escaped(figuresNote(outcome))}</p>`,
     ...gridsOf(one.tables, outcome).map(gridTable),
-    everyFigure(outcome),
-    "<h2>How it was made</h2>",
-    `<p>Repeat it with <code>${escaped(commandFor(one, outcome))}</code></p>`,
+    allFigures(outcome),
+    "<h2>Reproduction</h2>",
+    `<p>Command: <code>${escaped(commandFor(one, outcome))}</code></p>`,
     factsTable(outcome, versions),
-    ...(outcome.live ? [wordsTable("Live", liveFacts(outcome.live))] : []),
+    ...(outcome.live ? [factTable("Live run", liveFacts(outcome.live))] : []),
     paramsTable(one, outcome),
   ];
   return [
@@ -76,46 +74,46 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
   ].join("\n");
 }
 
-/** The command that gives this outcome again; what is as always is left out. */
+/** The command that reproduces this outcome, without flags that have their default. */
 export function commandFor(one: Experiment, { seed, seeds, params, live }: Outcome): string {
-  const decided: readonly string[] = live ? (one.live?.measuredParams ?? []) : [];
+  const measured: readonly string[] = live ? (one.live?.measuredParams ?? []) : [];
   const flags = Object.entries(one.params).flatMap(([name, param]) => {
-    if (decided.includes(name)) return [];
+    if (measured.includes(name)) return [];
     const value = params[name] ?? param.default;
     if (valueText(value) === valueText(param.default)) return [];
     const texts = param.kind === "rows" ? (value as readonly string[]) : [valueText(value)];
     return texts.flatMap((text) => [flagOf(name, param), text]);
   });
-  // Which servers it was is nobody's business but of who has them.
-  const besides = live
+  // The server URLs are omitted: they can contain credentials.
+  const liveFlags = live
     ? ["--live", "--processes", live.processes, "--live-seconds", live.secondsMax, "--live-times", live.times]
     : [];
-  return ["cordum lab", one.name, "--seed", seed, "--seeds", seeds, ...flags, ...besides].join(" ");
+  return ["cordum lab", one.name, "--seed", seed, "--seeds", seeds, ...flags, ...liveFlags].join(" ");
 }
 
-/** Those of live come after those of the simulation that they are to be held against. */
-function picturesOf(one: Experiment, outcome: Outcome): readonly Chart[] {
+/** The simulated charts, then the live ones. */
+function chartsOf(one: Experiment, outcome: Outcome): readonly Chart[] {
   const simulated = one.charts(outcome);
   if (outcome.live === undefined) return simulated;
   const live = one.charts(liveAsOutcome(outcome, outcome.live));
   return [...simulated, ...live.map((one) => ({ ...one, name: `live-${one.name}`, title: `Live: ${one.title}` }))];
 }
 
-function figure(picture: Chart): string {
+function figure(chart: Chart): string {
   return [
     "<figure>",
-    `<h2>${escaped(picture.title)}</h2>`,
-    `<figcaption>${escaped(picture.caption)}</figcaption>`,
-    `<div class="scroll">${svgInline(drawChart(picture))}</div>`,
+    `<h2>${escaped(chart.title)}</h2>`,
+    `<figcaption>${escaped(chart.caption)}</figcaption>`,
+    `<div class="scroll">${svgInline(drawChart(chart))}</div>`,
     "</figure>",
   ].join("\n");
 }
 
 function figuresNote({ seed, seeds, centre }: Outcome): string {
-  if (seeds === 1) return `One history, of seed ${seed}. The best is set in bold.`;
+  if (seeds === 1) return `One run with seed ${seed}. The best figures are bold.`;
   return (
-    `Each figure is the ${centre} of ${seeds} histories (seeds ${seed} to ${seed + seeds - 1}), with the least and the ` +
-    `most in small print. The best is set in bold. The pictures of waves and waits show seed ${seed}.`
+    `Each figure is the ${centre} of ${seeds} seeds (${seed} to ${seed + seeds - 1}), with minimum and maximum in small ` +
+    `print. The best figures are bold. Charts of arrivals and waits show seed ${seed}.`
   );
 }
 
@@ -132,8 +130,7 @@ function tableCell({ text, spread, isBest }: Cell, isKey: boolean): string {
   return `<td>${figure}${spread === "" ? "" : ` <small>${escaped(spread)}</small>`}</td>`;
 }
 
-/** All that was measured, for whoever wants to check. */
-function everyFigure({ rows }: Outcome): string {
+function allFigures({ rows }: Outcome): string {
   const keys = [...new Set(rows.flatMap(({ key }) => Object.keys(key)))];
   const flat = rows.map(({ figures }) => new Map(flattened(figures)));
   const names = [...new Set(flat.flatMap((figures) => [...figures.keys()]))];
@@ -143,12 +140,12 @@ function everyFigure({ rows }: Outcome): string {
     const values = names.map((name) => flat[index]?.get(name) ?? null);
     return `<tr>${cells.join("")}${values.map((value) => `<td>${value === null ? "–" : formatNumber(value)}</td>`).join("")}</tr>`;
   });
-  return `<details><summary>Everything that was measured</summary>\n${table("", head, lines)}\n</details>`;
+  return `<details><summary>All figures</summary>\n${table("", head, lines)}\n</details>`;
 }
 
-function flattened(figures: Figures, before = ""): [string, number | null][] {
+function flattened(figures: Figures, prefix = ""): [string, number | null][] {
   return Object.entries(figures).flatMap(([name, value]): [string, number | null][] =>
-    value === null || typeof value === "number" ? [[`${before}${name}`, value]] : flattened(value, `${before}${name}.`),
+    value === null || typeof value === "number" ? [[`${prefix}${name}`, value]] : flattened(value, `${prefix}${name}.`),
   );
 }
 
@@ -158,12 +155,12 @@ function factsTable({ experiment, seed, seeds, centre }: Outcome, versions: Prov
     ["seeds", seeds === 1 ? String(seed) : `${seed} to ${seed + seeds - 1} (${centre} of ${seeds})`],
     ...Object.entries(versions),
   ];
-  return wordsTable("Seeds and versions", facts);
+  return factTable("Seeds and versions", facts);
 }
 
-function wordsTable(caption: string, facts: readonly (readonly [name: string, value: string])[]): string {
+function factTable(caption: string, facts: readonly (readonly [name: string, value: string])[]): string {
   const rows = facts.map(
-    ([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td class="words">${escaped(value)}</td></tr>`,
+    ([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td class="text">${escaped(value)}</td></tr>`,
   );
   return table(caption, "", rows);
 }
@@ -172,11 +169,11 @@ function paramsTable({ params }: Experiment, outcome: Outcome): string {
   const rows = Object.entries(params).map(([name, param]) => {
     const value = outcome.params[name] ?? param.default;
     const cells = [withUnit(param, value), withUnit(param, param.default), param.help];
-    const rest = cells.map((cell) => `<td class="words">${escaped(cell)}</td>`).join("");
+    const rest = cells.map((cell) => `<td class="text">${escaped(cell)}</td>`).join("");
     return `<tr><th scope="row"><code>${escaped(flagOf(name, param))}</code></th>${rest}</tr>`;
   });
-  const head = ["param", "here", "default", "what it is"].map((name) => `<th scope="col">${name}</th>`).join("");
-  return table("Every parameter", head, rows);
+  const head = ["parameter", "value", "default", "description"].map((name) => `<th scope="col">${name}</th>`).join("");
+  return table("Parameters", head, rows);
 }
 
 function withUnit(param: Param, value: ParamValue): string {
@@ -196,3 +193,33 @@ function table(caption: string, head: string, rows: readonly string[]): string {
 function list(items: readonly string[]): string {
   return `<ul>\n${items.map((item) => `<li>${escaped(item)}</li>`).join("\n")}\n</ul>`;
 }
+
+const PAGE_STYLE = `:root{--ground:#f5f6f8;--card:#ffffff;--ink:#3c4450;--strong:#15181d;--rule:#e1e5ea;--best:#0d7a5f}
+@media (prefers-color-scheme:dark){
+:root{--ground:#0f1115;--card:#171a20;--ink:#b4bcc8;--strong:#eef1f5;--rule:#2b303a;--best:#45d0a6}
+}
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}
+main{max-width:948px;margin:0 auto;padding:32px 20px 64px}
+h1,h2{color:var(--strong);line-height:1.25}
+h1{font-size:28px;margin:0 0 8px}
+h2{font-size:20px;margin:40px 0 8px}
+.description{font-size:17px;max-width:70ch}
+figure{margin:28px 0;padding:20px 24px;background:var(--card);border:1px solid var(--rule);border-radius:10px}
+figure h2{margin:0 0 4px}
+figcaption{max-width:78ch;margin:0 0 12px}
+.scroll{overflow-x:auto}
+svg{display:block;max-width:100%;height:auto}
+table{border-collapse:collapse;margin:12px 0 20px;font-size:14px;font-variant-numeric:tabular-nums}
+caption{text-align:left;font-weight:600;color:var(--strong);padding:4px 0 6px;white-space:nowrap}
+th,td{padding:5px 12px 5px 0;border-bottom:1px solid var(--rule);text-align:right;vertical-align:baseline;white-space:nowrap}
+th{font-weight:600;color:var(--strong)}
+th[scope=row]{text-align:left}
+thead th:first-child{text-align:left}
+td.text{text-align:left;white-space:normal;min-width:9ch}
+td b{color:var(--best)}
+small{opacity:.72;font-size:11.5px}
+code{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:var(--strong)}
+details{margin:12px 0}
+summary{cursor:pointer}
+${SVG_STYLE}`;

@@ -1,12 +1,12 @@
-/** From figures to pixels: linear or logarithmic, with ticks on round numbers. */
-import { formatMs, formatShort } from "./numbers.ts";
-import type { Axis } from "./picture.ts";
+/** Linear and logarithmic scales with ticks on round numbers. */
+import type { Axis } from "./chart.ts";
+import { formatMs, formatShort } from "./format.ts";
 
 export interface Scale {
   readonly ticks: readonly { readonly at: number; readonly text: string }[];
-  /** Where it ends. */
+  /** The upper end. */
   readonly high: number;
-  /** Whatever lies outside is pulled to the edge. */
+  /** Values outside of the scale are clamped. */
   toPx(value: number): number;
 }
 
@@ -15,24 +15,22 @@ export interface Span {
   readonly toPx: number;
 }
 
-/** A linear scale begins at 0: heights that do not would lie. */
-export function scaleFor(axis: Axis, values: readonly number[], span: Span, ticksMax = 7): Scale {
-  const [low, high, marks] = axis.isLog
-    ? logRange(values, ticksMax)
-    : linearRange(values, ticksMax, axis.unit === "ms");
-  const write = writerFor(axis, marks);
-  const bent = axis.isLog ? Math.log : (value: number) => value;
+/** A linear scale starts at 0. */
+export function scaleFor(axis: Axis, values: readonly number[], span: Span): Scale {
+  const [low, high, marks] = axis.isLog ? logRange(values) : linearRange(values, axis.unit === "ms");
+  const format = formatFor(axis, marks);
+  const project = axis.isLog ? Math.log : (value: number) => value;
   return {
-    ticks: marks.map((at) => ({ at, text: at === 0 ? "0" : write(at) })),
+    ticks: marks.map((at) => ({ at, text: at === 0 ? "0" : format(at) })),
     high,
     toPx(value) {
       const inside = Math.min(Math.max(value, low), high);
-      return span.fromPx + ((bent(inside) - bent(low)) / (bent(high) - bent(low))) * (span.toPx - span.fromPx);
+      const share = (project(inside) - project(low)) / (project(high) - project(low));
+      return span.fromPx + share * (span.toPx - span.fromPx);
     },
   };
 }
 
-/** On a logarithmic axis there is no place for what is not above 0. */
 export function isDrawable(axis: Axis, value: number): boolean {
   return Number.isFinite(value) && (axis.isLog !== true || value >= LEAST);
 }
@@ -41,8 +39,8 @@ export function axisTitle({ label, unit }: Axis): string {
   return unit === "" || unit === "ms" || unit === "%" ? label : `${label} (${unit})`;
 }
 
-/** On a linear axis all times are of one unit, that of the steps: 140 s beside 120 s, not 2.33 min beside 2 min. */
-function writerFor({ unit, isLog }: Axis, marks: readonly number[]): (value: number) => string {
+/** A linear time axis has one unit for all ticks, chosen by the tick distance: 120 s and 140 s, not 2 min and 2.33 min. */
+function formatFor({ unit, isLog }: Axis, marks: readonly number[]): (value: number) => string {
   if (unit === "%") return (value) => `${formatShort(value)} %`;
   if (unit !== "ms") return formatShort;
   if (isLog === true) return formatMs;
@@ -52,23 +50,12 @@ function writerFor({ unit, isLog }: Axis, marks: readonly number[]): (value: num
   return highMs >= 1_000 ? (ms) => `${formatShort(ms / 1_000)} s` : (ms) => `${formatShort(ms)} ms`;
 }
 
-/** Less than this is nothing: figures are rounded to thousandths. */
-const LEAST = 1e-3;
-
-/** Steps that people count time in; shorter ones are decimal. */
-const TIME_STEPS_MS: readonly number[] = [
-  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
-  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * 1_000),
-  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60_000),
-  ...[1, 2, 6, 12, 24].map((hours) => hours * 3_600_000),
-];
-
 type Range = readonly [low: number, high: number, marks: readonly number[]];
 
-function linearRange(values: readonly number[], ticksMax: number, isTime: boolean): Range {
+function linearRange(values: readonly number[], isTime: boolean): Range {
   const most = Math.max(0, ...values);
   const high = most < LEAST ? 1 : most;
-  const rough = high / ticksMax;
+  const rough = high / TICKS_MAX;
   const size = 10 ** Math.floor(Math.log10(rough));
   const round = ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10) * size;
   const step = (isTime ? TIME_STEPS_MS.find((stepMs) => stepMs >= rough) : undefined) ?? round;
@@ -76,19 +63,19 @@ function linearRange(values: readonly number[], ticksMax: number, isTime: boolea
   return [0, count * step, Array.from({ length: count + 1 }, (_, index) => index * step)];
 }
 
-function logRange(values: readonly number[], ticksMax: number): Range {
-  const above = values.filter((value) => value >= LEAST);
-  const [least, most] = above.length === 0 ? [1, 10] : [Math.min(...above), Math.max(...above)];
-  // Twice the least at least, else neighbours would look worlds apart.
+function logRange(values: readonly number[]): Range {
+  const positive = values.filter((value) => value >= LEAST);
+  const [least, most] = positive.length === 0 ? [1, 10] : [Math.min(...positive), Math.max(...positive)];
+  // The range is at least a factor of two, so that close values stay close.
   const fine = logMarks(least, Math.max(most, least * 2), [1, 2, 5]);
   const [low, high] = [fine[0]!, fine.at(-1)!];
   const coarse = logMarks(low, high, [1]).filter((mark) => mark >= low && mark <= high);
-  const marks = fine.length <= ticksMax + 2 ? fine : coarse;
-  const every = Math.ceil(marks.length / (ticksMax + 2));
+  const marks = fine.length <= TICKS_MAX + 2 ? fine : coarse;
+  const every = Math.ceil(marks.length / (TICKS_MAX + 2));
   return [low, high, marks.filter((_, index) => index % every === 0)];
 }
 
-/** From the last round number at or below the least to the first at or above the most. */
+/** From the last round number at or below `least` to the first at or above `most`. */
 function logMarks(least: number, most: number, factors: readonly number[]): readonly number[] {
   const marks: number[] = [];
   for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power += 1) {
@@ -101,3 +88,13 @@ function logMarks(least: number, most: number, factors: readonly number[]): read
   const last = marks.findIndex((mark) => mark >= most * (1 - 1e-9));
   return marks.slice(first, last === -1 ? undefined : last + 1);
 }
+
+const TICKS_MAX = 7;
+/** Figures are rounded to thousandths. */
+const LEAST = 1e-3;
+const TIME_STEPS_MS: readonly number[] = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * 1_000),
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60_000),
+  ...[1, 2, 6, 12, 24].map((hours) => hours * 3_600_000),
+];

@@ -1,8 +1,8 @@
 /**
- * SVG as text. What charts draw with: elements, colors for light and dark, and how much room a text takes.
+ * SVG as text: elements, light and dark colors, text widths.
  *
- * 1. Every number is finite and short, every text is escaped.
- * 2. No script, no outside resource, no CSS variable: the files look the same in every viewer.
+ * Every coordinate is finite and every text is escaped. The files contain no script, no external resource and no CSS
+ * variable, so every viewer shows them alike.
  */
 
 export interface Drawing {
@@ -12,16 +12,16 @@ export interface Drawing {
   readonly parts: readonly string[];
 }
 
-export type Attributes = Readonly<Record<string, string | number>>;
+type Attributes = Readonly<Record<string, string | number>>;
 
 export function element(name: string, attributes: Attributes, content = ""): string {
-  const written = Object.entries(attributes)
+  const attributeText = Object.entries(attributes)
     .map(([key, value]) => ` ${key}="${typeof value === "number" ? coordinate(value) : escaped(value)}"`)
     .join("");
-  return content === "" ? `<${name}${written}/>` : `<${name}${written}>${content}</${name}>`;
+  return content === "" ? `<${name}${attributeText}/>` : `<${name}${attributeText}>${content}</${name}>`;
 }
 
-export interface TextPlace {
+interface TextPlace {
   readonly x: number;
   readonly y: number;
   readonly anchor?: "start" | "middle" | "end";
@@ -37,22 +37,22 @@ export function path(points: readonly (readonly [x: number, y: number])[]): stri
   return points.map(([x, y], index) => `${index === 0 ? "M" : "L"}${coordinate(x)} ${coordinate(y)}`).join("");
 }
 
-/** A file of its own: it brings its style along. */
+/** A standalone file with its own style. */
 export function svgFile(drawing: Drawing): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${svgOf(drawing, element("style", {}, SVG_STYLE))}\n`;
 }
 
-/** For a page that has `SVG_STYLE` in its own style. */
+/** For a page whose style includes `SVG_STYLE`. */
 export function svgInline(drawing: Drawing): string {
   return svgOf(drawing, "");
 }
 
-/** A text is at most so wide; generous, because fonts differ and some are wide. */
+/** An upper bound, because fonts differ. */
 export function textWidth(content: string, font: Font = PLAIN): number {
   return content.length * font.sizePx * font.wide;
 }
 
-/** Cut with an ellipsis to what fits. */
+/** Truncated with an ellipsis. */
 export function fitted(content: string, widthPx: number, font: Font = PLAIN): string {
   const room = Math.floor(widthPx / (font.sizePx * font.wide));
   if (content.length <= room) return content;
@@ -62,7 +62,7 @@ export function fitted(content: string, widthPx: number, font: Font = PLAIN): st
 export interface Font {
   readonly class: string;
   readonly sizePx: number;
-  /** How wide a letter is on average, in parts of the size. */
+  /** Average character width as a share of the size. */
   readonly wide: number;
 }
 
@@ -74,14 +74,12 @@ export function escaped(content: string): string {
   return content.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
-export const COLORS = 8;
-
-/** The class of the nth color; the same name has the same color on every picture of a report. */
+/** The class suffix of the nth color. */
 export function colorOf(index: number): string {
-  return String(index % COLORS);
+  return String(index % LIGHT.length);
 }
 
-/** The colors can be told apart with the common kinds of color blindness, and names stand beside the lines anyway. */
+/** Distinguishable with common color vision deficiencies. */
 const LIGHT = ["#5b6470", "#c8323f", "#b06a00", "#1467c8", "#0d8a6a", "#7a45b8", "#0a7f9c", "#8a4b2f"];
 const DARK = ["#aab4c0", "#ff7d87", "#f0b04c", "#6cabff", "#45d0a6", "#bd98f7", "#58cbe6", "#dba085"];
 
@@ -117,8 +115,7 @@ function svgOf({ width, height, label, parts }: Drawing, style: string): string 
   return element("svg", attributes, [style, ground, ...parts].filter((part) => part !== "").join("\n"));
 }
 
-/** Tenths of a pixel are enough. */
 function coordinate(value: number): string {
-  if (!Number.isFinite(value)) throw new Error(`a coordinate of ${value}: the figures of a picture must be finite`);
+  if (!Number.isFinite(value)) throw new Error(`a coordinate is ${value}: the figures of a chart must be finite`);
   return String(Math.round(value * 10) / 10 + 0);
 }

@@ -1,25 +1,22 @@
-/**
- * Tables as data: which figures, in which order, and which of them is the best. Drawn as text for terminals and as HTML
- * for the page, from the same cells.
- */
+/** Result tables: specification, cells, and rendering for terminals. `page.ts` renders the same cells as HTML. */
 import { figureAt, type Outcome, type Summary } from "../experiment.ts";
 import { liveGrid } from "../live-compare.ts";
-import { formatNumber } from "./numbers.ts";
+import { formatNumber } from "./format.ts";
 
 export type TableSpec = RowsSpec | PivotSpec;
 
-/** A line for each row. */
+/** One line per row. */
 export interface RowsSpec {
   readonly kind: "rows";
   readonly title: string;
   readonly keys: readonly KeyColumn[];
   readonly columns: readonly Column[];
-  /** The best is looked for among rows that agree in this key: only those can be compared. */
+  /** The best value is marked among rows with the same value of this key. */
   readonly groupBy?: string;
   readonly where?: (row: Summary) => boolean;
 }
 
-/** One figure over two keys: a line for each value of `down`, a column for each of `across`. */
+/** One figure over two keys: a line per value of `down`, a column per value of `across`. */
 export interface PivotSpec {
   readonly kind: "pivot";
   readonly title: string;
@@ -35,32 +32,35 @@ export interface KeyColumn {
 }
 
 export interface Column {
-  /** Where the figure stands: `wait_ms.p95`. */
+  /** The figure: `wait_ms.p95`. */
   readonly path: string;
   readonly header: string;
   readonly unit: string;
-  /** null: neither more nor less is better. */
+  /** null: no value is better than another. */
   readonly best: "least" | "most" | null;
 }
+
+export const column = (path: string, header: string, unit = "", best: Column["best"] = null): Column => ({
+  ...{ path, header, unit, best },
+});
 
 export interface Grid {
   readonly title: string;
   readonly headers: readonly string[];
   readonly lines: readonly (readonly Cell[])[];
-  /** How many cells of a line are keys. */
+  /** The number of key cells in a line. */
   readonly keys: number;
-  /** In a pivot the best is that of its line. */
   readonly bestOf: "column" | "line";
 }
 
 export interface Cell {
   readonly text: string;
-  /** `min–max` over the seeds; empty with one. */
+  /** `min–max` over the seeds; empty with one seed. */
   readonly spread: string;
   readonly isBest: boolean;
 }
 
-/** A table with nothing in it is left out. */
+/** Empty tables are omitted. */
 export function gridsOf(specs: readonly TableSpec[], outcome: Outcome): readonly Grid[] {
   const simulated = specs.map((spec) => {
     const rows = outcome.rows.filter((row) => spec.where?.(row) ?? true);
@@ -71,21 +71,16 @@ export function gridsOf(specs: readonly TableSpec[], outcome: Outcome): readonly
 }
 
 function rowsGrid(spec: RowsSpec, rows: readonly Summary[]): Grid {
+  const { groupBy } = spec;
   const used = spec.columns.filter(({ path }) => rows.some(({ figures }) => figureAt(figures, path) !== null));
-  const cellsOf = used.map((column) => {
-    return rows.map((row) => {
-      const rivals = rows.filter(
-        ({ key }) => spec.groupBy === undefined || key[spec.groupBy] === row.key[spec.groupBy],
-      );
-      return figureCell(row, column, rivals);
-    });
-  });
+  const peersOf = (row: Summary) =>
+    groupBy === undefined ? rows : rows.filter(({ key }) => key[groupBy] === row.key[groupBy]);
   return {
     title: spec.title,
     headers: [...spec.keys.map(({ header }) => header), ...used.map(headerOf)],
-    lines: rows.map((row, index) => [
+    lines: rows.map((row) => [
       ...spec.keys.map(({ key }) => keyCell(row.key[key])),
-      ...cellsOf.map((cells) => cells[index]!),
+      ...used.map((one) => figureCell(row, one, peersOf(row))),
     ]),
     keys: spec.keys.length,
     bestOf: "column",
@@ -96,16 +91,15 @@ function pivotGrid({ title, down, across, column }: PivotSpec, rows: readonly Su
   const valuesOf = (key: string) => [...new Set(rows.map((row) => row.key[key]))];
   const columns = valuesOf(across);
   const lines = valuesOf(down.key).map((value) => {
-    const rivals = rows.filter(({ key }) => key[down.key] === value);
+    const peers = rows.filter(({ key }) => key[down.key] === value);
     const cells = columns.map((name) => {
-      const row = rivals.find(({ key }) => key[across] === name);
-      return row === undefined ? keyCell(undefined) : figureCell(row, column, rivals);
+      const row = peers.find(({ key }) => key[across] === name);
+      return row === undefined ? keyCell(undefined) : figureCell(row, column, peers);
     });
     return [keyCell(value), ...cells];
   });
-  const unit = column.unit === "" ? "" : `, ${column.unit}`;
   return {
-    title: `${title}${unit}`,
+    title: column.unit === "" ? title : `${title} (${column.unit})`,
     headers: [down.header, ...columns.map(String)],
     lines,
     keys: 1,
@@ -113,17 +107,17 @@ function pivotGrid({ title, down, across, column }: PivotSpec, rows: readonly Su
   };
 }
 
-function figureCell(row: Summary, column: Column, rivals: readonly Summary[]): Cell {
-  const at = (figures: Summary["figures"]) => figureAt(figures, column.path);
-  const value = at(row.figures);
+function figureCell(row: Summary, { path, best }: Column, peers: readonly Summary[]): Cell {
+  const value = figureAt(row.figures, path);
   if (value === null) return { text: "–", spread: "", isBest: false };
-  const [min, max] = row.spread === null ? [null, null] : [at(row.spread.min), at(row.spread.max)];
+  const [min, max] =
+    row.spread === null ? [null, null] : [figureAt(row.spread.min, path), figureAt(row.spread.max, path)];
   const spread = min === null || max === null ? "" : `${formatNumber(min)}–${formatNumber(max)}`;
-  const others = rivals.map(({ figures }) => at(figures)).filter((other) => other !== null);
-  return { text: formatNumber(value), spread, isBest: isBest(value, others, column.best) };
+  const others = peers.map(({ figures }) => figureAt(figures, path)).filter((other) => other !== null);
+  return { text: formatNumber(value), spread, isBest: isBest(value, others, best) };
 }
 
-/** Where all are alike, none is better than the others. */
+/** False where all values are equal. */
 function isBest(value: number, among: readonly number[], best: Column["best"]): boolean {
   if (best === null || among.every((other) => other === value)) return false;
   return value === (best === "least" ? Math.min(...among) : Math.max(...among));
@@ -138,17 +132,17 @@ function headerOf({ header, unit }: Column): string {
 }
 
 export interface TextLook {
-  /** null: as wide as it takes. */
+  /** null: unlimited. */
   readonly width: number | null;
   readonly color: boolean;
 }
 
-/** The spread is left out where it does not fit, and a line says so: a wrapped table cannot be read. */
+/** A table that is too wide is printed without its `min–max` values, and a note names where they are. */
 export function tablesText(specs: readonly TableSpec[], outcome: Outcome, look: TextLook): string {
   const parts = gridsOf(specs, outcome).map((grid) => {
-    const wide = drawn(grid, look, true);
+    const wide = gridText(grid, look, true);
     const fits = look.width === null || widthOf(wide) <= look.width;
-    return { text: fits ? wide : drawn(grid, look, false), isCut: !fits && outcome.seeds > 1, grid };
+    return { text: fits ? wide : gridText(grid, look, false), isCut: !fits && outcome.seeds > 1, grid };
   });
   const legend = [...new Set(parts.map(({ grid }) => grid.bestOf))].map((of) => `* best of its ${of}`);
   const figures = outcome.seeds === 1 ? "" : `; figures are the ${outcome.centre} of ${outcome.seeds} seeds`;
@@ -157,20 +151,20 @@ export function tablesText(specs: readonly TableSpec[], outcome: Outcome, look: 
   return `${parts.map(({ text }) => text).join("\n")}\n${legend.join(", ")}${figures}${spread}${cut}\n`;
 }
 
-function drawn({ title, headers, lines, keys }: Grid, { color }: TextLook, hasSpread: boolean): string {
+function gridText({ title, headers, lines, keys }: Grid, { color }: TextLook, hasSpread: boolean): string {
   const texts = lines.map((line) => line.map((cell) => cellText(cell, hasSpread)));
-  const widths = headers.map((header, column) =>
-    Math.max(header.length + 1, ...texts.map((line) => line[column]?.length ?? 0)),
+  const widths = headers.map((header, at) =>
+    Math.max(header.length + 1, ...texts.map((line) => line[at]?.length ?? 0)),
   );
-  const isText = (column: number) => column < keys && lines.some((line) => !/^[\d,.]+$/.test(line[column]?.text ?? ""));
-  const placed = (text: string, column: number) =>
-    isText(column) ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
-  // The mark hangs to the right of the number, so a header ends above the number and not above the mark.
-  const head = headers.map((header, column) => placed(`${header} `, column));
+  const isText = (at: number) => at < keys && lines.some((line) => !/^[\d,.]+$/.test(line[at]?.text ?? ""));
+  const aligned = (text: string, at: number) =>
+    isText(at) ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0);
+  // The mark is to the right of the number, so headers end one column earlier.
+  const head = headers.map((header, at) => aligned(`${header} `, at));
   const body = texts.map((line, row) =>
-    line.map((text, column) => {
-      const shown = placed(text, column);
-      return color && lines[row]?.[column]?.isBest ? `\u001b[1;32m${shown}\u001b[0m` : shown;
+    line.map((text, at) => {
+      const shown = aligned(text, at);
+      return color && lines[row]?.[at]?.isBest ? `\u001b[1;32m${shown}\u001b[0m` : shown;
     }),
   );
   return `${[title, head.join("  "), ...body.map((line) => line.join("  "))].map((line) => line.trimEnd()).join("\n")}\n`;
@@ -182,6 +176,6 @@ function cellText({ text, spread, isBest }: Cell, hasSpread: boolean): string {
 }
 
 function widthOf(text: string): number {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: colors take no room.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes have no width.
   return Math.max(...text.split("\n").map((line) => line.replaceAll(/\u001b\[[\d;]*m/g, "").length));
 }

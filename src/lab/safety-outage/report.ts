@@ -1,134 +1,102 @@
-/** What `cordum lab safety-outage` shows and says. */
-import { figureAt, type Outcome, type Summary } from "../experiment.ts";
-import { formatMs, formatNumber } from "../report/numbers.ts";
-import type { Band, Chart, Line } from "../report/picture.ts";
-import { describePolicy } from "../report/policy-words.ts";
+/** Charts and findings of `cordum lab safety-outage`. */
+import { figureAt, figureOf, findRow, type Outcome, type Summary } from "../experiment.ts";
+import type { Band, Chart, Line } from "../report/chart.ts";
+import { describePolicy, formatMs, formatNumber } from "../report/format.ts";
 
-/** As shipped. */
+/** The default of `retry.safety_unavailable.policy`. */
 export const DEFAULT_POLICY = "full:1s:30s";
 const CAPPED_POLICY = "capped_exponential:1s:30s:500ms";
-const FOUNDING_POLICY = "fixed:5s";
-const LOADS = [
-  { load: "burst", name: "after a burst" },
-  { load: "steady", name: "under a steady load" },
-] as const;
-/** The pictures of waves begin so long before the kernel is back. */
+const BASELINE_POLICY = "fixed:5s";
+/** Histograms start this long before the end of the outage. */
 export const LEAD_MS = 30_000;
 
-export function outagePictures(outcome: Outcome): readonly Chart[] {
-  return [...wavePictures(outcome), ...lagPictures(outcome)];
+export function outageCharts(outcome: Outcome): readonly Chart[] {
+  return [...arrivalCharts(outcome), ...lagCharts(outcome)];
 }
 
-export function outageConclusions(outcome: Outcome): readonly string[] {
-  return [...herdSaid(outcome), ...breakerSaid(outcome), ...leaseSaid(outcome), ...liveSaid(outcome)];
-}
-
-/** What live leaves out, and what is different in it. */
-function liveSaid({ live }: Outcome): readonly string[] {
-  if (live === undefined) return [];
+export function outageFindings(outcome: Outcome): readonly string[] {
+  const { live } = outcome;
   return [
-    "Live there is the burst without a lease alone: a steady load and a lease take minutes. The kernel is a process that is " +
-      "reached over gRPC; it sleeps over each check as long as the simulated one works for it, and checks that are sent " +
-      "together are answered together.",
+    ...spreadFindings(outcome),
+    ...breakerFindings(outcome),
+    ...leaseFindings(outcome),
+    ...(live === undefined ? [] : [LIVE_NOTE]),
   ];
 }
 
-interface RowName {
-  readonly load: string;
-  readonly mode: string;
-  readonly policy: string;
-  readonly breaker: string;
-}
+const LIVE_NOTE =
+  "Live rows have a burst load without a lease. The live kernel is a process behind gRPC that sleeps for the service time of " +
+  "each check; checks sent in one batch are answered in one batch.";
 
-function find({ rows }: Outcome, name: RowName): Summary | undefined {
-  return rows.find(({ key }) => Object.entries(name).every(([part, value]) => key[part] === value));
-}
-
-function wavePictures(outcome: Outcome): readonly Chart[] {
-  const shown = outcome.rows.filter(
+function arrivalCharts({ rows, params }: Outcome): readonly Chart[] {
+  const shown = rows.filter(
     ({ key }) =>
       key.load === "burst" && key.mode === "closed" && (key.breaker === "off" || key.policy === DEFAULT_POLICY),
   );
   if (shown.length === 0) return [];
-  const leadMs = Math.min(LEAD_MS, Number(outcome.params.outageMs));
+  const leadMs = Math.min(LEAD_MS, Number(params.outageMs));
+  const binMs = Number(params.binMs);
   return [
     {
-      kind: "waves",
-      name: "waves",
-      title: `${formatNumber(Number(outcome.params.contenders))} jobs ask a kernel that has just come back`,
+      kind: "histograms",
+      name: "arrivals",
+      title: `Safety checks around the end of an outage, ${formatNumber(Number(params.contenders))} waiting jobs`,
       caption:
-        "Each hill is a crowd of jobs that ask the safety kernel at the same moment: where everybody waits equally long they " +
-        "come back as a wall, and the kernel cannot answer most of them in time; where chance spreads them they come as a " +
-        "low carpet, and all are answered.",
-      binMs: Number(outcome.params.binMs),
+        `Checks that reach the kernel per ${formatMs(binMs)}. Retries with equal delays arrive as bursts, most of which time ` +
+        "out at the recovered kernel. Jittered retries arrive as an even stream that the kernel can serve.",
+      binMs,
       what: "checks",
-      untilMs: leadMs + WAVE_SHOWN_MS,
-      bands: [{ from: 0, to: leadMs, label: "the kernel is away" }],
-      histograms: shown.map(({ key, figures, series }) => ({
-        name: `${key.policy}, breaker ${key.breaker}`,
-        counts: series.arrivals ?? [],
-        note: waveNote(figures),
-        description: saidOf(key),
+      untilMs: leadMs + SHOWN_MS,
+      bands: [{ from: 0, to: leadMs, label: "outage" }],
+      histograms: shown.map((row) => ({
+        name: `${row.key.policy}, breaker ${row.key.breaker}`,
+        counts: row.series.arrivals ?? [],
+        note: noteOf(row),
+        description:
+          row.key.breaker === "on"
+            ? "the breaker passes a few probes during the outage"
+            : describePolicy(String(row.key.policy)),
       })),
     },
   ];
 }
 
-function saidOf({ policy, breaker }: Summary["key"]): string {
-  return breaker === "on" ? "only a few ask while it is away, for all the others" : describePolicy(String(policy));
+function noteOf(row: Summary): string {
+  const ratio = figureAt(row.figures, "arrivals.peak_to_mean");
+  const drained = figureAt(row.figures, "drain_ms") === null ? "not drained" : `drained after ${drainText(row)}`;
+  return ratio === null ? drained : `peak-to-mean ratio ${formatNumber(ratio, 1)}, ${drained}`;
 }
 
-function waveNote(figures: Summary["figures"]): string {
-  const drainMs = figureAt(figures, "drain_ms");
-  const ratio = figureAt(figures, "arrivals.peak_to_mean");
-  const drained = drainMs === null ? "never drained" : `drained after ${formatMs(drainMs)}`;
-  return ratio === null ? drained : `peak ${formatNumber(ratio, 1)} × its mean, ${drained}`;
-}
-
-function lagPictures(outcome: Outcome): readonly Chart[] {
-  const outageMs = Number(outcome.params.outageMs);
-  const burstMs = Math.max(0, outageMs - Number(outcome.params.waitedMs));
-  const axes = (since: string, fromMs: number) => ({
-    x: { label: `time since the ${since}`, unit: "ms" },
-    y: { label: "jobs that wait", unit: "" },
-    bands: [{ from: 0, to: outageMs - fromMs, label: "the kernel is away" }] satisfies readonly Band[],
-  });
-  const of = (load: string, fromMs: number): readonly Line[] =>
-    outcome.rows
+function lagCharts({ rows, params }: Outcome): readonly Chart[] {
+  const outageMs = Number(params.outageMs);
+  const burstMs = Math.max(0, outageMs - Number(params.waitedMs));
+  const chart = (load: string, fromMs: number, since: string, caption: string): readonly Chart[] => {
+    const lines = rows
       .filter(({ key }) => key.load === load && (key.mode === "closed" || key.policy === DEFAULT_POLICY))
-      .filter(({ key }) => key.breaker === "on" || key.policy === FOUNDING_POLICY)
+      .filter(({ key }) => key.breaker === "on" || key.policy === BASELINE_POLICY)
       .map((row) => lagLine(row, fromMs));
-  const [burst, steady] = [of("burst", burstMs), of("steady", 0)];
-  return [
-    ...(steady.length === 0
-      ? []
-      : [
-          {
-            kind: "lines" as const,
-            name: "lag-steady",
-            title: "Jobs that wait, under a steady load",
-            caption:
-              "While the kernel is away the queue grows with every job that comes; a fail-open lease empties it at a price, " +
-              "and after the kernel is back each policy takes its own time.",
-            ...axes("kernel went", 0),
-            lines: steady,
-          },
-        ]),
-    ...(burst.length === 0
-      ? []
-      : [
-          {
-            kind: "lines" as const,
-            name: "lag-burst",
-            title: "Jobs that wait, after a burst",
-            caption:
-              "All of them came at one instant and wait for the kernel: steps down are crowds of which the kernel could answer " +
-              "only some, a smooth slope is a crowd that was spread.",
-            ...axes("burst came", burstMs),
-            lines: burst,
-          },
-        ]),
-  ];
+    if (lines.length === 0) return [];
+    const bands: readonly Band[] = [{ from: 0, to: outageMs - fromMs, label: "outage" }];
+    return [
+      {
+        kind: "lines",
+        name: `lag-${load}`,
+        title: `Waiting jobs, ${load} load`,
+        caption,
+        x: { label: `time since the ${since}`, unit: "ms" },
+        y: { label: "waiting jobs", unit: "" },
+        bands,
+        lines,
+      },
+    ];
+  };
+  const steady =
+    "The backlog grows during the outage. A fail-open lease empties it with unchecked jobs. After the outage each policy has its " +
+    "own drain time.";
+  const burst =
+    "All jobs arrive at once and wait for the kernel. Steps are bursts of retries of which the kernel serves a part; a smooth " +
+    "slope is an even stream of retries.";
+  return [...chart("steady", 0, "start of the outage", steady), ...chart("burst", burstMs, "burst", burst)];
 }
 
 function lagLine({ key, series }: Summary, fromMs: number): Line {
@@ -138,56 +106,52 @@ function lagLine({ key, series }: Summary, fromMs: number): Line {
   return { name, points: points.filter(([sinceMs]) => sinceMs >= 0) };
 }
 
-function herdSaid(outcome: Outcome): readonly string[] {
-  const row = (policy: string, breaker: string) => find(outcome, { load: "burst", mode: "closed", policy, breaker });
+function spreadFindings({ rows }: Outcome): readonly string[] {
   return ["off", "on"].flatMap((breaker) => {
-    const [capped, full] = [row(CAPPED_POLICY, breaker), row(DEFAULT_POLICY, breaker)];
-    const [cappedPeak, fullPeak] = [capped, full].map((one) => one && figureAt(one.figures, "arrivals.peak_to_mean"));
-    const chance = full && figureAt(full.figures, "arrivals.poisson");
-    if (!cappedPeak || !fullPeak || !chance || capped === undefined || full === undefined) return [];
+    const row = (policy: string) => findRow(rows, { load: "burst", mode: "closed", policy, breaker });
+    const [capped, full] = [row(CAPPED_POLICY), row(DEFAULT_POLICY)];
+    const peak = (one: Summary | undefined) => one && figureAt(one.figures, "arrivals.peak_to_mean");
+    const [cappedPeak, fullPeak] = [peak(capped), peak(full)];
+    if (!cappedPeak || !fullPeak || capped === undefined || full === undefined) return [];
     return [
-      `After a burst, breaker ${breaker}: full jitter comes back with a peak of ${formatNumber(fullPeak, 2)} × its mean, and pure ` +
-        `chance would give ${formatNumber(chance, 2)}; the capped exponential, whose jitter vanishes at the cap, ` +
-        `${formatNumber(cappedPeak, 1)} ×, which is ${formatNumber(cappedPeak / fullPeak, 1)} × as much. Drained after ` +
-        `${drainSaid(full)} and ${drainSaid(capped)}.`,
+      `Burst load, breaker ${breaker}: peak-to-mean ratio of the retries ${formatNumber(fullPeak, 2)} with full jitter, ` +
+        `${formatNumber(figureOf(full, "arrivals.poisson"), 2)} for a Poisson stream, ${formatNumber(cappedPeak, 1)} with the ` +
+        `capped exponential (${formatNumber(cappedPeak / fullPeak, 1)} × full jitter). Drain time ${drainText(full)} with full ` +
+        `jitter, ${drainText(capped)} with the capped exponential.`,
     ];
   });
 }
 
-function breakerSaid(outcome: Outcome): readonly string[] {
-  const checks = (one: Summary) => formatNumber(figureAt(one.figures, "pressure.checks_per_s") ?? 0, 2);
-  return LOADS.flatMap(({ load, name }) => {
-    const row = (breaker: string) => find(outcome, { load, mode: "closed", policy: DEFAULT_POLICY, breaker });
+function breakerFindings({ rows }: Outcome): readonly string[] {
+  const checks = (row: Summary) => formatNumber(figureOf(row, "pressure.checks_per_s"), 2);
+  const recovery = (row: Summary) => formatMs(figureOf(row, "recovery_ms"));
+  return ["burst", "steady"].flatMap((load) => {
+    const row = (breaker: string) => findRow(rows, { load, mode: "closed", policy: DEFAULT_POLICY, breaker });
     const [off, on] = [row("off"), row("on")];
     if (off === undefined || on === undefined) return [];
     return [
-      `The breaker, ${name}: a kernel that is away gets ${checks(on)} checks a second instead of ${checks(off)}. Its return is ` +
-        `noticed after ${recoverySaid(on)} instead of ${recoverySaid(off)}, and the queue is drained after ${drainSaid(on)} ` +
-        `instead of ${drainSaid(off)}.`,
+      `Breaker, ${load} load: ${checks(on)} checks/s reach the kernel during the outage, ${checks(off)} without the breaker. ` +
+        `First decision after the outage: ${recovery(on)}, without ${recovery(off)}. Drain time: ${drainText(on)}, without ` +
+        `${drainText(off)}.`,
     ];
   });
 }
 
-function leaseSaid(outcome: Outcome): readonly string[] {
-  const row = (mode: string) =>
-    find(outcome, { load: "steady", mode, policy: DEFAULT_POLICY, breaker: "on" })?.figures ?? null;
+function leaseFindings({ rows }: Outcome): readonly string[] {
+  const row = (mode: string) => findRow(rows, { load: "steady", mode, policy: DEFAULT_POLICY, breaker: "on" });
   const [closed, lease] = [row("closed"), row("lease")];
-  if (closed === null || lease === null) return [];
-  const wait = (figures: Summary["figures"]) => formatMs(figureAt(figures, "wait_ms.p95") ?? 0);
+  if (closed === undefined || lease === undefined) return [];
+  const wait = (one: Summary) => formatMs(figureOf(one, "wait_ms.p95"));
   return [
-    `A fail-open lease shortens the wait (p95) from ${wait(closed)} to ${wait(lease)}, and lets ` +
-      `${formatNumber(figureAt(lease, "bypassed") ?? 0)} of ${formatNumber(figureAt(lease, "submitted") ?? 0)} jobs out without a verdict; ` +
-      "each of them says so in its labels.",
+    `Fail-open lease: wait p95 ${wait(lease)}, without a lease ${wait(closed)}. ` +
+      `${formatNumber(figureOf(lease, "bypassed"))} of ${formatNumber(figureOf(lease, "submitted"))} jobs are dispatched ` +
+      "unchecked and labelled `safety_bypassed=true`.",
   ];
 }
 
-function drainSaid({ figures }: Summary): string {
+function drainText({ figures }: Summary): string {
   const drainMs = figureAt(figures, "drain_ms");
-  return drainMs === null ? "more than ten minutes" : formatMs(drainMs);
+  return drainMs === null ? "more than 10 min" : formatMs(drainMs);
 }
 
-function recoverySaid({ figures }: Summary): string {
-  return formatMs(figureAt(figures, "recovery_ms") ?? 0);
-}
-
-const WAVE_SHOWN_MS = 90_000;
+const SHOWN_MS = 90_000;
