@@ -99,7 +99,7 @@ export class Language {
     const hint = code === "unknown_variable" ? suggestion(summary.split(": ")[1] ?? "", known) : "";
     const before = text.slice(0, range?.start ?? 0).split("\n");
     const line = before.length > 1 ? `line ${before.length}, ` : "";
-    return `cannot be read at ${line}column ${(before.at(-1)?.length ?? 0) + 1}: ${summary}${hint}`;
+    return `is invalid at ${line}column ${(before.at(-1)?.length ?? 0) + 1}: ${summary}${hint}`;
   }
 }
 

@@ -12,7 +12,7 @@ export class Meter {
 
   /** `what` is the subject of the error: `the conditions`. */
   constructor(what: string, stepsMax: number) {
-    this.#over = new Error(`${what} took more than ${stepsMax} steps`);
+    this.#over = new Error(`${what} exceeded the limit of ${stepsMax} evaluation steps`);
     this.#stepsMax = stepsMax;
     this.#left = stepsMax;
   }

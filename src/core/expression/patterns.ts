@@ -19,7 +19,7 @@ export class Patterns {
   register(environment: Environment, meter: Meter): Environment {
     return environment.registerFunction("re2(string, string): bool", (text: string, pattern: string) => {
       const compiled = this.#patterns.get(pattern);
-      if (compiled === undefined) throw new Error(`\`${pattern}\` was never written down as a pattern`);
+      if (compiled === undefined) throw new Error(`\`${pattern}\` is not a literal pattern`);
       // Calibrated: about one step per automaton state and 32 characters.
       meter.charge((1 + text.length / 32) * (1 + compiled.programSize()));
       return compiled.test(text);
@@ -31,17 +31,17 @@ export class Patterns {
 export function callProblem(node: ASTNode): string | null {
   const name = node.op === "call" || node.op === "rcall" ? node.args[0] : null;
   if (name === "matches") {
-    return "uses `matches`, whose time has no bound; write `re2(text, pattern)`, which finds the pattern anywhere in the text";
+    return "uses `matches`, which is not supported; use `re2(text, pattern)`, which searches anywhere in the text";
   }
   if (node.op === "rcall" && name !== null && /^get[A-Z]/.test(name) && node.args[2].length > 0) {
-    return `gives \`${name}\` a time zone; those differ between machines, so times are in UTC`;
+    return `passes a time zone to \`${name}\`; only UTC is supported`;
   }
   if (name !== "re2") return null;
   const pattern = patternOf(node);
-  if (pattern === null) return "must give `re2` its pattern as a literal, as in `re2(topic, 'pay|refund')`";
+  if (pattern === null) return "needs a literal pattern for `re2`, as in `re2(topic, 'pay|refund')`";
   if (pattern.length > PATTERN_LENGTH_MAX) return `has a pattern of more than ${PATTERN_LENGTH_MAX} characters`;
   const read = readPattern(pattern);
-  return read.kind === "ok" ? null : `has a pattern that cannot be read: \`${pattern}\`: ${read.problem}`;
+  return read.kind === "ok" ? null : `has the invalid pattern \`${pattern}\`: ${read.problem}`;
 }
 
 export type ReadPattern =

@@ -181,20 +181,20 @@ export class AuditCheck {
   #look(entry: AuditEntry): AuditProblem | null {
     const index = this.#next;
     if (entry.index !== index) {
-      const why = entry.index > index ? "it was removed" : "it was put in, or the order was changed";
-      return { index, why: `${why}: entry ${entry.index} stands in its place` };
+      const why = entry.index > index ? "entry removed" : "entry inserted or reordered";
+      return { index, why: `${why}: found entry ${entry.index} in its place` };
     }
-    if (entryHash(entry) !== entry.hash) return { index, why: "it was changed: its hash is another one" };
+    if (entryHash(entry) !== entry.hash) return { index, why: "entry changed: its hash does not match" };
     if (entry.prev === this.#hash) return null;
-    if (index === 0) return { index, why: "it is not the beginning of this tenant's chain" };
-    return { index: index - 1, why: "it was changed, with its hash: the next entry does not follow from it" };
+    if (index === 0) return { index, why: "not the first entry of this tenant's chain" };
+    return { index: index - 1, why: "entry and hash changed: the next entry does not link to it" };
   }
 
   #lookAtEnd(count: number, hash: string): AuditProblem | null {
-    if (this.#next < count) return { index: this.#next, why: `it was removed: there should be ${count} entries` };
-    if (this.#next > count) return { index: count, why: `it was put in: there should be ${count} entries` };
+    if (this.#next < count) return { index: this.#next, why: `entry removed: ${count} entries expected` };
+    if (this.#next > count) return { index: count, why: `entry inserted: ${count} entries expected` };
     if (this.#hash === hash) return null;
-    return { index: Math.max(0, count - 1), why: "it was changed, with its hash: the head has another one" };
+    return { index: Math.max(0, count - 1), why: "entry and hash changed: the head has a different hash" };
   }
 }
 

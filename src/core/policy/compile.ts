@@ -60,7 +60,7 @@ export function compile(document: PolicyDocument): Snapshot {
     defaultDecision: Object.freeze({
       effect: document.defaultDecision,
       ruleId: null,
-      reason: `no rule matches, and the policy's default is ${document.defaultDecision}`,
+      reason: `no rule matches; the policy default is ${document.defaultDecision}`,
       snapshot: hash,
       ...(document.defaultDecision === "require_approval" ? { approval: APPROVAL } : {}),
     }),

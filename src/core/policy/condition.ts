@@ -48,7 +48,7 @@ export class Conditions {
     if (compiled.kind === "bad") return compiled;
     const { run, type, ast } = compiled;
     if (type !== "bool" && type !== "dyn") {
-      return { kind: "bad", problem: `is of the type \`${type}\`; a condition is true or false` };
+      return { kind: "bad", problem: `has type \`${type}\`, but must be a boolean` };
     }
     const readsInput = nodesOf(ast).some(({ op, args }) => op === "id" && args === "input");
     return { kind: "ok", condition: { run, readsInput } };
@@ -68,7 +68,7 @@ export class Conditions {
     try {
       const answer: unknown = run(this.#view);
       if (this.#meter.isOver) return this.#meter.fault;
-      return typeof answer === "boolean" ? answer : "the condition is neither true nor false";
+      return typeof answer === "boolean" ? answer : "the condition is not a boolean";
     } catch (error) {
       return this.#meter.isOver ? this.#meter.fault : faultOf(error);
     }
@@ -92,4 +92,4 @@ const VARIABLES = {
   input: "dyn",
 } as const;
 
-const INPUT_OMITTED = "the input is too large to be looked at, or is kept elsewhere";
+const INPUT_OMITTED = "the input is not available to the policy: it is too large or stored elsewhere";

@@ -108,7 +108,7 @@ function readRules(yaml: YamlFields, node: YamlNode): readonly Rule[] {
   return yaml.list(node, "rules", POLICY_LIMITS.rules).map((item) => {
     const rule = readRule(yaml, item, conditions);
     if (rule.id !== "" && seen.has(rule.id)) {
-      yaml.problem(item, `two rules are called \`${rule.id}\`; a decision names its rule, so give each its own id`);
+      yaml.problem(item, `duplicate rule id \`${rule.id}\`; rule ids must be unique`);
     }
     seen.add(rule.id);
     return rule;
@@ -120,7 +120,7 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
   const needed = <T>(key: (typeof RULE_KEYS)[number], read: (value: Node) => T): T | undefined => {
     if (!fields.has(key) && isMap(node) && !node.has(key)) {
       const hint = key === "match" ? "; write `match: {}` to match everything" : "";
-      yaml.problem(node, `this rule has no \`${key}\`${hint}`);
+      yaml.problem(node, `rule is missing \`${key}\`${hint}`);
     }
     return optionalField(fields, key, read);
   };
@@ -145,7 +145,7 @@ function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: 
   const only = (key: "constraints" | "approval", effect: Effect) => {
     const node = fields.get(key);
     if (node !== undefined && decision !== effect) {
-      yaml.problem(node, `\`${key}\` goes with \`decision: ${effect}\`, and this rule's is \`${decision}\``);
+      yaml.problem(node, `\`${key}\` requires \`decision: ${effect}\`, but the decision is \`${decision}\``);
     }
   };
   only("constraints", "allow_with_constraints");
@@ -155,6 +155,6 @@ function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: 
   }
   const remediations = fields.get("remediations");
   if (remediations !== undefined && decision === "allow") {
-    yaml.problem(remediations, "`remediations` say what to do instead, and this rule allows; remove them");
+    yaml.problem(remediations, "`remediations` have no effect with `decision: allow`; remove them");
   }
 }

@@ -29,18 +29,18 @@ export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
 export function decisionAfter({ decision }: CompiledRule, outcome: Outcome): Decision | null {
   if (outcome === true) return decision;
   if (outcome === false) return null;
-  const because = `the rule's \`when\` cannot be answered: ${outcome}`;
+  const because = `\`when\` failed: ${outcome}`;
   switch (decision.effect) {
     case "allow":
       return null;
     case "allow_with_constraints": {
       const { constraints: _, ...rest } = decision;
-      return { ...rest, effect: "deny", reason: `denied, because ${because}` };
+      return { ...rest, effect: "deny", reason: `denied because ${because}` };
     }
     case "deny":
     case "require_approval":
     case "throttle":
-      return { ...decision, reason: `${decision.reason} (taken as matching, because ${because})` };
+      return { ...decision, reason: `${decision.reason} (counted as matching because ${because})` };
     default:
       return decision.effect satisfies never;
   }

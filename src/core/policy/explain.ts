@@ -53,7 +53,7 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
   const { match } = rule.rule;
   const found: Mismatch[] = [];
   const check = (isMatch: boolean, part: string, wanted: readonly string[] | undefined, has: string) => {
-    if (!isMatch) found.push({ part, text: `${has}; the rule asks for ${listed(wanted ?? [], "or")}` });
+    if (!isMatch) found.push({ part, text: `${has}; the rule requires ${listed(wanted ?? [], "or")}` });
   };
   const name = (what: string, value: string | null) =>
     value === null ? `the request has no ${what}` : `the request's ${what} is ${quoted(value)}`;
@@ -82,7 +82,7 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
     if (!hasLabel(request.labels, key, value)) {
       found.push({
         part: `labels.${key}`,
-        text: `${name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null)}; the rule asks for ${wanted}`,
+        text: `${name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null)}; the rule requires ${wanted}`,
       });
     }
   }
@@ -95,9 +95,7 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
 
 function unanswered({ rule }: CompiledRule, outcome: Outcome): Mismatch {
   const text =
-    outcome === false
-      ? `is false: ${quoted(rule.match.when ?? "")}`
-      : `cannot be answered, so the rule does not allow: ${outcome}`;
+    outcome === false ? `is false: ${quoted(rule.match.when ?? "")}` : `failed, so the rule does not allow: ${outcome}`;
   return { part: "when", text };
 }
 

@@ -41,15 +41,15 @@ export function patternProblem(pattern: string): string | null {
   const tokens = pattern.split(".");
   const wrong = tokens.find((token) => !/^([A-Za-z0-9_-]+|\*|\*\*|>)$/.test(token));
   if (wrong !== undefined) {
-    return problem(`\`${wrong}\` is no token; \`*\` stands for a whole token, as in \`demo.*\``);
+    return problem(`\`${wrong}\` is not a valid token; \`*\` matches a whole token, as in \`demo.*\``);
   }
   const bare = bareTopic(pattern).split(".");
   const wild = bare.flatMap((token, index) => (token === "**" || token === ">" ? [index] : []));
-  if (wild.length > 1) return problem("`**` may stand at the beginning or at the end, not twice");
+  if (wild.length > 1) return problem("`**` is allowed once, at the start or at the end");
   const [at] = wild;
   if (at === undefined || at === bare.length - 1) return null;
-  if (bare[at] === ">") return problem("`>` may only stand at the end; at the beginning write `**`");
-  return at === 0 ? null : problem("`**` may only stand at the beginning or at the end");
+  if (bare[at] === ">") return problem("`>` is only allowed at the end; use `**` at the start");
+  return at === 0 ? null : problem("`**` is only allowed at the start or at the end");
 }
 
 /** Strips the prefix that `workSubject` adds: equal exactly if the subjects are equal. */
@@ -81,7 +81,7 @@ export class NamePatterns {
 
 export function namePatternProblem(pattern: string): string | null {
   return pattern.slice(0, -1).includes("*")
-    ? `\`${pattern}\` is not a name pattern: \`*\` may only stand at the end, as in \`read_*\``
+    ? `\`${pattern}\` is not a name pattern: \`*\` is only allowed at the end, as in \`read_*\``
     : null;
 }
 

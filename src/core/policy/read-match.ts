@@ -45,7 +45,7 @@ const ACTOR_TYPES: readonly ActorType[] = ["human", "service"];
 function readActorTypes(yaml: YamlFields, node: Node): readonly ActorType[] {
   return yaml.names(node, "actor_types").map((name) => {
     const known = ACTOR_TYPES.find((type) => type === name);
-    if (known === undefined) yaml.problem(node, `\`actor_types\` are \`human\` and \`service\`, not \`${name}\``);
+    if (known === undefined) yaml.problem(node, `\`actor_types\` must be \`human\` or \`service\`, not \`${name}\``);
     return known ?? "human";
   });
 }
@@ -53,7 +53,7 @@ function readActorTypes(yaml: YamlFields, node: Node): readonly ActorType[] {
 function readMcp(yaml: YamlFields, node: Node): McpMatch {
   const fields = yaml.map(node, MCP_KEYS, "`mcp` is a map, such as `{tools: [read_*]}`");
   if (isMap(node) && node.items.length === 0)
-    yaml.problem(node, "`mcp` asks for nothing; give it `servers`, `tools`, `resources` or `actions`");
+    yaml.problem(node, "`mcp` is empty; add `servers`, `tools`, `resources` or `actions`");
   const patterns = (key: (typeof MCP_KEYS)[number]) =>
     optionalField(fields, key, (value) => checked(yaml, value, yaml.names(value, `mcp.${key}`), namePatternProblem));
   return present({

@@ -27,7 +27,7 @@ const EXPIRES = { msMin: 1_000, msMax: 30 * 24 * 3_600_000 } as const;
 export function readConstraints(yaml: YamlFields, node: Node): Constraints {
   const fields = yaml.map(node, CONSTRAINTS_KEYS, "`constraints` is a map, such as `{budgets: {max_retries: 1}}`");
   if (isMap(node) && node.items.length === 0)
-    yaml.problem(node, "`constraints` constrain nothing; give them something, or allow without");
+    yaml.problem(node, "`constraints` is empty; add one, or use `decision: allow`");
   return present({
     budgets: optionalField(fields, "budgets", (value) => readBudgets(yaml, value)),
     sandbox: optionalField(fields, "sandbox", (value) => readSandbox(yaml, value)),
@@ -54,7 +54,7 @@ function readBudgets(yaml: YamlFields, node: Node): NonNullable<Constraints["bud
   const count = (key: (typeof BUDGET_KEYS)[number]) => optionalField(fields, key, (value) => yaml.count(value, key));
   const maxRuntimeMs = count("max_runtime_ms");
   if (maxRuntimeMs === 0)
-    yaml.problem(fields.get("max_runtime_ms"), "`max_runtime_ms` of 0 leaves no time; write `deny`");
+    yaml.problem(fields.get("max_runtime_ms"), "`max_runtime_ms` must be above 0; use `decision: deny` to block jobs");
   return present({
     maxRuntimeMs,
     maxRetries: count("max_retries"),

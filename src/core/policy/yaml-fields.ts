@@ -61,7 +61,7 @@ export class YamlFields {
     const text =
       typeof value === "string" ? value : isScalar(node) && value !== null ? (node.source ?? String(value)) : "";
     if (text === "" || text.length > lengthMax) {
-      this.problem(node, `\`${key}\` must be a text of 1 to ${lengthMax} characters`);
+      this.problem(node, `\`${key}\` must be a string of 1 to ${lengthMax} characters`);
     }
     return text;
   }
@@ -70,7 +70,7 @@ export class YamlFields {
   names(node: YamlNode, key: string): readonly string[] {
     if (isScalar(node)) return [this.text(node, key)];
     if (!isSeq(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
-      this.problem(node, `\`${key}\` is a list of 1 to ${TEXT_LIMITS.names} names; leave it out to ask for nothing`);
+      this.problem(node, `\`${key}\` must be a list of 1 to ${TEXT_LIMITS.names} names; omit it if not needed`);
       return [];
     }
     return node.items.map((item) => this.text(item as Node, key));
@@ -78,7 +78,7 @@ export class YamlFields {
 
   texts(node: YamlNode, key: string): Readonly<Record<string, string>> {
     if (!isMap(node) || node.items.length === 0 || node.items.length > TEXT_LIMITS.names) {
-      this.problem(node, `\`${key}\` is a map, such as \`{env: prod}\`; leave it out to ask for nothing`);
+      this.problem(node, `\`${key}\` must be a map, such as \`{env: prod}\`; omit it if not needed`);
       return {};
     }
     return Object.fromEntries(entriesOf(node).map(([name, value]) => [name, this.text(value, `${key}.${name}`)]));
@@ -103,13 +103,13 @@ export class YamlFields {
   count(node: YamlNode, key: string): number {
     const value = isScalar(node) ? node.value : undefined;
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
-    this.problem(node, `\`${key}\` must be a whole number from 0`);
+    this.problem(node, `\`${key}\` must be a non-negative integer`);
     return 0;
   }
 
   list(node: YamlNode, key: string, lengthMax: number): readonly Node[] {
     if (isSeq(node) && node.items.length <= lengthMax) return node.items as Node[];
-    this.problem(node, `\`${key}\` is a list of at most ${lengthMax}`);
+    this.problem(node, `\`${key}\` must be a list of at most ${lengthMax} items`);
     return [];
   }
 }

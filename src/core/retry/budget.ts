@@ -107,5 +107,5 @@ export function formatBudget(budget: Budget): string {
 function parseCount(digits: string): number {
   const max = Number(digits);
   if (max >= 1 && max <= BUDGET_LIMITS.countMax) return max;
-  throw new Error(`retry budget ${quote(digits)}: the number of tries is from 1 to ${BUDGET_LIMITS.countMax}`);
+  throw new Error(`retry budget ${quote(digits)}: the number of tries must be from 1 to ${BUDGET_LIMITS.countMax}`);
 }

@@ -25,8 +25,9 @@ export function parseDuration(text: string, bounds: { readonly msMin: number; re
   // 1.001 s is 1000.9999999999999 ms in floating point.
   if (Math.abs(exact - ms) > 1e-6) throw new Error(`${quote(text)} is not a whole number of milliseconds`);
   if (ms < bounds.msMin)
-    throw new Error(`${quote(text)} is too short; the least is \`${formatDuration(bounds.msMin)}\``);
-  if (ms > bounds.msMax) throw new Error(`${quote(text)} is too long; the most is \`${formatDuration(bounds.msMax)}\``);
+    throw new Error(`${quote(text)} is too short; the minimum is \`${formatDuration(bounds.msMin)}\``);
+  if (ms > bounds.msMax)
+    throw new Error(`${quote(text)} is too long; the maximum is \`${formatDuration(bounds.msMax)}\``);
   return ms;
 }
 

@@ -79,7 +79,7 @@ export function parsePolicy(text: string): Policy {
   const [kind = "", ...parts] = text.trim().split(":");
   if (!isKind(kind)) {
     const examples = Object.values(SYNTAX).map(({ example }) => quote(example));
-    throw new Error(`unknown retry policy ${quote(text)}; write one like ${examples.join(", ")}`);
+    throw new Error(`unknown retry policy ${quote(text)}; examples are ${examples.join(", ")}`);
   }
   try {
     return checkConsistency(build(kind, parts));
@@ -126,8 +126,8 @@ function isKind(text: string): text is Policy["kind"] {
 
 function build(kind: Policy["kind"], parts: readonly string[]): Policy {
   const { partsMin, partsMax } = SYNTAX[kind];
-  if (parts.length < partsMin) throw new Error(`it has ${parts.length} of ${partsMin} values`);
-  if (parts.length > partsMax) throw new Error(`${quote(parts.slice(partsMax).join(":"))} is too much`);
+  if (parts.length < partsMin) throw new Error(`${partsMin} values expected, got ${parts.length}`);
+  if (parts.length > partsMax) throw new Error(`unexpected ${quote(parts.slice(partsMax).join(":"))}`);
   const [first = "", second = "", third = "0ms"] = parts;
   switch (kind) {
     case "fixed":
@@ -156,7 +156,7 @@ function checkConsistency(policy: Policy): Policy {
   const { loMs, hiMs } = interval(policy, 1);
   if (hiMs - loMs < 1) {
     const [lo, hi] = [formatDuration(loMs), formatDuration(hiMs)];
-    throw new Error(`no room for jitter, the first delay would lie between \`${lo}\` and \`${hi}\``);
+    throw new Error(`no room for jitter: the first delay would be between \`${lo}\` and \`${hi}\``);
   }
   return policy;
 }
@@ -173,7 +173,9 @@ function parseExtra(text: string): number {
 function parseShare(text: string): number {
   const share = /^\d{1,2}(?:\.\d{1,4})?$/.test(text) ? Number(text) : Number.NaN;
   if (share > 0 && share <= POLICY_LIMITS.pctMax) return share;
-  throw new Error(`${quote(text)} is not a share above 0 and up to ${POLICY_LIMITS.pctMax}, with at most 4 decimals`);
+  throw new Error(
+    `${quote(text)} is not a fraction above 0 and at most ${POLICY_LIMITS.pctMax}, with at most 4 decimals`,
+  );
 }
 
 /** `min(base·factor^attempt, max)`. The exponent is capped at 64 to avoid overflow. */

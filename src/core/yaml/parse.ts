@@ -36,13 +36,13 @@ function unsupportedIn(yaml: Document): readonly YamlFault[] {
   const refused: YamlFault[] = [];
   visit(yaml, {
     Alias: (_key, alias) => {
-      refused.push({ offset: startOf(alias), why: "aliases are not read; write it out where it is meant" });
+      refused.push({ offset: startOf(alias), why: "aliases are not supported; repeat the value" });
     },
     Map: (_key, { items }) => {
       const names = new Set<string>();
       for (const { key } of items) {
         const name = isScalar(key) ? String(key.value) : "";
-        if (names.has(name)) refused.push({ offset: startOf(key as Node), why: `\`${name}\` is written twice` });
+        if (names.has(name)) refused.push({ offset: startOf(key as Node), why: `duplicate key \`${name}\`` });
         names.add(name);
       }
     },
@@ -52,7 +52,7 @@ function unsupportedIn(yaml: Document): readonly YamlFault[] {
 
 /** The library's message as one short, lower-case line. */
 function faultText({ code, message }: YAMLError): string {
-  if (code === "MULTIPLE_DOCS") return "a second document begins here; give each a file of its own";
+  if (code === "MULTIPLE_DOCS") return "multiple documents are not supported; use one file per document";
   const line = message.split("\n")[0] ?? message;
   return `${line.slice(0, 1).toLowerCase()}${line.slice(1, 200)}`;
 }
@@ -71,7 +71,7 @@ export function nestingProblem(text: string, tokensMax = Number.POSITIVE_INFINIT
   let before = "\n";
   for (const token of new Lexer().lex(text)) {
     tokens += 1;
-    if (tokens > tokensMax) return `has more than ${tokensMax} words and signs in it`;
+    if (tokens > tokensMax) return `has more than ${tokensMax} tokens`;
     // The token after this mark is a scalar.
     const isText = before === SCALAR;
     if (token.endsWith("\n") || isText) indicators = token.endsWith("\n") ? 0 : indicators;
@@ -87,7 +87,7 @@ export function nestingProblem(text: string, tokensMax = Number.POSITIVE_INFINIT
 }
 
 const SCALAR = "\u001f";
-const DEEP = "is nested too deep to be read";
+const DEEP = "is nested too deeply";
 
 function isBlank(token: string): boolean {
   return token.trim() === "";

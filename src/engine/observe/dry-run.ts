@@ -37,7 +37,7 @@ export interface DryStep {
   readonly unavailable?: string;
   readonly input: unknown;
   readonly isInputKnown: boolean;
-  /** Why the step would fail, whatever the others do: its input cannot be made of the run's, or does not fit its schema. */
+  /** Why the step would fail, whatever the others do: its input cannot be made of the run's, or does not match its schema. */
   readonly problem?: string;
 }
 

@@ -78,13 +78,13 @@ describe("a policy file", () => {
   test("two rules of one name are refused", () => {
     const rule = "  - {id: a, match: {}, decision: allow, reason: r}\n";
     expect(problemsOf(`rules:\n${rule}${rule}`)).toEqual([
-      "policy.yaml:3: two rules are called `a`; a decision names its rule, so give each its own id",
+      "policy.yaml:3: duplicate rule id `a`; rule ids must be unique",
     ]);
   });
 
-  test("what is nested too deep is refused before it is parsed: the parser could end the process", () => {
+  test("what is nested too deeply is refused before it is parsed: the parser could end the process", () => {
     for (const text of ["[".repeat(500_000), `rules: ${"- ".repeat(400_000)}`, '["]",'.repeat(100_000)]) {
-      expect(problemsOf(text)).toEqual(["policy.yaml: is nested too deep to be read"]);
+      expect(problemsOf(text)).toEqual(["policy.yaml: is nested too deeply"]);
     }
   });
 
@@ -96,6 +96,6 @@ describe("a policy file", () => {
 test("many keys are quickly compared, and one that is written twice is found among them", { timeout: 30_000 }, () => {
   const keys = Array.from({ length: 20_000 }, (_, at) => `      k${at}: v\n`).join("");
   const text = `rules:\n  - id: a\n    match:\n     labels:\n${keys}`;
-  expect(problemsOf(`${text}      k7: w\n`)).toEqual(["policy.yaml:20005: `k7` is written twice"]);
-  expect(problemsOf(text)).toContainEqual(expect.stringContaining("`labels` is a map"));
+  expect(problemsOf(`${text}      k7: w\n`)).toEqual(["policy.yaml:20005: duplicate key `k7`"]);
+  expect(problemsOf(text)).toContainEqual(expect.stringContaining("`labels` must be a map"));
 });

@@ -22,8 +22,8 @@ describe("explain", () => {
       {
         ruleId: "r0",
         mismatches: [
-          { part: "tenants", text: "the request's tenant is `default`; the rule asks for `acme`" },
-          { part: "topics", text: "the request's topic is `demo.echo`; the rule asks for `pay.>` or `refund.*`" },
+          { part: "tenants", text: "the request's tenant is `default`; the rule requires `acme`" },
+          { part: "topics", text: "the request's topic is `demo.echo`; the rule requires `pay.>` or `refund.*`" },
         ],
       },
       { ruleId: "r1", mismatches: [{ part: "when", text: "is false: `tenant == 'acme'`" }] },
@@ -31,36 +31,36 @@ describe("explain", () => {
   });
 
   const cases: readonly (readonly [Match, Partial<PolicyRequest>, string, string])[] = [
-    [{ capabilities: ["pay"] }, {}, "capabilities", "the request has no capability; the rule asks for `pay`"],
+    [{ capabilities: ["pay"] }, {}, "capabilities", "the request has no capability; the rule requires `pay`"],
     [
       { riskTags: ["a", "b", "c"] },
       { riskTags: ["x", "y"] },
       "risk_tags",
-      "the request's risk tags are `x` and `y`; the rule asks for `a`, `b` or `c`",
+      "the request's risk tags are `x` and `y`; the rule requires `a`, `b` or `c`",
     ],
-    [{ requires: ["gpu"] }, {}, "requires", "the request has no requirements; the rule asks for `gpu`"],
-    [{ actorIds: ["ann"] }, { actorId: "bob" }, "actor_ids", "the request's actor is `bob`; the rule asks for `ann`"],
+    [{ requires: ["gpu"] }, {}, "requires", "the request has no requirements; the rule requires `gpu`"],
+    [{ actorIds: ["ann"] }, { actorId: "bob" }, "actor_ids", "the request's actor is `bob`; the rule requires `ann`"],
     [
       { actorTypes: ["human"] },
       { actorType: "service" },
       "actor_types",
-      "the request's actor type is `service`; the rule asks for `human`",
+      "the request's actor type is `service`; the rule requires `human`",
     ],
-    [{ packIds: ["p"] }, {}, "pack_ids", "the request has no pack; the rule asks for `p`"],
+    [{ packIds: ["p"] }, {}, "pack_ids", "the request has no pack; the rule requires `p`"],
     [
       { labels: { env: "prod" } },
       { labels: { env: "test" } },
       "labels.env",
-      "the request's label `env` is `test`; the rule asks for `prod`",
+      "the request's label `env` is `test`; the rule requires `prod`",
     ],
-    [{ labels: { env: "*" } }, {}, "labels.env", "the request has no label `env`; the rule asks for any value"],
+    [{ labels: { env: "*" } }, {}, "labels.env", "the request has no label `env`; the rule requires any value"],
     [
       { mcp: { tools: ["read_*"] } },
       { labels: { "mcp.tool": "rm" } },
       "mcp.tools",
-      "the request's label `mcp.tool` is `rm`; the rule asks for `read_*`",
+      "the request's label `mcp.tool` is `rm`; the rule requires `read_*`",
     ],
-    [{ when: "labels.env == 'prod'" }, {}, "when", "cannot be answered, so the rule does not allow: no such key: env"],
+    [{ when: "labels.env == 'prod'" }, {}, "when", "failed, so the rule does not allow: no such key: env"],
   ];
   test.each(cases)("%j", (match, request, part, text) => {
     expect(explained([{ match }], request).tried).toEqual([{ ruleId: "r0", mismatches: [{ part, text }] }]);
@@ -69,9 +69,7 @@ describe("explain", () => {
   test("a rule that decides because its condition cannot be answered says so itself", () => {
     const { decision, tried } = explained([{ match: { when: "labels.env == 'prod'" }, decision: "deny" }]);
     expect(tried).toEqual([]);
-    expect(decision.reason).toBe(
-      "because (taken as matching, because the rule's `when` cannot be answered: no such key: env)",
-    );
+    expect(decision.reason).toBe("because (counted as matching because `when` failed: no such key: env)");
   });
 
   test("is of a sensible length whatever the policy and the request", () => {
@@ -80,7 +78,7 @@ describe("explain", () => {
     const { tried, omitted } = explained(rules, { topic: "x".repeat(10_000) });
     expect([tried.length, omitted]).toEqual([TRIED_MAX, 20]);
     expect(tried[0]?.mismatches[0]?.text).toBe(
-      `the request's topic is \`${"x".repeat(80)}…\`; the rule asks for ${names
+      `the request's topic is \`${"x".repeat(80)}…\`; the rule requires ${names
         .slice(0, 5)
         .map((name) => `\`${name}\``)
         .join(", ")} or 995 more`,

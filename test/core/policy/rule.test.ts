@@ -100,42 +100,42 @@ describe("what a rule may say", () => {
     ],
     [
       { match: "{topics: [demo-*]}" },
-      "4: `demo-*` is not a topic pattern: `demo-*` is no token; `*` stands for a whole token, as in `demo.*`",
+      "4: `demo-*` is not a topic pattern: `demo-*` is not a valid token; `*` matches a whole token, as in `demo.*`",
     ],
     [
       { match: "{topics: ['>.demo']}" },
-      "4: `>.demo` is not a topic pattern: `>` may only stand at the end; at the beginning write `**`",
+      "4: `>.demo` is not a topic pattern: `>` is only allowed at the end; use `**` at the start",
     ],
     [
       { match: "{topics: ['a.**.b']}" },
-      "4: `a.**.b` is not a topic pattern: `**` may only stand at the beginning or at the end",
+      "4: `a.**.b` is not a topic pattern: `**` is only allowed at the start or at the end",
     ],
     [
       { match: "{topics: ['**.a.**']}" },
-      "4: `**.a.**` is not a topic pattern: `**` may stand at the beginning or at the end, not twice",
+      "4: `**.a.**` is not a topic pattern: `**` is allowed once, at the start or at the end",
     ],
-    [{ match: "{actor_types: [robot]}" }, "4: `actor_types` are `human` and `service`, not `robot`"],
-    [{ match: "{mcp: {}}" }, "4: `mcp` asks for nothing; give it `servers`, `tools`, `resources` or `actions`"],
+    [{ match: "{actor_types: [robot]}" }, "4: `actor_types` must be `human` or `service`, not `robot`"],
+    [{ match: "{mcp: {}}" }, "4: `mcp` is empty; add `servers`, `tools`, `resources` or `actions`"],
     [{ match: "{mcp: {tool: x}}" }, "4: unknown key `tool`; did you mean `tools`?"],
     [
       { match: "{mcp: {tools: ['a*b']}}" },
-      "4: `a*b` is not a name pattern: `*` may only stand at the end, as in `read_*`",
+      "4: `a*b` is not a name pattern: `*` is only allowed at the end, as in `read_*`",
     ],
     [
       { match: "{when: tennant == 'a'}" },
-      "4: `when` cannot be read at column 1: unknown variable: tennant; did you mean `tenant`?",
+      "4: `when` is invalid at column 1: unknown variable: tennant; did you mean `tenant`?",
     ],
     [
       { match: "{when: topic.matches('a')}" },
-      "4: `when` uses `matches`, whose time has no bound; write `re2(text, pattern)`, which finds the pattern anywhere in the text",
+      "4: `when` uses `matches`, which is not supported; use `re2(text, pattern)`, which searches anywhere in the text",
     ],
     [
       { more: "    constraints: {redaction_level: high}" },
-      "6: `constraints` goes with `decision: allow_with_constraints`, and this rule's is `deny`",
+      "6: `constraints` requires `decision: allow_with_constraints`, but the decision is `deny`",
     ],
     [
       { more: "    approval: {expires: 30m}" },
-      "6: `approval` goes with `decision: require_approval`, and this rule's is `deny`",
+      "6: `approval` requires `decision: require_approval`, but the decision is `deny`",
     ],
     [
       { decision: "allow_with_constraints" },
@@ -143,12 +143,15 @@ describe("what a rule may say", () => {
     ],
     [
       { decision: "allow", more: "    remediations: [{id: a, title: t}]" },
-      "6: `remediations` say what to do instead, and this rule allows; remove them",
+      "6: `remediations` have no effect with `decision: allow`; remove them",
     ],
-    [limited("{}"), "6: `constraints` constrain nothing; give them something, or allow without"],
+    [limited("{}"), "6: `constraints` is empty; add one, or use `decision: allow`"],
     [limited("{budgets: {max_retry: 1}}"), "6: unknown key `max_retry`; did you mean `max_retries`?"],
-    [limited("{budgets: {max_retries: -1}}"), "6: `max_retries` must be a whole number from 0"],
-    [limited("{budgets: {max_runtime_ms: 0}}"), "6: `max_runtime_ms` of 0 leaves no time; write `deny`"],
+    [limited("{budgets: {max_retries: -1}}"), "6: `max_retries` must be a non-negative integer"],
+    [
+      limited("{budgets: {max_runtime_ms: 0}}"),
+      "6: `max_runtime_ms` must be above 0; use `decision: deny` to block jobs",
+    ],
     [limited("{sandbox: {isolated: maybe}}"), "6: `isolated` must be `true` or `false`"],
     [
       { decision: "require_approval", more: "    approval: {expires: 30}" },
@@ -156,7 +159,7 @@ describe("what a rule may say", () => {
     ],
     [
       { decision: "require_approval", more: "    approval: {expires: 1000h}" },
-      "6: `expires`: `1000h` is too long; the most is `720h`",
+      "6: `expires`: `1000h` is too long; the maximum is `720h`",
     ],
     [{ more: "    remediations: [{id: a}]" }, "6: a remediation needs an `id` and a `title`"],
     [

@@ -115,10 +115,10 @@ describe("the config syntax", () => {
     ["forever", "`forever` is not a duration"],
     ["forever", "examples are `3` (tries), `10m` and `deadline`"],
     ["-1", "`-1` is not a duration"],
-    ["0", "retry budget `0`: the number of tries is from 1 to 10000"],
-    ["10001", "retry budget `10001`: the number of tries is from 1 to 10000"],
-    ["0ms", "`0ms` is too short; the least is `1ms`"],
-    ["721h", "`721h` is too long; the most is `720h`"],
+    ["0", "retry budget `0`: the number of tries must be from 1 to 10000"],
+    ["10001", "retry budget `10001`: the number of tries must be from 1 to 10000"],
+    ["0ms", "`0ms` is too short; the minimum is `1ms`"],
+    ["721h", "`721h` is too long; the maximum is `720h`"],
   ])("refuses `%s` and says why", (text, message) => {
     expect(() => parseBudget(text)).toThrow(message);
   });

@@ -27,8 +27,8 @@ test.each([
   ["1.s", "`1.s` is not a duration"],
   [".5s", "`.5s` is not a duration"],
   ["1.5ms", "`1.5ms` is not a whole number of milliseconds"],
-  ["0ms", "`0ms` is too short; the least is `1ms`"],
-  ["25h", "`25h` is too long; the most is `24h`"],
+  ["0ms", "`0ms` is too short; the minimum is `1ms`"],
+  ["25h", "`25h` is too long; the maximum is `24h`"],
 ])("refuses `%s` and says why", (text, message) => {
   expect(() => parseDuration(text, DAY)).toThrow(message);
 });

@@ -24,8 +24,8 @@ describe("what steps say of each other is checked", () => {
     [
       "an unknown step",
       { fetch: W, a: { ...W, depends_on: ["fecth"], on_error: "mend" } },
-      "steps.a.depends_on[0]: there is no step `fecth`; did you mean `fetch`?",
-      "steps.a.on_error: there is no step `mend`",
+      "steps.a.depends_on[0]: unknown step `fecth`; did you mean `fetch`?",
+      "steps.a.on_error: unknown step `mend`",
     ],
     [
       "unknown arms",
@@ -33,27 +33,27 @@ describe("what steps say of each other is checked", () => {
         a: question(["x1"], "x2"),
         b: { type: "switch", switch: "input", cases: { k: ["x3"] }, default: ["x4"] },
       },
-      "steps.a.then[0]: there is no step `x1`",
-      "steps.a.else: there is no step `x2`",
-      "steps.b.cases.k[0]: there is no step `x3`",
-      "steps.b.default[0]: there is no step `x4`",
+      "steps.a.then[0]: unknown step `x1`",
+      "steps.a.else: unknown step `x2`",
+      "steps.b.cases.k[0]: unknown step `x3`",
+      "steps.b.default[0]: unknown step `x4`",
     ],
-    ["a step twice", { a: W, b: { ...W, depends_on: ["a", "a"] } }, "steps.b.depends_on[1]: names `a` a second time"],
-    ["itself", { a: { ...W, depends_on: ["a"] } }, "steps.a: `a` waits for itself; a step must not wait for itself"],
+    ["a step twice", { a: W, b: { ...W, depends_on: ["a", "a"] } }, "steps.b.depends_on[1]: lists `a` twice"],
+    ["itself", { a: { ...W, depends_on: ["a"] } }, "steps.a: `a` depends on itself; remove one of these dependencies"],
     [
       "a cycle",
       { a: { ...W, depends_on: ["c"] }, b: { ...W, depends_on: ["a"] }, c: { ...W, depends_on: ["b"] } },
-      "steps.a: `a` waits for `c`, which waits for `b`, which waits for `a`; a step must not wait for itself",
+      "steps.a: `a` depends on `c`, which depends on `b`, which depends on `a`; remove one of these dependencies",
     ],
     [
       "a cycle by way of an arm",
       { a: { ...question(["b"]), depends_on: ["b"] }, b: W },
-      "steps.a: `a` waits for `b`, which waits for `a`; a step must not wait for itself",
+      "steps.a: `a` depends on `b`, which depends on `a`; remove one of these dependencies",
     ],
     [
       "a handler of what it precedes",
       { a: { ...W, depends_on: ["h"], on_error: "h" }, h: W },
-      "steps.a: `a` waits for `h`, which waits for `a`; a step must not wait for itself",
+      "steps.a: `a` depends on `h`, which depends on `a`; remove one of these dependencies",
     ],
     [
       "two cycles, and one who waits for both",
@@ -63,39 +63,39 @@ describe("what steps say of each other is checked", () => {
         c: { ...W, depends_on: ["c", "a"] },
         d: { ...W, depends_on: ["a", "c"] },
       },
-      "steps.a: `a` waits for `b`, which waits for `a`; a step must not wait for itself",
-      "steps.c: `c` waits for itself; a step must not wait for itself",
+      "steps.a: `a` depends on `b`, which depends on `a`; remove one of these dependencies",
+      "steps.c: `c` depends on itself; remove one of these dependencies",
     ],
     [
       "a branch with dependencies",
       { a: parallel, b: { ...W, depends_on: ["c"] }, c: W },
-      "steps.b.depends_on: a branch starts with `a`; give `depends_on` to that",
+      "steps.b.depends_on: branches start with `a`; set `depends_on` there",
     ],
     [
       "a branch that somebody depends on",
       { a: parallel, b: W, c: { ...W, depends_on: ["b"] } },
       "steps.c.depends_on[0]: `b` is a branch of `a`; depend on `a`",
     ],
-    ["a branch of two", { a: parallel, b: W, c: parallel }, "steps.c.branches[0]: `b` is a branch of `a` already"],
+    ["a branch of two", { a: parallel, b: W, c: parallel }, "steps.c.branches[0]: `b` is already a branch of `a`"],
     [
       "a branch that handles",
       { a: parallel, b: W, c: { ...W, on_error: "b" } },
-      "steps.c.on_error: `b` is a branch of `a`, which alone starts it",
+      "steps.c.on_error: `b` is a branch of `a`; only that step starts it",
     ],
     [
       "a branch in an arm",
       { a: parallel, b: W, c: question(["b"]) },
-      "steps.c.then[0]: `b` is a branch of `a`, which alone starts it",
+      "steps.c.then[0]: `b` is a branch of `a`; only that step starts it",
     ],
     [
       "a branch with on_error",
       { a: parallel, b: { ...W, on_error: "continue" } },
-      "steps.b.on_error: a branch that fails is counted by `a`; leave it out",
+      "steps.b.on_error: failed branches are counted by `a`; remove it",
     ],
     [
       "a branch that branches",
       { a: parallel, b: { type: "parallel", branches: ["c"] }, c: W },
-      "steps.a.branches[0]: `b` is of the type `parallel`, which cannot be a branch; make it a subworkflow",
+      "steps.a.branches[0]: `b` has type `parallel`, which cannot be a branch; use a subworkflow",
     ],
     [
       "both arms",
@@ -105,7 +105,7 @@ describe("what steps say of each other is checked", () => {
         c: question(["d"]),
         d: W,
       },
-      "steps.d: can never run: `a` would have to choose both `then` and `else`",
+      "steps.d: unreachable: `a` would have to choose both `then` and `else`",
     ],
     [
       "after success and failure",
@@ -115,37 +115,37 @@ describe("what steps say of each other is checked", () => {
         c: { ...question(["d"]), depends_on: ["h"] },
         d: { ...W, depends_on: ["a"] },
       },
-      "steps.d: can never run: `a` would have to fail and to succeed",
+      "steps.d: unreachable: `a` would have to both fail and succeed",
     ],
     [
       "one output twice",
       { a: { ...W, output_path: "x.y" }, b: { ...W, output_path: "x" }, c: { ...W, output_path: "xy" } },
-      "steps.b.output_path: is where `a` puts its output (`x.y`)",
+      "steps.b.output_path: conflicts with the `output_path` of `a` (`x.y`)",
     ],
     [
       "reading who is not before",
       { a: W, b: { ...W, input: IN("steps.a.output") } },
-      "steps.b.input: reads `steps.a`, which is not before this step; add it to `depends_on`",
+      "steps.b.input: reads `steps.a`, which does not precede this step; add it to `depends_on`",
     ],
     [
       "reading itself",
       { a: { ...W, input: IN("steps.a.output") } },
-      "steps.a.input: reads `steps.a`, which is this step itself",
+      "steps.a.input: reads `steps.a`, which is this step",
     ],
     [
       "reading nobody",
       { fetch: W, b: { ...W, depends_on: ["fetch"], condition: "steps.fetsh.output" } },
-      "steps.b.condition: reads `steps.fetsh`, and there is no such step; did you mean `fetch`?",
+      "steps.b.condition: reads `steps.fetsh`: unknown step; did you mean `fetch`?",
     ],
     [
       "a name with a dash",
       { "my-step": W, b: { ...W, depends_on: ["my-step"], input: IN("steps.my") } },
-      'steps.b.input: reads `steps.my`, and there is no such step; write `steps["my-step"]` for a name with `-` in it',
+      'steps.b.input: reads `steps.my`: unknown step; write `steps["my-step"]` for an id with `-`',
     ],
     [
       "context that nobody writes",
       { a: { ...W, output_path: "order.id" }, b: { ...W, depends_on: ["a"], input: IN("context.ordr.id") } },
-      "steps.b.input: reads `context.ordr`, which no step before it has as its `output_path`; did you mean `order`?",
+      "steps.b.input: reads `context.ordr`, which is not the `output_path` of an earlier step; did you mean `order`?",
     ],
   ])("%s", (_what, steps, ...problems) => check(steps, problems));
 
@@ -154,15 +154,15 @@ describe("what steps say of each other is checked", () => {
     expect(of({ a: IN("steps.a.output"), x: IN("context.x") }).kind).toBe("ok");
     expect(of(IN("steps.b.output"))).toEqual({
       kind: "bad",
-      problems: ["output: reads `steps.b`, and there is no such step; did you mean `a`?"],
+      problems: ["output: reads `steps.b`: unknown step; did you mean `a`?"],
     });
     expect(of(IN("item")).kind).toBe("bad");
   });
 
   test("one step is not a reason to be silent about the others", () => {
     check({ a: { topic: 7 }, b: { ...W, depends_on: ["a", "c"] }, c: { ...W, depends_on: ["b"] } }, [
-      "steps.a.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, is 7",
-      "steps.b: `b` waits for `c`, which waits for `b`; a step must not wait for itself",
+      "steps.a.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, got 7",
+      "steps.b: `b` depends on `c`, which depends on `b`; remove one of these dependencies",
     ]);
   });
 });

@@ -164,10 +164,10 @@ describe("a definition as text", () => {
     ].join("\n");
     expect(problems(text)).toEqual([
       "w.yaml:3:29: steps.fetch.dependson: unknown key; did you mean `depends_on`?",
-      "w.yaml:5:12: steps.store.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, is `demo echo`",
-      "w.yaml:6:18: steps.store.depends_on[0]: there is no step `fetc`; did you mean `fetch`?",
+      "w.yaml:5:12: steps.store.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, got `demo echo`",
+      "w.yaml:6:18: steps.store.depends_on[0]: unknown step `fetc`; did you mean `fetch`?",
       "w.yaml:7:20: steps.store.input.a[1]: `$" +
-        "{steps.fetch.outputs}` reads `outputs` of the step `fetch`; did you mean `output`?",
+        "{steps.fetch.outputs}` reads `outputs` of step `fetch`; did you mean `output`?",
     ]);
   });
 
@@ -184,38 +184,38 @@ describe("a definition as text", () => {
       "  last: {topic: demo.echo}",
     ].join("\n");
     expect(problems(text)).toEqual([
-      "w.yaml:3:57: steps.all.for_each: reads `steps.last`, which is not before this step; add it to `depends_on`",
-      "w.yaml:3:90: steps.all.max_parallel: must be a whole number from 1 to 10000, is 0",
-      "w.yaml:7:15: steps.two.for_each: `all` has a `for_each`, and a branch has no second list of its own; leave it out, or make it a subworkflow",
-      "w.yaml:8:19: steps.two.max_parallel: `all` has a `for_each`, and what that says holds for its branches; leave it out, or make it a subworkflow",
+      "w.yaml:3:57: steps.all.for_each: reads `steps.last`, which does not precede this step; add it to `depends_on`",
+      "w.yaml:3:90: steps.all.max_parallel: must be an integer from 1 to 10000, got 0",
+      "w.yaml:7:15: steps.two.for_each: not allowed in a branch: the `for_each` of `all` applies; remove it, or use a subworkflow",
+      "w.yaml:8:19: steps.two.max_parallel: not allowed in a branch: the `for_each` of `all` applies; remove it, or use a subworkflow",
     ]);
   });
 
   test.each([
+    ["an alias", "id: w\nsteps: {a: &a {topic: x}, b: *a}", "w.yaml:2:30: aliases are not supported; repeat the value"],
+    ["a key twice", "id: w\nsteps:\n  a: {topic: x, topic: y}", "w.yaml:3:17: duplicate key `topic`"],
+    ["a step twice", "id: w\nsteps:\n  a: {topic: x}\n  a: {topic: y}", "w.yaml:4:3: duplicate key `a`"],
     [
-      "an alias",
-      "id: w\nsteps: {a: &a {topic: x}, b: *a}",
-      "w.yaml:2:30: aliases are not read; write it out where it is meant",
+      "two documents",
+      "id: w\n---\nid: v",
+      "w.yaml:2:1: multiple documents are not supported; use one file per document",
     ],
-    ["a key twice", "id: w\nsteps:\n  a: {topic: x, topic: y}", "w.yaml:3:17: `topic` is written twice"],
-    ["a step twice", "id: w\nsteps:\n  a: {topic: x}\n  a: {topic: y}", "w.yaml:4:3: `a` is written twice"],
-    ["two documents", "id: w\n---\nid: v", "w.yaml:2:1: a second document begins here; give each a file of its own"],
     [
       "what JSON cannot say",
       "id: w\nsteps: {a: {type: transform, input: .nan}}",
-      "w.yaml:2:37: steps.a.input: is nothing that JSON can say",
+      "w.yaml:2:37: steps.a.input: is not a JSON value",
     ],
     [
       "bytes",
       "id: w\nsteps: {a: {type: transform, input: !!binary aGk=}}",
-      "w.yaml:2:46: steps.a.input: is nothing that JSON can say",
+      "w.yaml:2:46: steps.a.input: is not a JSON value",
     ],
-    ["nothing", "", "w.yaml:1:1: a workflow is a mapping with `id` and `steps`, is null"],
-    ["too much", `id: ${"w".repeat(1024 * 1024)}`, "w.yaml: larger than 1 MiB; give what is large to the run as input"],
+    ["nothing", "", "w.yaml:1:1: a workflow is a mapping with `id` and `steps`, got null"],
+    ["too much", `id: ${"w".repeat(1024 * 1024)}`, "w.yaml: larger than 1 MiB; pass large values as run input"],
     [
       "many words",
       `a: [${"1,".repeat(60_000)}]`,
-      "w.yaml: has more than 100000 words and signs in it; give what is large to the run as input",
+      "w.yaml: has more than 100000 tokens; pass large values as run input",
     ],
   ])("%s is refused", (_, text, problem) => {
     expect(problems(text)).toEqual([problem]);
@@ -230,7 +230,7 @@ describe("a definition as text", () => {
     ["keys", "? ".repeat(400_000)],
     ["indentation", Array.from({ length: 1_000 }, (_, at) => `${" ".repeat(at)}a:`).join("\n")],
   ])("nested %s are refused before they are parsed", (_, text) => {
-    expect(problems(text)).toEqual([expect.stringMatching(/^w\.yaml: (is nested too deep|has more than)/)]);
+    expect(problems(text)).toEqual([expect.stringMatching(/^w\.yaml: (is nested too deeply|has more than)/)]);
   });
 
   test("an alias bomb is refused at once, and many keys are quickly compared", () => {
@@ -251,26 +251,26 @@ describe("a definition as text", () => {
 
 describe("documents from outside", () => {
   test.each<[unknown, string]>([
-    [null, "a workflow is a mapping with `id` and `steps`, is null"],
-    [[], "a workflow is a mapping with `id` and `steps`, is a list"],
-    [{ id: "w", steps: { a: { type: "transform", input: () => 1 } } }, "steps.a.input: is nothing that JSON can say"],
+    [null, "a workflow is a mapping with `id` and `steps`, got null"],
+    [[], "a workflow is a mapping with `id` and `steps`, got a list"],
+    [{ id: "w", steps: { a: { type: "transform", input: () => 1 } } }, "steps.a.input: is not a JSON value"],
     [
       { id: "w", steps: { a: { ...W, input: "x".repeat(1024 * 1024) } } },
-      "the definition is larger than 1 MiB; give what is large to the run as input",
+      "the definition is larger than 1 MiB; pass large values as run input",
     ],
-    [nested(70), "the definition is nested more than 64 deep; give what is large to the run as input"],
+    [nested(70), "the definition is nested more than 64 deep; pass large values as run input"],
   ])("%# are refused", (document, problem) => {
     expect(compileWorkflow(document)).toEqual({ kind: "bad", problems: [problem] });
   });
 
   test("names that mean something to JavaScript are names of nothing", () => {
     expect(problemsOf(JSON.parse('{"__proto__": {"topic": "x"}, "constructor": {"topic": "x"}}'))).toEqual([
-      "steps.__proto__: cannot be the id of a step; choose another",
-      "steps.constructor: cannot be the id of a step; choose another",
+      "steps.__proto__: is not allowed as a step id; choose another",
+      "steps.constructor: is not allowed as a step id; choose another",
     ]);
     expect(problemsOf({ a: { ...W, output_path: "a.__proto__" } })).toHaveLength(1);
     expect(problemsOf({ a: { ...W, depends_on: ["toString"] } })).toEqual([
-      "steps.a.depends_on[0]: there is no step `toString`",
+      "steps.a.depends_on[0]: unknown step `toString`",
     ]);
   });
 });

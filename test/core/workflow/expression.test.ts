@@ -70,31 +70,31 @@ describe("an expression", () => {
 
   test.each([
     ["input.missing", "fault: no such key: missing"],
-    ["1.0 / 0.0", "fault: the result has `Infinity` in it, which is no number in JSON"],
-    ["type(1)", "fault: the result has a type in it, which JSON cannot say"],
+    ["1.0 / 0.0", "fault: the result contains `Infinity`, which is not a JSON number"],
+    ["type(1)", "fault: the result contains a type, which is not a JSON value"],
     ["input.constructor", "fault: no such key: constructor"],
     ["steps", 'refused: must name the step that it reads, as in `steps.fetch.output` or `steps["my-step"].output`'],
     ["steps[input.which].output", /^refused: must name the step that it reads/],
     ["'a' in steps", /^refused: must name the step/],
-    ["steps.a.outputs", "refused: reads `outputs` of the step `a`; did you mean `output`?"],
+    ["steps.a.outputs", "refused: reads `outputs` of step `a`; did you mean `output`?"],
     ["run.name", "refused: reads `run.name`; a run has `id`, `workflow_id` and `tenant`"],
-    ["input.items.map(steps, steps.x)", "refused: calls something of its own `steps`; choose another name"],
-    ["inptu.n", "refused: cannot be read at column 1: unknown variable: inptu; did you mean `input`?"],
+    ["input.items.map(steps, steps.x)", "refused: redefines `steps`; choose another variable name"],
+    ["inptu.n", "refused: is invalid at column 1: unknown variable: inptu; did you mean `input`?"],
     ["input.s.matches('a')", /^refused: uses `matches`/],
-    ["re2(input.s, input.p)", /^refused: must give `re2` its pattern as a literal/],
+    ["re2(input.s, input.p)", /^refused: needs a literal pattern for `re2`/],
     ["each(input, 1)", /^refused: .*found no matching overload for 'each/],
     [
       `input.n == ${"1".repeat(3_000)}`,
-      /^refused: is longer than 2048 characters; do a part of it in a `transform` step/,
+      /^refused: is longer than 2048 characters; move a part of it to a `transform` step/,
     ],
   ])("%s: says why not", (text, problem) => {
     expect(evaluate(text, scope)).toMatch(problem);
   });
 
-  test("is of the type that is wanted", () => {
-    expect(evaluate("1 + 1", {}, "boolean")).toBe("refused: is of the type `int`; it must be true or false");
-    expect(evaluate("input", { input: "yes" }, "boolean")).toBe("fault: is neither true nor false");
-    expect(evaluate("'abc'", {}, "list")).toBe("refused: is of the type `string`; it must be a list");
+  test("has type that is wanted", () => {
+    expect(evaluate("1 + 1", {}, "boolean")).toBe("refused: has type `int`, but must be a boolean");
+    expect(evaluate("input", { input: "yes" }, "boolean")).toBe("fault: is not a boolean");
+    expect(evaluate("'abc'", {}, "list")).toBe("refused: has type `string`, but must be a list");
     expect(evaluate("input", { input: { a: 1 } }, "list")).toBe("fault: is not a list");
   });
 
@@ -102,8 +102,7 @@ describe("an expression", () => {
     const compiled = new Expressions().compile("item.sku", false);
     expect(compiled).toEqual({
       kind: "bad",
-      problem:
-        "cannot be read at column 1: unknown variable: item; only what a step with `for_each` does for each item can read it",
+      problem: "is invalid at column 1: unknown variable: item; `item` and `index` exist only in steps with `for_each`",
     });
     expect(new Expressions().compile("input.items.map(item, item.sku)", false).kind).toBe("bad");
   });
@@ -122,7 +121,7 @@ describe("an expression", () => {
 
   test("takes bounded time and room, whatever it says", () => {
     const many = Array.from({ length: 8_000 }, (_, n) => n);
-    const over = "fault: the expression took more than 400000 steps";
+    const over = "fault: the expression exceeded the limit of 400000 evaluation steps";
     expect(evaluate("input.all(x, input.all(y, input.exists(z, z == x + y)))", { input: many })).toBe(over);
     expect(evaluate("input.exists(x, input.all(y, x == y)) || true", { input: many })).toBe(over);
     expect(evaluate("input.map(x, {'n': x, 'even': x % 2 == 0})", { input: many })).toHaveLength(8_000);
@@ -130,7 +129,7 @@ describe("an expression", () => {
     expect(evaluate("re2(input, '(a+)+$')", { input: `${text}!` })).toBe(false);
     const large = Array.from({ length: 60 }, () => "input").join(", ");
     expect(evaluate(`[${large}]`, { input: text })).toBe(
-      `fault: the result is larger than ${VALUE_LIMITS.size} characters of JSON`,
+      `fault: the result exceeds ${VALUE_LIMITS.size} characters of JSON`,
     );
   });
 });
@@ -180,13 +179,13 @@ describe("a template", () => {
 
   test("says where it is wrong", () => {
     expect(render({ a: [1, "${input.x"] })).toEqual([
-      { at: ["a", 1], text: "has a `${` without its `}`; write `$${` where none is meant" },
+      { at: ["a", 1], text: "has an unclosed `${`; write `$${` for a literal one" },
     ]);
-    expect(render({ "${a}": 1 })).toEqual([{ at: ["${a}"], text: "is a key, and only values are templates" }]);
+    expect(render({ "${a}": 1 })).toEqual([{ at: ["${a}"], text: "is a key; only values can be templates" }]);
     expect(render({ a: "${inptu}" })).toEqual([
       {
         at: ["a"],
-        text: "`${inptu}` cannot be read at column 1: unknown variable: inptu; did you mean `input`?",
+        text: "`${inptu}` is invalid at column 1: unknown variable: inptu; did you mean `input`?",
       },
     ]);
     let deep: unknown = 1;
@@ -208,13 +207,13 @@ describe("a template", () => {
         Array.from({ length: 20 }, () => part),
         { input },
       ),
-    ).toBe("fault: the expression took more than 400000 steps");
+    ).toBe("fault: the expression exceeded the limit of 400000 evaluation steps");
     const text = "a".repeat(VALUE_LIMITS.size / 4);
     expect(
       render(
         Array.from({ length: 5 }, () => "${input}"),
         { input: text },
       ),
-    ).toMatch(/^fault: the result is larger/);
+    ).toMatch(/^fault: the result exceeds/);
   });
 });

@@ -55,8 +55,8 @@ test("an edge back is always named as a cycle, and the cycle is one", () => {
       if (compiled.kind === "ok") throw new Error("a cycle was not seen");
       for (const problem of compiled.problems) {
         const cycle = [...problem.matchAll(/`(s\d+)`/g)].map(([, name]) => Number(name?.slice(1)));
-        expect(problem).toContain("waits for");
-        if (problem.includes("waits for itself;")) expect(closed[cycle[0] ?? -1]?.has(cycle[0] ?? -1)).toBe(true);
+        expect(problem).toContain("depends on");
+        if (problem.includes("depends on itself;")) expect(closed[cycle[0] ?? -1]?.has(cycle[0] ?? -1)).toBe(true);
         else if (!problem.includes("…")) {
           expect(cycle.at(-1)).toBe(cycle[0]);
           for (const [place, one] of cycle.slice(0, -1).entries()) {

@@ -46,7 +46,7 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
     fine: { topic: "t", input: "${input.amount}" },
     later: { topic: "t", input: "${steps.fine.output.x}", depends_on: ["fine"] },
   };
-  test("its input cannot be made, or does not fit its schema", async () => {
+  test("its input cannot be made, or does not match its schema", async () => {
     const harness = new RunPlant();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "d", steps });

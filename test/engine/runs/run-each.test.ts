@@ -105,7 +105,7 @@ describe("a condition for each item", () => {
     const condition = "size(input.filter(x, input.exists(y, y == x + 1000))) == item";
     await harness.apply(engine, { id: "w", steps: { a: { type: "condition", condition, for_each: "${input}" } } });
     const id = await harness.started(engine, "w", { input: Array.from({ length: 150 }, (_, at) => at) });
-    const message = expect.stringContaining("took too long by item");
+    const message = expect.stringContaining("evaluation limit exceeded at item");
     expect(harness.runOf(id).steps.a).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
   });
 });

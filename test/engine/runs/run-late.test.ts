@@ -56,7 +56,7 @@ describe("the time of a list", () => {
     expect(harness.states(id)).toEqual({ each: "RUNNING" });
     await harness.pass(2_000);
     const fan = { succeeded: 2, open: 0, spawned: 3 };
-    const error = { name: "DeadlineExceeded", message: "2 of 4 items were done in time" };
+    const error = { name: "DeadlineExceeded", message: "2 of 4 items completed before the deadline" };
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error, steps: { each: { state: "TIMEOUT", fan } } });
     const { endedMs = 0, startedMs = 0 } = harness.runOf(id).steps.each ?? {};
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(20_000);
@@ -114,8 +114,8 @@ describe("the time of a `parallel` step", () => {
     expect(harness.states(id)).toEqual({ all: "RUNNING", quick: "SUCCEEDED", slow: "RUNNING", list: "RUNNING" });
     expect(told).toEqual([]);
     await harness.pass(3_000);
-    const error = { name: "DeadlineExceeded", message: "1 of 3 branches were done in time, 3 are needed" };
-    const why = "step `all` has run out of time";
+    const error = { name: "DeadlineExceeded", message: "1 of 3 branches completed before the deadline, 3 required" };
+    const why = "step `all` timed out";
     expect(harness.runOf(id)).toMatchObject({
       state: "RUNNING",
       steps: {

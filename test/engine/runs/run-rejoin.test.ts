@@ -218,7 +218,7 @@ describe("the dead letter of a branch, tried again", () => {
   const ASKED = { after: { type: "approval", depends_on: ["p"] } };
   test.each([
     ["has succeeded without it", { join: "any" }, ASKED, "step `p` is SUCCEEDED"],
-    ["has stopped another branch", {}, { b: { type: "approval" } }, "step `b` was stopped"],
+    ["has stopped another branch", {}, { b: { type: "approval" } }, "step `b` was cancelled"],
   ])("is refused where its `parallel` %s, and changes nothing", async (_case, join, more, why) => {
     const { harness, engine, broken, slow } = await open(join, more);
     broken.add("a");

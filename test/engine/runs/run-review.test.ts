@@ -128,7 +128,7 @@ describe("for_each", () => {
     await harness.pass(5_000);
     expect(harness.states(id)).toEqual({ each: "CANCELLED", a: "FAILED" });
     const outcome = await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:a@1`, by: "bob" }));
-    expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("`each` was stopped") });
+    expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("`each` was cancelled") });
     expect(harness.runOf(id).state).toBe("FAILED");
   });
 
@@ -168,7 +168,7 @@ describe("for_each", () => {
     const id = await harness.started(engine, "w");
     await harness.pass(10_000);
     expect(harness.states(id)).toEqual({ each: "SUCCEEDED", reader: "FAILED", other: "SUCCEEDED" });
-    const message = expect.stringContaining("more than can be read at once");
+    const message = expect.stringContaining("exceeds the read limit");
     expect(harness.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
   });
 
@@ -177,7 +177,7 @@ describe("for_each", () => {
     const input = "${size(input.numbers.filter(x, input.numbers.exists(y, y == x + 1000)))}";
     await harness.apply(engine, { id: "w", steps: { t: { type: "transform", for_each: "${input.numbers}", input } } });
     const id = await harness.started(engine, "w", { input: { numbers: Array.from({ length: 150 }, (_, at) => at) } });
-    const message = expect.stringContaining("took too long by item");
+    const message = expect.stringContaining("evaluation limit exceeded at item");
     expect(harness.runOf(id).steps.t).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
   });
 
@@ -203,7 +203,7 @@ describe("for_each", () => {
 
 test.each(["b@1", "b.12@1"])("nobody can take the id of a step's job (run:%s) before the run does", (step) => {
   const checked = checkSubmission({ org: "other", topic: "demo.x", jobId: `r1:${step}` });
-  expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining("jobs of workflow steps")] });
+  expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining("reserved for workflow steps")] });
   expect(checkSubmission({ topic: "demo.x", jobId: "order:7" }).kind).toBe("ok");
 });
 

@@ -35,7 +35,7 @@ describe("what a step puts out fits its schema, whatever type the step is of", (
     const both = { type: "parallel", branches: ["a", "b"], join: "any", output_schema: schema };
     const b = { type: "approval" };
     const run = await ended({ id: "s", steps: { both, a: { topic: "demo.echo" }, b } }, 1);
-    expect(run).toMatchObject({ state: "FAILED", error: bad("output: has no `b`") });
+    expect(run).toMatchObject({ state: "FAILED", error: bad("output: missing `b`") });
     expect(run.steps).toMatchObject({ both: { state: "FAILED" }, b: { state: "CANCELLED" } });
   });
 

@@ -60,7 +60,7 @@ describe("a delay", () => {
     await harness.apply(engine, { id: "d", timeout_sec: 86_400, steps });
     const until = new Date(engine.world.clock.now() + 86_500_000).toISOString();
     const id = await harness.started(engine, "d", { input: { seconds: 86_400, until } });
-    const message = expect.stringMatching(/^the delay would end at .*Z, and the run ends at .*Z: give it more time/);
+    const message = expect.stringMatching(/^the delay ends at .*Z, after the run deadline .*Z; raise `timeout_sec`/);
     expect(harness.runOf(id)).toMatchObject({
       steps: { wait: { state: "FAILED", error: { name: "DelayTooLong", message } } },
     });
@@ -83,7 +83,7 @@ describe("a delay", () => {
     const most = await harness.started(engine, "d", { input: 30 * 86_400 });
     expect(harness.states(most)).toEqual({ wait: "RUNNING" });
     const more = await harness.started(engine, "d", { input: 30 * 86_400 + 1 });
-    const error = { name: "ExpressionFailed", message: "`delay_sec` must be from 0 to 2592000, is 2592001" };
+    const error = { name: "ExpressionFailed", message: "`delay_sec` must be from 0 to 2592000, got 2592001" };
     expect(harness.runOf(more)).toMatchObject({ state: "FAILED", error });
   });
 

@@ -32,7 +32,7 @@ describe("what steps read at once", () => {
       some: { type: "transform", depends_on: after, input: "${steps.s1.output.n}" },
     });
     const { all: failed, some } = harness.runOf(id).steps;
-    const message = expect.stringContaining("is more than can be read at once");
+    const message = expect.stringContaining("exceeds the read limit");
     expect(failed).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
     expect(some).toMatchObject({ state: "SUCCEEDED", output: { value: 7 } });
   });

@@ -85,7 +85,10 @@ describe("applying a workflow", () => {
 
   test("with mistakes it is refused with all of them, and changes nothing", async () => {
     const { harness, engine, apply, head } = opened();
-    const problems = ["nam: unknown key; did you mean `name`?", "steps.a: has no `topic`: where its work is sent"];
+    const problems = [
+      "nam: unknown key; did you mean `name`?",
+      "steps.a: missing `topic`: the topic its job is sent to",
+    ];
     expect(await apply({ id: "w", nam: 1, steps: { a: {} } })).toEqual({ kind: "invalid", problems });
     const source = { text: "id: w\nnam: 1\nsteps: {a: {}}", file: "w.yaml" };
     expect(await harness.run(applyWorkflow(engine, { org: ORG, by: "me", source }))).toEqual({
@@ -222,7 +225,7 @@ describe("plans", () => {
     const puts = [put(WORKFLOW_VERSIONS, "acme/w@1", null, version)];
     await harness.run(engine.world.store.commit({ org: ORG, atMs: 0, guards: [], sends: [], watch: [], puts }));
     await expect(harness.run(planOf(engine, ORG, "w", 1))).rejects.toThrow(
-      /`w` version 1 is not understood: has no `steps`/,
+      /`w` version 1 is not understood: missing `steps`/,
     );
   });
 });

@@ -45,7 +45,7 @@ describe("approvals", () => {
     expect(submitted).toMatchObject({
       state: "APPROVAL_REQUIRED",
       status: "approval_required",
-      reason: expect.stringContaining("asks for approval"),
+      reason: expect.stringContaining("requires approval"),
       rule_id: "approve-demo-approve",
     });
     const id = submitted.job_id;

@@ -72,16 +72,16 @@ function readId(fields: Fields): string {
   const id = fields.get("id");
   if (isWorkflowId(id)) return id;
   const shape = `1 to ${WORKFLOW_LIMITS.idLength} letters, digits or any of \`_ - .\``;
-  if (id === undefined) fields.problems.add([], `has no \`id\`: its name, ${shape}`);
+  if (id === undefined) fields.problems.add([], `missing \`id\`: ${shape}`);
   else fields.problem("id", `must be ${shape}${got(id)}`);
   return "";
 }
 
 /** Steps by id; invalid ids are reported and left out. */
 function readSteps(fields: Fields): Readonly<Record<string, unknown>> {
-  if (!fields.has("steps")) fields.problems.add([], "has no `steps`: a mapping from ids to what is done");
+  if (!fields.has("steps")) fields.problems.add([], "missing `steps`: a mapping from step ids to steps");
   const source =
-    fields.map("steps", "must be a mapping from ids to steps, such as `{greet: {topic: demo.echo}}`") ?? {};
+    fields.map("steps", "must be a mapping from step ids to steps, such as `{greet: {topic: demo.echo}}`") ?? {};
   const entries = Object.entries(source);
   if (fields.has("steps") && isObject(fields.get("steps")) && entries.length === 0) {
     fields.problem("steps", "must have at least one step");
@@ -89,7 +89,7 @@ function readSteps(fields: Fields): Readonly<Record<string, unknown>> {
   if (entries.length > WORKFLOW_LIMITS.steps) {
     fields.problem(
       "steps",
-      `must be at most ${WORKFLOW_LIMITS.steps}, are ${entries.length}; move some to a subworkflow`,
+      `has ${entries.length} steps, at most ${WORKFLOW_LIMITS.steps} allowed; move some to a subworkflow`,
     );
     return {};
   }
@@ -103,10 +103,10 @@ function readSteps(fields: Fields): Readonly<Record<string, unknown>> {
 }
 
 function idProblem(id: string): string | null {
-  if (id === "fail" || id === "continue") return "cannot be the id of a step: `on_error` means something else by it";
-  if (isInherited(id)) return "cannot be the id of a step; choose another";
+  if (id === "fail" || id === "continue") return "is reserved by `on_error`; choose another step id";
+  if (isInherited(id)) return "is not allowed as a step id; choose another";
   if (isStepId(id)) return null;
-  return `the id of a step is 1 to ${WORKFLOW_LIMITS.idLength} letters, digits, \`_\` or \`-\``;
+  return `a step id is 1 to ${WORKFLOW_LIMITS.idLength} letters, digits, \`_\` or \`-\``;
 }
 
 function stepsOf({ nodes, order, ancestors }: Graph): ReadonlyMap<string, PlanStep> {
@@ -136,11 +136,11 @@ function isWithinLimits(document: unknown, problems: Problems): boolean {
     const isDeep = path.length > WORKFLOW_LIMITS.depth;
     if (length > WORKFLOW_LIMITS.sourceLength || isDeep) {
       const limit = isDeep ? `nested more than ${WORKFLOW_LIMITS.depth} deep` : "larger than 1 MiB";
-      problems.add([], `the definition is ${limit}; give what is large to the run as input`);
+      problems.add([], `the definition is ${limit}; pass large values as run input`);
       return false;
     }
     if (!isPlain(value)) {
-      problems.add(path, "is nothing that JSON can say");
+      problems.add(path, "is not a JSON value");
       return false;
     }
     if (typeof value !== "object" || value === null) continue;

@@ -68,7 +68,7 @@ export class Expressions {
   #expression(run: ParseResult, refs: Reads, wanted: ResultType): CompiledExpression {
     const evaluatePart = (scope: Scope, room: OutputBudget): unknown => {
       const value = toJson(this.#run(run, scope), room);
-      if (wanted === "boolean" && typeof value !== "boolean") throw new Error("is neither true nor false");
+      if (wanted === "boolean" && typeof value !== "boolean") throw new Error("is not a boolean");
       if (wanted === "list" && !Array.isArray(value)) throw new Error("is not a list");
       return value;
     };
@@ -119,7 +119,7 @@ const OPTIONS = {
   variables: VARIABLES,
   what: "the expression",
   stepsMax: COST_MAX,
-  whenTooLong: "do a part of it in a `transform` step",
+  whenTooLong: "move a part of it to a `transform` step",
   isMixed: true,
   extend: addMixedArithmetic,
 } as const;
@@ -154,11 +154,11 @@ function viewOf({ input, steps, context, run, item, index }: Scope): Record<stri
 
 function typeProblem(type: string, wanted: ResultType): string | null {
   if (wanted === "any" || type === "dyn") return null;
-  if (wanted === "boolean") return type === "bool" ? null : `is of the type \`${type}\`; it must be true or false`;
-  return type.startsWith("list") ? null : `is of the type \`${type}\`; it must be a list`;
+  if (wanted === "boolean") return type === "bool" ? null : `has type \`${type}\`, but must be a boolean`;
+  return type.startsWith("list") ? null : `has type \`${type}\`, but must be a list`;
 }
 
 function withItemHint(problem: string, hasItem: boolean): string {
   const isAboutItem = !hasItem && /unknown variable: (item|index)\b/.test(problem);
-  return isAboutItem ? `${problem}; only what a step with \`for_each\` does for each item can read it` : problem;
+  return isAboutItem ? `${problem}; \`item\` and \`index\` exist only in steps with \`for_each\`` : problem;
 }

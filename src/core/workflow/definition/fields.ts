@@ -45,7 +45,7 @@ export class Fields {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (typeof value === "string" && value !== "" && value.length <= lengthMax) return value;
-    this.problem(key, `must be a text of 1 to ${lengthMax} characters${got(value)}`);
+    this.problem(key, `must be a string of 1 to ${lengthMax} characters${got(value)}`);
     return undefined;
   }
 
@@ -70,7 +70,7 @@ export class Fields {
     const value = this.get(key);
     if (value === undefined) return undefined;
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) return value;
-    this.problem(key, `must be a whole number from ${min} to ${max}${got(value)}`);
+    this.problem(key, `must be an integer from ${min} to ${max}${got(value)}`);
     return undefined;
   }
 
@@ -88,7 +88,7 @@ export class Fields {
     if (value === undefined) return undefined;
     const isFine = (entry: unknown) => typeof entry === "string" && entry !== "" && entry.length <= lengthMax;
     if (Array.isArray(value) && value.length <= countMax && value.every(isFine)) return value;
-    this.problem(key, `must be a list of at most ${countMax} texts of 1 to ${lengthMax} characters${got(value)}`);
+    this.problem(key, `must be a list of at most ${countMax} strings of 1 to ${lengthMax} characters${got(value)}`);
     return undefined;
   }
 
@@ -105,9 +105,9 @@ export function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `, is a number`. */
+/** `, got a number`. */
 export function got(value: unknown): string {
-  return `, is ${kindOf(value)}`;
+  return `, got ${kindOf(value)}`;
 }
 
 export function kindOf(value: unknown): string {
@@ -115,7 +115,7 @@ export function kindOf(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   switch (typeof value) {
     case "string":
-      return value.length <= 32 ? `\`${value}\`` : "a text";
+      return value.length <= 32 ? `\`${value}\`` : "a string";
     case "number":
       return `${value}`;
     case "boolean":

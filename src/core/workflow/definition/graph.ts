@@ -42,7 +42,7 @@ interface FromLink extends Link {
 function linksOf(draft: StepDraft, known: readonly string[], problems: Problems): readonly FromLink[] {
   return draft.links.flatMap((link) => {
     if (known.includes(link.to)) return [{ ...link, from: draft.id }];
-    problems.add(link.path, `there is no step \`${link.to}\`${suggestion(link.to, known)}`);
+    problems.add(link.path, `unknown step \`${link.to}\`${suggestion(link.to, known)}`);
     return [];
   });
 }
@@ -94,7 +94,7 @@ function reportCycles(nodes: ReadonlyMap<string, Node>, done: ReadonlySet<string
     const cycle = way.slice(way.indexOf(id));
     if (way.includes(id) && !cycle.some((other) => reported.has(other))) {
       for (const other of cycle) reported.add(other);
-      problems.add(nodes.get(id)?.draft.path ?? [], `${cycleText(cycle)}; a step must not wait for itself`);
+      problems.add(nodes.get(id)?.draft.path ?? [], `${cycleText(cycle)}; remove one of these dependencies`);
     }
     if (seen.has(id)) return;
     seen.add(id);
@@ -107,9 +107,9 @@ function reportCycles(nodes: ReadonlyMap<string, Node>, done: ReadonlySet<string
 
 function cycleText(cycle: readonly string[]): string {
   const [first = "", ...rest] = cycle;
-  if (rest.length === 0) return `\`${first}\` waits for itself`;
+  if (rest.length === 0) return `\`${first}\` depends on itself`;
   const shown = rest.length > CYCLE_SHOWN_MAX ? [...rest.slice(0, CYCLE_SHOWN_MAX), "…"] : rest;
-  return `\`${first}\` waits for ${[...shown, first].map((id) => `\`${id}\``).join(", which waits for ")}`;
+  return `\`${first}\` depends on ${[...shown, first].map((id) => `\`${id}\``).join(", which depends on ")}`;
 }
 
 const CYCLE_SHOWN_MAX = 16;

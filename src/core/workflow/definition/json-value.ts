@@ -15,7 +15,7 @@ export class OutputBudget {
 
   charge(size: number): void {
     this.#left -= size;
-    if (this.#left < 0) throw new Error(`the result is larger than ${VALUE_LIMITS.size} characters of JSON`);
+    if (this.#left < 0) throw new Error(`the result exceeds ${VALUE_LIMITS.size} characters of JSON`);
   }
 }
 
@@ -28,7 +28,7 @@ export function toJson(value: unknown, budget: OutputBudget, depth = 0): unknown
       return value;
     case "number":
       budget.charge(8);
-      if (!Number.isFinite(value)) throw new Error(`the result has \`${value}\` in it, which is no number in JSON`);
+      if (!Number.isFinite(value)) throw new Error(`the result contains \`${value}\`, which is not a JSON number`);
       return value;
     case "boolean":
       budget.charge(5);
@@ -39,7 +39,7 @@ export function toJson(value: unknown, budget: OutputBudget, depth = 0): unknown
     case "object":
       return value === null ? null : fromObject(value, budget, depth);
     default:
-      throw new Error(`the result has a ${typeof value} in it, which JSON cannot say`);
+      throw new Error(`the result contains a ${typeof value}, which is not a JSON value`);
   }
 }
 
@@ -52,7 +52,7 @@ function fromObject(value: object, room: OutputBudget, depth: number): unknown {
   if (value instanceof UnsignedInt) return wholeNumber(value.value);
   if (value instanceof Uint8Array) return base64Of(value, room);
   const entries = value instanceof Map ? [...value] : isPlain(value) ? Object.entries(value) : null;
-  if (entries === null) throw new Error("the result has a type in it, which JSON cannot say");
+  if (entries === null) throw new Error("the result contains a type, which is not a JSON value");
   return Object.fromEntries(
     entries.map(([key, entry]: readonly [unknown, unknown]) => {
       const name = String(key);

@@ -47,7 +47,7 @@ export function readAct(type: ActType, fields: Fields, values: StepValues, links
     case "notify":
       return readNotify(fields, values);
     case "transform":
-      if (!fields.has("input")) missing(fields, "input", "what it makes");
+      if (!fields.has("input")) missing(fields, "input", "the value to compute");
       return { type };
     case "parallel":
       return readParallel(fields, links);
@@ -70,7 +70,7 @@ export function readSteps(
 
 function readWorker(fields: Fields): Act | null {
   const topic = fields.get("topic");
-  if (topic === undefined) return missing(fields, "topic", "where its work is sent");
+  if (topic === undefined) return missing(fields, "topic", "the topic its job is sent to");
   if (typeof topic === "string" && isTopic(topic)) {
     return { type: "worker", topic };
   }
@@ -84,13 +84,13 @@ function readWorker(fields: Fields): Act | null {
 
 function readCondition(fields: Fields, values: StepValues, links: Link[]): Act | null {
   for (const arm of ["then", "else"]) readSteps(fields, arm, { kind: "arm", arm }, links);
-  if (!fields.has("condition")) return missing(fields, "condition", "the question that it asks");
+  if (!fields.has("condition")) return missing(fields, "condition", "the expression to evaluate");
   const question = values.itemExpression("condition", "boolean");
   return question === null ? null : { type: "condition", question };
 }
 
 function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | null {
-  const cases = fields.map("cases", "must be a mapping from texts to lists of steps, such as `{eu: [ship]}`");
+  const cases = fields.map("cases", "must be a mapping from strings to lists of steps, such as `{eu: [ship]}`");
   if (!fields.has("cases")) missing(fields, "cases", "the steps for each value");
   const names = Object.keys(cases ?? {});
   if (cases !== undefined && (names.length === 0 || names.length > WORKFLOW_LIMITS.cases)) {
@@ -98,11 +98,11 @@ function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | nu
   }
   for (const [arm, steps] of Object.entries(cases ?? {})) {
     if (arm === "default") {
-      fields.problems.add([...fields.at("cases"), arm], "write `default` beside `cases`, not in it", true);
+      fields.problems.add([...fields.at("cases"), arm], "belongs next to `cases`, not inside", true);
     } else stepsAt(fields, "cases", steps, [arm], { kind: "arm", arm }, links);
   }
   readSteps(fields, "default", { kind: "arm", arm: "default" }, links);
-  if (!fields.has("switch")) return missing(fields, "switch", "the expression whose value chooses the case");
+  if (!fields.has("switch")) return missing(fields, "switch", "the expression that selects the case");
   const value = values.itemExpression("switch", "any");
   return value === null ? null : { type: "switch", value, cases: names };
 }
@@ -110,8 +110,7 @@ function readSwitch(fields: Fields, values: StepValues, links: Link[]): Act | nu
 function readDelay(fields: Fields, values: StepValues): Act | null {
   const keys = ["delay_sec", "delay_until"].filter((key) => fields.has(key));
   if (keys.length !== 1) {
-    const what = keys.length === 0 ? "needs" : "has both of";
-    fields.problems.add(fields.path, `${what} \`delay_sec\` and \`delay_until\`: give exactly one`);
+    fields.problems.add(fields.path, "needs exactly one of `delay_sec` and `delay_until`");
     return null;
   }
   const forSec = values.template("delay_sec");
@@ -130,7 +129,7 @@ function readDelay(fields: Fields, values: StepValues): Act | null {
 
 function readNotify(fields: Fields, values: StepValues): Act | null {
   const level = fields.choice("level", ["info", "warn", "error"]) ?? "info";
-  if (!fields.has("message")) return missing(fields, "message", "what it says");
+  if (!fields.has("message")) return missing(fields, "message", "the text to send");
   const message = values.textTemplate("message");
   return message === null ? null : { type: "notify", message, level: LEVELS[level] };
 }
@@ -139,14 +138,14 @@ const LEVELS = { info: "INFO", warn: "WARN", error: "ERROR" } as const;
 
 function readParallel(fields: Fields, links: Link[]): Act | null {
   const join = fields.choice("join", ["all", "any", "n_of_m"]) ?? "all";
-  if (!fields.has("branches")) return missing(fields, "branches", "the steps that it starts");
+  if (!fields.has("branches")) return missing(fields, "branches", "the steps to start");
   const branches = readSteps(fields, "branches", { kind: "branch" }, links);
   if (branches.length === 0) {
     if (Array.isArray(fields.get("branches"))) fields.problem("branches", "must name at least one step");
     return null;
   }
   if (join !== "n_of_m") {
-    if (fields.has("n")) fields.problem("n", `goes with \`join: n_of_m\`, and this step's is \`${join}\``);
+    if (fields.has("n")) fields.problem("n", `requires \`join: n_of_m\`, but \`join\` is \`${join}\``);
     return { type: "parallel", branches, need: join === "all" ? branches.length : 1 };
   }
   if (!fields.has("n")) return missing(fields, "n", "how many branches must succeed");
@@ -157,14 +156,14 @@ function readParallel(fields: Fields, links: Link[]): Act | null {
 function readSubworkflow(fields: Fields): Act | null {
   const version = fields.integer("version", 1, Number.MAX_SAFE_INTEGER) ?? null;
   const workflowId = fields.get("workflow");
-  if (workflowId === undefined) return missing(fields, "workflow", "the id of the workflow that it runs");
+  if (workflowId === undefined) return missing(fields, "workflow", "the id of the workflow to run");
   if (isWorkflowId(workflowId)) return { type: "subworkflow", workflowId, version };
-  fields.problem("workflow", `must be the id of a workflow${got(workflowId)}`);
+  fields.problem("workflow", `must be a workflow id${got(workflowId)}`);
   return null;
 }
 
 function missing(fields: Fields, key: string, what: string): null {
-  fields.problems.add(fields.path, `has no \`${key}\`: ${what}`);
+  fields.problems.add(fields.path, `missing \`${key}\`: ${what}`);
   return null;
 }
 
@@ -181,14 +180,14 @@ function stepsAt(
   // A single step may be written without brackets.
   const list = typeof value === "string" ? [value] : value;
   if (!Array.isArray(list) || list.length > WORKFLOW_LIMITS.steps) {
-    fields.problems.add(path, `must be a list of ids of steps${got(value)}`);
+    fields.problems.add(path, `must be a list of step ids${got(value)}`);
     return [];
   }
   const ids = new Set<string>();
   for (const [index, id] of list.entries()) {
     const at = typeof value === "string" ? path : [...path, index];
-    if (!isStepId(id)) fields.problems.add(at, `must be the id of a step${got(id)}`);
-    else if (ids.has(id)) fields.problems.add(at, `names \`${id}\` a second time`);
+    if (!isStepId(id)) fields.problems.add(at, `must be a step id${got(id)}`);
+    else if (ids.has(id)) fields.problems.add(at, `lists \`${id}\` twice`);
     else links.push({ ...link, to: id, path: at });
     if (isStepId(id)) ids.add(id);
   }

@@ -87,13 +87,13 @@ function misplacedKey(key: string, type: ActType): string | null {
   const types = ACT_TYPES.filter((other) => keysOf(other).includes(key));
   if (types.length === 0) return null;
   const named = types.map((other) => `\`${other}\``).join(", ");
-  return `goes with the type ${named}, and this step's is \`${type}\``;
+  return `is only allowed for type ${named}, not \`${type}\``;
 }
 
 function readForEach(fields: Fields, values: StepValues): ForEach | null {
   if (!fields.has("for_each")) {
     for (const key of REPEATED) {
-      if (fields.has(key)) fields.problem(key, "goes with `for_each`, which this step has not");
+      if (fields.has(key)) fields.problem(key, "requires `for_each`");
     }
     return null;
   }
@@ -109,7 +109,7 @@ function readFailure(fields: Fields, failure: unknown): Pick<ForEach, "mode" | "
   if (isObject(failure)) {
     const terms = new Fields(failure, fields.at("failure"), fields.problems);
     terms.only(["tolerate"]);
-    if (!terms.has("tolerate")) fields.problem("failure", "has no `tolerate`: how many items may fail");
+    if (!terms.has("tolerate")) fields.problem("failure", "missing `tolerate`: how many items may fail");
     return { mode: "wait_all", failuresMax: terms.integer("tolerate", 0, WORKFLOW_LIMITS.items) ?? 0 };
   }
   fields.problem("failure", `must be \`fail_fast\`, \`wait_all\` or \`{tolerate: n}\`${got(failure)}`);
@@ -119,8 +119,10 @@ function readFailure(fields: Fields, failure: unknown): Pick<ForEach, "mode" | "
 /** A branch uses the list of its `parallel` step. */
 function rejectForEach(fields: Fields, around: string): null {
   for (const key of REPEATED.filter((one) => fields.has(one))) {
-    const why = key === "for_each" ? "a branch has no second list of its own" : "what that says holds for its branches";
-    fields.problem(key, `\`${around}\` has a \`for_each\`, and ${why}; leave it out, or make it a subworkflow`);
+    fields.problem(
+      key,
+      `not allowed in a branch: the \`for_each\` of \`${around}\` applies; remove it, or use a subworkflow`,
+    );
   }
   return null;
 }
@@ -147,7 +149,7 @@ function readOnError(fields: Fields, links: Link[]): OnError {
   if (value === undefined || value === "fail") return { kind: "fail" };
   if (value === "continue") return { kind: "continue" };
   if (!isStepId(value)) {
-    fields.problem("on_error", `must be \`fail\`, \`continue\` or the id of a step${got(value)}`);
+    fields.problem("on_error", `must be \`fail\`, \`continue\` or a step id${got(value)}`);
     return { kind: "fail" };
   }
   links.push({ kind: "on_error", to: value, path: fields.at("on_error") });
@@ -160,7 +162,7 @@ function readRetry(fields: Fields): StepRetry | null {
   const terms = new Fields(source, fields.at("retry"), fields.problems);
   terms.only(["max_retries", "initial_backoff_sec", "max_backoff_sec", "multiplier", "jitter"]);
   const retriesMax = terms.integer("max_retries", 0, WORKFLOW_LIMITS.retries);
-  if (!terms.has("max_retries")) fields.problem("retry", "has no `max_retries`: how often it is tried again");
+  if (!terms.has("max_retries")) fields.problem("retry", "missing `max_retries`: the number of retries");
   const initialMs = terms.seconds("initial_backoff_sec", DAY_SEC) ?? 1_000;
   const maxMs = terms.seconds("max_backoff_sec", DAY_SEC) ?? Math.max(60_000, initialMs);
   if (maxMs < initialMs) terms.problem("max_backoff_sec", "must not be less than `initial_backoff_sec`");
@@ -213,21 +215,22 @@ function readName(fields: Fields, key: string): string | null {
 }
 
 function readLabels(fields: Fields): Readonly<Record<string, string>> {
-  const source = fields.map("labels", "must be a mapping from names to texts, such as `{env: prod}`");
+  const source = fields.map("labels", "must be a mapping from names to strings, such as `{env: prod}`");
   const entries = Object.entries(source ?? {});
-  if (entries.length > LABELS_MAX) fields.problem("labels", `must be at most ${LABELS_MAX}, are ${entries.length}`);
+  if (entries.length > LABELS_MAX)
+    fields.problem("labels", `has ${entries.length} labels, at most ${LABELS_MAX} allowed`);
   const labels = new Map<string, string>();
   for (const [name, value] of entries.slice(0, LABELS_MAX)) {
     const path = [...fields.at("labels"), name];
     const text = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
     if (RESERVED_LABELS.includes(name)) {
-      fields.problems.add(path, "is written by the control plane alone; leave it out", true);
+      fields.problems.add(path, "is reserved for the control plane; remove it", true);
     } else if (name in {} || name.length > TEXT_LENGTH_MAX) {
-      fields.problems.add(path, "cannot be the name of a label", true);
+      fields.problems.add(path, "is not a valid label name", true);
     } else if (typeof text !== "string" || text.length > TEXT_LENGTH_MAX) {
-      fields.problems.add(path, `must be a text of up to ${TEXT_LENGTH_MAX} characters${got(value)}`);
+      fields.problems.add(path, `must be a string of up to ${TEXT_LENGTH_MAX} characters${got(value)}`);
     } else if (text.includes("${")) {
-      fields.problems.add(path, "has `${` in it, and labels are not templates; put it into `input`");
+      fields.problems.add(path, "contains `${`, but labels are not templates; use `input`");
     } else labels.set(name, text);
   }
   return Object.fromEntries(labels);

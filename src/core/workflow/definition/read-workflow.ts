@@ -17,10 +17,10 @@ export type ReadWorkflow =
 
 export function readWorkflow({ text, file }: { readonly text: string; readonly file: string }): ReadWorkflow {
   if (text.length > WORKFLOW_LIMITS.sourceLength) {
-    return bad([`${file}: larger than 1 MiB; give what is large to the run as input`]);
+    return bad([`${file}: larger than 1 MiB; pass large values as run input`]);
   }
   const tooMuch = nestingProblem(text, TOKENS_MAX);
-  return tooMuch === null ? readText(text, file) : bad([`${file}: ${tooMuch}; give what is large to the run as input`]);
+  return tooMuch === null ? readText(text, file) : bad([`${file}: ${tooMuch}; pass large values as run input`]);
 }
 
 /** A definition of 256 steps has about 20,000. */

@@ -30,7 +30,7 @@ export function readsOf(ast: ASTNode): FoundReads {
   };
   const visit = (node: ASTNode): void => {
     const hidden = boundName(node);
-    if (hidden !== null && NAMES.has(hidden)) refuse(`calls something of its own \`${hidden}\`; choose another name`);
+    if (hidden !== null && NAMES.has(hidden)) refuse(`redefines \`${hidden}\`; choose another variable name`);
     const owner = ownerOf(node);
     if (owner?.of === "run" && !RUN_FIELDS.some((field) => field === owner.name)) {
       refuse(
@@ -49,7 +49,7 @@ export function readsOf(ast: ASTNode): FoundReads {
       const field = stepFieldOf(node);
       if (field !== null && !STEP_FIELDS.some((known) => known === field.name)) {
         const hint = suggestion(field.name, STEP_FIELDS) || "; a step has `output`, `state` and `error`";
-        refuse(`reads \`${field.name}\` of the step \`${field.step}\`${hint}`);
+        refuse(`reads \`${field.name}\` of step \`${field.step}\`${hint}`);
       }
       for (const child of childrenOf(node)) visit(child);
     }

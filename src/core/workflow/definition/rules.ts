@@ -28,7 +28,7 @@ function checkBranches(node: Node, graph: Graph, problems: Problems): void {
     else if (other.branchOf !== null) {
       const what = `\`${to}\` is a branch of \`${other.branchOf}\``;
       if (kind === "depends_on") problems.add(path, `${what}; depend on \`${other.branchOf}\``);
-      else problems.add(path, `${what}, which alone starts it`);
+      else problems.add(path, `${what}; only that step starts it`);
     }
   }
 }
@@ -37,19 +37,16 @@ const BRANCHING: readonly string[] = ["condition", "switch", "parallel"];
 
 function checkBranch({ draft }: Node, branch: Node, problems: Problems, path: readonly (string | number)[]): void {
   const { id, act, links, onError } = branch.draft;
-  if (branch.branchOf !== draft.id) problems.add(path, `\`${id}\` is a branch of \`${branch.branchOf}\` already`);
+  if (branch.branchOf !== draft.id) problems.add(path, `\`${id}\` is already a branch of \`${branch.branchOf}\``);
   if (BRANCHING.includes(act.type)) {
-    problems.add(path, `\`${id}\` is of the type \`${act.type}\`, which cannot be a branch; make it a subworkflow`);
+    problems.add(path, `\`${id}\` has type \`${act.type}\`, which cannot be a branch; use a subworkflow`);
   }
   const own = links.find(({ kind }) => kind === "depends_on");
   if (own !== undefined) {
-    problems.add(
-      [...branch.draft.path, "depends_on"],
-      `a branch starts with \`${draft.id}\`; give \`depends_on\` to that`,
-    );
+    problems.add([...branch.draft.path, "depends_on"], `branches start with \`${draft.id}\`; set \`depends_on\` there`);
   }
   if (onError.kind !== "fail") {
-    problems.add([...branch.draft.path, "on_error"], `a branch that fails is counted by \`${draft.id}\`; leave it out`);
+    problems.add([...branch.draft.path, "on_error"], `failed branches are counted by \`${draft.id}\`; remove it`);
   }
 }
 
@@ -61,7 +58,10 @@ function checkOutputPaths({ nodes }: Graph, problems: Problems): void {
     const other = seen.find((one) => isPrefix(one.path, path) || isPrefix(path, one.path));
     if (other !== undefined) {
       const name = other.path.join(".");
-      problems.add([...draft.path, "output_path"], `is where \`${other.id}\` puts its output (\`${name}\`)`);
+      problems.add(
+        [...draft.path, "output_path"],
+        `conflicts with the \`output_path\` of \`${other.id}\` (\`${name}\`)`,
+      );
     }
     seen.push({ id, path });
   }
@@ -82,24 +82,23 @@ function checkReads(
   const before = id === null ? new Set(known) : (ancestors.get(id) ?? new Set<string>());
   for (const step of reads.steps) {
     if (before.has(step)) continue;
-    if (!known.includes(step)) problems.add(path, `reads \`steps.${step}\`, ${unknownStep(step, known)}`);
-    else if (step === id) problems.add(path, `reads \`steps.${step}\`, which is this step itself`);
-    else problems.add(path, `reads \`steps.${step}\`, which is not before this step; add it to \`depends_on\``);
+    if (!known.includes(step)) problems.add(path, `reads \`steps.${step}\`: ${unknownStep(step, known)}`);
+    else if (step === id) problems.add(path, `reads \`steps.${step}\`, which is this step`);
+    else problems.add(path, `reads \`steps.${step}\`, which does not precede this step; add it to \`depends_on\``);
   }
   const names = [...before].flatMap((step) => nodes.get(step)?.draft.rest.outputPath?.[0] ?? []);
   for (const name of reads.contextNames) {
     if (name === null || names.includes(name)) continue;
-    const hint = suggestion(name, names) || "; give a step before it `output_path`";
-    problems.add(path, `reads \`context.${name}\`, which no step before it has as its \`output_path\`${hint}`);
+    const hint = suggestion(name, names) || "; set `output_path` on an earlier step";
+    problems.add(path, `reads \`context.${name}\`, which is not the \`output_path\` of an earlier step${hint}`);
   }
 }
 
 function unknownStep(step: string, known: readonly string[]): string {
   // CEL reads `steps.my-step` as `steps.my` minus `step`.
   const dashed = known.find((id) => id.startsWith(`${step}-`));
-  if (dashed !== undefined)
-    return `and there is no such step; write \`steps["${dashed}"]\` for a name with \`-\` in it`;
-  return `and there is no such step${suggestion(step, known)}`;
+  if (dashed !== undefined) return `unknown step; write \`steps["${dashed}"]\` for an id with \`-\``;
+  return `unknown step${suggestion(step, known)}`;
 }
 
 /**
@@ -114,7 +113,7 @@ export function checkReachable({ nodes, order }: Graph, problems: Problems): voi
     if (node === undefined) continue;
     const found = needsOf(node, nodes, needs);
     needs.set(id, found.kind === "ok" ? found.needs : null);
-    if (found.kind === "never" && found.why !== null) problems.add(node.draft.path, `can never run: ${found.why}`);
+    if (found.kind === "never" && found.why !== null) problems.add(node.draft.path, `unreachable: ${found.why}`);
   }
 }
 
@@ -162,7 +161,7 @@ function merged(all: readonly Needs[]): Found {
   for (const [id, need] of all.flatMap((one) => [...one])) {
     const before = needs.get(id) ?? {};
     if (before.hasFailed !== undefined && need.hasFailed !== undefined && before.hasFailed !== need.hasFailed) {
-      return { kind: "never", why: `\`${id}\` would have to fail and to succeed` };
+      return { kind: "never", why: `\`${id}\` would have to both fail and succeed` };
     }
     const arms = before.arms && need.arms ? before.arms.filter((arm) => need.arms?.includes(arm)) : undefined;
     if (arms?.length === 0) {

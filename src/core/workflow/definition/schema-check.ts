@@ -28,13 +28,13 @@ export class SchemaRun {
   }
 
   mismatch(what: string, value: unknown): false {
-    return this.fail(`must be ${what}, is ${kindOf(value)}`);
+    return this.fail(`must be ${what}, got ${kindOf(value)}`);
   }
 
   /** False once the budget is exhausted; the check then stops. */
   charge(steps: number): boolean {
     this.#steps -= steps;
-    return this.#steps >= 0 || this.#stop("is too large to be checked against its schema");
+    return this.#steps >= 0 || this.#stop("is too large to validate");
   }
 
   get isDone(): boolean {

@@ -11,11 +11,11 @@ export type Keyword = (operand: unknown) => Check | string;
 export const TYPES = ["string", "number", "integer", "boolean", "null", "array", "object"] as const;
 type TypeName = (typeof TYPES)[number];
 
-const TYPE_WORDS: Readonly<Record<TypeName, string>> = {
-  string: "text",
+const TYPE_NAMES: Readonly<Record<TypeName, string>> = {
+  string: "a string",
   number: "a number",
-  integer: "a whole number",
-  boolean: "true or false",
+  integer: "an integer",
+  boolean: "a boolean",
   null: "null",
   array: "a list",
   object: "a mapping",
@@ -29,7 +29,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
       const wrong = names.find((name) => !TYPES.some((known) => known === name));
       return `must be ${orOf(TYPES)}, or a list of these${typeof wrong === "string" ? `, not \`${wrong}\`${suggestion(wrong, TYPES)}` : ""}`;
     }
-    const words = types.map((type) => TYPE_WORDS[type]).join(" or ");
+    const words = types.map((type) => TYPE_NAMES[type]).join(" or ");
     return (value, run) => types.some((type) => isOfType(value, type)) || run.mismatch(words, value);
   },
   enum: (operand) => {
@@ -46,14 +46,14 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
     return (value, run) =>
       (run.charge(weightOf(value)) && canonicalText(value) === known) || run.mismatch(words, value);
   },
-  minLength: (operand) => counted(operand, "a text of at least", (value, count) => lengthOf(value) >= count),
-  maxLength: (operand) => counted(operand, "a text of at most", (value, count) => lengthOf(value) <= count),
+  minLength: (operand) => counted(operand, "a string of at least", (value, count) => lengthOf(value) >= count),
+  maxLength: (operand) => counted(operand, "a string of at most", (value, count) => lengthOf(value) <= count),
   pattern: (operand) => {
     if (typeof operand !== "string" || operand.length > PATTERN_LENGTH_MAX) {
       return `must be a pattern of at most ${PATTERN_LENGTH_MAX} characters${got(operand)}`;
     }
     const read = readPattern(operand);
-    if (read.kind === "bad") return `cannot be read: ${read.problem}`;
+    if (read.kind === "bad") return `is not a valid pattern: ${read.problem}`;
     const { pattern } = read;
     const stepsEach = 1 + pattern.programSize();
     return (value, run) => {
@@ -72,8 +72,8 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
   },
   minItems: (operand) => sized(operand, "have at least", "items", Array.isArray, (size, count) => size >= count),
   maxItems: (operand) => sized(operand, "have at most", "items", Array.isArray, (size, count) => size <= count),
-  minProperties: (operand) => sized(operand, "have at least", "entries", isObject, (size, count) => size >= count),
-  maxProperties: (operand) => sized(operand, "have at most", "entries", isObject, (size, count) => size <= count),
+  minProperties: (operand) => sized(operand, "have at least", "properties", isObject, (size, count) => size >= count),
+  maxProperties: (operand) => sized(operand, "have at most", "properties", isObject, (size, count) => size <= count),
   uniqueItems: (operand) => {
     if (typeof operand !== "boolean") return `must be \`true\` or \`false\`${got(operand)}`;
     return (value, run) => !operand || !Array.isArray(value) || areUnique(value, run);
@@ -85,7 +85,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
     return (value, run) => {
       if (!isObject(value)) return true;
       const missing = names.filter((name) => !Object.hasOwn(value, name));
-      for (const name of missing) run.fail(`has no \`${name}\``);
+      for (const name of missing) run.fail(`missing \`${name}\``);
       return missing.length === 0;
     };
   },
@@ -113,7 +113,7 @@ function isOfType(value: unknown, type: TypeName): boolean {
 }
 
 function counted(operand: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
-  if (!isCount(operand)) return `must be a whole number from 0${got(operand)}`;
+  if (!isCount(operand)) return `must be a non-negative integer${got(operand)}`;
   return (value, run) => {
     if (typeof value !== "string" || isFine(value, operand)) return true;
     return run.fail(`must be ${words} ${operand} characters, has ${lengthOf(value)}`);
@@ -133,7 +133,7 @@ function sized(
   isMeant: (value: unknown) => boolean,
   isFine: (size: number, count: number) => boolean,
 ): Check | string {
-  if (!isCount(operand)) return `must be a whole number from 0${got(operand)}`;
+  if (!isCount(operand)) return `must be a non-negative integer${got(operand)}`;
   return (value, run) => {
     if (!isMeant(value)) return true;
     const size = Array.isArray(value) ? value.length : Object.keys(value as object).length;
@@ -164,7 +164,7 @@ function areUnique(list: readonly unknown[], run: SchemaRun): boolean {
     if (!run.charge(weightOf(item))) return false;
     const text = canonicalText(item);
     const other = seen.get(text);
-    if (other !== undefined) return run.fail(`must not have an item twice, and [${other}] is the same as [${index}]`);
+    if (other !== undefined) return run.fail(`must have unique items, but [${other}] equals [${index}]`);
     seen.set(text, index);
   }
   return true;

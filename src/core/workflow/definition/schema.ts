@@ -23,11 +23,11 @@ export function compileSchema(source: unknown, name: string, path: Path, problem
       const run = new SchemaRun(name);
       try {
         const isFine = run.check(check, value);
-        if (!isFine && run.problems.length === 0) run.fail("does not fit its schema");
+        if (!isFine && run.problems.length === 0) run.fail("does not match its schema");
       } catch (error) {
         // Stack overflow on very deep values.
         if (!(error instanceof RangeError)) throw error;
-        return [`${name}: is nested too deep`];
+        return [`${name}: is nested too deeply`];
       }
       return run.problems;
     },
@@ -83,10 +83,10 @@ class Compiler {
     this.#count += 1;
     if (this.#count > SCHEMA_LIMITS.schemas) {
       if (this.#count > SCHEMA_LIMITS.schemas + 1) return always;
-      return this.#problem(this.#path, `has more than ${SCHEMA_LIMITS.schemas} schemas in it`);
+      return this.#problem(this.#path, `has more than ${SCHEMA_LIMITS.schemas} subschemas`);
     }
     if (source === true) return always;
-    if (source === false) return (_value, run) => run.fail("must not be there");
+    if (source === false) return (_value, run) => run.fail("is not allowed");
     if (!isObject(source)) return this.#problem(path, `must be a schema, such as \`{type: object}\`${got(source)}`);
     const checks: Check[] = [];
     for (const [keyword, operand] of Object.entries(source)) {
@@ -109,7 +109,8 @@ class Compiler {
     const combined = COMBINED.find((known) => known === keyword);
     if (combined !== undefined) return this.#combined(combined, operand, path);
     if (DEFINITIONS.includes(keyword)) {
-      if (path.length > this.#path.length + 1) return this.#problem(path, "is read at the top of a schema only", true);
+      if (path.length > this.#path.length + 1)
+        return this.#problem(path, "is only allowed at the top level of a schema", true);
       for (const [name] of this.#entries(operand, path)) {
         const key = `#/${keyword}/${name}`;
         if (!this.#refs.has(key)) this.#target(key, keyword, name, path);
@@ -117,7 +118,7 @@ class Compiler {
       return null;
     }
     if (KEYWORDS.includes(keyword)) return null;
-    const hint = suggestion(keyword, KEYWORDS) || "; this part of JSON Schema is not supported";
+    const hint = suggestion(keyword, KEYWORDS) || "; not a supported JSON Schema keyword";
     return this.#problem(path, `unknown keyword${hint}`, true);
   }
 
@@ -131,11 +132,14 @@ class Compiler {
       case "anyOf":
         return (value, run) =>
           checks.some((check) => run.matches(check, value)) ||
-          run.fail(`fits none of the ${checks.length} of \`anyOf\``);
+          run.fail(`matches none of the ${checks.length} schemas of \`anyOf\``);
       case "oneOf":
         return (value, run) => {
           const count = checks.filter((check) => run.matches(check, value)).length;
-          return count === 1 || run.fail(`must fit one of the ${checks.length} of \`oneOf\`, fits ${count || "none"}`);
+          return (
+            count === 1 ||
+            run.fail(`must match exactly one of the ${checks.length} schemas of \`oneOf\`, matches ${count || "none"}`)
+          );
         };
       default:
         return keyword satisfies never;
@@ -168,13 +172,14 @@ class Compiler {
   #others(source: unknown, path: Path, properties: ReadonlyMap<string, Check>): Check {
     if (source !== false) return this.#compile(source, path);
     const known = [...properties.keys()];
-    const words = known.length > 0 ? `known are ${known.slice(0, 8).join(", ")}` : "none is";
-    return (_value, run) => run.fail(`is not known here; ${words}`);
+    const hint = known.length > 0 ? `; known: ${known.slice(0, 8).join(", ")}` : "";
+    return (_value, run) => run.fail(`unknown property${hint}`);
   }
 
   #list(source: Readonly<Record<string, unknown>>, path: Path): Check {
     const { items, prefixItems = [] } = source;
-    if (Array.isArray(items)) return this.#problem([...path, "items"], "is a list; write `prefixItems` for that");
+    if (Array.isArray(items))
+      return this.#problem([...path, "items"], "must be a schema; use `prefixItems` for a list");
     if (!Array.isArray(prefixItems)) {
       return this.#problem([...path, "prefixItems"], `must be a list of schemas${got(prefixItems)}`);
     }
@@ -198,7 +203,10 @@ class Compiler {
     const name = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
     const isOwn = operand === "#";
     if (!isOwn && !(start === "#" && DEFINITIONS.includes(section) && parts.length === 3)) {
-      return this.#problem(path, `must be \`#\` or \`#/$defs/…\`: nothing is fetched from elsewhere${got(operand)}`);
+      return this.#problem(
+        path,
+        `must be \`#\` or \`#/$defs/…\`: external references are not supported${got(operand)}`,
+      );
     }
     const key = isOwn ? "#" : `#/${section}/${name}`;
     const known = this.#refs.get(key) ?? this.#target(key, section, name, path);
@@ -213,7 +221,7 @@ class Compiler {
     const found = isObject(all) && Object.hasOwn(all, name) ? all[name] : undefined;
     if (found === undefined) {
       const hint = suggestion(name, isObject(all) ? Object.keys(all) : []);
-      this.#problem(path, `there is no \`${name}\` in \`${section}\`${hint}`);
+      this.#problem(path, `\`${name}\` is not defined in \`${section}\`${hint}`);
     } else target.check = this.#compile(found, [...this.#path, section, name]);
     return target;
   }
@@ -240,6 +248,6 @@ function all(checks: readonly Check[]): Check {
 function negated(check: Check): Check {
   return (value, run) => {
     const fits = run.matches(check, value);
-    return !fits || run.fail("must not fit what `not` says");
+    return !fits || run.fail("must not match the schema of `not`");
   };
 }

@@ -62,7 +62,7 @@ export class StepValues {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
     if (typeof value === "string" && value !== "") return this.#compiled(key, value);
-    this.#fields.problem(key, `must be a text${got(value)}`);
+    this.#fields.problem(key, `must be a string${got(value)}`);
     return null;
   }
 

@@ -71,7 +71,7 @@ class Reader {
     this.#nodes += 1;
     if (at.length > TEMPLATE_LIMITS.depth) return this.#refuse(at, `is nested more than ${TEMPLATE_LIMITS.depth} deep`);
     if (this.#nodes === TEMPLATE_LIMITS.nodes) {
-      return this.#refuse([], `has more than ${TEMPLATE_LIMITS.nodes} values in it; give it to the run as input`);
+      return this.#refuse([], `has more than ${TEMPLATE_LIMITS.nodes} values; pass them as run input`);
     }
     if (typeof source === "string") return this.#text(source, at);
     if (typeof source !== "object" || source === null) return literal(source, 8);
@@ -82,7 +82,7 @@ class Reader {
     }
     const entries = Object.entries(source).map(([key, value]) => [key, this.read(value, [...at, key])] as const);
     const templated = entries.find(([key]) => key.includes("${"));
-    if (templated) this.#refuse([...at, templated[0]], "is a key, and only values are templates");
+    if (templated) this.#refuse([...at, templated[0]], "is a key; only values can be templates");
     return (scope, room) => {
       for (const [key] of entries) room.charge(key.length + 3);
       return Object.fromEntries(entries.map(([key, part]) => [key, part(scope, room)]));
@@ -91,8 +91,7 @@ class Reader {
 
   #text(text: string, at: readonly (string | number)[]): Part {
     const pieces = piecesOf(text);
-    if (pieces === null)
-      return this.#refuse(at, "has a `$" + "{` without its `}`; write `$$" + "{` where none is meant");
+    if (pieces === null) return this.#refuse(at, "has an unclosed `$" + "{`; write `$$" + "{` for a literal one");
     const parts: (string | CompiledExpression)[] = [];
     for (const piece of pieces) {
       if (piece.kind === "text") {
@@ -104,10 +103,7 @@ class Reader {
       this.expressions.push(compiled.expression);
       parts.push(compiled.expression);
       if (this.expressions.length > TEMPLATE_LIMITS.expressions) {
-        return this.#refuse(
-          at,
-          `is one of more than ${TEMPLATE_LIMITS.expressions} texts with \`\${…}\` in one template`,
-        );
+        return this.#refuse(at, `more than ${TEMPLATE_LIMITS.expressions} expressions in one template`);
       }
     }
     const [first, ...more] = parts;

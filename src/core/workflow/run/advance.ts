@@ -88,8 +88,8 @@ function childrenToStop(draft: Draft): readonly Stop[] {
   for (const stepId of draft.plan.order) {
     const step = draft.step(stepId);
     if (!step?.fan || step.state !== "RUNNING" || step.fan.endsAs === undefined || step.fan.open === 0) continue;
-    const late = step.fan.endsAs === "TIMEOUT" ? `step \`${stepId}\` has run out of time` : undefined;
-    stops.push({ kind: "children", stepId, why: step.why ?? late ?? step.fan.error?.message ?? "the run ends" });
+    const late = step.fan.endsAs === "TIMEOUT" ? `step \`${stepId}\` timed out` : undefined;
+    stops.push({ kind: "children", stepId, why: step.why ?? late ?? step.fan.error?.message ?? "the run is ending" });
     draft.hasMore = true;
   }
   return stops;
@@ -110,7 +110,7 @@ function applyEvent(draft: Draft, event: RunEvent): void {
         expireAll(draft);
         return;
       }
-      endRun(draft, "TIMEOUT", fault("DeadlineExceeded", "the run did not end in time"));
+      endRun(draft, "TIMEOUT", fault("DeadlineExceeded", "run deadline exceeded"));
       return;
     case "cancel":
       endRun(draft, "CANCELLED", fault("Cancelled", event.why), undefined, event.by);
@@ -158,7 +158,7 @@ function applyJobEnd(draft: Draft, job: Job): void {
     return;
   }
   const state = stepStateOf[job.state as keyof typeof stepStateOf];
-  const error = job.error ?? fault("StepFailed", `its job ended as ${job.state}`);
+  const error = job.error ?? fault("StepFailed", `job ended as ${job.state}`);
   settleStep(draft, step, state, { error, who: actorOf(job) });
 }
 
@@ -208,11 +208,11 @@ function startIfReady(draft: Draft, step: PlanStep): void {
       return;
     }
     if (answer.value === false) {
-      settleStep(draft, step, "SKIPPED", { why: "its condition is false", cause });
+      settleStep(draft, step, "SKIPPED", { why: "condition is false", cause });
       return;
     }
     if (answer.value !== true) {
-      failStep(draft, step, "ExpressionFailed", "`condition` is neither true nor false", cause);
+      failStep(draft, step, "ExpressionFailed", "`condition` is not a boolean", cause);
       return;
     }
   }

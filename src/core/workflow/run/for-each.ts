@@ -26,7 +26,7 @@ export function startFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
     return;
   }
   if (list.length > ITEMS_MAX) {
-    const problem = `\`for_each\` has ${list.length} items; at most ${ITEMS_MAX} are taken`;
+    const problem = `\`for_each\` has ${list.length} items; at most ${ITEMS_MAX} are allowed`;
     failStep(draft, step, "TooManyItems", problem, cause);
     return;
   }
@@ -155,7 +155,7 @@ function settleFan(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void 
 }
 
 function timeoutFault({ count, succeeded }: Fan): WireError {
-  return fault("DeadlineExceeded", `${succeeded} of ${count} items were done in time`);
+  return fault("DeadlineExceeded", `${succeeded} of ${count} items completed before the deadline`);
 }
 
 function setFan(draft: Draft, step: PlanStep, fan: Fan): void {
@@ -180,7 +180,7 @@ export function runInline(draft: Draft, step: PlanStep, each: ForEach, list: rea
     const done = runItem(draft, step, { item, index });
     steps += costOfItem(step);
     if (steps > COST_MAX) {
-      error = fault("ExpressionFailed", `took too long by item ${index}: let workers do it`);
+      error = fault("ExpressionFailed", `evaluation limit exceeded at item ${index}; use a worker step`);
       settleStep(draft, step, "FAILED", { error });
       return;
     }
@@ -199,7 +199,7 @@ export function runInline(draft: Draft, step: PlanStep, each: ForEach, list: rea
   const isFailed = failed > each.failuresMax;
   const output = isFailed ? null : draft.store(outputs, outputKey(draft, step));
   if (!output) {
-    settleStep(draft, step, "FAILED", { error: isFailed ? error : tooLarge("its output") });
+    settleStep(draft, step, "FAILED", { error: isFailed ? error : tooLarge("the output") });
     return;
   }
   if (arms.size > 0)

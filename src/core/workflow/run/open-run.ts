@@ -110,7 +110,7 @@ export function keepSteps(
     const seq = run.lineCount + lines.length - run.lines.length;
     steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };
     if (output) inlineBytes += inlineBytesOf(output);
-    lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `of run ${before.id}`, cause: 0 });
+    lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `from run ${before.id}`, cause: 0 });
   }
   const lineCount = run.lineCount + lines.length - run.lines.length;
   return { ...run, steps, lines, lineCount, inlineBytes, rerunOf: { runId: before.id, fromStep } };

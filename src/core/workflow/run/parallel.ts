@@ -23,10 +23,10 @@ export function settleParallel(draft: Draft, step: PlanStep, act: Parallel): voi
     const output = problem ? null : outputs && draft.store(outputs, outputKey(draft, step));
     if (problem) settleStep(draft, step, "FAILED", { error: problem });
     else if (output) settleStep(draft, step, "SUCCEEDED", { output });
-    else settleStep(draft, step, "FAILED", { error: tooLarge("what its branches put out") });
+    else settleStep(draft, step, "FAILED", { error: tooLarge("the combined output of the branches") });
   } else if (succeeded.length + left < act.need) {
     const first = ended.find((id) => isStepFailure(draft.stateOf(id)));
-    const message = `${succeeded.length} of ${act.branches.length} branches succeeded, ${act.need} are needed`;
+    const message = `${succeeded.length} of ${act.branches.length} branches succeeded, ${act.need} required`;
     const error = (first === undefined ? undefined : draft.step(first)?.error) ?? fault("NotEnoughBranches", message);
     settleStep(draft, step, "FAILED", { error });
   } else return;
@@ -40,9 +40,9 @@ export function expireParallel(draft: Draft, step: PlanStep, act: Parallel): voi
   settleParallel(draft, step, act);
   if (draft.stateOf(step.id) !== "RUNNING") return;
   const done = act.branches.filter((id) => draft.stateOf(id) === "SUCCEEDED").length;
-  const message = `${done} of ${act.branches.length} branches were done in time, ${act.need} are needed`;
+  const message = `${done} of ${act.branches.length} branches completed before the deadline, ${act.need} required`;
   settleStep(draft, step, "TIMEOUT", { error: fault("DeadlineExceeded", message) });
-  cancelBranches(draft, step, act, "has run out of time");
+  cancelBranches(draft, step, act, "timed out");
 }
 
 function cancelBranches(draft: Draft, step: PlanStep, act: Parallel, why: string): void {

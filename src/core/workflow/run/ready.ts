@@ -17,7 +17,7 @@ export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) =>
   }
   if (!step.dependsOn.every((id) => isStepSettled(state(id)))) return WAITS;
   const failed = step.handles.filter((id) => isStepFailure(state(id)));
-  if (step.handles.length > 0 && failed.length === 0) return skip("nothing to handle");
+  if (step.handles.length > 0 && failed.length === 0) return skip("no failure to handle");
   const blocking = step.dependsOn.find((id) => isBlocking(plan, step, id, state(id)));
   if (blocking !== undefined) return skip(`step \`${blocking}\` failed`);
   for (const { stepId, arms } of step.arms) {
@@ -26,7 +26,7 @@ export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) =>
     return skip(`step \`${stepId}\` chose ${chosen.map((arm) => `\`${arm}\``).join(", ") || "nothing"}`);
   }
   const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => isUnused(state(id)));
-  return isLeftOut ? skip("everything before it was skipped") : GO;
+  return isLeftOut ? skip("all its dependencies were skipped") : GO;
 }
 
 /** The chosen arm; with `for_each`, the arms of all items. */

@@ -24,21 +24,22 @@ export function rejoin(
 ): Rejoined {
   const step = plan.steps.get(ref.stepId);
   const before = run.steps[ref.stepId];
-  if (!step || !before) return refused(`run \`${run.id}\` knows nothing of step \`${ref.stepId}\``);
+  if (!step || !before) return refused(`run \`${run.id}\` has no step \`${ref.stepId}\``);
   const isOver = isRunFinal(run.state);
   if (isOver && !REJOINABLE.includes(run.state)) return refused(`run \`${run.id}\` is ${run.state}`);
   // Such a run would end in the same commit.
   const isEnding = run.state === "ENDING" || (!isOver && context.nowMs >= run.deadlineMs);
-  if (isEnding) return refused(`run \`${run.id}\` is about to end; try again when it has`);
+  if (isEnding) return refused(`run \`${run.id}\` is ending; retry when it has ended`);
   const restored = restore(step, before, ref.index, context.nowMs);
   if (typeof restored === "string") return refused(restored);
   const siblings = siblingsOf(plan, run, step, context.nowMs);
   if (typeof siblings === "string") return refused(siblings);
   const after = new Set([...stepsAfter(plan, ref.stepId)].filter((id) => !siblings.has(id)));
   const cause = plan.order.find((id) => !after.has(id) && !siblings.has(id) && failsRun(plan, run, id));
-  if (cause !== undefined) return refused(`run \`${run.id}\` ended because step \`${cause}\` failed; try that again`);
+  if (cause !== undefined)
+    return refused(`run \`${run.id}\` ended because step \`${cause}\` failed; redrive that step`);
   const done = [...after].find((id) => id !== ref.stepId && hadEffects(run.steps[id]));
-  if (done !== undefined) return refused(`run \`${run.id}\` went on without it: step \`${done}\` has begun`);
+  if (done !== undefined) return refused(`run \`${run.id}\` continued without it: step \`${done}\` has started`);
   const steps: Record<string, StepRun> = {};
   for (const [id, known] of Object.entries(run.steps)) {
     const kept = siblings.get(id);
@@ -50,7 +51,7 @@ export function rejoin(
     // of their children, exist under the ids that would be reused.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
     else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan)) {
-      return refused(`step \`${id}\` was stopped when the run ended; rerun from it or from \`${ref.stepId}\``);
+      return refused(`step \`${id}\` was cancelled when the run ended; rerun from it or from \`${ref.stepId}\``);
     }
   }
   const line = { seq: run.lineCount, atMs: context.nowMs, event: "run_rejoined", stepId: ref.stepId, who } as const;
@@ -83,7 +84,7 @@ function restore(step: PlanStep, before: StepRun, index: number | undefined, now
   if (!fan || fan.failed === 0) return `no child of step \`${step.id}\` has failed`;
   if (before.state !== "RUNNING" && !isStepFailure(before.state)) return `step \`${step.id}\` is ${before.state}`;
   if (fan.cancelled > 0 || fan.endsAs !== undefined)
-    return `the other children of step \`${step.id}\` were stopped; rerun the run from it`;
+    return `the other children of step \`${step.id}\` were cancelled; rerun from it`;
   const { error: _error, ...counts } = fan;
   const failed = fan.failed - 1;
   const first = failed > 0 && fan.error ? { error: fan.error } : {};
@@ -113,13 +114,13 @@ function siblingsOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): Readon
   for (const id of parallel.act.branches.filter((other) => other !== step.id)) {
     const branch = run.steps[id] ?? null;
     if (branch?.state === "CANCELLED" && hadEffects(branch))
-      return `step \`${id}\` was stopped when \`${parallel.id}\` ended; rerun from it`;
+      return `step \`${id}\` was cancelled when \`${parallel.id}\` ended; rerun from it`;
     siblings.set(id, branch?.state === "CANCELLED" ? null : branch);
   }
   const states = parallel.act.branches.map((id) => (id === step.id ? "RUNNING" : siblings.get(id)?.state));
   const possible = states.filter((state) => state === undefined || state === "RUNNING" || state === "SUCCEEDED").length;
   if (possible >= parallel.act.need) return siblings;
-  return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, and others failed too; rerun from it`;
+  return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, but others failed as well; rerun from it`;
 }
 
 /** Without `on_error`, the step's failure ends the run. */

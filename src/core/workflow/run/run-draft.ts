@@ -242,7 +242,7 @@ export interface Limits {
 }
 
 export const tooLarge = (what: string): WireError =>
-  fault("TooLarge", `${what} is larger than what can be kept; hand large values on by pointer`);
+  fault("TooLarge", `${what} exceeds the size limit; pass large values by pointer`);
 
 export const fault = (name: string, message: string): WireError => ({
   name,

@@ -54,7 +54,7 @@ function completeInline(draft: Draft, step: PlanStep, input: unknown, cause: num
   if (arm !== undefined) draft.addLine("arm_chosen", { stepId: step.id, why: arm, cause: line });
   const output = draft.store(value, outputKey(draft, step));
   if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
-  else settleStep(draft, step, "FAILED", { error: tooLarge("its output") });
+  else settleStep(draft, step, "FAILED", { error: tooLarge("the output") });
 }
 
 export function failStep(draft: Draft, step: PlanStep, name: string, problem: string, cause: number | undefined): void {
@@ -65,7 +65,7 @@ export function failStep(draft: Draft, step: PlanStep, name: string, problem: st
 export function outputFault({ outputSchema }: PlanStep, output: unknown): WireError | null {
   const problems = outputSchema?.problemsOf(output) ?? [];
   if (problems.length === 0) return null;
-  return fault("OutputInvalid", `the output does not fit its schema: ${problems.join("; ")}`);
+  return fault("OutputInvalid", `output does not match its schema: ${problems.join("; ")}`);
 }
 
 export interface Item {
@@ -86,7 +86,7 @@ export function inputOf(draft: Draft, step: PlanStep, child: Child): Rendered {
     return { kind: "bad", name: "ExpressionFailed", problem: `\`input\`: ${rendered.problem}` };
   const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
   if (problems.length === 0) return rendered;
-  return { kind: "bad", name: "InputInvalid", problem: `the input does not fit its schema: ${problems.join("; ")}` };
+  return { kind: "bad", name: "InputInvalid", problem: `input does not match its schema: ${problems.join("; ")}` };
 }
 
 function rawInputOf(draft: Draft, step: PlanStep, child: Child): Evaluated {
@@ -124,7 +124,7 @@ export function inlineResult(draft: Draft, step: PlanStep, input: unknown, child
     case "condition": {
       const answer = act.question.evaluate(draft.scope(step, act.question.refs, child));
       if (answer.kind === "bad") return { kind: "bad", problem: `\`condition\`: ${answer.problem}` };
-      if (typeof answer.value !== "boolean") return { kind: "bad", problem: "`condition` is neither true nor false" };
+      if (typeof answer.value !== "boolean") return { kind: "bad", problem: "`condition` is not a boolean" };
       return { kind: "done", value: answer.value, arm: answer.value ? "then" : "else" };
     }
     case "switch": {
@@ -139,7 +139,7 @@ export function inlineResult(draft: Draft, step: PlanStep, input: unknown, child
     case "delay":
     case "parallel":
     case "subworkflow":
-      return { kind: "bad", problem: "takes time" };
+      return { kind: "bad", problem: `a \`${act.type}\` step needs a job` };
     default:
       return act satisfies never;
   }
@@ -163,7 +163,7 @@ export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Chi
   const common = { stepId, index, input, meta, retry, timeoutMs } as const;
   switch (act.type) {
     case "approval": {
-      const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` asks for approval`);
+      const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` requires approval`);
       if (reason.kind === "bad") return { problem: `\`reason\`: ${reason.problem}` };
       return {
         ...common,
@@ -211,12 +211,12 @@ function untilOf(draft: Draft, step: PlanStep, act: Extract<Act, { type: "delay"
     const what = act.forSec
       ? `\`delay_sec\` must be from 0 to ${WORKFLOW_LIMITS.timeoutSec}`
       : "`delay_until` must be a time such as `2030-01-01T00:00:00Z`, at most a year ahead";
-    return { kind: "bad", problem: `${what}, is ${asText(value)}` };
+    return { kind: "bad", problem: `${what}, got ${asText(value)}` };
   }
   const { deadlineMs } = draft.run;
   if (untilMs > draft.nowMs && untilMs >= deadlineMs) {
     const [end, deadline] = [untilMs, deadlineMs].map((ms) => new Date(ms).toISOString());
-    const problem = `the delay would end at ${end}, and the run ends at ${deadline}: give it more time (\`timeout_sec\`)`;
+    const problem = `the delay ends at ${end}, after the run deadline ${deadline}; raise \`timeout_sec\` of the workflow`;
     return { kind: "bad", name: "DelayTooLong", problem };
   }
   return { kind: "ok", value: Math.max(untilMs, draft.nowMs) };

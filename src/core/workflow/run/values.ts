@@ -46,7 +46,7 @@ export class Values {
       case "children": {
         const known = this.#children.get(stepId) ?? null;
         const outputs = this.#get(known, stepId, { kind: "children", stepId, count: payload.count });
-        if (outputs === null) throw new TooMuch(`what the children of step \`${stepId}\` put out`);
+        if (outputs === null) throw new TooMuch(`the output of the children of step \`${stepId}\``);
         return outputs;
       }
       default:
@@ -64,7 +64,7 @@ export class Values {
   }
 
   #get(loaded: Loaded | null, key: string, what: MissingValue): unknown {
-    if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("what is read here");
+    if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("the data read here");
     if (!loaded) throw new Missing(what);
     this.#own.add(key, loaded.bytes);
     this.#all.add(key, loaded.bytes);
@@ -117,7 +117,7 @@ export class TooMuch extends Error {
   override readonly name = "TooMuch";
 
   constructor(what: string) {
-    super(`${what} is more than can be read at once; let the steps before put out less`);
+    super(`${what} exceeds the read limit of one expression; reduce the outputs of earlier steps`);
   }
 }
 
