@@ -3,8 +3,8 @@ import { CHANGED } from "../protocol/subjects.ts";
 import type { Needs } from "./engine.ts";
 
 /**
- * "Something that you keep a copy of has changed": told to all other processes, best effort. Who misses it finds out by
- * itself, a little later; so a copy is never trusted for what the store can be asked in the same commit.
+ * Broadcasts that a cached record changed, best effort. A process that misses the broadcast refreshes its cache a
+ * little later, so a cache is never trusted where the commit can ask the store.
  */
 export function broadcastChange(engine: Needs<"world">, what: string): void {
   const { bus, clock, log, name } = engine.world;
@@ -16,7 +16,7 @@ export function broadcastChange(engine: Needs<"world">, what: string): void {
   }
 }
 
-/** What has changed; null for a packet that says something else, or that this process has sent itself. */
+/** The changed record kind; null for other packets and for broadcasts of this process. */
 export function changeIn(engine: Needs<"world">, { senderId, body }: Packet): string | null {
   if (body.kind !== "alert" || body.code !== CODE || senderId === engine.world.name) return null;
   return body.component ?? null;

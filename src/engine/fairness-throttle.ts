@@ -1,27 +1,27 @@
 import type { Needs } from "./engine.ts";
 
 /**
- * Who lets whom pass, in one process: what has very much to do (a wide `for_each`, the chain of the audit log) takes small
- * turns and rests between them while others have work here, so that these find the process free more often than not.
+ * Fairness within one process. Work with a large backlog of its own (a wide `for_each`, the audit chain) runs in small
+ * batches and pauses between them while other runs or jobs have work here.
  *
- * 1. It pays for the time it took: for each millisecond of a turn, `REST_FACTOR` of rest. Time alone pays a debt.
- * 2. Nobody rests for nobody: only while others have work under way here, or had a moment ago (the next message about
- *    them is probably on its way). Alone, a run goes as fast as it can; and the wide are no others to each other.
- * 3. Whoever has a step now and then never rests.
- * 4. A hint like everything that a process remembers: it says when, never what.
+ * 1. Each millisecond of a batch costs `PAUSE_FACTOR` milliseconds of pause. Passing time pays the debt.
+ * 2. Work pauses only while others are active or were active a moment ago. Wide subjects do not count as others to each
+ *    other.
+ * 3. A subject with few events never pauses.
+ * 4. The throttle delays work; it decides nothing.
  */
 export class FairnessThrottle {
-  /** How many pieces of work are under way here, by the run or the job that they are about. */
+  /** Operations in progress, by run or job id. */
   readonly #open = new Map<string, number>();
   readonly #wide = new Map<string, Wide>();
-  /** Who had work here last, and who had before: one of them is not the one who asks. */
-  #last: Seen = NOBODY;
-  #before: Seen = NOBODY;
+  /** The two subjects seen last: at least one of them differs from the caller. */
+  #last: Seen = NONE_SEEN;
+  #before: Seen = NONE_SEEN;
   readonly #momentMs: number;
 
-  /** `isShared`: other processes work beside this one, and what is seen here is a sample of what they have to do. */
+  /** `isShared`: other processes work on the same runs, so activity seen here is a sample. */
   constructor(isShared: boolean) {
-    this.#momentMs = isShared ? LATELY_MS : MOMENT_MS;
+    this.#momentMs = isShared ? RECENT_MS : HANDLER_GAP_MS;
   }
 
   begin(about: string, nowMs: number): void {
@@ -36,25 +36,25 @@ export class FairnessThrottle {
     this.#see(about, nowMs);
   }
 
-  /** A turn took so long; `width` is how much it dealt with, and how much more there will soon be. */
-  spend(about: string, width: number, tookMs: number, nowMs: number): void {
+  /** Charges a batch. `width` is the number of events processed and still expected. */
+  charge(about: string, width: number, tookMs: number, nowMs: number): void {
     const before = this.#wide.get(about);
     this.#wide.delete(about);
     if (width <= WIDTH_MAX) return;
     if (this.#wide.size >= WIDE_MAX) this.#wide.clear();
-    const owedMs = Math.max(0, (before?.paidMs ?? 0) - nowMs) + Math.max(0, tookMs) * REST_FACTOR;
-    this.#wide.set(about, { atMs: nowMs, paidMs: nowMs + Math.min(owedMs, REST_MS_MAX) });
+    const owedMs = Math.max(0, (before?.paidMs ?? 0) - nowMs) + Math.max(0, tookMs) * PAUSE_FACTOR;
+    this.#wide.set(about, { atMs: nowMs, paidMs: nowMs + Math.min(owedMs, PAUSE_MS_MAX) });
   }
 
-  /** How long this one lets others pass before its next turn. */
-  restMs(about: string, nowMs: number): number {
+  /** The pause before the next batch of the subject. */
+  pauseMs(about: string, nowMs: number): number {
     const owedMs = (this.#wide.get(about)?.paidMs ?? 0) - nowMs;
     return owedMs > 0 && this.#hasOthers(about, nowMs, this.#momentMs) ? owedMs : 0;
   }
 
-  /** Whether others come by often enough that one of them will probably come during the next turn. */
+  /** Whether no other subject is likely to need the process during the next batch. */
   isAlone(about: string, nowMs: number): boolean {
-    return !this.#hasOthers(about, nowMs, LATELY_MS);
+    return !this.#hasOthers(about, nowMs, RECENT_MS);
   }
 
   #hasOthers(asking: string, nowMs: number, withinMs: number): boolean {
@@ -63,7 +63,7 @@ export class FairnessThrottle {
     let looks = 0;
     for (const about of this.#open.keys()) {
       if (about !== asking && !this.#isWide(about, nowMs)) return true;
-      if (++looks === LOOKS_MAX) return false;
+      if (++looks === SCAN_MAX) return false;
     }
     return false;
   }
@@ -78,9 +78,9 @@ export class FairnessThrottle {
   }
 }
 
-/** Before a turn: others pass first, where this one has had its share. Null: nobody has to wait. */
+/** Waits for the pause that the subject owes; null if it owes none. */
 export function awaitTurn({ throttle, world }: Needs<"throttle" | "world">, about: string): Promise<void> | null {
-  const restMs = throttle.restMs(about, world.clock.now());
+  const restMs = throttle.pauseMs(about, world.clock.now());
   return restMs > 0 ? new Promise((resolve) => world.clock.after(restMs, resolve)) : null;
 }
 
@@ -90,24 +90,24 @@ interface Seen {
 }
 
 interface Wide {
-  /** Its last turn. */
+  /** Time of the last batch. */
   readonly atMs: number;
-  /** When what it owes will be paid. */
+  /** When the debt is paid. */
   readonly paidMs: number;
 }
 
-const NOBODY: Seen = { about: "", atMs: Number.NEGATIVE_INFINITY };
-/** Two thirds for others: then what they do takes half as long again, and the rest of the turn that they came upon. */
-const REST_FACTOR = 2;
-/** However long a turn took (the store was away), nobody rests longer than that for it. */
-const REST_MS_MAX = 20;
-/** What a run with a few steps at once never has. */
+const NONE_SEEN: Seen = { about: "", atMs: Number.NEGATIVE_INFINITY };
+/** Leaves two thirds of the time to others. */
+const PAUSE_FACTOR = 2;
+/** Bounds the pause after a batch that was slow for other reasons. */
+const PAUSE_MS_MAX = 20;
+/** A run with few parallel steps never exceeds it. */
 const WIDTH_MAX = 16;
-/** How long somebody is taken for wide after a turn. */
+/** How long a subject counts as wide after a batch. */
 const WIDE_MS = 1_000;
-/** From one station to the next within a process; and how far apart others are that come by all the time. */
-const MOMENT_MS = 10;
-const LATELY_MS = 250;
+/** Time between two handlers of one job, and between arrivals of steady traffic. */
+const HANDLER_GAP_MS = 10;
+const RECENT_MS = 250;
 const WIDE_MAX = 2_048;
-/** Among very many wide ones nobody looks for the one who is not: who came last is seen anyway. */
-const LOOKS_MAX = 32;
+/** Bounds the scan for an active subject that is not wide. */
+const SCAN_MAX = 32;

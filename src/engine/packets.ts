@@ -9,12 +9,12 @@ import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../
 import { inputKey, keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
 import { DLQ, SUBMIT } from "../protocol/subjects.ts";
 
-/** Jobs as packets, and packets as jobs. */
+/** Conversion between jobs and packets. */
 export function packet(sender: string, traceId: string, nowMs: number, body: PacketBody): Packet {
   return { traceId, senderId: sender, createdAtMs: nowMs, body };
 }
 
-/** Tells the schedulers that a job waits in the store. It carries no input: the record is the truth. */
+/** Announces a job to the schedulers. It carries no input; the record is authoritative. */
 export function submitMessage(sender: string, job: Job): Message {
   return {
     id: `submit:${job.id}`,
@@ -28,9 +28,9 @@ export function submitMessage(sender: string, job: Job): Message {
   };
 }
 
-/** What a worker of ours gets: the input in the message, where it is small enough. */
+/** For our own workers: a small input travels in the packet. */
 export function workPacket(sender: string, job: Job): Packet {
-  // What may be absent is added after: spread into it, it would take longer than all the rest.
+  // Optional fields are assigned afterwards: spreading them costs more than the rest of the packet.
   const body: Writable<JobRequest> & { kind: "job_request" } = {
     kind: "job_request",
     jobId: job.id,
@@ -48,7 +48,7 @@ export function workPacket(sender: string, job: Job): Packet {
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
 
-/** What anybody's worker can take: the input by pointer, an environment, all that CAP has names for. */
+/** For any CAP worker: input by pointer, environment, and every field that CAP defines. */
 export function openWorkPacket(sender: string, job: Job): Packet {
   const ours = workPacket(sender, job);
   const body = requestIn(ours);
@@ -65,10 +65,10 @@ export function openWorkPacket(sender: string, job: Job): Packet {
   };
 }
 
-/** Where the input of a job stands, or has to be put for workers who read it there. */
+/** The key of a job's input in the blob store. */
 export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
 
-/** What the work must keep to; and for a step of a run, which one it is: some workers read that here, not in the labels. */
+/** Constraints, and the step for jobs of a run: some workers read it from the environment instead of the labels. */
 function envOf({ labels, step }: Job, constraints: unknown): Pick<JobRequest, "env"> {
   const env: Record<string, string> = {};
   if (constraints !== undefined) env[CONSTRAINTS_ENV] = JSON.stringify(constraints);
@@ -90,7 +90,7 @@ function metadataOf(job: Job): JobMetadata {
   };
 }
 
-/** Tells whoever watches the dead letters that a job has ended unhappily. */
+/** Announces a job's dead letter. */
 export function deadLetterMessage(sender: string, job: Job): Message {
   return {
     id: deadLetterIdOf(job),
@@ -106,7 +106,10 @@ export function deadLetterMessage(sender: string, job: Job): Message {
   };
 }
 
-/** A job that was revived may end again in the same attempt: to the broker that is another message. */
+/**
+ * Contains the update time: a redriven job may end again in the same attempt, and the broker must not drop that message
+ * as a duplicate.
+ */
 export const deadLetterIdOf = ({ id, attempt, updatedMs }: Job): string => `dlq:${id}@${attempt}.${updatedMs}`;
 
 export function requestIn(packet: Packet): JobRequest {
@@ -119,11 +122,11 @@ export function resultIn(packet: Packet): JobResult {
   throw permanent(new Error(`expected a job_result, got a ${packet.body.kind}`));
 }
 
-/** Whether the packet brings the job itself, as clients of the bus send it, or only announces one. */
+/** Whether the packet contains a job submitted on the bus, rather than the announcement of a stored one. */
 export const carriesJob = (request: JobRequest): boolean =>
   request.input !== undefined || request.contextPtr !== undefined;
 
-/** A job that a client put on the bus itself. */
+/** A submission on the bus. */
 export function submissionIn(packet: Packet, request: JobRequest): Submission {
   const checked = checkSubmission({
     org: request.tenantId,
@@ -150,7 +153,7 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
   throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
 }
 
-/** Where the output of a result stands, as far as the result says. A worker may point at its own result only. */
+/** The output of a result. A worker may point only at its own result. */
 export function outputOf(result: JobResult): Payload | null {
   if (result.output !== undefined) return { kind: "inline", value: result.output };
   if (!result.resultPtr) return null;

@@ -15,8 +15,8 @@ import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Needs } from "./engine.ts";
 
 /**
- * Values that travel with jobs and runs: on the record while they are small, else in the blob store. Most are small: where a
- * large one would stand is asked for only then.
+ * Values of jobs and runs: inline on the record while small, otherwise in the blob store. The blob key is computed only
+ * for large values.
  */
 export function storeValue(
   engine: Needs<"world" | "settings">,
@@ -41,7 +41,7 @@ async function storeBytes(
   return { kind: "pointer", ptr, bytes: bytes.length };
 }
 
-/** What somebody sends: if it is too large, it is refused for good. */
+/** For values from clients and workers: an oversized one is a permanent error. */
 export function storeSent(
   engine: Needs<"world" | "settings">,
   what: string,
@@ -57,8 +57,8 @@ export function storeSent(
 }
 
 /**
- * A value of a run that is being made: on the run only if it is small, since it is written with each commit of it. `place`
- * is this run's alone and nobody knows it yet: so what is put there is known here, and its first steps need not read it.
+ * Stores a value of a run that is being created. It is inline only if small, because it is written with every commit of
+ * the run. A stored value enters the cache, so the first steps need no load.
  */
 export function storeForRun(
   engine: Needs<"world" | "settings" | "runCache">,
@@ -77,13 +77,13 @@ export function storeForRun(
 export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>
   `the ${what} has ${bytes} bytes; at most ${max} are taken`;
 
-/** Where a value stands, and for how long. */
+/** Key and retention of a stored value. */
 export interface Place {
   readonly ptr: string;
   readonly untilMs: number;
 }
 
-/** Until when what belongs to a step of a run is kept elsewhere: longer than anybody can ask the run for it. */
+/** Retention of values that belong to a step: longer than the run can be read. */
 export async function keptUntilMs(engine: Needs<"world" | "settings">, runId: string): Promise<number> {
   const { run: limits, retention } = engine.settings.current;
   const run = await engine.world.store.load(RUNS, runId);
@@ -100,14 +100,11 @@ export interface TooLarge {
 export interface ValueSource {
   readonly runId: string;
   readonly plan: Plan;
-  /** Jobs as they will be when the decision is written, by their ids. */
+  /** Jobs as they will be after the commit, by id. */
   readonly fresh: ReadonlyMap<string, Job>;
 }
 
-/**
- * Calls a decision again and again until it has every value that it asks for. What it asks for is bounded by what a run
- * can point at.
- */
+/** Repeats a decision until every value it asks for is loaded. The number of loads is bounded. */
 export function withValues<T>(
   engine: Needs<"world" | "runCache">,
   source: ValueSource,
@@ -151,7 +148,7 @@ export async function valueIn(engine: Needs<"world" | "runCache">, payload: Payl
   return payload.kind === "inline" ? payload.value : (await loadPointed(engine, payload.ptr)).value;
 }
 
-/** A value that has gone is null: whoever needs it says so in its own words. */
+/** A missing value is null; the caller reports it. */
 async function loadPointed(engine: Needs<"world" | "runCache">, ptr: string): Promise<Loaded> {
   const known = engine.runCache.recallValue(ptr);
   if (known) return known;
@@ -167,15 +164,15 @@ async function loadPointed(engine: Needs<"world" | "runCache">, ptr: string): Pr
 }
 
 /**
- * One output for each child, in order; null for those that failed, also if only the step's schema says so. What is `fresh`
- * is newer than the store. Null altogether when it is more than can be read at once.
+ * Outputs of all children in order; null for failed children and outputs that violate the step's schema. `fresh`
+ * overrides the store. Null if the outputs exceed the read limit.
  */
 export async function childOutputs(
   engine: Needs<"world" | "runCache">,
   { runId, plan, fresh }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
 ): Promise<Loaded<readonly unknown[] | null>> {
-  // A child whose input could not be made has no job: it has no output either.
+  // A child whose input could not be created has no job and no output.
   const outputs = new Array<unknown>(count).fill(null);
   const schema = plan.steps.get(stepId)?.outputSchema;
   let bytes = 0;

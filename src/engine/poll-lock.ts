@@ -3,8 +3,8 @@ import type { LockLease } from "../ports/locks.ts";
 import type { Needs } from "./engine.ts";
 
 /**
- * A lock asked for again and again, as at the founding; kept so that it can be compared with the hand-over queue. Between
- * two tries the policy's delay passes, by the world's clock; when the next try would come after `maxWaitMs`, it is busy.
+ * Polls a lock with a retry policy: the baseline behaviour, kept for comparison with the hand-over queue. The attempt
+ * is `busy` once the next poll would be later than `maxWaitMs`.
  */
 export interface Poll {
   readonly key: string;
@@ -12,7 +12,7 @@ export interface Poll {
   readonly ttlMs: number;
   readonly maxWaitMs: number;
   readonly policy: Policy;
-  /** For the metrics. */
+  /** Metric label. */
   readonly path: string;
 }
 
@@ -30,12 +30,12 @@ export async function pollLock(
   let delayMs: number | undefined;
   for (let attempts = 1; ; attempts += 1) {
     const acquired = await locks.acquire({ key, org, ttlMs, waitMs: 0, owner: name });
-    // A clock that is set back does not make anybody wait for longer.
+    // A clock that is set back must not extend the wait.
     const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
     if (acquired.kind === "held") return { kind: "held", lease: acquired.lease, waitedMs, attempts };
     engine.lockStats.recordBusy(key, clock.now());
     delayMs = nextDelay(policy, attempts, () => random.next(), delayMs);
-    // Not cut short to fit: those who came together would meet again at their last try.
+    // The last delay is not shortened to fit: shortened delays would align the contenders again.
     if (waitedMs + delayMs > maxWaitMs) return { kind: "busy", holder: acquired.holder, waitedMs, attempts };
     metrics.add("cordum_lock_busy_retries_total", { path, policy: policy.kind });
     metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path, policy: policy.kind });

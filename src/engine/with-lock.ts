@@ -7,31 +7,29 @@ import type { Needs } from "./engine.ts";
 import { type Polled, pollLock } from "./poll-lock.ts";
 
 /**
- * Work under a lock.
+ * Runs work under a lock.
  *
- * 1. Still busy after the wait: `lock_busy`, with the delay of its policy. Jitter decides when contenders come back,
- *    never who may hold the lock.
- * 2. The work gets the lease: it stops when the signal aborts, and what it writes carries the fence.
- *    A write that only the fence protects (no version) first raises the fence, then reads: else a holder that was thought
- *    dead could still write between the reading and the writing of the next one.
- * 3. The lock is released whatever happens, and the caller does not wait for more than that.
- * 4. A backend error while locking is an error; there is no way on without the lock.
- * 5. Who was turned away and came back has waited since then, whichever process it came to: where the store has an account
- *    of it, that is what is measured, not the last try alone.
+ * 1. A lock that is busy after the wait throws `lock_busy` with the delay of its policy.
+ * 2. The work receives the lease: it stops when the signal aborts, and its writes carry the fence. A write that only
+ *    the fence protects (no version) raises the fence before it reads; otherwise an old holder could write between that
+ *    read and the write.
+ * 3. The lock is released in every case; the caller does not wait for the release.
+ * 4. A backend error while locking is an error. There is no path without the lock.
+ * 5. The measured wait includes earlier `lock_busy` retries where the store has counted them, in any process.
  */
 export interface LockOptions extends Omit<LockRequest, "owner"> {
-  /** Which path asks, for the metrics: job, engine, gateway. */
+  /** Metric label: job, engine, gateway. */
   readonly path: string;
-  /** In place of the hand-over queue: asked again at this pace, as at the founding. */
+  /** Polls with this policy instead of waiting in the hand-over queue (baseline). */
   readonly poll?: Policy | null;
   /**
-   * What the accounts say of those for whom it was taken. Null or left out: nobody has one, and what this process remembers
-   * has to do.
+   * Earlier `lock_busy` failures of the events that this acquisition serves. Null: not counted in the store; this
+   * process's own count is used.
    */
   readonly accounts?: (() => readonly RetryUsage[]) | null;
 }
 
-/** What it took to get a lock, all tries together. */
+/** Wait and attempts of one acquisition, including earlier retries. */
 export interface LockWait {
   readonly waitedMs: number;
   readonly attempts: number;
@@ -72,7 +70,7 @@ export async function withLock<T>(
   }
 }
 
-/** One acquisition serves all of them: it took as long as the one that was turned away first has waited. */
+/** One acquisition serves several events: the wait is that of the event that was refused first. */
 export function totalLockWait(
   { waitedMs, attempts }: LockWait,
   accounts: readonly RetryUsage[],
@@ -81,11 +79,10 @@ export function totalLockWait(
   let first: RetryUsage | null = null;
   for (const spent of accounts) if (first === null || spent.sinceMs < first.sinceMs) first = spent;
   if (first === null) return { waitedMs, attempts };
-  // Another process may have written the account, by a clock that is ahead.
+  // The clock of the process that counted the failure may be ahead.
   return { waitedMs: Math.max(waitedMs, nowMs - first.sinceMs), attempts: attempts + first.count };
 }
 
-/** Somebody has a lock now. */
 export function recordAcquired(
   engine: Needs<"world" | "lockStats">,
   { key, path, accounts = null }: Pick<LockOptions, "key" | "path" | "accounts">,
@@ -98,12 +95,11 @@ export function recordAcquired(
   metrics.observe("cordum_lock_attempts", attempts, { path });
 }
 
-/** Somebody who was turned away once has come through. */
+/** An event succeeded on its first retry after `lock_busy`. */
 export function recordFirstRetry({ metrics }: World, path: string): void {
   metrics.add("cordum_lock_first_retry_success_total", { path });
 }
 
-/** Somebody comes back later because of a lock. */
 export function recordBusyRetry({ metrics }: World, path: string, policy: Policy, delayMs: number): void {
   const labels = { path, policy: policy.kind };
   metrics.add("cordum_lock_busy_retries_total", labels);

@@ -35,19 +35,19 @@ describe("on one thread, first come first served", () => {
 describe("who rests", () => {
   test("what is wide, for as long as it took and as long again, while others are at work here", () => {
     const throttle = paceAfterWideTurn();
-    expect(throttle.restMs("wide", 1_000)).toBe(0);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(0);
     throttle.begin("other", 1_000);
-    expect(throttle.restMs("wide", 1_000)).toBe(8);
-    expect(throttle.restMs("wide", 1_005)).toBe(3);
-    expect(throttle.restMs("wide", 1_008)).toBe(0);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(8);
+    expect(throttle.pauseMs("wide", 1_005)).toBe(3);
+    expect(throttle.pauseMs("wide", 1_008)).toBe(0);
   });
 
   test("nobody, once others have gone for more than a moment", () => {
     const throttle = paceAfterWideTurn();
     throttle.begin("other", 990);
     throttle.end("other", 995);
-    expect(throttle.restMs("wide", 1_000)).toBe(8);
-    expect(throttle.restMs("wide", 1_006)).toBe(0);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(8);
+    expect(throttle.pauseMs("wide", 1_006)).toBe(0);
     expect(throttle.isAlone("wide", 1_006)).toBe(false);
     expect(throttle.isAlone("wide", 1_300)).toBe(true);
   });
@@ -56,36 +56,36 @@ describe("who rests", () => {
     const throttle = paceAfterWideTurn(new FairnessThrottle(true));
     throttle.begin("other", 900);
     throttle.end("other", 900);
-    expect(throttle.restMs("wide", 1_000)).toBe(8);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(8);
   });
 
   test("not those who have a step now and then, and not the wide for each other", () => {
     const throttle = paceAfterWideTurn();
-    throttle.spend("small", 3, 400, 1_000);
+    throttle.charge("small", 3, 400, 1_000);
     throttle.begin("small", 1_000);
     throttle.end("small", 1_000);
     throttle.begin("wide", 1_000);
-    expect(throttle.restMs("small", 1_000)).toBe(0);
+    expect(throttle.pauseMs("small", 1_000)).toBe(0);
     const wide = paceAfterWideTurn();
-    wide.spend("wide too", 64, 4, 1_000);
+    wide.charge("wide too", 64, 4, 1_000);
     wide.begin("wide too", 1_000);
-    expect(wide.restMs("wide", 1_000)).toBe(0);
+    expect(wide.pauseMs("wide", 1_000)).toBe(0);
   });
 
   test("however long a turn took, not for long; and two debts are paid one after the other", () => {
     const throttle = paceAfterWideTurn();
     throttle.begin("other", 1_000);
-    throttle.spend("wide", 64, 4, 1_000);
-    expect(throttle.restMs("wide", 1_000)).toBe(16);
-    throttle.spend("wide", 64, 30_000, 1_000);
-    expect(throttle.restMs("wide", 1_000)).toBe(20);
+    throttle.charge("wide", 64, 4, 1_000);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(16);
+    throttle.charge("wide", 64, 30_000, 1_000);
+    expect(throttle.pauseMs("wide", 1_000)).toBe(20);
   });
 });
 
 function paceAfterWideTurn(throttle = new FairnessThrottle(false)): FairnessThrottle {
   throttle.begin("wide", 996);
   throttle.end("wide", 1_000);
-  throttle.spend("wide", 64, 4, 1_000);
+  throttle.charge("wide", 64, 4, 1_000);
   return throttle;
 }
 

@@ -48,7 +48,7 @@ export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">,
       await awaitTurn(engine, CHAINING);
       const fromMs = clock.now();
       end = await chain(engine, org, portion, end);
-      engine.throttle.spend(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
+      engine.throttle.charge(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
       if (end === null) return moved; // Another process is at it.
       moved += linesOf(portion);
     }

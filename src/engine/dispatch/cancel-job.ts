@@ -10,11 +10,11 @@ import { packet } from "../packets.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
- * Somebody does not want a job any more.
+ * Cancels a job.
  *
- * 1. It ends in one commit, in whatever state it is; what comes of it afterwards changes nothing.
- * 2. Then the worker that has it is told, as well as that can be done: a worker that does not hear of it works for nothing.
- * 3. One that has ended already stays as it ended.
+ * 1. The job ends in one commit, in any state; later results change nothing.
+ * 2. The cancel is then broadcast to workers, best effort.
+ * 3. A job that has ended keeps its end.
  */
 export interface CancelRequest {
   readonly org: string;
@@ -25,7 +25,7 @@ export interface CancelRequest {
 
 export type CancelOutcome =
   | { readonly kind: "cancelled"; readonly state: JobState }
-  /** Before this: cancelled by somebody earlier, or ended otherwise. */
+  /** Ended before this request, cancelled or otherwise. */
   | { readonly kind: "ended"; readonly state: JobState }
   | { readonly kind: "not_found" };
 
@@ -44,7 +44,9 @@ export function cancelOwnJob(engine: DispatchContext & Needs<"audit">, request: 
   });
 }
 
-/** The job as it was before it ended. Also of an attempt that was thought lost: somebody may still be at it. */
+/**
+ * `job` is the record before its end. Attempts that were counted as lost are notified too: a worker may still run one.
+ */
 export function notifyWorkers(engine: Needs<"world">, job: Job, by: string, why: string): void {
   if (job.attempt === 0) return;
   const { bus, clock, log, name } = engine.world;

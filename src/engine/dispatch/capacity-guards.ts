@@ -5,9 +5,9 @@ import type { Guard } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * What bounds the jobs that are with workers: the topic's window, the tenant's limit, and the limit of the rule that
- * allowed the job; and the lease, for a job whose only permission it is. Each is a guard of the commit that sends the job,
- * so that no race can exceed it (L25).
+ * Limits of jobs in flight: the topic's window, the tenant's limit, the limit of the rule that allowed the job, and the
+ * fail-open grant of a job without a decision. Each is a guard of the commit that dispatches the job, so no race
+ * exceeds it (L25).
  */
 export function capacityGuards(job: Job, settings: Settings): readonly Guard[] {
   const guards: Guard[] = [{ kind: "counter", counter: inFlightOf(job.topic), max: settings.dispatch.windowMax }];
@@ -23,12 +23,12 @@ export function jobLimitOf(settings: Settings, org: string): number | null {
   return settings.orgs[org]?.limits?.concurrentJobsMax ?? settings.limits.concurrentJobsMax;
 }
 
-/** Refuses whatever would go out by virtue of a fail-open lease that has ended. */
+/** Refuses a dispatch that relies on a fail-open grant that has ended. */
 export function failOpenGuard(leaseId: string): Guard {
   return { kind: "counter", counter: endedOf(leaseId), max: 0 };
 }
 
-/** Which of the bounds refused a job. */
+/** The limit behind a refused guard. */
 export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" | "lease" {
   if (guard.kind !== "counter") return "window";
   if (guard.counter.group === endedOf("").group) return "lease";
@@ -36,7 +36,7 @@ export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" 
   return limitOfRule(job) !== null && guard.counter.group === underRule(job).group ? "rule" : "window";
 }
 
-/** How many of the jobs that wait may go, by org: those of a tenant at its limit, or behind a kill switch, stay. */
+/** How many waiting jobs may be dispatched per org. Tenants at their limit or behind a kill switch get none. */
 export async function allowedPerOrg(
   engine: Needs<"world" | "settings" | "pools">,
   waiting: ReadonlyMap<string, number>,

@@ -10,10 +10,10 @@ import { keptUntilMs, storeSent } from "../payloads.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
- * What a worker says of a job that it has under a lease.
+ * Requests of a worker about a job that it holds under a lease.
  *
- * 1. Only the lease of the present attempt counts; who has lost it is told so, and its work changes nothing.
- * 2. Saying the same end twice with one lease is fine: the answer to the first may have been lost.
+ * 1. Only the lease of the current attempt is valid; a lost lease is reported and its result is ignored.
+ * 2. Repeating the same end with one lease succeeds, because the first response may have been lost.
  */
 export interface JobLease {
   /** `*` for any tenant. */
@@ -27,11 +27,11 @@ export type JobLeaseOutcome =
   | { readonly kind: "lost"; readonly why: string }
   | { readonly kind: "unknown" };
 
-/** Moves the deadline of the attempt on, with or without a word about how far it is. */
+/** Extends the deadline of the attempt, with or without progress. */
 export function extendLease(
   engine: Needs<"world" | "settings" | "commit" | "registry">,
   holder: JobLease,
-  news: { readonly extendMs: number | null; readonly percent: number | null; readonly message: string | null },
+  report: { readonly extendMs: number | null; readonly percent: number | null; readonly message: string | null },
 ): Promise<JobLeaseOutcome> {
   return retryOnConflict(`job \`${holder.jobId}\``, async () => {
     const found = await findLeased(engine, holder);
@@ -42,7 +42,7 @@ export function extendLease(
       { id: job.value.workerId ?? "", transport: "http", org: holder.org },
       engine.world.clock.now(),
     );
-    const next = recordProgress(job.value, { ...news, workerId: job.value.workerId ?? "" }, decisionContext(engine));
+    const next = recordProgress(job.value, { ...report, workerId: job.value.workerId ?? "" }, decisionContext(engine));
     if (!next) return lost(job.value);
     const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, job, next)] });
     return committed.kind === "committed" ? { kind: "held", job: next } : "stale";
@@ -63,16 +63,16 @@ export function completeLeased(engine: DispatchContext, holder: JobLease, output
 export function failLeased(
   engine: DispatchContext,
   holder: JobLease,
-  news: { readonly message: string; readonly isRetryable: boolean; readonly retryAfterMs: number | null },
+  report: { readonly message: string; readonly isRetryable: boolean; readonly retryAfterMs: number | null },
 ): Promise<JobLeaseOutcome> {
   return retryOnConflict(`job \`${holder.jobId}\``, async () => {
     const found = await findLeased(engine, holder);
     if (found.kind === "over" && found.job.history.at(-1)?.event === "failed") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
-    const error = { name: "WorkerError", message: news.message };
-    const status = news.isRetryable ? "failed_retryable" : "failed_fatal";
-    const retry = news.retryAfterMs === null ? {} : { retryAfterMs: news.retryAfterMs };
+    const error = { name: "WorkerError", message: report.message };
+    const status = report.isRetryable ? "failed_retryable" : "failed_fatal";
+    const retry = report.retryAfterMs === null ? {} : { retryAfterMs: report.retryAfterMs };
     return end(engine, found.job, { status, error, ...retry }, null);
   });
 }
@@ -103,7 +103,7 @@ type Leased =
 
 async function findLeased(engine: Needs<"world">, { org, jobId, leaseId }: JobLease): Promise<Leased> {
   const found = await engine.world.store.load(JOBS, jobId);
-  // Somebody else's job is not there: saying more would tell that it exists.
+  // A job of another tenant is reported as unknown, so that its existence is not disclosed.
   if (!found || (org !== "*" && found.value.org !== org)) return { kind: "unknown" };
   if (found.value.leaseId !== leaseId) return lost(found.value);
   return found.value.state === "RUNNING" ? { kind: "found", job: found } : { kind: "over", job: found.value };
@@ -114,11 +114,11 @@ const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
   why: `the lease is over: the job is ${job.state}, attempt ${job.attempt}`,
 });
 
-/** Under a name of this lease: who has lost it must not write over what another has done. */
+/** The key contains the lease id: a worker that lost its lease cannot overwrite the output of another attempt. */
 function storeOutput(engine: Needs<"world" | "settings">, { jobId, leaseId }: JobLease, { step }: Job, value: unknown) {
   return storeSent(engine, "result", value, async () => {
     const { job, retention } = engine.settings.current;
-    // The run that it is a step of may be read, or run again, when the job is long over.
+    // The output of a step is kept as long as its run, which may be read or rerun after the job ended.
     const untilMs = step
       ? await keptUntilMs(engine, step.runId)
       : engine.world.clock.now() + job.deadlineMs + retention.jobsMs;

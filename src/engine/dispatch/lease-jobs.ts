@@ -10,17 +10,17 @@ import { putBack } from "./backlog.ts";
 import { allowedPerOrg, capacityGuards } from "./capacity-guards.ts";
 import { recordHeartbeat } from "./requeue-eligible.ts";
 import { selectNext } from "./select-next.ts";
-import { type DispatchBlock, followSettings } from "./select-target.ts";
+import { applyPoolSettings, type DispatchBlock } from "./select-target.ts";
 
 /**
- * Workers that come for their work over HTTP.
+ * Long polling: workers that fetch jobs over HTTP.
  *
- * 1. They take from the backlog of their own tenant; with a key of every tenant, in turn between those that wait.
- * 2. Taking a job is one commit, with the same guards as sending it. It is theirs under a lease id that nobody else knows,
- *    until the attempt's deadline, which they move on.
- * 3. Who finds nothing waits: until a job of theirs joins a backlog (see `bells.ts`), and looks again within a second in
- *    any case.
- * 4. Who has gone while its jobs were being taken has taken none: they go back to their places.
+ * 1. A worker takes jobs from the backlog of its own tenant; a key of every tenant takes them in fair-share order.
+ * 2. Leasing a job is one commit with the same guards as a dispatch. The lease id is secret and valid until the
+ *    attempt's deadline, which the worker may extend.
+ * 3. A worker without a job waits until one enters a matching backlog (`long-poll-waiters.ts`), and polls again within
+ *    a second.
+ * 4. If the client disconnects during the poll, its jobs return to the backlog.
  */
 export interface LeaseRequest {
   /** `*` for any tenant. */
@@ -34,7 +34,7 @@ export interface LeaseRequest {
   readonly signal: AbortSignal;
 }
 
-/** Jobs that are the worker's now; empty when nothing came in time. */
+/** Leased jobs; empty after the wait time. */
 export async function leaseJobs(
   engine: DispatchContext & Needs<"waiters">,
   request: LeaseRequest,
@@ -46,7 +46,7 @@ export async function leaseJobs(
     for (;;) {
       waiter.beginPoll();
       announce(engine, request);
-      const jobs = await takeJobs(engine, request);
+      const jobs = await claimJobs(engine, request);
       if (request.signal.aborted) {
         await Promise.all(jobs.map(({ value }) => releaseJob(engine, value)));
         return [];
@@ -61,16 +61,16 @@ export async function leaseJobs(
   }
 }
 
-/** Other processes hear of it like of any other worker. */
+/** Broadcasts a heartbeat for the worker, because only this process sees its polls. */
 function announce(
   engine: DispatchContext,
   { org, workerId, topics, max, capabilities = [], pool }: LeaseRequest,
 ): void {
   const { bus, clock, name } = engine.world;
   const nowMs = clock.now();
-  const sign = { id: workerId, transport: "http", org, topics, capabilities, maxParallelJobs: max } as const;
-  recordHeartbeat(engine, pool === undefined ? sign : { ...sign, pool });
-  if (!engine.registry.isAnnouncementDue(sign, ANNOUNCED_EVERY_MS, nowMs)) return;
+  const heartbeat = { id: workerId, transport: "http", org, topics, capabilities, maxParallelJobs: max } as const;
+  recordHeartbeat(engine, pool === undefined ? heartbeat : { ...heartbeat, pool });
+  if (!engine.registry.isAnnouncementDue(heartbeat, ANNOUNCED_EVERY_MS, nowMs)) return;
   bus.broadcast(HEARTBEAT, {
     traceId: "",
     senderId: name,
@@ -87,7 +87,7 @@ function announce(
   });
 }
 
-async function takeJobs(
+async function claimJobs(
   engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
   request: LeaseRequest,
 ): Promise<readonly Versioned<Job>[]> {
@@ -96,15 +96,15 @@ async function takeJobs(
   if (waiting.length === 0) return [];
   const inFlight = await engine.world.store.counts(IN_FLIGHT_GROUP, GROUP_MAX);
   const jobs: Versioned<Job>[] = [];
-  // Not always the same topic first: the others would wait for as long as it has a backlog.
+  // Starts at a random topic, so that a topic with a long backlog does not starve the others.
   const start = Math.floor(engine.world.random.next() * waiting.length);
   for (const [topic, orgs] of [...waiting.slice(start), ...waiting.slice(0, start)]) {
     if (jobs.length >= request.max || request.signal.aborted) break;
     const room = engine.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
     try {
-      jobs.push(...(await takeOf(engine, request, topic, orgs, Math.min(room, request.max - jobs.length))));
+      jobs.push(...(await claimTopic(engine, request, topic, orgs, Math.min(room, request.max - jobs.length))));
     } catch (error) {
-      // What was leased before is the worker's: it must hear of it.
+      // Jobs leased before the failure belong to the worker and must be returned.
       if (jobs.length === 0) throw error;
       engine.world.log.write("warn", "lease_cut_short", { topic, error: String(error) });
       break;
@@ -113,7 +113,7 @@ async function takeJobs(
   return jobs;
 }
 
-/** The topics that have jobs for it, by name, and whose. Others' topics are not asked about: everybody asks each second. */
+/** Topics with a backlog for this worker, with the waiting count per org. */
 async function waitingFor(engine: Needs<"world">, { org, topics }: LeaseRequest): Promise<readonly Waiting[]> {
   const names = new Set(topics.flatMap(namesOf));
   const found = await Promise.all(
@@ -128,14 +128,14 @@ async function waitingFor(engine: Needs<"world">, { org, topics }: LeaseRequest)
 
 type Waiting = readonly [topic: string, orgs: ReadonlyMap<string, number>];
 
-/** What jobs may call the topic, with and without the prefix of its subject. */
+/** The topic with and without the prefix of its subject. */
 function namesOf(topic: string): readonly string[] {
   const subject = workSubject(topic);
   const bare = bareTopic(subject);
   return workSubject(bare) === subject ? [bare, subject] : [subject];
 }
 
-async function takeOf(
+async function claimTopic(
   engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
   request: LeaseRequest,
   topic: string,
@@ -144,7 +144,7 @@ async function takeOf(
 ): Promise<readonly Versioned<Job>[]> {
   if (room <= 0) return [];
   const allowed = await allowedPerOrg(engine, waiting);
-  const { fit, failure } = await selectNext(engine, topic, allowed, room, holdingFor(engine, request));
+  const { fit, failure } = await selectNext(engine, topic, allowed, room, blockFor(engine, request));
   if (failure !== null) engine.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
   const leases = await Promise.allSettled(fit.map((job) => leaseOne(engine, request, job)));
   const leased = leases.flatMap((one) => (one.status === "fulfilled" && one.value !== null ? [one.value] : []));
@@ -153,18 +153,21 @@ async function takeOf(
   return leased;
 }
 
-/** What keeps a job from this worker; its pool counts for what it can do, as it does where work is sent. */
-function holdingFor(
+/** Why this worker cannot take a job. The capabilities of its pool count as its own. */
+function blockFor(
   engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
   { org, workerId, capabilities = [] }: LeaseRequest,
 ): (job: Job) => DispatchBlock | null {
-  followSettings(engine);
+  applyPoolSettings(engine);
   let abilities: ReadonlySet<string> | null = null;
   return (job) => {
     const unpermitted = engine.safety.grants.block(job);
     if (unpermitted || job.requires.length === 0) return unpermitted;
-    abilities ??= new Set([...capabilities, ...engine.registry.abilitiesOf({ id: workerId, transport: "http", org })]);
-    return hasCapabilities(abilities, job.requires) ? null : leftToOthers(engine, job);
+    abilities ??= new Set([
+      ...capabilities,
+      ...engine.registry.capabilitiesOf({ id: workerId, transport: "http", org }),
+    ]);
+    return hasCapabilities(abilities, job.requires) ? null : blockIneligible(engine, job);
   };
 }
 
@@ -189,17 +192,17 @@ async function leaseOne(
   }
 }
 
-/** It requires what this worker cannot do: it must not stand in the way of jobs that it can. */
-function leftToOthers(engine: Needs<"world" | "settings" | "registry">, job: Job): DispatchBlock {
+/** The job requires a capability that this worker lacks. */
+function blockIneligible(engine: Needs<"world" | "settings" | "registry">, job: Job): DispatchBlock {
   const { topic, org, requires } = job;
   const workers = engine.registry.serving(topic, engine.world.clock.now());
   if (workers.some((worker) => servesTenant(worker, org) && hasCapabilities(worker.capabilities, requires)))
     return { kind: "stays" };
-  engine.registry.rememberUnfit(topic, job);
+  engine.registry.rememberIneligible(topic, job);
   return { kind: "waits", job: waitForWorker(job, noCapableWorker(requires), decisionContext(engine)) };
 }
 
-/** A leased job that did not reach the worker goes back to its place. Never throws: else the lease ends by itself. */
+/** Returns a leased job that did not reach the worker. Never throws: without it the lease expires. */
 export async function releaseJob(
   engine: Needs<"world" | "settings" | "commit">,
   { id, org, leaseId }: Job,

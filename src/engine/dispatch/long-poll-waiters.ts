@@ -3,13 +3,13 @@ import { workSubject } from "../../protocol/subjects.ts";
 import type { EventFeed, JobUpdate } from "../observe/index.ts";
 
 /**
- * Those who wait in this process for work over HTTP, and whom a job wakes that joins a backlog.
+ * Long-poll waiters of this process. A job that enters a backlog wakes the longest-waiting eligible waiter.
  *
- * 1. A job wakes one of those who may have it, who has waited for the longest; not all of them, to find that it has gone.
- * 2. Who was woken and took nothing, or has gone, wakes the next that has not looked since. So a job that only one of
- *    many can do reaches that one.
- * 3. Who is looking when a job comes looks again.
- * 4. Hints only: everybody looks again within a second in any case.
+ * 1. One job wakes one waiter, not all of them.
+ * 2. A woken waiter that takes nothing, or disconnects, wakes the next one that has not polled since. A job that only
+ *    one of many workers can run reaches that worker.
+ * 3. A waiter that is polling when a job arrives polls again.
+ * 4. Hints only: every waiter polls again within a second.
  */
 export interface WaiterFilter {
   /** `*` for any tenant. */
@@ -21,12 +21,12 @@ export interface WaiterFilter {
 export class LongPollWaiters {
   readonly #world: World;
   readonly #notices: EventFeed;
-  /** By the subject of the work; who waits for the longest comes first. */
+  /** By subject, longest-waiting first. */
   readonly #ofSubject = new Map<string, Set<Waiter>>();
   #count = 0;
   #stopListening = (): void => {};
-  /** The number of the last job that was heard of. */
-  #heard = 0;
+  /** Sequence number of the last queued job. */
+  #lastSequence = 0;
 
   constructor(world: World, notices: EventFeed) {
     this.#world = world;
@@ -40,7 +40,6 @@ export class LongPollWaiters {
     return waiter;
   }
 
-  /** Nobody rings it any more. */
   unsubscribe(waiter: Waiter): void {
     for (const subject of waiter.subjects) {
       const waiters = this.#ofSubject.get(subject);
@@ -59,10 +58,10 @@ export class LongPollWaiters {
   }
 
   get lastSequence(): number {
-    return this.#heard;
+    return this.#lastSequence;
   }
 
-  /** Wakes the one that waits for the longest and has not looked since; else all who are looking look again. */
+  /** Wakes the longest-waiting waiter that has not polled since; without one, all polling waiters poll again. */
   wake(job: QueuedJob): void {
     const looking: Waiter[] = [];
     for (const waiter of this.#ofSubject.get(job.subject) ?? []) {
@@ -77,11 +76,11 @@ export class LongPollWaiters {
   }
 
   #hear({ state, org, topic }: JobUpdate): void {
-    if (state === "SCHEDULED") this.wake({ sequence: ++this.#heard, org, subject: workSubject(topic) });
+    if (state === "SCHEDULED") this.wake({ sequence: ++this.#lastSequence, org, subject: workSubject(topic) });
   }
 }
 
-/** A job that has joined a backlog. */
+/** A job that entered a backlog. */
 export interface QueuedJob {
   readonly sequence: number;
   readonly org: string;
@@ -91,14 +90,14 @@ export interface QueuedJob {
 export class Waiter {
   readonly org: string;
   readonly subjects: ReadonlySet<string>;
-  /** What had been heard of when it last began to look. */
+  /** The last sequence number when the current poll began. */
   polledSequence = 0;
   readonly #world: World;
   readonly #bells: LongPollWaiters;
   readonly #signal: AbortSignal;
-  /** Rung since it began to look: looking again is worth while. */
-  #rung: QueuedJob | null = null;
-  /** What it was woken for. */
+  /** Set during a poll: poll again. */
+  #woken: QueuedJob | null = null;
+  /** The job that ended the last wait. */
   #wokenFor: QueuedJob | null = null;
   #wake: (() => void) | null = null;
   readonly #onAbort = (): void => this.#wake?.();
@@ -117,27 +116,26 @@ export class Waiter {
   }
 
   wake(job: QueuedJob): void {
-    this.#rung = job;
+    this.#woken = job;
     this.#wake?.();
   }
 
-  /** What rings from now on says that looking again is worth while. */
   beginPoll(): void {
     this.polledSequence = this.#bells.lastSequence;
-    this.#wokenFor = this.#rung;
-    this.#rung = null;
+    this.#wokenFor = this.#woken;
+    this.#woken = null;
   }
 
-  /** There was something: nobody else has to be woken for it. */
+  /** The poll found a job, so no other waiter needs the wake-up. */
   endPoll(): void {
     this.#wokenFor = null;
   }
 
-  /** There was nothing: until it rings, or now and then in any case. */
+  /** Waits for a wake-up, at most `POLL_EVERY_MS`. */
   wait(restMs: number): Promise<void> {
     const { clock, random } = this.#world;
     this.#passOn(this.#wokenFor);
-    if (this.#rung || this.#signal.aborted) return Promise.resolve();
+    if (this.#woken || this.#signal.aborted) return Promise.resolve();
     this.#bells.moveLast(this);
     return new Promise((resolve) => {
       const wake = () => {
@@ -145,7 +143,7 @@ export class Waiter {
         this.#wake = null;
         resolve();
       };
-      const cancel = clock.after(Math.min(restMs, LOOK_EVERY_MS * (0.5 + random.next() / 2)), wake);
+      const cancel = clock.after(Math.min(restMs, POLL_EVERY_MS * (0.5 + random.next() / 2)), wake);
       this.#wake = wake;
     });
   }
@@ -154,7 +152,7 @@ export class Waiter {
     this.#bells.unsubscribe(this);
     this.#signal.removeEventListener("abort", this.#onAbort);
     this.#passOn(this.#wokenFor);
-    this.#passOn(this.#rung);
+    this.#passOn(this.#woken);
   }
 
   #passOn(job: QueuedJob | null): void {
@@ -163,4 +161,4 @@ export class Waiter {
   }
 }
 
-const LOOK_EVERY_MS = 1_000;
+const POLL_EVERY_MS = 1_000;

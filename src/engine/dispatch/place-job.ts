@@ -9,12 +9,12 @@ import { dispatchBlock } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
- * Station 4: a job that may run gets a place.
+ * Places a job that may run.
  *
- * 1. It is sent at once if there is room and nobody of its org waits before it; else it joins the backlog. Either is one
- *    commit with whatever else belongs to it.
- * 2. Room is a guard of the commit (see `room.ts`), so that no race can exceed it.
- * 3. A job that no known worker is fit for waits on its own (see `aim.ts`), so that it does not stand in the way of others.
+ * 1. The job is dispatched at once if there is capacity and no job of its org waits before it; otherwise it enters the
+ *    backlog. Both are one commit, together with the caller's puts.
+ * 2. Capacity is a guard of the commit (`capacity-guards.ts`), so no race exceeds it.
+ * 3. A job without an eligible worker waits on its own record (`select-target.ts`) and does not block the backlog.
  */
 export async function placeJob(
   engine: DispatchContext,
@@ -25,8 +25,8 @@ export async function placeJob(
   totals: readonly Total[] = [],
 ): Promise<JobState | "stale"> {
   const holding = job.state === "SCHEDULED" ? dispatchBlock(engine, job) : null;
-  if (holding?.kind === "waits") return settleInStore(engine, before, holding.job, puts, guards, totals);
-  if (job.state === "SCHEDULED" && !holding && mayGoAtOnce(engine, job)) {
+  if (holding?.kind === "waits") return commitUndispatched(engine, before, holding.job, puts, guards, totals);
+  if (job.state === "SCHEDULED" && !holding && canDispatchNow(engine, job)) {
     const sent = dispatchJob(job, decisionContext(engine));
     const first: Guard = { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 };
     const committed = await engine.commit({
@@ -45,7 +45,7 @@ export async function placeJob(
         if (guards.includes(committed.guard)) return "stale";
         switch (limitOfGuard(committed.guard, job)) {
           case "rule":
-            return settleInStore(
+            return commitUndispatched(
               engine,
               before,
               waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine)),
@@ -64,11 +64,11 @@ export async function placeJob(
         committed satisfies never;
     }
   }
-  return settleInStore(engine, before, job, puts, guards, totals);
+  return commitUndispatched(engine, before, job, puts, guards, totals);
 }
 
-/** Into the backlog, or to the end that the decision was. */
-async function settleInStore(
+/** Commits a job that is not dispatched: into the backlog, or to its end. */
+async function commitUndispatched(
   engine: DispatchContext,
   before: Versioned<Job> | null,
   job: Job,
@@ -88,12 +88,12 @@ async function settleInStore(
   });
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) engine.world.metrics.add("cordum_jobs_total", { state: job.state });
-  // Everything in flight may have finished between the refusal and now: then nobody else would come for this job.
+  // All jobs in flight may have ended since the refusal; then no other commit drains this backlog.
   else if (job.state === "SCHEDULED" && (committed.seen[0] ?? 0) < engine.settings.current.dispatch.windowMax)
     drainBacklog(engine, job.topic);
   return job.state;
 }
 
-function mayGoAtOnce(engine: Needs<"world" | "jobCache">, job: Job): boolean {
+function canDispatchNow(engine: Needs<"world" | "jobCache">, job: Job): boolean {
   return !engine.jobCache.isFull(job.topic) && !engine.jobCache.isIdle(job.topic, engine.world.clock.now());
 }

@@ -9,61 +9,60 @@ import { drainBacklog } from "./backlog.ts";
 import { placeJob } from "./place-job.ts";
 import { targetOf } from "./select-target.ts";
 
-/** A worker has said something of itself. */
-export function recordHeartbeat(engine: DispatchContext, sign: WorkerHeartbeat | null): void {
-  if (sign === null) return;
-  const isNews = engine.registry.record(sign, engine.world.clock.now());
-  if (sign.isLeaving) return;
-  if (isNews) engine.tasks.track(requeueEligible(engine, sign));
-  // Who comes for its work by itself is not reached by sending.
-  if (sign.transport === "http") return;
-  for (const topic of topicsOf(engine, sign)) {
+/** Records a heartbeat, requeues jobs that the worker makes eligible, and drains topics that were idle. */
+export function recordHeartbeat(engine: DispatchContext, heartbeat: WorkerHeartbeat | null): void {
+  if (heartbeat === null) return;
+  const isNew = engine.registry.record(heartbeat, engine.world.clock.now());
+  if (heartbeat.isLeaving) return;
+  if (isNew) engine.tasks.track(requeueEligible(engine, heartbeat));
+  // HTTP workers poll; nothing is sent to them.
+  if (heartbeat.transport === "http") return;
+  for (const topic of topicsOf(engine, heartbeat)) {
     for (const name of [topic, bareTopic(topic), `job.${bareTopic(topic)}`]) {
       if (engine.jobCache.markServed(name)) drainBacklog(engine, name);
     }
   }
 }
 
-/** Those that it named; else those of its pool that are left alone now. */
-function topicsOf(engine: Needs<"world" | "jobCache" | "registry">, sign: WorkerHeartbeat): readonly string[] {
-  if (sign.topics && sign.topics.length > 0) return sign.topics;
+/** The topics of the heartbeat; without any, the idle topics that the worker's pool serves. */
+function topicsOf(engine: Needs<"world" | "jobCache" | "registry">, heartbeat: WorkerHeartbeat): readonly string[] {
+  if (heartbeat.topics && heartbeat.topics.length > 0) return heartbeat.topics;
   const nowMs = engine.world.clock.now();
-  const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === sign.id);
+  const isServed = (topic: string) => engine.registry.serving(topic, nowMs).some(({ id }) => id === heartbeat.id);
   return engine.jobCache.idleTopics(IDLE_TOPICS_MAX).filter(isServed);
 }
 
 /**
- * Jobs for which no worker was fit, when that has changed.
+ * Requeues jobs that waited for an eligible worker.
  *
- * 1. Only those that have somewhere to go now leave their wait: whoever keeps changing what it says of itself moves
- *    nobody else's jobs.
- * 2. A bounded number of them at a time. Who is missed here comes back at its own time.
+ * 1. Only jobs that have a target now leave their wait, so a worker that keeps changing its capabilities moves no other
+ *    jobs.
+ * 2. At most `BATCH_MAX` at a time. The due time of a job that is missed requeues it.
  */
-export async function requeueEligible(engine: DispatchContext, sign: WorkerHeartbeat): Promise<void> {
+export async function requeueEligible(engine: DispatchContext, heartbeat: WorkerHeartbeat): Promise<void> {
   const nowMs = engine.world.clock.now();
-  for (const topic of engine.registry.unfitSubjects()) {
-    const worker = engine.registry.serving(topic, nowMs).find((known) => isOf(known, sign));
-    if (worker) await placeAll(engine, topic, worker);
+  for (const topic of engine.registry.ineligibleSubjects()) {
+    const worker = engine.registry.serving(topic, nowMs).find((known) => isOf(known, heartbeat));
+    if (worker) await requeueTopic(engine, topic, worker);
   }
 }
 
-/** A pool takes work again. */
 export async function requeueAllEligible(engine: DispatchContext): Promise<void> {
-  for (const topic of engine.registry.unfitSubjects()) await placeAll(engine, topic, null);
+  for (const topic of engine.registry.ineligibleSubjects()) await requeueTopic(engine, topic, null);
 }
 
-/** `by`: the only worker of whom there is news; the others were not fit before. */
-async function placeAll(engine: DispatchContext, topic: string, by: RegisteredWorker | null): Promise<void> {
-  const ids = engine.registry.recallUnfit(topic, (work) => {
+/** `by`: the only worker that changed; null to consider all. */
+async function requeueTopic(engine: DispatchContext, topic: string, by: RegisteredWorker | null): Promise<void> {
+  const ids = engine.registry.takeEligible(topic, (work) => {
     if (by && !(servesTenant(by, work.org) && hasCapabilities(by.capabilities, work.requires))) return false;
     return targetOf(engine, { ...work, topic }).kind !== "wait";
   });
   for (let at = 0; at < ids.length; at += BATCH_MAX) {
-    await Promise.all(ids.slice(at, at + BATCH_MAX).map((id) => placeAgain(engine, id)));
+    await Promise.all(ids.slice(at, at + BATCH_MAX).map((id) => requeueJobById(engine, id)));
   }
 }
 
-async function placeAgain(engine: DispatchContext, id: string): Promise<void> {
+async function requeueJobById(engine: DispatchContext, id: string): Promise<void> {
   if (engine.tasks.isClosed) return;
   try {
     const found = await engine.world.store.load(JOBS, id);

@@ -5,23 +5,22 @@ import type { Needs } from "../engine.ts";
 import type { DispatchBlock } from "./select-target.ts";
 
 /**
- * Picks jobs out of a topic's backlog for somebody who cannot have all of them.
+ * Selects the next jobs of a topic's backlog.
  *
- * 1. In turn between the orgs that wait, by their weights. A job is taken under a short lease: two processes do not work
- *    on the same head, and a dead one loses nothing.
- * 2. Where nothing is held, it is one take for each org. A job that is held does not stand in the way of those behind
- *    it: they are looked at too, a bounded number of them, while the held ones are out of sight; then these are shown to
- *    everybody again.
- * 3. Never throws after a job was taken: what was picked is used whatever failed beside it.
+ * 1. Orgs take turns by weight. A job is claimed under a short lease: two processes do not work on the same head, and
+ *    the claims of a dead process expire.
+ * 2. Without blocked jobs this is one claim per org. Blocked jobs do not hold up the jobs behind them: a bounded number
+ *    of further jobs is claimed, then the blocked ones are released.
+ * 3. After a claim nothing throws: selected jobs are used whatever else failed.
  */
 export interface Selection {
   readonly fit: readonly Versioned<Job>[];
-  /** How many left the backlog, to wait on their own. */
+  /** Jobs that left the backlog to wait on their own record. */
   readonly asideCount: number;
   readonly failure: unknown;
 }
 
-/** At most `room`, and of each org at most as many as it is `allowed`. */
+/** At most `room` jobs in total and `allowed` jobs per org. */
 export async function selectNext(
   engine: Needs<"world" | "settings" | "commit" | "jobCache">,
   topic: string,
@@ -29,24 +28,24 @@ export async function selectNext(
   room: number,
   holdingOf: (job: Job) => DispatchBlock | null,
 ): Promise<Selection> {
-  const turn = engine.jobCache.turnOf(topic) ?? { org: anyOf(allowed, engine), taken: 0 };
+  const turn = engine.jobCache.turnOf(topic) ?? { org: randomOrg(allowed, engine), taken: 0 };
   const first = await take(engine, topic, allowed, room, turn);
   engine.jobCache.setTurn(topic, first.turn);
   const sorted = new Sorted(room, allowed, holdingOf);
   sorted.add(first.taken);
   if (sorted.fit.length === first.taken.length) return { fit: sorted.fit, asideCount: 0, failure: first.failure };
-  const failure = first.failure ?? (await lookFurther(engine, topic, first, sorted));
-  const notPutAway = await putAway(engine, topic, sorted);
+  const failure = first.failure ?? (await claimMore(engine, topic, first, sorted));
+  const notPutAway = await releaseBlocked(engine, topic, sorted);
   return { fit: sorted.fit, asideCount: sorted.aside.length, failure: failure ?? notPutAway };
 }
 
-async function lookFurther(
+async function claimMore(
   engine: Needs<"world" | "settings" | "jobCache">,
   topic: string,
   first: Take,
   sorted: Sorted,
 ): Promise<unknown> {
-  // Any number of an org's jobs is looked at: what is held does not count towards what it may have.
+  // Blocked jobs do not count towards the limit of their org.
   const open = new Map([...sorted.allowed.keys()].map((org) => [org, PASSED_MAX]));
   let { turn, ended } = first;
   for (let look = 0; look < LOOKS_MAX; look++) {
@@ -56,15 +55,20 @@ async function lookFurther(
     const next = await take(engine, topic, open, Math.max(LOOK_MIN, sorted.room - sorted.fit.length), turn);
     ({ turn, ended } = next);
     const last = sorted.add(next.taken);
-    // The next turn comes after who got a place, not after who was only looked at: else always the same would get it.
+    // The turn moves to the org of the last selected job, not of the last claimed one; otherwise the same org would
+    // always be next.
     if (last !== null) engine.jobCache.setTurn(topic, { org: last, taken: sorted.usedBy(last) });
     if (next.failure !== null) return next.failure;
   }
   return null;
 }
 
-/** Held ones go where they belong, and what was only looked at back to its place. */
-async function putAway(engine: Needs<"world" | "commit">, topic: string, { aside, passed }: Sorted): Promise<unknown> {
+/** Moves jobs aside that wait on their own record, and releases the claims of the others. */
+async function releaseBlocked(
+  engine: Needs<"world" | "commit">,
+  topic: string,
+  { aside, passed }: Sorted,
+): Promise<unknown> {
   const ofOrg = new Map<string, string[]>();
   for (const { id, value } of passed) {
     const ids = ofOrg.get(value.org);
@@ -81,7 +85,7 @@ async function putAway(engine: Needs<"world" | "commit">, topic: string, { aside
 
 interface Take {
   readonly taken: readonly Versioned<Job>[];
-  /** Orgs that have no more to take. */
+  /** Orgs without further jobs. */
   readonly ended: readonly string[];
   readonly turn: Turn;
   readonly failure: unknown;
@@ -103,7 +107,7 @@ async function take(
       engine.world.store.take(JOBS, { queue: queueOf(topic, org), limit, nowMs, leaseMs: TAKE_LEASE_MS }),
     ),
   );
-  // What was taken is used even if another org's take failed: it would be hidden until its lease ends.
+  // Claims are used even if the claim of another org failed: their jobs would be hidden until the lease ends.
   const taken = takes.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
   const failed = takes.find((one) => one.status === "rejected");
   const ended = asked.flatMap(([org, limit], at) => {
@@ -113,12 +117,12 @@ async function take(
   return { taken, ended, turn, failure: failed ? failed.reason : null };
 }
 
-/** A process that has just started begins anywhere: beginning at the first would favour it whenever processes restart. */
-function anyOf(waiting: ReadonlyMap<string, number>, engine: Needs<"world">): string {
+/** A new process starts at a random org, so that restarts favour none. */
+function randomOrg(waiting: ReadonlyMap<string, number>, engine: Needs<"world">): string {
   return [...waiting.keys()][Math.floor(engine.world.random.next() * waiting.size)] ?? "";
 }
 
-/** What was taken, by what becomes of it. */
+/** Claimed jobs by what happens to them. */
 class Sorted {
   readonly fit: Versioned<Job>[] = [];
   readonly aside: (readonly [Versioned<Job>, Job])[] = [];
@@ -134,7 +138,7 @@ class Sorted {
     this.#holdingOf = holdingOf;
   }
 
-  /** The org of the last one that got a place. */
+  /** The org of the last selected job. */
   add(taken: readonly Versioned<Job>[]): string | null {
     let last: string | null = null;
     for (const job of taken) {
@@ -161,9 +165,9 @@ class Sorted {
 }
 
 const STAYS = { kind: "stays" } as const;
-/** How many are looked at in a step beyond the first; and about how many in all, of those that are held. */
+/** Jobs claimed per further step, and blocked jobs passed over in all. */
 const LOOK_MIN = 32;
 const LOOKS_MAX = 16;
 const PASSED_MAX = 256;
-/** Long enough for a commit, short enough that a job taken by a process that died is soon taken again. */
+/** Longer than a commit takes; short, because the claims of a dead process last that long. */
 const TAKE_LEASE_MS = 5_000;

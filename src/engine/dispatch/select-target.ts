@@ -3,27 +3,27 @@ import type { Job } from "../../core/model/job.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
-/** Where a job's work would go now, by what this process has heard of workers and pools. */
+/** The target of a job, by the workers and pools that this process knows. */
 export function targetOf(
   engine: Needs<"world" | "settings" | "registry" | "pools">,
   work: Work & { readonly topic: string },
 ): DispatchTarget {
   const { topic } = work;
-  followSettings(engine);
+  applyPoolSettings(engine);
   const workers = engine.registry.serving(topic, engine.world.clock.now());
   return selectTarget(work, workers, { draining: engine.pools.draining, named: engine.pools.namedFor(topic) });
 }
 
-/** Whether any job of the topic may go at all. Asked before jobs are taken from the backlog. */
+/** Whether no job of the topic can be dispatched. Checked before jobs are claimed. */
 export function isTopicBlocked(engine: Needs<"world" | "settings" | "registry" | "pools">, topic: string): boolean {
   if (engine.pools.draining.size === 0) return false;
-  const aim = targetOf(engine, { topic, org: "", requires: [] });
-  return aim.kind === "lease" || (aim.kind === "wait" && aim.isForAll);
+  const target = targetOf(engine, { topic, org: "", requires: [] });
+  return target.kind === "lease" || (target.kind === "wait" && target.isForAll);
 }
 
 /**
- * What keeps a job from being sent although there is room; null for nothing. Most jobs require nothing and no pool is
- * being drained: then nobody has to be asked.
+ * Why a job cannot be dispatched although there is capacity; null if it can. The common case, no required capability
+ * and no draining pool, costs no look-up.
  */
 export function dispatchBlock(
   engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
@@ -33,28 +33,30 @@ export function dispatchBlock(
   const unpermitted = engine.safety.grants.block(job);
   if (unpermitted) return unpermitted;
   if (job.requires.length === 0 && engine.pools.draining.size === 0) return null;
-  const aim = targetOf(engine, job);
-  switch (aim.kind) {
+  const target = targetOf(engine, job);
+  switch (target.kind) {
     case "direct":
     case "topic":
       return null;
     case "lease":
       return { kind: "stays" };
     case "wait":
-      if (aim.isForAll) return { kind: "stays" };
-      engine.registry.rememberUnfit(job.topic, job);
-      return { kind: "waits", job: waitForWorker(job, aim.why, decisionContext(engine)) };
+      if (target.isForAll) return { kind: "stays" };
+      engine.registry.rememberIneligible(job.topic, job);
+      return { kind: "waits", job: waitForWorker(job, target.why, decisionContext(engine)) };
     default:
-      return aim satisfies never;
+      return target satisfies never;
   }
 }
 
-/** `stays`: in the backlog, where workers that come for it find it, or until a pool is resumed or a switch released. */
+/**
+ * `stays`: the job remains in the backlog, for polling workers or until a pool is resumed or a kill switch released.
+ */
 export type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
 
 /**
- * Whether the input has to stand under its pointer for whoever takes the work: workers of others know no other way. Ours
- * say that they take it with the message.
+ * Whether the input must be stored under its wire pointer. Third-party workers read it there; our own workers declare
+ * `inline`.
  */
 export function needsPointer(engine: Needs<"world" | "registry">, topic: string): boolean {
   if (!engine.world.bus.hasThirdPartyWorkers) return false;
@@ -68,7 +70,7 @@ export function needsPointer(engine: Needs<"world" | "registry">, topic: string)
   return !hasOurs;
 }
 
-/** What the settings say of pools, from now on. */
-export function followSettings(engine: Needs<"settings" | "registry" | "pools">): void {
-  if (engine.pools.follow(engine.settings.current.pools)) engine.registry.setPools(engine.pools.factsOf);
+/** Applies changed pool settings. */
+export function applyPoolSettings(engine: Needs<"settings" | "registry" | "pools">): void {
+  if (engine.pools.applySettings(engine.settings.current.pools)) engine.registry.setPools(engine.pools.factsOf);
 }

@@ -87,7 +87,7 @@ async function commitLockFree(
   }
   if (hasMore === "locked") runInbox.putBack(queue, batch);
   else recordAcquired(engine, { key, path, accounts: accountsFor(engine, path, queue) }, taken);
-  throttle.spend(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
+  throttle.charge(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
   return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
 
@@ -118,7 +118,7 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
         for (const { reject } of batch) reject(error);
         hasMore = false;
       }
-      throttle.spend(
+      throttle.charge(
         runId,
         batch.length + widthOf(engine.runCache.recallRun(runId)),
         clock.now() - fromMs,

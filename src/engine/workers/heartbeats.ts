@@ -10,24 +10,24 @@ import { POOLS_CHANGED, refreshPools } from "./worker-pools.ts";
 import type { WorkerHeartbeat } from "./worker-registry.ts";
 
 /**
- * Follows the workers: who is there, how much they have to do, how far they are, which pools take work.
+ * Subscribes to worker handshakes, heartbeats and progress, and to pool changes.
  *
- * 1. A worker that comes finds its work at once: topics that were left alone are tried, and jobs that waited for what it
- *    can do are placed (L36).
- * 2. All of it is best effort: what is missed here is found by the sweeper, or by the job's own time.
+ * 1. A new worker finds its work at once: idle topics are drained and jobs that waited for its capabilities are
+ *    requeued (L36).
+ * 2. Best effort: the sweeper and the jobs' due times repair what is missed.
  */
 export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   const { bus } = engine.world;
   const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
-    bus.subscribe(HEARTBEAT, (packet) => recordHeartbeat(engine, signIn(packet))),
-    bus.subscribe(HANDSHAKE, (packet) => recordHeartbeat(engine, signIn(packet))),
-    bus.subscribe(PROGRESS, (packet) => progress.hear(packet)),
+    bus.subscribe(HEARTBEAT, (packet) => recordHeartbeat(engine, heartbeatIn(packet))),
+    bus.subscribe(HANDSHAKE, (packet) => recordHeartbeat(engine, heartbeatIn(packet))),
+    bus.subscribe(PROGRESS, (packet) => progress.receive(packet)),
     bus.subscribe(CHANGED, (packet) => {
-      if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(followPools(engine));
+      if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(tryRefreshPools(engine));
     }),
   ]);
-  const stopRefreshing = refreshOften(engine);
+  const stopRefreshing = startRefresh(engine);
   return async () => {
     stopRefreshing();
     progress.stop();
@@ -35,7 +35,7 @@ export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   };
 }
 
-function signIn({ body }: Packet): WorkerHeartbeat | null {
+function heartbeatIn({ body }: Packet): WorkerHeartbeat | null {
   switch (body.kind) {
     case "handshake": {
       if (body.role !== "worker") return null;
@@ -48,13 +48,13 @@ function signIn({ body }: Packet): WorkerHeartbeat | null {
       };
     }
     case "heartbeat":
-      return signOf(body);
+      return heartbeatOf(body);
     default:
       return null;
   }
 }
 
-function signOf(body: Heartbeat): WorkerHeartbeat {
+function heartbeatOf(body: Heartbeat): WorkerHeartbeat {
   const { workerId: id, topics, capabilities, pool, activeJobs, maxParallelJobs, isLeaving, labels } = body;
   return {
     id,
@@ -64,7 +64,7 @@ function signOf(body: Heartbeat): WorkerHeartbeat {
     ...(capabilities === undefined ? {} : { capabilities }),
     ...(pool === undefined ? {} : { pool }),
     ...(maxParallelJobs === undefined ? {} : { maxParallelJobs }),
-    // On the wire a zero is not written.
+    // Protobuf omits zeros.
     activeJobs: activeJobs ?? 0,
     isLeaving: isLeaving ?? false,
   };
@@ -73,7 +73,7 @@ function signOf(body: Heartbeat): WorkerHeartbeat {
 const trueIn = (flags: Readonly<Record<string, boolean>>): readonly string[] =>
   Object.entries(flags).flatMap(([name, isSo]) => (isSo ? [name] : []));
 
-async function followPools(engine: DispatchContext): Promise<void> {
+async function tryRefreshPools(engine: DispatchContext): Promise<void> {
   try {
     await refreshPools(engine);
   } catch (error) {
@@ -81,13 +81,13 @@ async function followPools(engine: DispatchContext): Promise<void> {
   }
 }
 
-/** Now, and every few seconds: who was not told of a change finds out all the same. */
-function refreshOften(engine: DispatchContext): Cancel {
+/** Refreshes now and every few seconds, in case a broadcast was missed. */
+function startRefresh(engine: DispatchContext): Cancel {
   const { clock, random } = engine.world;
   let isStopped = false;
   let cancel: Cancel = () => {};
   const refresh = () => {
-    const done = followPools(engine).then(() => {
+    const done = tryRefreshPools(engine).then(() => {
       if (!isStopped) cancel = clock.after(POOLS_EVERY_MS * (0.5 + random.next()), refresh);
     });
     engine.tasks.track(done);

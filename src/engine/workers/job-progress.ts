@@ -6,15 +6,15 @@ import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * What workers on the bus say of their work: still at it, how far, how much longer.
+ * Progress reports of workers on the bus.
  *
- * 1. The latest word of a job is written, once a second and job at most.
- * 2. Every process hears it and one has to write it: who finds it written already writes nothing.
+ * 1. The latest report of a job is written, at most once a second per job.
+ * 2. Every process receives a report; a process that finds it written writes nothing.
  */
 export class ProgressBuffer {
   readonly #engine: Needs<"world" | "settings" | "commit" | "tasks">;
-  readonly #news = new Map<string, News>();
-  /** When this process last wrote, by job. */
+  readonly #reports = new Map<string, Report>();
+  /** Last write of this process, by job. */
   readonly #wroteMs = new Map<string, number>();
   #isStopped = false;
 
@@ -22,12 +22,12 @@ export class ProgressBuffer {
     this.#engine = engine;
   }
 
-  hear({ body, senderId }: Packet): void {
+  receive({ body, senderId }: Packet): void {
     if (body.kind !== "job_progress" || this.#isStopped) return;
     const { clock, random } = this.#engine.world;
-    const isAwaited = this.#news.has(body.jobId);
-    if (!isAwaited && this.#news.size >= NEWS_MAX) return;
-    this.#news.set(body.jobId, { ...body, workerId: senderId, heardMs: clock.now() });
+    const isAwaited = this.#reports.has(body.jobId);
+    if (!isAwaited && this.#reports.size >= REPORTS_MAX) return;
+    this.#reports.set(body.jobId, { ...body, workerId: senderId, receivedMs: clock.now() });
     if (isAwaited) return;
     const restMs = (this.#wroteMs.get(body.jobId) ?? Number.NEGATIVE_INFINITY) + EVERY_MS - clock.now();
     const delayMs = Math.max(0, restMs) + random.next() * SPREAD_MS;
@@ -36,22 +36,22 @@ export class ProgressBuffer {
 
   stop(): void {
     this.#isStopped = true;
-    this.#news.clear();
+    this.#reports.clear();
   }
 
   async #write(jobId: string): Promise<void> {
-    const news = this.#news.get(jobId);
-    this.#news.delete(jobId);
-    if (!news || this.#isStopped) return;
+    const report = this.#reports.get(jobId);
+    this.#reports.delete(jobId);
+    if (!report || this.#isStopped) return;
     const { clock, log, store } = this.#engine.world;
-    if (this.#wroteMs.size >= NEWS_MAX) this.#wroteMs.clear();
+    if (this.#wroteMs.size >= REPORTS_MAX) this.#wroteMs.clear();
     this.#wroteMs.set(jobId, clock.now());
     try {
       const found = await store.load(JOBS, jobId);
-      if (!found || !isAbout(found.value, news)) return;
-      const next = recordProgress(found.value, told(news, found.value), decisionContext(this.#engine));
-      if (!next || isSaid(found.value, next)) return;
-      // Stale: another process has written it, or the job has moved on.
+      if (!found || !isAbout(found.value, report)) return;
+      const next = recordProgress(found.value, mergeReport(report, found.value), decisionContext(this.#engine));
+      if (!next || isRecorded(found.value, next)) return;
+      // Stale: written by another process, or the job has changed.
       await this.#engine.commit({ org: next.org, puts: [put(JOBS, jobId, found, next)] });
     } catch (error) {
       log.write("warn", "progress_not_written", { job: jobId, error: String(error) });
@@ -59,18 +59,18 @@ export class ProgressBuffer {
   }
 }
 
-interface News extends JobProgress {
+interface Report extends JobProgress {
   readonly workerId: string;
-  readonly heardMs: number;
+  readonly receivedMs: number;
 }
 
-/** A word about an earlier attempt says nothing of this one. Workers of others do not count attempts. */
-function isAbout(job: Job, { attempt }: News): boolean {
+/** Reports about an earlier attempt are ignored. Third-party workers do not send an attempt. */
+function isAbout(job: Job, { attempt }: Report): boolean {
   return job.leaseId === undefined && (attempt === undefined || attempt === job.attempt);
 }
 
-/** What was not said this time stays as it was said before. */
-function told({ workerId, percent, message, extendMs }: News, job: Job) {
+/** Fields that the report omits keep their value. */
+function mergeReport({ workerId, percent, message, extendMs }: Report, job: Job) {
   return {
     workerId: workerId || (job.workerId ?? "unknown"),
     percent: percent ?? (message === undefined ? null : (job.progress?.percent ?? null)),
@@ -79,8 +79,8 @@ function told({ workerId, percent, message, extendMs }: News, job: Job) {
   };
 }
 
-/** The same word, and a deadline that is nearly the same: another process was first. */
-function isSaid(before: Job, next: Job): boolean {
+/** The report is already on the record, and the deadline is nearly the same. */
+function isRecorded(before: Job, next: Job): boolean {
   return (
     before.state === next.state &&
     before.progress?.percent === next.progress?.percent &&
@@ -91,4 +91,4 @@ function isSaid(before: Job, next: Job): boolean {
 
 const EVERY_MS = 1_000;
 const SPREAD_MS = 50;
-const NEWS_MAX = 10_000;
+const REPORTS_MAX = 10_000;

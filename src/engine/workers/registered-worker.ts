@@ -1,7 +1,7 @@
 import { workSubject } from "../../protocol/subjects.ts";
 import type { RegisteredWorker, Transport, WorkerHeartbeat } from "./worker-registry.ts";
 
-/** One worker on the roster: what it has said of itself, and what was sent to it since. */
+/** A registered worker: its last heartbeat and the jobs sent to it since. */
 export class RegistryEntry implements RegisteredWorker {
   readonly id: string;
   readonly transport: Transport;
@@ -30,16 +30,17 @@ export class RegistryEntry implements RegisteredWorker {
     return this.reported + this.unanswered.size;
   }
 
-  /** True if placement may decide otherwise from now on. */
-  update(sign: WorkerHeartbeat, nowMs: number): boolean {
+  /** True if dispatch decisions may change. */
+  update(heartbeat: WorkerHeartbeat, nowMs: number): boolean {
     this.lastSeenMs = nowMs;
-    if (sign.maxParallelJobs !== undefined && sign.maxParallelJobs > 0) this.loadMax = sign.maxParallelJobs;
-    if (sign.activeJobs !== undefined) this.#count(sign.activeJobs, nowMs);
-    const topics = sign.topics?.slice(0, TOPICS_OF_ONE_MAX) ?? this.topics;
-    const flags = sign.flags?.slice(0, CAPABILITIES_MAX) ?? this.flags;
-    const said = sign.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.declared;
-    const pool = sign.pool || this.pool;
-    const isLeaving = sign.isLeaving ?? false;
+    if (heartbeat.maxParallelJobs !== undefined && heartbeat.maxParallelJobs > 0)
+      this.loadMax = heartbeat.maxParallelJobs;
+    if (heartbeat.activeJobs !== undefined) this.#count(heartbeat.activeJobs, nowMs);
+    const topics = heartbeat.topics?.slice(0, TOPICS_OF_ONE_MAX) ?? this.topics;
+    const flags = heartbeat.flags?.slice(0, CAPABILITIES_MAX) ?? this.flags;
+    const said = heartbeat.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.declared;
+    const pool = heartbeat.pool || this.pool;
+    const isLeaving = heartbeat.isLeaving ?? false;
     const isSame =
       pool === this.pool &&
       isLeaving === this.isLeaving &&
@@ -62,7 +63,7 @@ export class RegistryEntry implements RegisteredWorker {
     this.capabilities = new Set([...this.flags, ...this.declared, ...names]);
   }
 
-  /** What was sent a moment ago may have crossed the heartbeat: it is not in the number yet. */
+  /** A job sent within `CROSSING_MS` may be missing in the reported number. */
   #count(activeJobs: number, nowMs: number): void {
     this.reported = Math.max(0, activeJobs);
     for (const [jobId, sentMs] of this.unanswered) {
@@ -79,5 +80,5 @@ function isEqual(a: readonly string[], b: readonly string[]): boolean {
 const TOPICS_OF_ONE_MAX = 1_000;
 const CAPABILITIES_MAX = 200;
 const CROSSING_MS = 250;
-/** What can stand in a subject of its own. */
+/** Ids that are valid as a subject token. */
 const TOKEN = /^[A-Za-z0-9_-]+$/;

@@ -10,17 +10,16 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import type { PoolFacts } from "./worker-registry.ts";
 
 /**
- * The pools of workers as this process knows them: what the settings say, and which are being drained; and beside them
- * the kill switches (see `kill.ts`), which keep work back likewise.
+ * Pools and kill switches as this process knows them.
  *
- * 1. The record in the store is the truth; every process keeps a copy, made anew when it is told of a change, and every
- *    few seconds in case it was not.
- * 2. A pool that is being drained gets nothing new; what its workers have, they finish.
- * 3. What waited for a pool goes on as soon as this process knows that it takes work again, or that a switch was released.
+ * 1. The records in the store are authoritative. Each process caches them, refreshed on a change broadcast and every
+ *    few seconds.
+ * 2. A draining pool gets no new jobs; its workers finish theirs.
+ * 3. Jobs that waited for a pool or a kill switch are requeued as soon as this process sees it resumed or released.
  */
 export class Pools {
   draining: ReadonlySet<string> = new Set();
-  /** Those that are engaged, by their scope. */
+  /** Engaged kill switches by scope. */
   kills: ReadonlyMap<string, Kill> = new Map();
   #begun = 0;
   #taken = 0;
@@ -28,8 +27,8 @@ export class Pools {
   #patterns: readonly { readonly name: string; readonly topics: readonly TopicPattern[] }[] = [];
   #named = new Map<string, readonly string[]>();
 
-  /** True when the settings are other ones than before. */
-  follow(settings: Readonly<Record<string, PoolSettings>>): boolean {
+  /** True if the settings changed. */
+  applySettings(settings: Readonly<Record<string, PoolSettings>>): boolean {
     if (settings === this.#settings) return false;
     this.#settings = settings;
     this.#patterns = Object.entries(settings).map(([name, { topics }]) => ({ name, topics: topics.map(parsePattern) }));
@@ -37,7 +36,7 @@ export class Pools {
     return true;
   }
 
-  /** The pools whose settings name the topic. */
+  /** Pools whose settings match the topic. */
   namedFor(topic: string): readonly string[] {
     if (this.#patterns.length === 0) return NONE;
     const known = this.#named.get(topic);
@@ -51,14 +50,14 @@ export class Pools {
     return named;
   }
 
-  /** A read begins; what it finds is taken if none that began later was taken before. */
+  /** Starts a read. Its result is discarded if a later read finished first. */
   begin(): number {
     this.#begun += 1;
     return this.#begun;
   }
 
-  /** What was read before a switch was engaged must not release it. */
-  take(order: number, draining: ReadonlySet<string>, kills: ReadonlyMap<string, Kill>): boolean {
+  /** A read that began before a kill switch was engaged must not release it. */
+  apply(order: number, draining: ReadonlySet<string>, kills: ReadonlyMap<string, Kill>): boolean {
     if (order <= this.#taken) return false;
     this.#taken = order;
     this.draining = draining;
@@ -66,7 +65,7 @@ export class Pools {
     return true;
   }
 
-  /** The kill switch that keeps the work of an org back; null for none. */
+  /** The kill switch that blocks the org; null if none. */
   killOf(org: string): Kill | null {
     return killOf(this.kills, org);
   }
@@ -77,7 +76,7 @@ export class Pools {
   });
 }
 
-/** `null`: it was so already. */
+/** Null if nothing changed. */
 export async function setDraining(
   engine: DispatchContext & Needs<"audit">,
   name: string,
@@ -100,7 +99,7 @@ export async function setDraining(
   return pool;
 }
 
-/** Reads which pools are being drained, and which kill switches are engaged. */
+/** Loads draining pools and engaged kill switches. */
 export async function refreshPools(engine: DispatchContext): Promise<void> {
   const order = engine.pools.begin();
   const page = await engine.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
@@ -111,14 +110,14 @@ export async function refreshPools(engine: DispatchContext): Promise<void> {
     page.items.flatMap(({ id, value }) => (isKillId(id) && "scope" in value ? [[value.scope, value]] : [])),
   );
   const { draining: drainedBefore, kills: killedBefore } = engine.pools;
-  if (!engine.pools.take(order, draining, kills)) return;
+  if (!engine.pools.apply(order, draining, kills)) return;
   const isResumed = [...drainedBefore].some((name) => !draining.has(name));
   const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
-  if (isResumed || isReleased) engine.tasks.track(goOn(engine));
+  if (isResumed || isReleased) engine.tasks.track(requeueAll(engine));
 }
 
-/** Nobody waits for it: what is missed here is found by the sweeper, or by the job's own time. */
-async function goOn(engine: DispatchContext): Promise<void> {
+/** Best effort: the sweeper and the jobs' due times repair what is missed. */
+async function requeueAll(engine: DispatchContext): Promise<void> {
   try {
     await Promise.all([drainAllBacklogs(engine), requeueAllEligible(engine)]);
   } catch (error) {

@@ -3,41 +3,40 @@ import { workSubject } from "../../protocol/subjects.ts";
 import { RegistryEntry } from "./registered-worker.ts";
 
 /**
- * The workers that this process has heard of: by handshake, heartbeat, or a lease over HTTP.
+ * Workers seen by this process: by handshake, heartbeat, or poll over HTTP.
  *
- * 1. Hints only: it may lack workers that are there, and list some that have just gone. Nothing is lost by either; the
- *    job's record and its deadline are the truth.
- * 2. Bounded: the one that was silent for the longest makes room; over HTTP, where each key may name as many as it
- *    likes, of its own tenant. Who is silent for `worker.silent_ms` is not there.
- * 3. A worker's load is what it last reported, and what was sent to it since and is not answered: a burst between two
- *    heartbeats does not land on one worker (L41).
+ * 1. Hints only: entries may be missing or outdated. The job's record and its deadline are authoritative.
+ * 2. Bounded: the worker that was silent longest is evicted; HTTP workers only within their tenant, because a key may
+ *    name any number of workers. A worker is gone after `worker.silent_ms` without a heartbeat.
+ * 3. The load of a worker is its last reported load plus the unanswered jobs sent since, so that a burst between two
+ *    heartbeats does not reach one worker (L41).
  */
 export interface WorkerView {
   readonly id: string;
   readonly pool: string | null;
   readonly topics: readonly string[];
-  /** What it said it can do; `direct` and `inline` are about how it takes its work. */
+  /** Declared capabilities. `direct` and `inline` describe how the worker receives work. */
   readonly capabilities: readonly string[];
   readonly activeJobs: number;
-  /** Null where it did not say. */
+  /** Null if not declared. */
   readonly maxParallelJobs: number | null;
   readonly lastSeenMs: number;
   readonly transport: Transport;
-  /** Whose work it does: null for anybody's, as on the bus. */
+  /** The tenant it works for; null for any, as on the bus. */
   readonly org: string | null;
   readonly isLeaving: boolean;
 }
 
 export type Transport = "bus" | "http";
 
-/** What a worker has said of itself. What it did not say now stays as it was. */
+/** What a worker reports. Omitted fields keep their value. */
 export interface WorkerHeartbeat {
   readonly id: string;
   readonly transport: Transport;
-  /** Over HTTP: the tenant of its key. */
+  /** The tenant of the API key (HTTP only). */
   readonly org?: string;
   readonly topics?: readonly string[];
-  /** How it takes its work, as its handshake says. */
+  /** Flags of the handshake. */
   readonly flags?: readonly string[];
   readonly capabilities?: readonly string[];
   readonly pool?: string;
@@ -46,7 +45,7 @@ export interface WorkerHeartbeat {
   readonly isLeaving?: boolean;
 }
 
-/** A worker as placement looks at it; `load` grows with everything that is sent to it. */
+/** A worker as dispatch sees it. `load` includes jobs sent since the last heartbeat. */
 export interface RegisteredWorker {
   readonly id: string;
   readonly pool: string | null;
@@ -62,33 +61,33 @@ export interface RegisteredWorker {
 
 export class WorkerRegistry {
   readonly #silentMs: () => number;
-  /** Who comes over HTTP has a name within its tenant: it cannot pass itself off as another's worker. */
+  /** HTTP workers are keyed by tenant and id: they cannot impersonate a worker of another tenant. */
   readonly #workers = new Map<string, RegistryEntry>();
-  /** The keys of those that come over HTTP, by tenant, in the same order. */
+  /** Keys of HTTP workers by tenant, in order of last contact. */
   readonly #ofOrg = new Map<string, Set<string>>();
-  /** Subject of the work → who serves it; made when first asked for, and anew when anybody changes. */
+  /** Subject → workers that serve it; rebuilt after a change. */
   #serving = new Map<string, readonly RegistryEntry[]>();
-  /** Job → the worker that it was sent to. */
+  /** Job → the worker it was sent to. */
   readonly #sent = new Map<string, RegistryEntry>();
-  /** Jobs for which no known worker of their topic is fit, by the subject of their work. */
-  readonly #unfit = new Map<string, Map<string, Work>>();
-  #unfitCount = 0;
-  /** By the names of pools: which topics workers serve that did not name any themselves, and what they can do. */
+  /** Jobs without an eligible worker, by subject. */
+  readonly #ineligible = new Map<string, Map<string, Work>>();
+  #ineligibleCount = 0;
+  /** Topics and capabilities of pools, for workers that declare none. */
   #poolOf: (pool: string) => PoolFacts = () => NO_POOL;
 
   constructor(silentMs: () => number) {
     this.#silentMs = silentMs;
   }
 
-  /** True if it serves a topic, or can do something, that it did not before. */
-  record(sign: WorkerHeartbeat, nowMs: number): boolean {
-    const key = keyOf(sign);
+  /** True if the worker serves a topic or has a capability that it did not have before. */
+  record(heartbeat: WorkerHeartbeat, nowMs: number): boolean {
+    const key = keyOf(heartbeat);
     const before = this.#workers.get(key);
     const isBack = before === undefined || nowMs - before.lastSeenMs > this.#silentMs() || before.isLeaving;
-    if (before === undefined) this.#makeRoom(sign);
-    const worker = before ?? new RegistryEntry(sign);
-    const isChanged = worker.update(sign, nowMs);
-    // In the order in which they were last heard of.
+    if (before === undefined) this.#makeRoom(heartbeat);
+    const worker = before ?? new RegistryEntry(heartbeat);
+    const isChanged = worker.update(heartbeat, nowMs);
+    // Keeps the map in order of last contact.
     this.#workers.delete(key);
     this.#workers.set(key, worker);
     if (worker.transport === "http") this.#keepOrder(key, worker.org ?? "");
@@ -97,23 +96,26 @@ export class WorkerRegistry {
     return (isBack || isChanged) && !worker.isLeaving;
   }
 
-  /** What the worker can do: by itself, and by its pool. */
-  abilitiesOf(sign: Pick<WorkerHeartbeat, "id" | "transport" | "org">): ReadonlySet<string> {
-    const worker = this.#workers.get(keyOf(sign));
+  /** Capabilities of the worker and its pool. */
+  capabilitiesOf(heartbeat: Pick<WorkerHeartbeat, "id" | "transport" | "org">): ReadonlySet<string> {
+    const worker = this.#workers.get(keyOf(heartbeat));
     if (!worker) return NOTHING;
     worker.giveAbilities(this.#factsOf(worker).capabilities);
     return worker.capabilities;
   }
 
-  /** By id. */
   list(nowMs: number): readonly WorkerView[] {
     const there = [...this.#workers.values()].filter((worker) => this.#isThere(worker, nowMs));
     return there.sort((a, b) => (a.id < b.id ? -1 : 1)).map(viewOf);
   }
 
-  /** Whether other processes should be told of the worker now: asked for those that only this one hears. */
-  isAnnouncementDue(sign: Pick<WorkerHeartbeat, "id" | "transport" | "org">, everyMs: number, nowMs: number): boolean {
-    const worker = this.#workers.get(keyOf(sign));
+  /** Whether a heartbeat for this HTTP worker should be broadcast now. */
+  isAnnouncementDue(
+    heartbeat: Pick<WorkerHeartbeat, "id" | "transport" | "org">,
+    everyMs: number,
+    nowMs: number,
+  ): boolean {
+    const worker = this.#workers.get(keyOf(heartbeat));
     if (!worker || nowMs - worker.announcedMs < everyMs) return false;
     worker.announcedMs = nowMs;
     return true;
@@ -129,7 +131,6 @@ export class WorkerRegistry {
     return known;
   }
 
-  /** A job is on its way to the worker. */
   recordSent(workerId: string, jobId: string, nowMs: number): void {
     const worker = this.#workers.get(workerId);
     if (!worker) return;
@@ -143,7 +144,7 @@ export class WorkerRegistry {
     worker.unanswered.set(jobId, nowMs);
   }
 
-  /** The job is with that worker no more, whatever became of it. */
+  /** The worker no longer holds the job. */
   recordAnswer(jobId: string): void {
     const worker = this.#sent.get(jobId);
     if (!worker) return;
@@ -151,38 +152,34 @@ export class WorkerRegistry {
     worker.unanswered.delete(jobId);
   }
 
-  /** Nobody was there on the worker's own subject. */
   remove(workerId: string): void {
     const worker = this.#workers.get(workerId);
     if (worker) this.#forget(workerId, worker);
   }
 
-  /** The job waits for a worker that can do what it requires. */
-  rememberUnfit(topic: string, { id, org, requires }: Work & { readonly id: string }): void {
-    if (this.#unfitCount >= UNFIT_MAX) return; // It comes back by itself, later.
+  rememberIneligible(topic: string, { id, org, requires }: Work & { readonly id: string }): void {
+    if (this.#ineligibleCount >= UNFIT_MAX) return; // Its due time requeues it.
     const subject = workSubject(topic);
-    const jobs = this.#unfit.get(subject) ?? new Map<string, Work>();
-    if (!jobs.has(id)) this.#unfitCount++;
-    this.#unfit.set(subject, jobs.set(id, { org, requires }));
+    const jobs = this.#ineligible.get(subject) ?? new Map<string, Work>();
+    if (!jobs.has(id)) this.#ineligibleCount++;
+    this.#ineligible.set(subject, jobs.set(id, { org, requires }));
   }
 
-  /** Those that are fit now, once: who still waits is remembered again. */
-  recallUnfit(topic: string, isFit: (work: Work) => boolean): readonly string[] {
+  /** Returns and removes the jobs that are eligible now. */
+  takeEligible(topic: string, isFit: (work: Work) => boolean): readonly string[] {
     const subject = workSubject(topic);
-    const jobs = this.#unfit.get(subject) ?? new Map<string, Work>();
+    const jobs = this.#ineligible.get(subject) ?? new Map<string, Work>();
     const ids = [...jobs].flatMap(([id, work]) => (isFit(work) ? [id] : []));
     for (const id of ids) jobs.delete(id);
-    this.#unfitCount -= ids.length;
-    if (jobs.size === 0) this.#unfit.delete(subject);
+    this.#ineligibleCount -= ids.length;
+    if (jobs.size === 0) this.#ineligible.delete(subject);
     return ids;
   }
 
-  /** Subjects of topics that have such jobs. */
-  unfitSubjects(): readonly string[] {
-    return [...this.#unfit.keys()];
+  ineligibleSubjects(): readonly string[] {
+    return [...this.#ineligible.keys()];
   }
 
-  /** What the settings say of pools has changed. */
   setPools(poolOf: (pool: string) => PoolFacts): void {
     this.#poolOf = poolOf;
     this.#serving = new Map();
@@ -200,7 +197,7 @@ export class WorkerRegistry {
       worker.giveAbilities(pool.capabilities);
       found.push(worker);
     }
-    // Order is explicit: equal loads go to the first by id.
+    // Explicit order: equal loads go to the first by id.
     found.sort((a, b) => (a.id < b.id ? -1 : 1));
     this.#serving.set(subject, found);
     return found;
@@ -246,12 +243,11 @@ export class WorkerRegistry {
 }
 
 export interface PoolFacts {
-  /** Asked with the subject of the work. */
   serves(subject: string): boolean;
   readonly capabilities: readonly string[];
 }
 
-/** The id alone for workers on the bus: work is sent to them by it. */
+/** Bus workers are keyed by id alone: work is sent to them by id. */
 const keyOf = ({ id, transport, org }: Pick<WorkerHeartbeat, "id" | "transport" | "org">): string =>
   transport === "bus" ? id : `http\n${org ?? ""}\n${id}`;
 

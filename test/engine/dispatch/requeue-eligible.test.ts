@@ -60,7 +60,7 @@ describe("jobs that nobody was fit for", () => {
     for (let index = 0; index < 50; index++) comes(engine, { capabilities: [`x${index}`] });
     await harness.pass(10);
     expect(loads.all).toBe(0);
-    expect(engine.registry.unfitSubjects()).toEqual(["job.t"]);
+    expect(engine.registry.ineligibleSubjects()).toEqual(["job.t"]);
   });
 
   test("many go on in batches", async () => {

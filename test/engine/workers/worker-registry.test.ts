@@ -93,11 +93,11 @@ describe("jobs that nobody was fit for", () => {
   test("are recalled once, and only those that are asked for", () => {
     const registry = open();
     for (const [id, name] of Object.entries({ a: "gpu", b: "tpu", c: "gpu" })) {
-      registry.rememberUnfit("job.t", { id, org: "default", requires: [name] });
+      registry.rememberIneligible("job.t", { id, org: "default", requires: [name] });
     }
-    const recall = (name: string) => registry.recallUnfit("t", ({ requires }) => requires.includes(name));
-    expect([recall("gpu"), recall("gpu"), registry.unfitSubjects()]).toEqual([["a", "c"], [], ["job.t"]]);
-    expect([recall("tpu"), registry.unfitSubjects()]).toEqual([["b"], []]);
+    const recall = (name: string) => registry.takeEligible("t", ({ requires }) => requires.includes(name));
+    expect([recall("gpu"), recall("gpu"), registry.ineligibleSubjects()]).toEqual([["a", "c"], [], ["job.t"]]);
+    expect([recall("tpu"), registry.ineligibleSubjects()]).toEqual([["b"], []]);
   });
 });
 
@@ -145,8 +145,8 @@ describe("pools", () => {
     registry.setPools((pool) => ({ serves: (subject) => pool === "p" && subject === "job.t", capabilities: ["gpu"] }));
     const [known] = registry.serving("t", 0);
     expect([...(known?.capabilities ?? [])].sort()).toEqual(["gpu", "x"]);
-    expect([...registry.abilitiesOf({ id: "w", transport: "bus" })].sort()).toEqual(["gpu", "x"]);
-    expect([...registry.abilitiesOf({ id: "w", transport: "http", org: "acme" })]).toEqual([]);
+    expect([...registry.capabilitiesOf({ id: "w", transport: "bus" })].sort()).toEqual(["gpu", "x"]);
+    expect([...registry.capabilitiesOf({ id: "w", transport: "http", org: "acme" })]).toEqual([]);
     expect(registry.serving("u", 0)).toEqual([]);
   });
 });
