@@ -12,7 +12,7 @@ export function broadcastChange(engine: Needs<"world">, what: string): void {
   try {
     bus.broadcast(CHANGED, { traceId: "", senderId: name, createdAtMs: clock.now(), body });
   } catch (error) {
-    log.write("debug", "change_not_told", { what, error: String(error) });
+    log.write("debug", "change_broadcast_failed", { what, error: String(error) });
   }
 }
 

@@ -29,7 +29,7 @@ export function createCommit({
     if (publishing >= PUBLISHING_MAX) return;
     publishing += 1;
     const published = publishAll(world, messages)
-      .catch((error: unknown) => world.log.write("warn", "send_left_to_sweeper", { error: String(error) }))
+      .catch((error: unknown) => world.log.write("warn", "outbox_publish_deferred", { error: String(error) }))
       .finally(() => {
         publishing -= 1;
       });

@@ -75,7 +75,7 @@ export function storeForRun(
 }
 
 export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>
-  `the ${what} has ${bytes} bytes; at most ${max} are taken`;
+  `the ${what} has ${bytes} bytes; the limit is ${max} bytes`;
 
 /** Key and retention of a stored value. */
 export interface Place {
@@ -116,7 +116,7 @@ export function withValues<T>(
     return decide(values);
   } catch (error) {
     const { what } = asMissing(error);
-    if (loadsMax === 0) throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} values at once`);
+    if (loadsMax === 0) throw new Error(`run \`${source.runId}\` needs more than ${LOADS_MAX} payload values`);
     return load(engine, source, values, what).then(() => withValues(engine, source, values, decide, loadsMax - 1));
   }
 }

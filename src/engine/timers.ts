@@ -29,7 +29,7 @@ export class Timers {
     const { world, tasks } = this.#engine;
     tasks.after(world.clock, delayMs, () => {
       const done = work().catch((error: unknown) => {
-        world.log.write("warn", "wake_left_to_sweeper", { id, error: String(error) });
+        world.log.write("warn", "timer_deferred", { id, error: String(error) });
       });
       tasks.track(done);
     });

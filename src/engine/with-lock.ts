@@ -52,7 +52,7 @@ export async function withLock<T>(
     recordBusyRetry(engine.world, path, policy, delayMs);
     const what = path === "job" ? "job lock busy" : "run lock busy";
     throw retryAfter(
-      new Error(`${what}: \`${request.key}\` is held by ${acquired.holder ?? "somebody"}`),
+      new Error(`${what}: \`${request.key}\` is held by ${acquired.holder ?? "another process"}`),
       delayMs,
       "lock_busy",
     );
@@ -64,7 +64,7 @@ export async function withLock<T>(
     return await work(lease, taken);
   } finally {
     const released = lease.release().catch((error: unknown) => {
-      engine.world.log.write("warn", "lock_left_to_its_ttl", { key: request.key, error: String(error) });
+      engine.world.log.write("warn", "lock_release_failed", { key: request.key, error: String(error) });
     });
     engine.tasks.track(released);
   }

@@ -1,12 +1,12 @@
 import type { AuditLine } from "../../core/model/audit.ts";
 
 /**
- * Lines of the audit log that are written together, in order. Plain permissions that differ in their job alone are one line
- * that names all the jobs.
+ * Audit entries that are written together, in order. Allow decisions that differ only in their job share one entry that
+ * lists all job ids.
  */
 export class AuditBatch {
   readonly #gathered: Gathered[] = [];
-  /** Of those, the ones that a further permission of the same kind can join. */
+  /** Entries that a further decision of the same kind can join. */
   readonly #joinable = new Map<string, Gathered>();
 
   add(line: AuditLine, at: number): void {
@@ -28,7 +28,7 @@ export class AuditBatch {
   }
 }
 
-/** What permissions that can share a line have in common; null for every other line. */
+/** The common part of decisions that can share an entry; null for other entries. */
 function permissionLike({ kind, who, what, facts }: AuditLine): string | null {
   if (kind !== "decision" || what !== "allow" || facts === undefined) return null;
   return [who, facts.topic, facts.rule, facts.snapshot].join("\n");
@@ -40,14 +40,13 @@ function joinedLine({ line, jobs }: Gathered): AuditLine {
   return { ...line, facts: { ...facts, jobs: jobs.join(" "), count: jobs.length } };
 }
 
-/** A line that is about to be written, for one job or for several. */
+/** An entry for one or several jobs. */
 interface Gathered {
   readonly line: AuditLine;
   readonly at: number;
   readonly jobs: string[];
-  /** Characters of the jobs' ids. */
+  /** Characters of all job ids. */
   length: number;
 }
 
-/** Fits into a text. */
 const JOBS_LENGTH_MAX = 900;

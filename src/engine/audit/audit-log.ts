@@ -8,19 +8,19 @@ import type { Needs } from "../engine.ts";
 import { AuditBatch } from "./audit-batch.ts";
 
 /**
- * Writing the audit log (see `model/audit.ts` for what it promises).
+ * Writing the audit log (`core/model/audit.ts` has the format).
  *
- * 1. `audited` is a put for the Change that the line is about: either both are there, or neither.
- * 2. `noteAudit` is for what happens too often for that: the lines of one tick are one record, committed in the same tick
- *    as what they are about, so in one transaction or round trip with it. If the store does not answer, it is written
- *    again by this process' sweeper: then a line may be there twice, but is not missing. `chain-audit.ts` takes it from there.
- * 3. Secrets are taken out before anything is written.
+ * 1. `auditPut` is a put for the change that the entry is about: both are committed, or neither.
+ * 2. `recordAudit` is for frequent entries: the entries of one tick form one record, committed in the same tick as the
+ *    changes they are about. If the store does not answer, the sweeper of this process writes the record again; an
+ *    entry may then occur twice, but is never missing. `chain-audit.ts` moves it into the chain.
+ * 3. Secrets are redacted before the write.
  */
 export function auditPut(engine: Needs<"audit">, line: AuditLine): Put {
   return engine.audit.put([engine.audit.stamp(line)], line.org);
 }
 
-/** The same for the verdicts on jobs of one tenant that are made by one commit. */
+/** The same for the decisions on jobs of one tenant created by one commit. */
 export function auditDecisionPuts(engine: Needs<"world" | "audit">, jobs: readonly Job[]): readonly Put[] {
   const [org] = jobs.map((job) => job.org);
   if (org === undefined) return [];
@@ -34,7 +34,7 @@ export function recordAudit(engine: Needs<"world" | "commit" | "tasks" | "audit"
   engine.tasks.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
 }
 
-/** A verdict of the safety kernel. */
+/** A decision of the safety kernel. */
 export function decisionLine({ id, org, topic, safety, submittedBy }: Job): AuditLine {
   return {
     org,
@@ -51,17 +51,17 @@ export function decisionLine({ id, org, topic, safety, submittedBy }: Job): Audi
   };
 }
 
-/** The job that was decided on was not made: it is one that was there before. */
+/** The decided job was not created; an earlier one exists. */
 export function repeatedLine({ id, org, submittedBy }: Job, known: string): AuditLine {
   return { org, kind: "decision", who: submittedBy ?? "unknown", what: "repeated", facts: { job: id, known } };
 }
 
-/** The run whose first jobs were decided on was not made, and neither were they. */
+/** The run whose first jobs were decided was not started. */
 export function notStartedLine({ id, org, submittedBy }: Run, why: string): AuditLine {
   return { org, kind: "decision", who: submittedBy ?? "unknown", what: "not_started", facts: { run: id, why } };
 }
 
-/** What one process is about to write. */
+/** Entries that this process is about to write. */
 export class AuditBuffer {
   readonly #world: World;
   readonly #gathered = new Map<string, AuditBatch>();
@@ -78,7 +78,7 @@ export class AuditBuffer {
     return { at, kind, who: redacted(who), what: redacted(what), facts: redactedFacts(facts) };
   }
 
-  /** The ids of one process are in the order in which they were made. */
+  /** Record ids of one process are ordered by creation. */
   put(lines: readonly StampedLine[], org: string): Put {
     this.#prefix ||= this.#world.random.id();
     const id = `${org}/${this.#prefix}.${String(++this.#last).padStart(12, "0")}`;
@@ -92,7 +92,7 @@ export class AuditBuffer {
     return puts;
   }
 
-  /** True for the first line of a tick: whoever brings it sees to it that all are written. */
+  /** True for the first entry of a tick: its caller writes the batch. */
   gather(line: AuditLine): boolean {
     const isFirst = this.#gathered.size === 0;
     const bundle = this.#gathered.get(line.org) ?? new AuditBatch();
@@ -110,7 +110,7 @@ export class AuditBuffer {
     return taken;
   }
 
-  /** What the store did not confirm. False when there is no room for more. */
+  /** Keeps a batch that the store did not confirm. False if the buffer is full. */
   keepUnwritten(noted: Noted): boolean {
     if (this.#unwritten.length >= UNWRITTEN_MAX) return false;
     this.#unwritten.push(noted);
@@ -138,25 +138,24 @@ function redacted(text: string): string {
   return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
 }
 
-/** A record of lines that is to be written. */
 interface Noted {
   readonly org: string;
   readonly put: Put;
 }
 
-/** Never throws. A stale version: it was written before, and the answer was lost. */
+/** Never throws. Stale: written before, and the response was lost. */
 export async function writeAudit(engine: Needs<"world" | "commit" | "audit">, notes: readonly Noted[]): Promise<void> {
   const { log } = engine.world;
   const writes = notes.map((noted) =>
     engine.commit({ org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
-      if (engine.audit.keepUnwritten(noted)) log.write("warn", "audit_left_to_sweeper", { error: String(error) });
-      else log.write("error", "audit_lost", { org: noted.org, id: noted.put.id, error: String(error) });
+      if (engine.audit.keepUnwritten(noted)) log.write("warn", "audit_write_deferred", { error: String(error) });
+      else log.write("error", "audit_entries_dropped", { org: noted.org, id: noted.put.id, error: String(error) });
     }),
   );
   await Promise.all(writes);
 }
 
-/** In one record. */
+/** Entries per record. */
 const LINES_MAX = 500;
 const UNWRITTEN_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;

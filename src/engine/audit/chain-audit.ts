@@ -18,9 +18,10 @@ import type { Needs } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
 import { writeAudit } from "./audit-log.ts";
 
-// Moving lines of the audit log into its chains (see `model/audit.ts`): any process may, and one at a time succeeds.
+// Moves audit entries into the hash chain of their org (`core/model/audit.ts`). Any process may run it; commits are
+// exclusive by version.
 
-/** Moves what waits into the chains of all orgs; how many lines were moved. */
+/** Moves pending entries of all orgs; returns their number. */
 export async function chainAll(engine: Needs<"world" | "commit" | "audit" | "throttle">): Promise<number> {
   await writeAudit(engine, engine.audit.takeUnwritten());
   const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
@@ -34,8 +35,8 @@ export async function chainAll(engine: Needs<"world" | "commit" | "audit" | "thr
 }
 
 /**
- * Moves what waits into the chain of one org, a bounded portion at a time; many portions for each look at what waits, because a
- * look costs the store more than a portion does.
+ * Moves pending entries of one org in bounded portions. Many portions per list call, because a list costs more than a
+ * portion.
  */
 export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">, org: string): Promise<number> {
   const { clock, store } = engine.world;
@@ -49,17 +50,17 @@ export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">,
       const fromMs = clock.now();
       end = await chain(engine, org, portion, end);
       engine.throttle.charge(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
-      if (end === null) return moved; // Another process is at it.
+      if (end === null) return moved; // Another process works on this chain.
       moved += linesOf(portion);
     }
     if (cursor === null) return moved;
-    // Most records have a line or two; of those that have hundreds no more are asked for than one portion may have.
+    // Bounds the number of records by the entries that one portion may have.
     limit = linesOf(items) <= CHAINED_MAX ? Math.min(2 * limit, LISTED_MAX) : RECORDS_MAX;
   }
   return moved;
 }
 
-/** Records that make commits of bounded size, in order. */
+/** Splits records into commits of bounded size, in order. */
 function* portionsOf(items: readonly Versioned<PendingAudit>[]): Generator<readonly Versioned<PendingAudit>[]> {
   let [from, lines] = [0, 0];
   for (const [at, { value }] of items.entries()) {
@@ -74,16 +75,13 @@ function* portionsOf(items: readonly Versioned<PendingAudit>[]): Generator<reado
 const linesOf = (items: readonly Versioned<PendingAudit>[]): number =>
   items.reduce((sum, { value }) => sum + value.lines.length, 0);
 
-/** How a chain ends: what the next portion follows on. */
+/** The end of the chain that the next portion extends. */
 interface ChainEnd {
   readonly head: Versioned<AuditHead> | null;
   readonly page: Versioned<AuditPage> | null;
 }
 
-/**
- * One commit: the head, the pages, and the records whose lines are in them now. How the chain ends after it, or null if
- * somebody else was faster.
- */
+/** One commit of head, pages and moved records. Returns the new end, or null if another process was first. */
 async function chain(
   engine: Needs<"world" | "commit">,
   org: string,
@@ -122,18 +120,17 @@ function sameOf(last: Versioned<AuditPage> | null, page: AuditPage): Versioned<A
   return last?.value.number === page.number ? last : null;
 }
 
-/** A record as it stands after it was put. */
 function written<T>(id: string, before: Versioned<T> | null, value: T): Versioned<T> {
   return { id, version: (before?.version ?? 0) + 1, value };
 }
 
-/** Nobody waits for the chain: it lets everybody pass (see `pace.ts`). */
+/** Chaining yields to all other work (`fairness-throttle.ts`). */
 const CHAINING = "audit";
 const ORGS_MAX = 10_000;
 const ORGS_AT_ONCE = 64;
 const LOOKS_MAX = 1_000;
-/** Records that are looked at together, at most. */
+/** Records per list call. */
 const LISTED_MAX = 192;
-/** Records in one commit (few enough that nobody else waits long for it), and lines in one. */
+/** Records and entries per commit; small, so that other commits are not delayed. */
 const RECORDS_MAX = 24;
 const CHAINED_MAX = 1_000;

@@ -14,7 +14,7 @@ import {
 import type { Needs } from "../engine.ts";
 import { chainAudit } from "./chain-audit.ts";
 
-/** Reading the audit log. What waits for its place in the chain is given it first, so that nothing is missing. */
+/** Reads the audit log. Pending entries are chained first, so that none is missing. */
 export async function readAudit(
   engine: Needs<"world" | "commit" | "throttle">,
   org: string,
@@ -34,10 +34,7 @@ export async function readAudit(
   return { entries, before: start > 0 ? start : null };
 }
 
-/**
- * Entries of one kind alone. It looks on until it has as many as are wanted, so that a page is short only at the beginning
- * of the chain, or where very many of other kinds lie between.
- */
+/** Entries of one kind. Scans until the page is full, up to a limit. */
 export async function readAuditOf(
   engine: Needs<"world" | "commit" | "throttle">,
   org: string,
@@ -57,7 +54,7 @@ export async function readAuditOf(
   return { entries, before };
 }
 
-/** Looks at the whole chain of an org; a line that is written meanwhile is no reason to complain. */
+/** Verifies the chain of an org. Entries written meanwhile are not an error. */
 export async function checkAudit(
   engine: Needs<"world" | "commit" | "throttle">,
   org: string,

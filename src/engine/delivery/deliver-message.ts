@@ -155,7 +155,7 @@ async function removeRetryState(engine: DeliveryContext, stored: Versioned<Store
   try {
     await engine.commit({ org: DEFAULT_ORG, puts: [put(RETRY_STATES, id, stored, null)] });
   } catch (error) {
-    engine.world.log.write("debug", "retry_state_left_to_expire", { id, error: String(error) });
+    engine.world.log.write("debug", "retry_state_delete_failed", { id, error: String(error) });
   }
 }
 
@@ -255,7 +255,7 @@ async function writeDeadLetter(
     if (committed.kind === "committed") engine.world.metrics.add("cordum_dead_letters_total", { reason });
     return true;
   } catch (writeError) {
-    engine.world.log.write("error", "dead_letter_not_written", { id, error: String(writeError) });
+    engine.world.log.write("error", "dead_letter_write_failed", { id, error: String(writeError) });
     return false;
   }
 }

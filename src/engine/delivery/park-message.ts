@@ -8,10 +8,11 @@ import { decodePacket, encodePacket, restorePacket } from "../../protocol/codec.
 import type { Needs } from "../engine.ts";
 
 /**
- * Long waits leave the broker: the message is written to the store with its time, then acknowledged.
+ * Parks a message: it is written to the store with its due time, then acknowledged, so that it does not occupy the
+ * broker's ack window.
  *
- * 1. It comes back as a message of its own, in the commit that removes it from the store: neither lost nor doubled.
- * 2. It comes back at its own time (see the sweeper), so that the spread which its policy gave is kept.
+ * 1. It returns as a new message, in the commit that removes it from the store: neither lost nor duplicated.
+ * 2. It returns at its own due time, so that the jitter of its policy is kept.
  */
 export async function parkMessage(
   engine: Needs<"world" | "commit">,
@@ -33,7 +34,7 @@ export async function parkMessage(
     dueMs: parkedMs + delayMs,
   };
   try {
-    // Stale: this very delivery was parked before and its acknowledgement was lost.
+    // Stale: this delivery was parked before, and its ack was lost.
     await engine.commit({ org: DEFAULT_ORG, puts: [put(PARKED, `${delivery.subject}/${delivery.id}`, null, parked)] });
     return true;
   } catch (error) {
@@ -42,7 +43,7 @@ export async function parkMessage(
   }
 }
 
-/** The time has come: out of the store and onto the bus, in one commit. */
+/** Timer handler of parked messages: removes the record and publishes the message in one commit. */
 export async function unparkMessage(
   engine: Needs<"world" | "commit" | "arrivals">,
   found: Versioned<Parked>,
@@ -61,11 +62,11 @@ export async function unparkMessage(
   if (committed.kind === "committed") engine.arrivals.record(found.value.retryClass, engine.world.clock.now());
 }
 
-/** The id that a message had before it was parked for the first time. */
+/** The id before the first redelivery. */
 export const originalId = (messageId: string): string => messageId.replace(COMEBACK, "");
 
-/** A message that comes back is a new one to the broker, or it would be dropped as known. */
+/** A redelivered message needs a new id; the broker would drop the old one as a duplicate. */
 export const redeliveryId = (messageId: string, atMs: number): string => `${originalId(messageId)}~back${atMs}`;
 
-/** A suffix that only we write: ids of others may have anything in them. */
+/** A suffix that only this module appends; other ids are arbitrary. */
 const COMEBACK = /~back\d+$/;

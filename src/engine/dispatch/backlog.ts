@@ -38,7 +38,7 @@ export function drainBacklog(engine: DispatchContext, topic: string): void {
     try {
       await drainRounds(engine, topic);
     } catch (error) {
-      engine.world.log.write("warn", "drain_left_to_sweeper", { topic, error: String(error) });
+      engine.world.log.write("warn", "backlog_drain_failed", { topic, error: String(error) });
     }
   });
 }
@@ -142,7 +142,7 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
     else if (engine.jobCache.markServed(job.topic)) drainBacklog(engine, job.topic);
   } catch (error) {
     engine.registry.recordAnswer(job.id);
-    engine.world.log.write("warn", "dispatch_left_to_deadline", { job: job.id, error: String(error) });
+    engine.world.log.write("warn", "dispatch_failed", { job: job.id, error: String(error) });
   }
 }
 

@@ -56,7 +56,7 @@ export function notifyWorkers(engine: Needs<"world">, job: Job, by: string, why:
       packet(name, job.traceId, clock.now(), { kind: "job_cancel", jobId: job.id, reason: why, requestedBy: by }),
     );
   } catch (error) {
-    log.write("warn", "cancel_not_told", { job: job.id, error: String(error) });
+    log.write("warn", "cancel_broadcast_failed", { job: job.id, error: String(error) });
   }
 }
 

@@ -111,7 +111,7 @@ async function findLeased(engine: Needs<"world">, { org, jobId, leaseId }: JobLe
 
 const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
   kind: "lost",
-  why: `the lease is over: the job is ${job.state}, attempt ${job.attempt}`,
+  why: `lease expired: the job is ${job.state}, attempt ${job.attempt}`,
 });
 
 /** The key contains the lease id: a worker that lost its lease cannot overwrite the output of another attempt. */

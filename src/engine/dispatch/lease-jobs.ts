@@ -106,7 +106,7 @@ async function claimJobs(
     } catch (error) {
       // Jobs leased before the failure belong to the worker and must be returned.
       if (jobs.length === 0) throw error;
-      engine.world.log.write("warn", "lease_cut_short", { topic, error: String(error) });
+      engine.world.log.write("warn", "lease_poll_truncated", { topic, error: String(error) });
       break;
     }
   }
@@ -145,7 +145,7 @@ async function claimTopic(
   if (room <= 0) return [];
   const allowed = await allowedPerOrg(engine, waiting);
   const { fit, failure } = await selectNext(engine, topic, allowed, room, blockFor(engine, request));
-  if (failure !== null) engine.world.log.write("warn", "lease_take_failed", { topic, error: String(failure) });
+  if (failure !== null) engine.world.log.write("warn", "lease_claim_failed", { topic, error: String(failure) });
   const leases = await Promise.allSettled(fit.map((job) => leaseOne(engine, request, job)));
   const leased = leases.flatMap((one) => (one.status === "fulfilled" && one.value !== null ? [one.value] : []));
   const failed = leases.find((one) => one.status === "rejected");
@@ -212,7 +212,7 @@ export async function releaseJob(
     if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
     await engine.commit({ org, puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine)))] });
   } catch (error) {
-    engine.world.log.write("warn", "lease_left_to_deadline", { job: id, error: String(error) });
+    engine.world.log.write("warn", "lease_release_failed", { job: id, error: String(error) });
   }
 }
 

@@ -69,7 +69,7 @@ async function requeueJobById(engine: DispatchContext, id: string): Promise<void
     if (found?.value.state !== "RETRYING" || found.value.wait?.retryClass !== "no_worker") return;
     await placeJob(engine, found, resumeJob(found.value, decisionContext(engine)));
   } catch (error) {
-    engine.world.log.write("warn", "wake_left_to_sweeper", { id, error: String(error) });
+    engine.world.log.write("warn", "timer_deferred", { id, error: String(error) });
   }
 }
 

@@ -2,19 +2,19 @@ import type { RunLimitReached } from "../runs/index.ts";
 import type { StartOutcome } from "./start-run.ts";
 
 /**
- * Starts of one org in one process, so that a crowd before a full org costs little more than those who get in.
+ * Limits concurrent starts of one org in one process, so that a burst at a full org costs little more than the admitted
+ * starts.
  *
- * 1. No more are decided on at once than there may be runs open: more could not get in. Where there is room for all of
- *    them, nobody waits.
- * 2. Whoever waited already when one began that is then told that there is no room is told the same: it asked before
- *    that was so. Who came later may have seen a run end since, and finds out for itself.
- * 3. Something failed: then nobody waits any more, and each finds out for itself.
- * 4. It spares work, and decides nothing: who gets in is up to the guard of the commit, as ever.
+ * 1. At most as many starts are decided at once as runs may be open. With enough slots no start waits.
+ * 2. A start that was waiting when a refused start began gets the same refusal. Later starts decide on their own,
+ *    because a run may have ended since.
+ * 3. After an error no start waits.
+ * 4. The limiter saves work; the guard of the commit decides.
  */
 export class AdmissionLimiter {
   readonly #lines = new Map<string, Line>();
 
-  /** Starts when it is its turn; or tells what somebody was told meanwhile, without having begun. */
+  /** Runs `start` in its turn, or returns the refusal of another start. */
   async pass(org: string, widthMax: number, start: () => Promise<StartOutcome>): Promise<StartOutcome | Told> {
     const line = this.#lineOf(org);
     if (line.going < Math.max(1, widthMax) || line.waiting.length >= WAITING_MAX) line.going += 1;
@@ -58,7 +58,7 @@ export class AdmissionLimiter {
   }
 }
 
-/** Somebody else who asked was refused meanwhile. */
+/** Refused by another start's result. */
 export interface Told {
   readonly kind: "told";
   readonly full: RunLimitReached;
@@ -66,11 +66,11 @@ export interface Told {
 
 interface Line {
   going: number;
-  /** How many have had to wait. */
+  /** Number of starts that had to wait. */
   arrivals: number;
-  /** In the order in which they came; told null when it is their turn. */
+  /** In order of arrival; resolved with null for their turn. */
   readonly waiting: { readonly nth: number; readonly tell: (full: RunLimitReached | null) => void }[];
 }
 
-/** Beyond that they are on their own. */
+/** Further starts do not wait. */
 const WAITING_MAX = 10_000;

@@ -3,16 +3,13 @@ import type { Needs } from "../engine.ts";
 import { pollLock } from "../poll-lock.ts";
 
 /**
- * The founding gate before a run's admission: one lock for each org, asked for again and again.
+ * The baseline admission: one polled lock per org, kept for comparison with atomic admission.
  *
- * Kept so that it can be compared with the atomic admission, and for those who want the founding behaviour exactly.
- *
- * 1. The lock saves work, it does not decide: what is written behind it is guarded by the limit all the same.
- * 2. It is polled (see `poll-lock.ts`); after `admission.polled.max_wait_ms` the answer is "unavailable".
- * 3. The lock is released whatever happens, and nobody waits for that but a stop of the process.
- * 4. A backend error while locking is an error; there is no way on without the lock.
- * 5. Starts and reruns come through here. Sub-runs and runs that live again do not: those who wait for a slot would only
- *    wait for the lock besides, and by 1 the limit holds without.
+ * 1. The lock saves work; the limit is a guard of the commit in any case.
+ * 2. After `admission.polled.max_wait_ms` of polling the result is "unavailable".
+ * 3. The lock is released in every case; only a process stop waits for the release.
+ * 4. A backend error while locking is an error. There is no path without the lock.
+ * 5. Starts and reruns use it. Sub-runs and reopened runs do not: the guard limits them.
  */
 export type Gated<T> =
   | { readonly kind: "passed"; readonly value: T }
@@ -42,7 +39,7 @@ async function underLease<T>(
     return await work(lease);
   } finally {
     const released = lease.release().catch((error: unknown) => {
-      engine.world.log.write("warn", "lock_left_to_its_ttl", { key: lease.key, error: String(error) });
+      engine.world.log.write("warn", "lock_release_failed", { key: lease.key, error: String(error) });
     });
     engine.tasks.track(released);
   }

@@ -14,14 +14,15 @@ import { storeSent } from "../payloads.ts";
 import { applyDecision, policyRequestOf } from "../safety/index.ts";
 
 /**
- * Station 1: a submission becomes a job.
+ * Admits a submission.
  *
- * 1. Key, job and place are one commit: a crash leaves all of them or none.
- * 2. A key that was used before gives the job that it made, while it is being made too; with another body it conflicts.
- * 3. Ids are one name space for all tenants, since the keys of the wire protocol are made of them: one that another tenant
- *    has cannot be used, in words that say nothing about a job.
- * 4. Where the safety kernel is in this process, admission, check and placement are one commit and no message; else the
- *    job waits as PENDING and its announcement is in the outbox.
+ * 1. Idempotency key, job and position are one commit.
+ * 2. A key that was used before returns its job, also while that job is being created; with another body it is a
+ *    conflict.
+ * 3. Job ids are unique across tenants, because wire keys contain them. An id of another tenant is refused without
+ *    disclosing the job.
+ * 4. With a local safety kernel, admission, check and placement are one commit without a message; otherwise the job is
+ *    PENDING and announced by the outbox.
  */
 export type Admitted =
   | {
@@ -31,7 +32,7 @@ export type Admitted =
       readonly state: JobState;
     }
   | { readonly kind: "conflict"; readonly jobId: string }
-  /** The id is not free, and that is all that may be told: whose it is, is none of the client's business. */
+  /** The id is taken; the response does not say by which tenant. */
   | { readonly kind: "unusable"; readonly jobId: string };
 
 export async function admitJob(
@@ -89,7 +90,7 @@ function reserve(engine: Needs<"world" | "settings">, submission: Submission, jo
   return [put(RESERVATIONS, id, null, { jobId, traceId, fingerprint: fingerprintOf(submission), dueMs })];
 }
 
-/** The key or the id was there already: the same job again, if it was the same wish. */
+/** The key or id exists: a replay if the request is the same. */
 async function replay(engine: Needs<"world">, submission: Submission, jobId: string): Promise<Admitted> {
   const { store } = engine.world;
   const key = submission.idempotencyKey;
@@ -102,10 +103,10 @@ async function replay(engine: Needs<"world">, submission: Submission, jobId: str
     return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
   }
   if (found) return { kind: found.value.org === submission.org ? "conflict" : "unusable", jobId };
-  throw new Error(`job \`${jobId}\` was refused as known, but is not in the store`);
+  throw new Error(`job \`${jobId}\` was refused as a duplicate but is not in the store`);
 }
 
-/** Without a key only the id says "the same again": then the body must be the same as far as it can be seen. */
+/** Without a key the id identifies the replay, so the body must match as far as it is known. */
 function isSameWish(job: Job, submission: Submission): boolean {
   if (job.topic !== submission.topic) return false;
   return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
@@ -118,7 +119,8 @@ function storeInput(
 ): Promise<Payload> | Payload {
   if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
   return storeSent(engine, "input", submission.input, () => {
-    // Whether an id that a client chose is free is known after the commit only: until then nobody else's input may be touched.
+    // Whether a client-chosen id is free is known only after the commit; until then no input under that id may be
+    // overwritten.
     const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${engine.world.random.id()}`;
     const { job, retention } = engine.settings.current;
     return { ptr, untilMs: engine.world.clock.now() + job.deadlineMs + retention.jobsMs };

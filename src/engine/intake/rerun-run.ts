@@ -8,8 +8,8 @@ import { ownRun, planOf } from "../runs/index.ts";
 import { admitRun, admitRunLocked, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**
- * A run once more, from a step on: a new run of the same version with the same input, in which everything before the step
- * is kept as it was. It passes the gate like any other (L25).
+ * Reruns from a step: a new run of the same version and input that keeps the results before the step. It is admitted
+ * like any other start (L25).
  */
 export interface RerunRequest {
   readonly org: string;
@@ -33,7 +33,7 @@ export async function rerun(
   const { org, runId, fromStep, idempotencyKey } = request;
   const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
-  // Before anything is asked for: whatever became of the earlier run meanwhile, what the key made is there.
+  // The idempotency key comes first: a replay succeeds whatever happened to the earlier run.
   const known = key && (await replayOf(engine, org, key));
   if (known) return admitRunLocked(engine, org, endpoint, async () => known);
   const found = await ownRun(engine, org, runId);
@@ -59,7 +59,7 @@ async function freshRerun(
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
-  // The earlier run takes its blobs with it when its time comes: this one has its own.
+  // The payloads of the earlier run are removed with it, so this run gets copies.
   let roomBytes = engine.settings.current.limits.inlineBytesMax;
   const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
     const kept = await storeForRun(engine, value, { ptr, untilMs }, roomBytes);
@@ -78,7 +78,7 @@ async function freshRerun(
         : await valueIn(engine, output);
     const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
     if (kept === null || kept.kind === "too_large") {
-      const problem = `what the children of step \`${id}\` put out is too large to be kept; rerun from it`;
+      const problem = `the outputs of the children of step \`${id}\` are too large to copy; rerun from that step`;
       return { kind: "invalid", problems: [problem] } as const;
     }
     outputs.set(id, kept);

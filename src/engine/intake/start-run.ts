@@ -12,19 +12,18 @@ import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } fro
 import { withAdmissionLock } from "./admission-lock.ts";
 
 /**
- * Admission: somebody wants a run.
+ * Admission of runs.
  *
- * 1. A key that was used before gives the run that it made, while it is being made too, and before any gate is asked
- *    (L21); with another body it conflicts. Keys are the tenant's own (L22).
- * 2. `atomic`: key, slot, run and first steps are one commit (L23, L24). `polled`: the same behind the founding lock.
- * 3. A crowd that asks at once is let through as there may be runs (see `start-line.ts`).
- * 4. A full org is told so at once, with how many there are and how many there may be; so is one where steps of open runs
- *    wait for a slot, since those come first.
+ * 1. An idempotency key that was used before returns its run, before any lock or limit (L21), also while the run is
+ *    being created; with another body it is a conflict. Keys are scoped by tenant (L22).
+ * 2. `atomic`: key, slot, run and first steps are one commit (L23, L24). `polled`: the same behind the baseline lock.
+ * 3. Concurrent starts of one org are limited (`admission-limiter.ts`).
+ * 4. A full org is refused at once with the current count and the limit; so is one whose steps wait for a slot.
  */
 export interface RunRequest {
   readonly org: string;
   readonly workflowId: string;
-  /** null for the newest. */
+  /** Null for the newest version. */
   readonly version: number | null;
   readonly input: unknown;
   readonly labels: Readonly<Record<string, string>>;
@@ -36,7 +35,7 @@ export interface RunRequest {
   readonly actorId: string | null;
 }
 
-/** A wish that says no more than what is to be run, and for whom. */
+/** A request with defaults. */
 export const defaultRunRequest = (org: string, workflowId: string, submittedBy: string | null): RunRequest => ({
   org,
   workflowId,
@@ -108,7 +107,7 @@ export interface RunKeyUse {
   readonly fingerprint: string;
 }
 
-/** The gate, by the strategy in force; whatever wants a run comes through here. */
+/** Admission by the configured strategy. Every start goes through here. */
 export async function admitRun(
   engine: DispatchContext & Needs<"audit" | "lockStats" | "runCache" | "runEffects" | "admissionLimiter">,
   org: string,
@@ -126,17 +125,17 @@ export async function admitRun(
       case "full":
         return created;
       case "stale": {
-        // Somebody with the same key was faster, in this very moment.
+        // A concurrent start with the same key was first.
         const known = key && (await replayOf(engine, org, key));
         if (known) return known;
-        throw new Error(`run \`${made.run.id}\` could not be made: \`${created.table}\` was not as expected`);
+        throw new Error(`run \`${made.run.id}\` could not be created: \`${created.table}\` changed during the commit`);
       }
       default:
         return created satisfies never;
     }
   };
   const limit = runLimitOf(engine.settings.current, org);
-  // Somebody with the same key may have been let in while this one waited.
+  // A start with the same key may have been admitted while this one waited.
   const refused = async (full: RunLimitReached): Promise<StartOutcome> =>
     (key && (await replayOf(engine, org, key))) ?? full;
   if (engine.settings.current.admission.strategy === "atomic") {
@@ -150,7 +149,7 @@ export async function admitRun(
   return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
 }
 
-/** Measures, whatever comes of it. */
+/** Records the admission metrics. */
 export async function admitRunLocked(
   engine: Needs<"world">,
   org: string,
@@ -173,7 +172,7 @@ export async function admitRunLocked(
   }
 }
 
-/** The run that a key has made; asked before any gate, so that a replay never waits (L21). */
+/** The run of a used key. Checked before any lock, so that a replay never waits (L21). */
 export async function replayOf(
   engine: Needs<"world">,
   org: string,
@@ -184,7 +183,7 @@ export async function replayOf(
   const { runId } = reserved.value;
   if (reserved.value.fingerprint !== fingerprint) return { kind: "conflict", runId };
   const found = await engine.world.store.load(RUNS, runId);
-  // It leaves together with its key: here it is being removed in this very moment.
+  // The key is removed with its run, which is happening right now.
   return { kind: "replayed", runId, state: found?.value.state ?? "SUCCEEDED" };
 }
 
@@ -198,10 +197,10 @@ function reservation(
   return put(RUN_RESERVATIONS, reservationKey(org, key), null, { runId, fingerprint, dueMs });
 }
 
-/** Scoped by org: one tenant can never be handed another's run. */
+/** Scoped by org, so that no tenant gets another tenant's run. */
 const reservationKey = (org: string, key: string): string => `${org}/${key}`;
 
-/** What makes two wishes the same; the key, the trace and who sent it are not part of it. */
+/** The fields that identify a request; key, trace and submitter are not part of it. */
 function fingerprintOf({ org, workflowId, version, input, labels, priority, actorId }: RunRequest): string {
   const body = { org, workflowId, version, input: input ?? null, labels, priority, actorId };
   return fingerprintOfBody(body);

@@ -18,19 +18,21 @@ import type { Needs, RunContext } from "../engine.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
 
-/** What happens to a record when its time has come. Every table that gives its records a time is listed here. */
+/**
+ * Dispatches a due record to the timer handler of its table. Every table with due times is listed in `TIMER_HANDLERS`.
+ */
 export async function onDue(engine: TimerContext, due: Due): Promise<void> {
   const timerHandler = TIMER_HANDLERS.get(due.table);
   if (!timerHandler) throw new Error(`no timer handler for table \`${due.table}\`: add it to TIMER_HANDLERS`);
   try {
     await timerHandler.fire(engine, due);
   } catch (error) {
-    // A lock was busy: the time that has come is not forgotten because of that (L18).
+    // A busy lock must not drop the due time (L18).
     const delayMs = retryDelay(error);
     if (delayMs === undefined) throw error;
     engine.timers.run(due, delayMs, async () => {
       const now = await timerHandler.load(engine, due.id);
-      // Who had the lock may have done what the time had come for.
+      // The lock holder may have done the work.
       if (now?.dueMs === due.dueMs) await onDue(engine, now);
     });
   }
@@ -40,7 +42,7 @@ type TimerContext = RunContext & Needs<"arrivals">;
 
 interface TimerHandler {
   fire(engine: TimerContext, due: Due): Promise<void>;
-  /** As it is now; null when it is gone, or waits for no time. */
+  /** The current record; null if it is gone or has no due time. */
   load(engine: TimerContext, id: string): Promise<Due | null>;
 }
 
@@ -51,7 +53,7 @@ function handler<T>(
   return [
     table.name,
     {
-      // The store gives back what was put under this table's name.
+      // The store returns what was put under this table's name.
       fire: (engine, { id, version, value }) => fire(engine, { id, version, value: value as T }),
       async load(engine, id) {
         const found = await engine.world.store.load(table, id);
@@ -76,11 +78,11 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   handler(WORKFLOW_HEADS, onWorkflowDue),
 ]);
 
-/** A stale version below means that somebody else moved the job on; then its time is another one. */
+/** A stale commit below means that the job changed; its due time changed with it. */
 async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned<Job>): Promise<void> {
   const job = found.value;
   if (job.step && (await onStepJobDue(engine, found))) return;
-  // Before the job's own deadline is looked at: an approval that nobody gave is the better reason.
+  // Checked before the job's deadline: an expired approval is the more specific reason.
   if (job.state === "APPROVAL_REQUIRED" && job.approval && engine.world.clock.now() >= job.approval.expiresMs) {
     await settleJob(engine, found, expireApproval(job, decisionContext(engine)));
     return;
@@ -88,7 +90,7 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
   const passed = expireJob(job, decisionContext(engine));
   if (passed) {
     const isSettled = await settleJob(engine, found, passed);
-    // Somebody may still be at it, for nothing.
+    // A worker may still be running the attempt.
     if (isSettled && passed.state === "TIMEOUT")
       notifyWorkers(engine, job, "cordum", passed.error?.message ?? "timed out");
     return;
@@ -104,16 +106,15 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
 }
 
 /**
- * After its retention a job leaves with its payloads: those it points at, the input as its client wrote it (an approval
- * points at a copy), and what workers wrote whose results did not count. The record goes first: one that somebody has
- * given another life meanwhile keeps its payloads, and what a crash leaves behind ends by itself.
+ * Removes a job after its retention, with its payloads: input, output, and those written for or by third-party workers.
+ * The record goes first: a job that was redriven meanwhile keeps its payloads, and payloads left by a crash expire.
  */
 export async function removeJob(engine: Needs<"world" | "commit">, found: Versioned<Job>): Promise<void> {
   const { id, input, output, attempt, org } = found.value;
   const keys = new Set<string>();
   if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   if (output?.kind === "pointer") keys.add(output.ptr);
-  // For workers of others an input is put where they look for it, and they put their results where they are looked for.
+  // Third-party workers use the wire pointers.
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
   const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null)] });
   if (committed.kind === "committed") await Promise.all([...keys].map((key) => engine.world.blobs.delete(key)));

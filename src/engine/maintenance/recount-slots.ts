@@ -4,33 +4,31 @@ import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../../core/model/workflow.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * Slots of workflow runs, counted anew from the runs that hold them and from the steps that wait for one.
+ * Recounts run slots from the runs that hold them and the steps that wait for them.
  *
- * 1. A slot follows from its run's record, in the same commit: so there is nothing to repair, unless somebody wrote into
- *    the store by hand, or a bug did. Then an org would be refused for ever, or let in without end: it is set right, and
- *    said aloud.
- * 2. A recount is one atomic step of the store: it is exact while runs start and end.
- * 3. Once a minute in each process, and bounded: of more orgs than that, each gets its turn.
- * 4. An org without a slot is in no group of counters: this process remembers it, or finds it by its workflows. So a counter
- *    that was lost while nobody was there is found as well.
+ * 1. Slots are derived from records in the same commit, so a difference means a bug or a manual write. It is corrected
+ *    and logged.
+ * 2. A recount is one atomic store operation, exact while runs start and end.
+ * 3. Once a minute per process, for a bounded number of orgs in turn.
+ * 4. An org without slots has no counter; it is found by its workflows, so that a lost counter is found too.
  */
 export class SlotRecounts {
-  /** Those looked at longest ago come first. */
+  /** Orgs in order of their last recount. */
   readonly #seen = new Set<string>();
   #cursor: string | undefined;
   #lastMs: number | null = null;
 
-  /** Does nothing when it is not time yet. */
+  /** Does nothing before the interval has passed. */
   async sweep(engine: Needs<"world">): Promise<void> {
     const nowMs = engine.world.clock.now();
-    // A clock that was set back must not stop it for long.
+    // A clock that was set back must not stop the recounts.
     if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
     await this.#look(engine);
     await recountSlots(engine, this.#seen);
     this.#lastMs = nowMs;
   }
 
-  /** Some further workflows each time, and from the beginning after the last. */
+  /** Continues through the workflows, and starts again after the last. */
   async #look(engine: Needs<"world">): Promise<void> {
     const query = { index: ALL_WORKFLOWS, limit: HEADS_MAX, cursor: this.#cursor };
     const { items, cursor } = await engine.world.store.list(WORKFLOW_HEADS, query);
@@ -39,7 +37,7 @@ export class SlotRecounts {
   }
 }
 
-/** Looks at the orgs that hold slots, and at some that did: `seen` remembers them from one call to the next. */
+/** Recounts the orgs that hold slots and some that did. `seen` persists between calls. */
 export async function recountSlots(engine: Needs<"world">, seen: Set<string> = new Set()): Promise<void> {
   const { store } = engine.world;
   const groups = await Promise.all([store.counts(RUNS_GROUP, ORGS_MAX), store.counts(SLOT_WAITS_GROUP, ORGS_MAX)]);

@@ -18,12 +18,13 @@ import { type RunLimitReached, rejoinRun, stopSubRun } from "../runs/index.ts";
 import { applyDecision, policyRequestOf } from "../safety/index.ts";
 
 /**
- * Dead letters that somebody tries again, or drops.
+ * Redrives or discards dead letters.
  *
- * 1. The letter goes in the commit that gives its job another life or puts its message into the outbox: neither both nor
- *    none of them, and of two that try at once one succeeds.
- * 2. The same job lives on, under its id: whatever waits for it is served by its result (L42). It is checked again.
- * 3. Its patience begins anew, and so does that of the messages about it: else the first failure would be the last.
+ * 1. The dead letter is removed in the commit that reopens its job or puts its message into the outbox. Of two
+ *    concurrent redrives one succeeds.
+ * 2. The job keeps its id, so whatever waits for it receives its result (L42). It is checked again.
+ * 3. Its retry state is cleared, and that of the messages about it; otherwise the next failure would exhaust the
+ *    budget.
  */
 export interface DeadLetterRequest {
   readonly org: string;
@@ -34,12 +35,12 @@ export interface DeadLetterRequest {
 export type RetryOutcome =
   | { readonly kind: "revived"; readonly jobId: string; readonly state: JobState }
   | { readonly kind: "sent_again"; readonly messageId: string; readonly subject: string }
-  /** The bytes are no packet: whoever sent them has to send something else. */
+  /** The bytes are not a packet and cannot be redriven. */
   | { readonly kind: "unreadable"; readonly error: string }
-  /** Removed after its retention, or without its input: there is nothing left to be tried. */
+  /** Removed after its retention, or its input is gone. */
   | { readonly kind: "job_gone" | "input_gone"; readonly jobId: string }
   | { readonly kind: "not_revivable"; readonly jobId: string; readonly state: JobState }
-  /** Its run has gone on without it, or cannot take it back: why, in words. */
+  /** Its run has ended or cannot take it back. */
   | { readonly kind: "run_went_on"; readonly jobId: string; readonly why: string }
   | RunLimitReached
   | { readonly kind: "not_found" };
@@ -92,7 +93,7 @@ async function retryJob(
   const { safety, store, name } = engine.world;
   const found = await store.load(JOBS, jobId);
   if (!found || found.value.org !== deadLetter.value.org) return { kind: "job_gone", jobId };
-  // It would forget the run that it has left, and nobody would stop that one any more.
+  // The sub-run that the job left must be stopped first; a redriven job would forget it.
   if (found.value.step?.isSubRunLeft) {
     await stopSubRun(engine, found);
     return "stale";
@@ -114,13 +115,13 @@ async function retryJob(
   const committed = await engine.commit({
     org: revived.org,
     puts: [...puts, put(JOBS, jobId, found, revived)],
-    // To the broker it is another message than the one that announced the job the first time.
+    // A new message id: the broker would drop the id of the first announcement as a duplicate.
     sends: [{ ...announced, id: `${announced.id}@${found.version + 1}` }],
   });
   return committed.kind === "committed" ? { kind: "revived", jobId, state: revived.state } : "stale";
 }
 
-/** What is kept elsewhere was to be kept for the first life only. */
+/** Extends the retention of the input. */
 async function keepInput(engine: Needs<"world" | "settings">, { input, deadlineMs }: Job): Promise<boolean> {
   if (input.kind === "inline") return true;
   const bytes = await engine.world.blobs.get(input.ptr);
@@ -177,7 +178,7 @@ function removal(engine: Needs<"audit">, deadLetter: Versioned<DeadLetter>, who:
   ];
 }
 
-/** The account of what the message is about, if it has one, is closed. */
+/** Removes the retry state of the message. */
 async function closing(engine: Needs<"world">, accountId: string): Promise<readonly Put[]> {
   const account = await engine.world.store.load(RETRY_STATES, accountId);
   return account ? [put(RETRY_STATES, accountId, account, null)] : [];

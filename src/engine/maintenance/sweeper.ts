@@ -10,29 +10,28 @@ import { onDue } from "./due-timers.ts";
 import { SlotRecounts } from "./recount-slots.ts";
 
 /**
- * Does what nobody came to do: messages that were committed but not sent, records whose time has come, topics with both
- * a backlog and room, audit lines that have no place in their chain yet, work that a kill switch is to stop, and slots
- * that were counted wrong. Any process may do it; all of them do.
+ * Background maintenance: relays the outbox, fires due timers, drains backlogs, chains audit entries, enforces kill
+ * switches and recounts slots. Every process runs it.
  *
- * 1. Each part goes on until nothing is left, in bounded batches.
- * 2. Records that are due within the horizon are claimed by lease and get a timer each: they fire at their own time, as
- *    spread as they were meant. (Releasing all that is due once a second would gather them into waves again.) They are
- *    claimed a few at a time: what is due while a thousand are read would be late, and all of it together.
- * 3. A record that takes its time (a kernel that hangs) does not hold up the next sweep; how many are at work is bounded.
- * 4. A part that fails leaves its work to the next sweep; it does not keep the others from theirs.
+ * 1. Each duty runs in bounded batches until nothing is left.
+ * 2. Records due within the horizon are claimed by lease and get a timer each, so that they fire at their own time with
+ *    the jitter of their policy. Firing everything that is due once per sweep would form waves again. They are claimed
+ *    a few at a time, because a long read would delay those that are due meanwhile.
+ * 3. A slow record (a hanging kernel) does not delay the next sweep; the number in progress is bounded.
+ * 4. A failed duty is left to the next sweep and does not affect the others.
  */
 export class Sweeper {
   readonly #engine: RunContext & Needs<"arrivals">;
   readonly #timers = new Set<Cancel>();
   readonly #waking = new Set<Promise<void>>();
-  /** Called when few enough are at work for the next batch. */
+  /** Called when the number in progress allows the next batch. */
   #onCalm = (): void => {};
   readonly #gauges = new Gauges();
   readonly #recounts = new SlotRecounts();
   #next: Cancel = () => {};
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
-  /** When a sweep last ended without a failure: health is progress, not a ping. */
+  /** End of the last sweep without a failure. Readiness is progress, not a ping. */
   sweptMs: number;
 
   constructor(engine: RunContext & Needs<"arrivals">) {
@@ -43,7 +42,7 @@ export class Sweeper {
   start(): void {
     const { clock, random } = this.#engine.world;
     const { everyMs } = this.#engine.settings.current.sweep;
-    // The first sweep is early and spread, so that a fleet that starts together does not sweep together.
+    // The first sweep is early and jittered, so that processes that start together do not sweep together.
     this.#next = clock.after(everyMs * random.next(), () => this.#tick());
   }
 
@@ -61,7 +60,7 @@ export class Sweeper {
       if (this.#stopped) return;
       const { clock, random } = this.#engine.world;
       const { everyMs } = this.#engine.settings.current.sweep;
-      // Never in step for long: whatever held up a fleet once would have it sweep at the same instants ever after.
+      // Jittered, so that a common stall does not synchronise the processes.
       this.#next = clock.after(everyMs * (1 - SPREAD * random.next()), () => this.#tick());
     });
   }
@@ -120,7 +119,7 @@ export class Sweeper {
     }
   }
 
-  /** Resolves when nothing that was woken is still at work. */
+  /** Resolves when all fired records are processed. */
   async settled(): Promise<void> {
     while (this.#waking.size > 0) await Promise.all(this.#waking);
   }
@@ -135,11 +134,11 @@ export class Sweeper {
     this.#timers.add(cancel);
   }
 
-  /** A failure leaves the record to its lease: when that ends, a sweep claims it again. */
+  /** After a failure the claim expires and a later sweep takes the record again. */
   #wake(item: Due): void {
     const work = onDue(this.#engine, item)
       .catch((error: unknown) => {
-        this.#engine.world.log.write("warn", "wake_failed", { table: item.table, id: item.id, error: String(error) });
+        this.#engine.world.log.write("warn", "timer_failed", { table: item.table, id: item.id, error: String(error) });
       })
       .finally(() => {
         this.#waking.delete(work);
@@ -155,8 +154,8 @@ export class Sweeper {
   }
 }
 
-/** The share of the time between two sweeps that is up to chance. */
+/** Jitter as a share of the sweep interval. */
 const SPREAD = 0.25;
-/** Claimed in one step of those whose time is still to come: about a millisecond's work. */
+/** Claimed per step of those that are not due yet: about a millisecond of work. */
 const AHEAD_MAX = 100;
 const TIMERS_MAX = 100_000;

@@ -5,7 +5,7 @@ import { valueIn } from "../payloads.ts";
 import { ownRun, planOf } from "../runs/index.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 
-/** What a rerun would do: a dry run of the same version with the same input, without the steps that would be kept. */
+/** Dry run of a rerun: same version and input, without the steps whose results are kept. */
 export interface DryRerunRequest {
   readonly org: string;
   readonly runId: string;

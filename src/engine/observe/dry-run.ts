@@ -10,9 +10,8 @@ import { planOf, versionToRun } from "../runs/index.ts";
 import { askKernel, policyRequestOf } from "../safety/index.ts";
 
 /**
- * What a run would be asked and told, without running anything: for each step that would be sent somewhere, what the
- * policy says to it now. What a step gets from others cannot be known: then its input is not, and the policy is asked
- * without it.
+ * Dry run of a workflow: the policy decision for each step that would be dispatched. An input that depends on other
+ * steps is unknown; the policy is then asked without it.
  */
 export interface DryRunRequest {
   readonly org: string;
@@ -20,7 +19,7 @@ export interface DryRunRequest {
   readonly version: number | null;
   readonly input: unknown;
   readonly by: string;
-  /** As a start would say them: policies look at them. */
+  /** Labels of the start; policies match them. */
   readonly labels?: Run["labels"] | undefined;
   readonly priority?: Run["priority"] | undefined;
   readonly actorId?: string | undefined;
@@ -31,13 +30,13 @@ export interface DryStep {
   readonly type: ActType;
   readonly topic: string | null;
   readonly dependsOn: readonly string[];
-  /** null for a step that asks nobody. */
+  /** Null for a step without a policy check. */
   readonly decision: Decision | null;
-  /** Why the kernel did not say anything. */
+  /** Why the kernel gave no decision. */
   readonly unavailable?: string;
   readonly input: unknown;
   readonly isInputKnown: boolean;
-  /** Why the step would fail, whatever the others do: its input cannot be made of the run's, or does not match its schema. */
+  /** Why the step would fail in any case: its input cannot be built from the run's input, or violates its schema. */
   readonly problem?: string;
 }
 
@@ -104,7 +103,7 @@ interface DryInput {
 }
 
 function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
-  // Those that need one have been given it by the compiler; a child of the others is given its item.
+  // The compiler adds the item to steps that need one; other children get it here.
   if (!step.input) return { value: null, isKnown: !step.forEach };
   if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
   const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };

@@ -6,15 +6,15 @@ import type { Packet } from "../../protocol/packet.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
 
 /**
- * What happens to jobs and runs, for whoever watches: a live view, a worker that waits over HTTP.
+ * Live feed of job and run changes, for streams and long-poll waiters.
  *
- * 1. Best effort: a notice may be lost, never invented. Who must not miss anything reads the store.
- * 2. Listeners of this process hear of a change at once. The others hear of it over the bus, in one packet a tick with
- *    all the changes of that tick; what does not fit is left out, and counted.
- * 3. A process that nobody started this in tells nobody, nor does one on a bus where surely nobody listens; one in which nobody
- *    listens does not listen to the bus either.
- * 4. A listener that throws disturbs neither the others nor the work.
- * 5. Runs have room of their own in a packet: the many jobs of a run never push out the news of the run.
+ * 1. Best effort: an event may be lost, never invented. Consumers that must not miss one read the store.
+ * 2. Subscribers of this process receive a change at once; other processes receive it over the bus, in one packet per
+ *    tick. What does not fit into the packet is dropped and counted.
+ * 3. Nothing is published before `start`, or if the bus has no subscribers. Without a local subscriber the bus
+ *    subscription is closed.
+ * 4. A subscriber that throws affects no other subscriber.
+ * 5. Runs have their own limit in a packet, so that the jobs of a run do not crowd out the run.
  */
 export interface JobUpdate {
   readonly org: string;
@@ -50,7 +50,7 @@ export class EventFeed {
     this.#world = world;
   }
 
-  /** From now on other processes are told. */
+  /** Starts publishing to other processes. */
   start(): void {
     this.#isTelling = true;
   }
@@ -64,14 +64,14 @@ export class EventFeed {
     if (hearing) await (await hearing)();
   }
 
-  /** Until the answer is called. */
+  /** Returns the unsubscribe function. */
   subscribe(listener: JobUpdateListener): () => void {
     this.#listeners.add(listener);
     this.#hearOthers();
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Of runs: whenever one is written, also where its state stays what it is. */
+  /** Runs: called for every write, also without a change of state. */
   subscribeRuns(listener: RunUpdateListener): () => void {
     this.#runListeners.add(listener);
     this.#hearOthers();
@@ -82,13 +82,12 @@ export class EventFeed {
     this.#hearing ??= this.#world.bus
       .subscribe(EVENTS, (packet) => this.#hear(packet))
       .catch((error: unknown) => {
-        this.#world.log.write("warn", "notices_of_others_not_heard", { error: String(error) });
+        this.#world.log.write("warn", "event_feed_subscribe_failed", { error: String(error) });
         this.#hearing = null;
         return async () => {};
       });
   }
 
-  /** Called with what was committed. */
   record(puts: readonly Put[]): void {
     const isTelling = this.#isTelling && this.#world.bus.hasSubscribers(EVENTS);
     if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
@@ -114,7 +113,7 @@ export class EventFeed {
     else this.#leftOut++;
     if (this.#isGathering) return;
     this.#isGathering = true;
-    // Commits that travelled together are answered together: after them all, and before anything else happens.
+    // Flushes after all commits that resolved in this tick.
     void Promise.resolve()
       .then(() => {})
       .then(() => this.#tell());
@@ -137,7 +136,7 @@ export class EventFeed {
     try {
       bus.broadcast(EVENTS, { traceId: "", senderId: name, createdAtMs: clock.now(), body: { ...alert, details } });
     } catch (error) {
-      this.#world.log.write("debug", "notices_not_told", { error: String(error) });
+      this.#world.log.write("debug", "event_feed_publish_failed", { error: String(error) });
     }
   }
 
@@ -153,13 +152,13 @@ export class EventFeed {
       try {
         listener(notice);
       } catch (error) {
-        this.#world.log.write("warn", "notice_listener_failed", { error: String(error) });
+        this.#world.log.write("warn", "event_subscriber_failed", { error: String(error) });
       }
     }
   }
 }
 
-/** In a packet notices are rows, in the order in which their interface names the fields: names would be most of it. */
+/** Rows in field order instead of objects: field names would be most of the packet. */
 type Row = readonly [org: string, id: string, topicOrWorkflow: string, state: string, atMs: number];
 
 function rowsIn(text: string, max: number): readonly unknown[] {
@@ -167,7 +166,7 @@ function rowsIn(text: string, max: number): readonly unknown[] {
     const rows: unknown = JSON.parse(text);
     return Array.isArray(rows) ? rows.slice(0, max) : [];
   } catch {
-    return []; // Somebody else's packet on this subject.
+    return []; // A foreign packet on this subject.
   }
 }
 
@@ -189,6 +188,6 @@ function isRight(row: unknown): row is Row {
 }
 
 const CODE = "jobs.changed";
-/** With the longest names that there are this is less than half of what a message may have. */
+/** With the longest names this is less than half of the maximum message size. */
 const NOTICES_MAX = 500;
 const RUN_NOTICES_MAX = 200;

@@ -15,9 +15,8 @@ import { runCountsOf, runLimitOf } from "../runs/index.ts";
 import { breakerRefusal } from "../safety/index.ts";
 
 /**
- * Gathers what stands around a job, and says why it waits. The rules are in `jobs/explain.ts`.
- *
- * `isForAll`: whoever asks may see all tenants. Everybody else is told no number of others, and not what servers said.
+ * Loads what the explanation of a job needs; the rules are in `core/jobs/explain.ts`.
+ * `isForAll`: the caller may see all tenants. Other callers see no counts of other tenants and no server errors.
  */
 export type Explained =
   | {
@@ -87,5 +86,5 @@ async function slotsOf(engine: Needs<"world" | "settings">, org: string): Promis
   return { used: open, max: runLimitOf(engine.settings.current, org), waiting };
 }
 
-const LEFT_ALONE = "it is left alone for a while";
+const LEFT_ALONE = "the topic is idle: no worker responded";
 const GROUP_MAX = 10_000;

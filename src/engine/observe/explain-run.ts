@@ -5,9 +5,9 @@ import type { Needs } from "../engine.ts";
 import { ownRun, planOf } from "../runs/index.ts";
 import { explain } from "./explain-job.ts";
 
-/** Why a run does not move: for each step that is open or comes next, what it waits for, until when, and what unblocks it. */
+/** Why a run does not advance: for each open or next step, what it waits for, until when, and what unblocks it. */
 export interface RunWait {
-  /** null for the run as a whole. */
+  /** Null for the run as a whole. */
   readonly stepId: string | null;
   readonly state: string;
   readonly reason: string;
@@ -92,7 +92,7 @@ async function stepWait(
   return { ...line, ...(await jobWait(engine, run, step.jobId, isForAll)) };
 }
 
-/** One of many: what holds up the first child that is open mostly holds up the others. */
+/** The first open child stands for the others. */
 async function fanWait(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   run: Run,

@@ -4,10 +4,8 @@ import { RETRY_CLASSES } from "../../core/retry/classes.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * What a sweep finds, as gauges: how much waits and for how long, and how evenly retries come back.
- *
- * Topics are named by clients, their number as labels is not: those with the longest backlogs are shown. One that is gone
- * is set to 0, or it would look as it looked last for ever.
+ * Gauges set by each sweep: backlog length and age, parked retries, retry arrivals. Only the topics with the longest
+ * backlogs are labels, because clients choose topic names. A topic that disappears is set to 0.
  */
 export class Gauges {
   #shown: readonly string[] = [];

@@ -1,15 +1,14 @@
 import type { RetryClass } from "../../core/retry/classes.ts";
 
 /**
- * How evenly retries come back: arrivals of each class in bins of 50 ms, over the last minute.
- *
- * A herd is a bin with many times the mean. Whoever sets a retry's time notes it here, so that the figure is of what the
- * policies asked for and the parking kept. Memory is bounded: a ring of bins for each class that was ever seen.
+ * Retry arrivals per class in bins of 50 ms over the last minute. A thundering herd is a bin with many times the mean.
+ * Recorded where the due time is set, so the figure describes what policies asked for. Memory is bounded: one ring of
+ * bins per class.
  */
 export class RetryArrivals {
   readonly #rings = new Map<RetryClass, Ring>();
 
-  /** `atMs` may lie a little ahead, never more than a minute. */
+  /** `atMs` may be up to a minute ahead. */
   record(retryClass: RetryClass, atMs: number): void {
     let ring = this.#rings.get(retryClass);
     if (!ring) {
@@ -25,7 +24,7 @@ export class RetryArrivals {
     ring.counts[at] = (ring.counts[at] ?? 0) + 1;
   }
 
-  /** The fullest bin of the last minute over the mean of all its bins; 0 while too few came to say. */
+  /** Peak bin over mean bin of the last minute; 0 with too few arrivals. */
   peakToMean(nowMs: number): ReadonlyMap<RetryClass, number> {
     const last = Math.floor(nowMs / BIN_MS);
     const figures = new Map<RetryClass, number>();
@@ -45,11 +44,11 @@ export class RetryArrivals {
 
 interface Ring {
   readonly counts: Uint32Array;
-  /** Which bin a place of the ring stands for now. */
+  /** The bin number of a ring index. */
   readonly bins: Float64Array;
 }
 
 const BIN_MS = 50;
 const BINS = 60_000 / BIN_MS;
-/** A handful in a minute is never even. */
+/** Too few arrivals for a ratio. */
 const ARRIVALS_MIN = 20;

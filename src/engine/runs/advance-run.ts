@@ -19,9 +19,9 @@ import type { PendingRunEvent } from "./run-inbox.ts";
 import { cachedPlan, planOf } from "./workflows.ts";
 
 /**
- * Station 8: the news of a run, under its lock: load, decide, commit, and tell everybody what became of theirs. True if
- * something is left to be done at once. "locked": the lock was to be had for the moment of the commit, and somebody else
- * has it, or has written to the run since; nobody was told anything.
+ * Processes one batch of run events under the run lock: load, decide, commit, resolve each event. Returns true if the
+ * run has more to do at once. "locked": a lock-free commit was refused because the lock is held or the run changed; no
+ * event was resolved.
  */
 export async function advanceRun(
   engine: DispatchContext & Needs<"audit" | "planCache" | "runCache" | "runEffects">,
@@ -31,7 +31,7 @@ export async function advanceRun(
 ): Promise<boolean | "locked"> {
   let waiting = firstOfEach(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    // What this process wrote last is confirmed by the commit; that a run is over is not, so the store is asked.
+    // A cached run is confirmed by the commit. That a run has ended is not, so the store is asked.
     const found = engine.runCache.recallRun(runId) ?? (await engine.world.store.load(RUNS, runId));
     if (!found || isRunFinal(found.value.state)) {
       await endAlone(engine, waiting, found?.value ?? null);
@@ -53,15 +53,15 @@ export async function advanceRun(
     if (outcome.id !== runId) waiting = await stillTrue(engine, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
   }
-  throw new ConflictError(`run \`${runId}\` changed ${TRIES_MAX} times while it was being decided on`);
+  throw new ConflictError(`run \`${runId}\` changed ${TRIES_MAX} times during the decision`);
 }
 
-/** What is known of a lock that was acquired, or is to be had for the moment of a commit. */
+/** An acquired lock, or the reserved fence of a lock-free commit. */
 export interface HeldLock extends Pick<LockLease, "key" | "fence" | "waitedMs" | "attempts"> {
   readonly isLockFree?: boolean;
 }
 
-/** A commit names one record that was another one by then; there may be more. Whose job has changed is told so. */
+/** A stale commit names one record; others may be stale too. Events whose job changed resolve as "stale". */
 async function stillTrue(
   engine: Needs<"world">,
   waiting: readonly PendingRunEvent[],
@@ -83,9 +83,9 @@ async function stillTrue(
 
 type Outcome =
   | { readonly kind: "written"; readonly run: Run; readonly hasMore: boolean }
-  /** The run is over: what is waiting ends without it. */
+  /** The run has ended; pending jobs end without it. */
   | { readonly kind: "abandoned" }
-  /** Of the record that was another one by then. */
+  /** The id of the stale record. */
   | { readonly kind: "stale"; readonly id: string };
 
 async function oneRound(
@@ -128,7 +128,7 @@ async function oneRound(
     case "refused":
       if (own.includes(committed.guard))
         return lock.isLockFree ? { kind: "stale", id } : Promise.reject(lostLock(engine, id));
-      // The guard of a job whose decision was made under a lock of its own.
+      // The guard of a job that was decided under its own lock.
       return { kind: "stale", id: "id" in committed.guard ? committed.guard.id : "" };
     default:
       return committed satisfies never;
@@ -140,7 +140,7 @@ function guardsOf(id: string, { key, fence, isLockFree }: HeldLock): readonly Gu
   return isLockFree ? [guard, { kind: "free", lock: key }] : [guard];
 }
 
-/** A round in which nothing happened is not repeated at once: the run's own time comes again soon. */
+/** A round without progress is not repeated at once; the run's due time repeats it. */
 function isMoving(before: Run, { made, stopped, run }: RunDecision): boolean {
   if (made.length + stopped.length > 0 || run.lineCount > before.lineCount) return true;
   return spawnedIn(run) > spawnedIn(before);
@@ -149,7 +149,7 @@ function isMoving(before: Run, { made, stopped, run }: RunDecision): boolean {
 const spawnedIn = ({ steps }: Run): number =>
   Object.values(steps).reduce((sum, { fan }) => sum + (fan?.spawned ?? 0), 0);
 
-/** null: what the run was made of is gone, or was written by a program that knew more. */
+/** Null if the definition is gone or cannot be compiled by this version. */
 async function planFor(
   engine: Needs<"world" | "planCache">,
   { id, org, workflowId, version }: Run,
@@ -158,14 +158,14 @@ async function planFor(
     return await planOf(engine, org, workflowId, version);
   } catch (error) {
     if (isStoreAway(error)) throw error;
-    engine.world.log.write("error", "definition_not_understood", { run: id, error: String(error) });
+    engine.world.log.write("error", "definition_compile_failed", { run: id, error: String(error) });
     return null;
   }
 }
 
 /**
- * Nobody can say what comes next: the run ends, says so, and gives its slot back (L37). Its jobs end without it; those that
- * wait for a run of their own end before, so that it is stopped: nobody would want it, and it has a slot as well.
+ * Ends a run whose definition is gone, and frees its slot (L37). Jobs that wait for a sub-run are cancelled first, so
+ * that the sub-run is stopped and frees its slot too.
  */
 async function abandon(
   engine: Needs<"world" | "settings" | "commit" | "runCache" | "runEffects">,
@@ -177,7 +177,7 @@ async function abandon(
   const stopped = await stopSubSteps(engine, before, guards);
   if (stopped !== "done") return stopped;
   const nowMs = engine.world.clock.now();
-  const message = `version ${before.version} of workflow \`${before.workflowId}\` is gone or cannot be read`;
+  const message = `version ${before.version} of workflow \`${before.workflowId}\` no longer exists or cannot be compiled`;
   const line = { seq: before.lineCount, atMs: nowMs, event: "run_failed", why: message } as const;
   const { endsAs: _, ...rest } = before;
   const run: Run = {
@@ -197,14 +197,14 @@ async function abandon(
   return { kind: "abandoned" };
 }
 
-/** In bounded commits; whatever is left of them when this process dies, the run that is still open leads back to. */
+/** In bounded commits. If this process dies, the open run leads back here. */
 async function stopSubSteps(
   engine: Needs<"world" | "settings" | "commit">,
   run: Run,
   guards: readonly Guard[],
 ): Promise<Outcome | "done"> {
   const { store } = engine.world;
-  const why = "the definition of its run is gone";
+  const why = "the definition of its run no longer exists";
   for (const [stepId, { state, jobId, fan }] of Object.entries(run.steps)) {
     if (state !== "RUNNING") continue;
     for (;;) {
@@ -227,14 +227,14 @@ async function stopSubSteps(
   return "done";
 }
 
-/** Somebody else has taken the lock since: whatever was decided here, others have gone on without. */
+/** The lock was acquired by another holder: this decision is discarded. */
 function lostLock(engine: Needs<"world" | "settings">, runId: string): Error {
   const { policy } = engine.settings.current.retry.lock_busy;
   const delayMs = nextDelay(policy, 1, () => engine.world.random.next());
-  return retryAfter(new Error(`the lock of run \`${runId}\` was lost`), delayMs, "lock_busy");
+  return retryAfter(new Error(`run lock lost: \`${runId}\``), delayMs, "lock_busy");
 }
 
-/** A second word about the same job was based on the same record as the first: it has to be decided again. */
+/** A second event of the same job was decided on the same record: it must be decided again. */
 function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEvent[] {
   const seen = new Set<string>();
   return batch.filter(({ queued: news, resolve }) => {
@@ -247,7 +247,7 @@ function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEven
   });
 }
 
-/** The run is over or gone: its jobs end by themselves. */
+/** The run has ended or is gone: its jobs end on their own. */
 async function endAlone(engine: DispatchContext, waiting: readonly PendingRunEvent[], run: Run | null): Promise<void> {
   await Promise.all(
     waiting.map(async ({ queued: news, resolve, reject }) => {

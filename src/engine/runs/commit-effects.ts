@@ -28,20 +28,20 @@ export function afterRunCommit(
   for (const { found, next } of stopped) notifyWorkers(engine, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
     const left: Versioned<Job> = { id: next.id, version: found.version + 1, value: next };
-    if (next.step?.isSubRunLeft) later(engine, "sub_run_left", () => stopSubRun(engine, left));
+    if (next.step?.isSubRunLeft) later(engine, "sub_run_stop_failed", () => stopSubRun(engine, left));
   }
   for (const job of made) begin(engine, { id: job.id, version: 1, value: job });
   for (const one of told) tell(engine, run.id, run.traceId, run.org, one);
   if (isRunFinal(run.state) && run.parent) {
     const version = (before?.version ?? 0) + 1;
-    later(engine, "parent_not_told", () => notifyParent(engine, { id: run.id, version, value: run }));
+    later(engine, "parent_notify_failed", () => notifyParent(engine, { id: run.id, version, value: run }));
   }
 }
 
 function begin(engine: RunContext, made: Versioned<Job>): void {
   const { step, state } = made.value;
   if (isFinal(state) || step === undefined) return;
-  if (step.kind === "subworkflow") later(engine, "sub_run_not_started", () => startSubRun(engine, made));
+  if (step.kind === "subworkflow") later(engine, "sub_run_start_failed", () => startSubRun(engine, made));
   else if (state === "PENDING" && step.kind === "delay") engine.timers.arm(made);
 }
 
@@ -74,7 +74,7 @@ function tell(
       }),
     );
   } catch (error) {
-    log.write("warn", "notice_not_told", { run: runId, step: stepId, error: String(error) });
+    log.write("warn", "notify_publish_failed", { run: runId, step: stepId, error: String(error) });
   }
 }
 

@@ -22,17 +22,16 @@ import { deadLetterMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
 
 /**
- * A run and everything that follows from the news about it, in one commit: jobs that ended with their dead letters, the
- * run, the jobs that come next, those that are stopped.
+ * One commit for a run and everything that follows from its events: ended jobs with their dead letters, the run,
+ * created jobs, stopped jobs.
  *
- * 1. The verdicts on the jobs that come next stand in the audit log; of a run that is refused it is said that it was not made.
- * 2. Jobs that may go are sent at once where there is room, like any other job (see `place.ts`); else they join the
- *    backlog, in the same commit.
- * 3. What can only be done afterwards (telling workers, people, another run) is repaired by the sweeper if this process
- *    dies before.
+ * 1. The decisions on created jobs are in the audit log. If the run is refused, the log says that it was not started.
+ * 2. Created jobs are dispatched at once where there is capacity, as in `place-job.ts`; otherwise they enter the
+ *    backlog in the same commit.
+ * 3. Effects after the commit are repaired by the sweeper if this process dies (`commit-effects.ts`).
  */
 export interface RunChange {
-  /** null: the run is made by this commit. */
+  /** Null if this commit creates the run. */
   readonly before: Versioned<Run> | null;
   readonly decided: RunDecision;
   readonly ended: readonly Ended[];
@@ -57,7 +56,7 @@ export async function commitRun(
   const stopped = decided.stopped.map(leave);
   const ends = ended.map(leave);
   const deadLetters: DeadLetter[] = [];
-  // Of the jobs as they ended: that one has to come back soon, to stop another run, is no matter of its letter.
+  // Dead letters describe the job as it ended, before `leaveSubRun` changes its due time.
   for (const { next } of ended) deadLetters.push(...deadLettersFrom(next));
   for (const job of decided.made) deadLetters.push(...deadLettersFrom(job));
   const fixed: Put[] = [...change.besides, put(RUNS, run.id, before, run)];
@@ -69,7 +68,7 @@ export async function commitRun(
     fixed.push(put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }));
   }
   const sends = [...(change.sends ?? []), ...sendsOf(engine, ends, decided.made)];
-  // Room has come with every job that ended.
+  // Every ended job frees capacity of its topic.
   const freed: string[] = [];
   for (const { next } of [...ends, ...stopped]) {
     if (next.step?.kind === "worker" && !freed.includes(next.topic)) freed.push(next.topic);
@@ -95,7 +94,7 @@ export async function commitRun(
       else engine.runCache.rememberRun({ id: run.id, version, value: run });
       for (const job of sent.values()) sendJob(engine, { id: job.id, version: 1, value: job });
       for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drainBacklog(engine, topic);
-      // Its slot has come free: it is for those who wait, if there are any.
+      // The freed slot belongs to the waiting steps first.
       if ((committed.seen[freed.length] ?? 0) > 0) engine.runEffects.slotFreed(run.org);
       const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drainBacklog(engine, topic);
@@ -113,7 +112,7 @@ function sendsOf(engine: Needs<"world">, ends: readonly Ended[], made: readonly 
     if (deadLetterOf(job)) sends.push(deadLetterMessage(name, job));
   }
   if (safety.local) return sends;
-  // Elsewhere decided: announced, like any job that waits for its check.
+  // With a remote kernel the job is announced, like any job that waits for its check.
   for (const job of made) {
     if (job.state === "PENDING" && job.step?.kind === "worker") sends.push(submitMessage(name, job));
   }
@@ -121,8 +120,8 @@ function sendsOf(engine: Needs<"world">, ends: readonly Ended[], made: readonly 
 }
 
 /**
- * A sub-run asks for its slot again and again, so its verdicts stand in the commit that makes it. All others are too many for
- * a record of the audit log each: their lines are written beside the commit.
+ * A sub-run may be refused a slot many times, so its decisions are part of the commit that creates it. Other decisions
+ * are too frequent for one audit record each and are written beside the commit.
  */
 function verdictsOn(
   engine: Needs<"world" | "commit" | "tasks" | "audit">,
@@ -134,10 +133,10 @@ function verdictsOn(
   return [];
 }
 
-/** The policy has decided on it here; what a workflow asks people for is no decision of the policy. */
+/** Decided by the policy. Approval steps are requested by the workflow, not by the policy. */
 const isJudged = ({ step, safety }: Job): boolean => step?.kind === "worker" && safety !== null;
 
-/** Few jobs are sent with the commit that makes them; many go through the backlog, which knows whose turn it is. */
+/** A few jobs are dispatched with the commit that creates them; many go through the backlog for fair sharing. */
 function mayGo(
   engine: Needs<"world" | "settings" | "jobCache" | "registry" | "pools" | "safety">,
   job: Job,
@@ -149,7 +148,7 @@ function mayGo(
   return dispatchBlock(engine, job) === null;
 }
 
-/** Which of them have to wait: those of a topic without room, or all, where a limit of their tenant or rule is reached. */
+/** The topics that have to wait: those without capacity, or all of them if a tenant or rule limit is reached. */
 function refusedTopics(engine: Needs<"jobCache">, guard: Guard, going: readonly Job[]): readonly string[] {
   const topics = going.map(({ topic }) => topic);
   if (guard.kind !== "counter") return topics;

@@ -5,8 +5,7 @@ import { auditPut } from "../audit/index.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * What people do to a run: cancel it, pause it, let it go on. Each is news to the run, under its lock, with its line in the
- * audit log in the same commit.
+ * Cancel, pause and resume of a run: each is a run event under the run lock, with its audit entry in the same commit.
  */
 export interface RunControl {
   readonly org: string;
@@ -17,19 +16,19 @@ export interface RunControl {
 
 export type ControlOutcome =
   | { readonly kind: "moved"; readonly state: RunState }
-  /** It has ended before: as this. */
+  /** The run had ended before. */
   | { readonly kind: "ended"; readonly state: RunState }
-  /** It is what it should become, or cannot: a run that is ending is not paused. */
+  /** The run is in the requested state already, or cannot reach it: an ending run is not paused. */
   | { readonly kind: "already"; readonly state: RunState }
   | { readonly kind: "not_found" };
 
-/** Reaches running workers, children and sub-workflows. */
+/** Also cancels running workers, children and sub-workflows. */
 export const cancelRun = (
   engine: Needs<"world" | "audit" | "runInbox">,
   request: RunControl,
 ): Promise<ControlOutcome> => control(engine, request, "cancel", ["RUNNING", "PAUSED"]);
 
-/** Nothing new begins until it is resumed; what is out goes on, and its end is taken in. */
+/** No step starts until the run is resumed. Running steps continue and their results are applied. */
 export const pauseRun = (engine: Needs<"world" | "audit" | "runInbox">, request: RunControl): Promise<ControlOutcome> =>
   control(engine, request, "pause", ["RUNNING"]);
 
@@ -59,12 +58,12 @@ async function control(
   const now = answered.kind === "done" ? answered.run : null;
   if (!now) return { kind: "not_found" };
   if (kind === "pause" && now.state === "ENDING") return { kind: "already", state: now.state };
-  // Others may have come in between: what ended without this wish was not moved by it.
+  // Other events may be in the same batch: a run that ended without this request was not moved by it.
   const isMine = !isRunFinal(now.state) || (kind !== "pause" && (kind === "cancel") === (now.state === "CANCELLED"));
   return isMine ? { kind: "moved", state: now.state } : { kind: "ended", state: now.state };
 }
 
-/** Somebody else's run is not there. */
+/** Null also for a run of another tenant. */
 export async function ownRun(engine: Needs<"world">, org: string, runId: string): Promise<Versioned<Run> | null> {
   const found = await engine.world.store.load(RUNS, runId);
   return found?.value.org === org ? found : null;

@@ -11,21 +11,20 @@ import { decideRun, type RunDecision } from "./decide-run.ts";
 import { keysOf } from "./remove-run.ts";
 
 /**
- * A run is made, with its slot and its first steps, in one commit: a crash leaves all of them or none, and no race can
- * exceed the limit, since the slot is a guard of that commit. Nobody waits for anybody, but the steps of runs that are open
- * come first: while one of them waits for a slot, no other run is made (see `slots.ts`).
+ * Creates a run with its slot and first steps in one commit. The slot is a guard of that commit, so no race exceeds the
+ * limit. Waiting steps of open runs come first: while one waits for a slot, no other run is created (`run-slots.ts`).
  */
 export type RunCreation =
   | { readonly kind: "created"; readonly run: Run }
   | RunLimitReached
-  /** Something beside the run was not as expected. */
+  /** A record beside the run was stale. */
   | { readonly kind: "stale"; readonly table: string };
 
 export interface RunLimitReached {
   readonly kind: "full";
   readonly current: number;
   readonly limit: number;
-  /** Steps that wait for a slot: where there is one free, it is theirs. Absent where there is none. */
+  /** Steps that wait for a slot; a free slot is theirs. Absent if none wait. */
   readonly waiting?: number;
 }
 
@@ -44,11 +43,15 @@ export async function createRun(
       if (decided.hasMore) engine.runInbox.continueRun(decided.run);
       return { kind: "created", run: decided.run };
     case "stale":
-      discard(engine, decided, "another start was faster");
+      discard(engine, decided, "a concurrent start was committed first");
       return { kind: "stale", table: committed.table };
     case "refused": {
       const full = await limitReachedBy(engine, fresh.org, slot.max, committed);
-      discard(engine, decided, full?.waiting === undefined ? "all slots are taken" : "others wait for a slot");
+      discard(
+        engine,
+        decided,
+        full?.waiting === undefined ? "tenant run limit reached" : "steps of open runs wait for a slot",
+      );
       return full ?? { kind: "stale", table: RUNS.name };
     }
     default:
@@ -56,13 +59,13 @@ export async function createRun(
   }
 }
 
-/** What was kept for a run that was not made: nobody will ever point at it, and who is refused comes again and again. */
+/** Deletes the payloads of a run that was not created. */
 function discard(engine: Needs<"world" | "commit" | "tasks" | "audit">, { run, made }: RunDecision, why: string): void {
   if (run.parent === undefined && made.length > 0) recordAudit(engine, notStartedLine(run, why));
   const keys = new Set(keysOf(run));
   for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   const gone = Promise.all([...keys].map((key) => engine.world.blobs.delete(key))).catch((error: unknown) =>
-    engine.world.log.write("warn", "blobs_left_to_their_ttl", { run: run.id, error: String(error) }),
+    engine.world.log.write("warn", "blob_delete_failed", { run: run.id, error: String(error) }),
   );
   engine.tasks.track(gone);
 }
@@ -71,10 +74,10 @@ export function slotGuard(settings: Settings, org: string): Extract<Guard, { kin
   return { kind: "counter", counter: runsOpenOf(org), max: runLimitOf(settings, org) };
 }
 
-/** Nobody waits for a slot who was there before. */
+/** No step waits for a slot. */
 export const noSlotWaitersGuard = (org: string): Guard => ({ kind: "counter", counter: slotWaitsOf(org), max: 0 });
 
-/** Which of the two refused it, in words for whoever asked; null if it was neither. */
+/** The limit behind a refused guard; null if another guard refused. */
 export async function limitReachedBy(
   engine: Needs<"world">,
   org: string,
@@ -90,7 +93,7 @@ export async function limitReachedBy(
 export const runLimitOf = (settings: Settings, org: string): number =>
   settings.orgs[org]?.limits?.concurrentRunsMax ?? settings.limits.concurrentRunsMax;
 
-/** How many runs of an org are open, and how many of its steps wait for a slot: by name, in a change that changes nothing. */
+/** Open runs and waiting steps of an org, read as watched counters of an empty commit. */
 export async function runCountsOf({ world: { store, clock } }: Needs<"world">, org: string) {
   const watch = [runsOpenOf(org), slotWaitsOf(org)];
   const asked = await store.commit({ org, atMs: clock.now(), puts: [], guards: [], sends: [], watch });

@@ -10,8 +10,8 @@ import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
 import { applyDecision, policyRequestOf, secretKey, sha256Of } from "../safety/index.ts";
 
 /**
- * A step becomes a job. Where the safety kernel is in this process the job is checked before it is written, so that a
- * denial, too, is one commit with what follows from it; else it waits as PENDING like any other.
+ * Creates the job of a step. With a local safety kernel the job is checked before it is written, so that a denial is
+ * part of the same commit; otherwise it is PENDING.
  */
 export function createStepJob(engine: Needs<"world" | "settings">, run: Run, start: Start): Job | Promise<Job> {
   const { retention, job: limits } = engine.settings.current;
@@ -26,7 +26,7 @@ export function createStepJob(engine: Needs<"world" | "settings">, run: Run, sta
   );
 }
 
-/** What people are asked about is sealed when it is written, as any job's is before they are asked (see `decide.ts`). */
+/** The input of an approval step is hashed when it is stored (`apply-decision.ts`). */
 function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarge {
   if (stored.kind !== "pointer") return stored;
   return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
@@ -39,7 +39,7 @@ function withInput(
   input: Payload | TooLarge,
 ): Job | Promise<Job> {
   const { safety } = engine.world;
-  // It is as old as its step, however long it took to put values away since: a delay counts from when the step began.
+  // A delay counts from the start of its step, not from when its values were stored.
   const context = decisionContext(engine, run.updatedMs);
   if (input.kind === "too_large") {
     const message = tooLargeText("input", input);

@@ -13,9 +13,9 @@ import { withValues } from "../payloads.ts";
 import { createStepJob } from "./create-step-job.ts";
 
 /**
- * Everything that one commit of a run holds: the run, the jobs that are made and those that are stopped. What is made may
- * end at once (the policy denies it), and what is stopped is counted; both are news to the run, so that it is asked again
- * until nothing new comes of it.
+ * The content of one run commit: the run, the jobs it creates and those it stops. Created jobs may end at once (denied
+ * by the policy) and stopped jobs are counted; both are events of the run, so `advance` is repeated until no event is
+ * left.
  */
 export interface RunDecision {
   readonly run: Run;
@@ -31,14 +31,14 @@ export async function decideRun(
   plan: Plan,
   before: Run,
   news: readonly RunEvent[],
-  /** Jobs that end with this commit: they are not to be stopped. */
+  /** Jobs that end with this commit; they are not stopped. */
   ended: ReadonlySet<string>,
-  /** How often this was decided on already, and others were faster: fewer are stopped then, so that fewer can get away. */
+  /** Earlier attempts that lost a race. Fewer jobs are stopped then, so that fewer can change meanwhile. */
   tries = 0,
 ): Promise<RunDecision> {
   const round = new Round(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
   let events = news;
-  // It ends: each turn settles steps, or uses up what one commit may make and stop.
+  // Terminates: each turn settles steps, or uses up what one commit may create and stop.
   do events = await round.turn(events);
   while (events.length > 0);
   return round.decided();
@@ -50,7 +50,7 @@ class Round {
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
   readonly #made = new Map<string, Job>();
-  /** Jobs that have ended and are not written yet: the store does not know what they put out. */
+  /** Ended jobs that are not written yet; the store does not have their output. */
   readonly #fresh = new Map<string, Job>();
   readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
   readonly #pages: (readonly TimelineLine[])[] = [];
@@ -83,7 +83,7 @@ class Round {
     };
   }
 
-  /** What the run makes of the news; answers with what is news to it because of that. */
+  /** Advances the run; returns the events that follow from it. */
   async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
     const { limits, retention } = this.#engine.settings.current;
     const { inlineBytesMax } = limits;
@@ -162,7 +162,7 @@ class Round {
   }
 }
 
-/** Children that are stopped by the very decision that asked for them are never made. */
+/** A child stopped by the decision that started it is never created. */
 function wantedOf({ starts, stops }: Advance): readonly Start[] {
   return stops.length === 0 ? starts : starts.filter((start) => stops.every((stop) => unmadeBy(stop, [start]) === 0));
 }
@@ -173,8 +173,8 @@ function unmadeBy(stop: Stop, starts: readonly Start[]): number {
 
 const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 
-/** Lines of the timeline in one record: a `for_each` may have much to say at once. */
+/** Timeline lines per record. */
 const PAGE_LINES = 256;
-/** What one commit makes, and stops: a large one would keep everybody else waiting. */
+/** Jobs that one commit creates and stops. Bounded, because a large commit delays all others. */
 export const MADE_MAX = 32;
 export const STOPPED_MAX = 128;

@@ -2,17 +2,17 @@ import type { WorkflowVersion } from "../../core/model/workflow.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 
 /**
- * The plans that one process has compiled.
+ * Compiled plans of this process.
  *
- * 1. Bounded, in number and in the size of their documents: the one that was not used for longest goes first.
- * 2. A version never changes while it is there. One that was removed, and made anew under the same number, is another:
- *    so a plan is good for some time, and then its record is looked at again.
+ * 1. Bounded by count and document size; the least recently used plan is evicted.
+ * 2. A version is immutable, but a deleted version may be created again under its number. A plan is used for `SEEN_MS`,
+ *    then its record is checked.
  */
 export class PlanCache {
   readonly #plans = new Map<string, Kept>();
   #size = 0;
 
-  /** Null when it is not known, or has not been looked at for too long. */
+  /** Null if not cached or due for a check. */
   get(key: string, nowMs: number): Plan | null {
     const kept = this.#plans.get(key);
     if (kept === undefined || nowMs - kept.seenMs >= SEEN_MS) return null;
@@ -21,7 +21,7 @@ export class PlanCache {
     return kept.plan;
   }
 
-  /** The plan of a record that was just loaded, if it was compiled from that very record. */
+  /** The plan of a loaded record, if it was compiled from that record. */
   confirm(key: string, { hash }: WorkflowVersion, nowMs: number): Plan | null {
     const kept = this.#plans.get(key);
     if (kept === undefined) return null;
@@ -58,9 +58,9 @@ export class PlanCache {
 interface Kept {
   readonly hash: string;
   readonly plan: Plan;
-  /** When the record was seen last. */
+  /** Last check of the record. */
   readonly seenMs: number;
-  /** Of the document, in characters. */
+  /** Document length in characters. */
   readonly size: number;
 }
 

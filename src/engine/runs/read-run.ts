@@ -4,16 +4,15 @@ import type { Page } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
 import { ownRun } from "./control-run.ts";
 
-/** Reading a run: itself, its timeline, the children of a step. */
 export const loadRun = ownRun;
 
 export interface TimelineAnswer {
   readonly lines: readonly TimelineLine[];
-  /** Where the next page begins: the number of its first line. */
+  /** The sequence number of the next line. */
   readonly cursor: string | null;
 }
 
-/** Oldest first. Lines are numbered without gaps, so that the number of the next one is a cursor that never lies. */
+/** Oldest first. Lines are numbered without gaps, so the next number is a stable cursor. */
 export async function timeline(
   engine: Needs<"world">,
   run: Run,
@@ -27,7 +26,7 @@ export async function timeline(
   return { lines, cursor: next < run.lineCount ? String(next) : null };
 }
 
-/** Pages are few and in order: those before the one that is asked for are passed over. */
+/** Pages before the requested one are skipped; there are few. */
 async function olderLines(
   engine: Needs<"world">,
   run: Run,
@@ -44,7 +43,7 @@ async function olderLines(
       order: "oldest",
       ...(cursor === undefined ? {} : { cursor }),
     });
-    // What stands on the run as it was read may have moved to a page since.
+    // Lines of the run as it was read may have moved to a page since.
     for (const { value } of page.items) lines.push(...value.lines.filter(({ seq }) => seq >= from && seq < first));
     if (page.cursor === null || lines.length >= limit) return lines;
     cursor = page.cursor;

@@ -17,8 +17,8 @@ import { startSubRun } from "./sub-run.ts";
 import { planOf } from "./workflows.ts";
 
 /**
- * The dead letter of a step's job is tried again: job, step and run live on together, in one commit under the run's lock.
- * A run that had ended needs a slot for that, like one that starts, and like that one it comes after those who wait.
+ * Redrives the dead letter of a step: job, step and run are reopened in one commit under the run lock. A run that had
+ * ended needs a slot, like a new run, and queues behind waiting steps.
  */
 export function rejoinRun(
   engine: RunContext,
@@ -36,16 +36,16 @@ export function rejoinRun(
   const options = { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll };
   return withLock(engine, options, async (lease, taken) => {
     const before = await engine.world.store.load(RUNS, runId);
-    if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run is gone" };
+    if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run no longer exists" };
     const plan = await planOf(engine, org, before.value.workflowId, before.value.version);
-    if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run is gone" };
+    if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run no longer exists" };
     const { nowMs, settings } = decisionContext(engine);
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
     if (rejoined.kind === "refused") return { kind: "run_went_on", jobId, why: rejoined.why };
     const lock = { holder: engine.world.name, fence: lease.fence, ...taken };
     const decided = await decideRun(engine, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
     const end = endOf(decided.run);
-    if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end at once: ${end}` };
+    if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end immediately: ${end}` };
     if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
@@ -65,7 +65,7 @@ export function rejoinRun(
         if (ref.kind === "subworkflow") {
           engine.tasks.track(
             startSubRun(engine, { id: jobId, version: found.version + 1, value: job }).catch((error: unknown) =>
-              engine.world.log.write("warn", "sub_run_not_started", { error: String(error) }),
+              engine.world.log.write("warn", "sub_run_start_failed", { error: String(error) }),
             ),
           );
         }
@@ -80,7 +80,7 @@ export function rejoinRun(
   });
 }
 
-/** What it keeps elsewhere was meant to last for its first life. */
+/** Extends the retention of the run's payloads. */
 async function keepLonger({ world: { blobs }, settings }: Needs<"world" | "settings">, run: Run): Promise<void> {
   const untilMs = run.deadlineMs + 2 * settings.current.retention.runsMs;
   for (const key of keysOf(run)) {
@@ -89,13 +89,13 @@ async function keepLonger({ world: { blobs }, settings }: Needs<"world" | "setti
   }
 }
 
-/** Why a run ends; null for one that goes on. */
+/** Why the run would end; null if it stays open. */
 function endOf({ state, error, endsAs }: Run): string | null {
   if (!isRunFinal(state) && state !== "ENDING") return null;
   return error?.message ?? endsAs?.error?.message ?? state;
 }
 
-/** To the broker it is another message than the one that announced the job the first time. */
+/** A new message id: the broker would drop the id of the first announcement as a duplicate. */
 function announced(engine: Needs<"world">, job: Job, version: number) {
   const message = submitMessage(engine.world.name, job);
   return { ...message, id: `${message.id}@${version}` };

@@ -4,7 +4,7 @@ import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import type { Needs } from "../engine.ts";
 
-/** A run leaves with its timeline and what it keeps elsewhere; its jobs follow when their own time comes. */
+/** Removes a run with its timeline and payloads. Its jobs are removed when they become due. */
 export type RemoveOutcome =
   | { readonly kind: "removed" | "not_found" }
   | { readonly kind: "still_open"; readonly state: Run["state"] };
@@ -27,14 +27,14 @@ async function removeOnce(
   const found = await engine.world.store.load(RUNS, runId);
   if (!found || found.value.org !== org) return { kind: "not_found" };
   const { state, workflowId, parent, isParentTold } = found.value;
-  // Somebody waits for its end, and has not heard of it yet.
+  // The parent has not been notified yet.
   if (!isRunFinal(state) || (parent && !isParentTold)) return { kind: "still_open", state };
   const facts = { run: runId, workflow: workflowId, state };
   const line = auditPut(engine, { org, kind: "run", who: by, what: "removed", facts });
   return (await removeRunRecords(engine, found, [line])) ? { kind: "removed" } : "stale";
 }
 
-/** All of it goes in one commit. False: the run is another one by now, and stays with everything that it has. */
+/** One commit. False: the run changed and is kept. */
 export async function removeRunRecords(
   engine: Needs<"world" | "commit">,
   found: Versioned<Run>,
@@ -49,7 +49,7 @@ export async function removeRunRecords(
   return true;
 }
 
-/** A run has a bounded number of steps, and each a bounded number of lines: its pages are not many. */
+/** The number of pages is bounded by the steps of a run. */
 async function pagesOf(engine: Needs<"world">, runId: string): Promise<readonly Put[]> {
   const puts: Put[] = [];
   for (let cursor: string | undefined; ; ) {
@@ -61,14 +61,14 @@ async function pagesOf(engine: Needs<"world">, runId: string): Promise<readonly 
   }
 }
 
-/** A key that made a run which is gone makes another one: it must not answer for what nobody can look at. */
+/** The idempotency key is removed with its run, so that a replay starts a new one. */
 async function keyOf(engine: Needs<"world">, { id, reservation }: Run): Promise<readonly Put[]> {
   if (reservation === undefined) return [];
   const reserved = await engine.world.store.load(RUN_RESERVATIONS, reservation);
   return reserved?.value.runId === id ? [put(RUN_RESERVATIONS, reservation, reserved, null)] : [];
 }
 
-/** What a run keeps elsewhere. */
+/** Blob keys of a run. */
 export function keysOf({ input, output, steps }: Run): readonly string[] {
   const payloads = [input, output, ...Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items])];
   return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload.ptr] : []));

@@ -44,7 +44,7 @@ export class RunInbox {
     const time = { kind: "event", event: { kind: "time" }, besides: [] } as const;
     const done = this.enqueue({ org, runId, path: "engine" }, time);
     tasks.track(
-      done.catch((error: unknown) => world.log.write("warn", "run_left_to_sweeper", { error: String(error) })),
+      done.catch((error: unknown) => world.log.write("warn", "run_advance_deferred", { error: String(error) })),
     );
   }
 

@@ -33,7 +33,7 @@ export async function processRunQueue(engine: RunContext, key: RunKey, queue: st
       const done = await commitLockFree(engine, key, queue);
       hasMore = done === "locked" ? await hold(engine, key, queue, hasMore) : done;
     } catch (error) {
-      // What is left to be done then is due soon: the run says so itself (`dueMs`).
+      // The run's due time repeats what is left.
       hasMore = false;
       for (const [at, { queued: news, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
         reject(ownDelay(engine, key.path, error, news, at));
@@ -42,8 +42,8 @@ export async function processRunQueue(engine: RunContext, key: RunKey, queue: st
 }
 
 /**
- * Those who found the lock busy together do not come back together: each draws a delay of its own. Each is a retry of its
- * own, too; the first was counted where the lock was asked for.
+ * Events that found the lock busy together draw separate delays, so that they do not return together. Each counts as a
+ * retry; the first was counted at the acquisition.
  */
 function ownDelay(
   engine: Needs<"world" | "settings">,
@@ -62,8 +62,8 @@ function ownDelay(
 }
 
 /**
- * One batch, with the lock for the moment of its commit. Where the run may be another one by now, is wide, or the lock is
- * not to be had like that, it is acquired.
+ * Commits one batch without acquiring the lock. "locked": the run may have changed, is wide, or its lock is not free;
+ * the lock is acquired instead.
  */
 async function commitLockFree(
   engine: RunContext,
@@ -114,7 +114,7 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
       try {
         hasMore = (await advanceRun(engine, runId, batch, { key, fence, ...taken })) === true;
       } catch (error) {
-        // Whatever goes wrong with a batch goes wrong for each in it.
+        // The failure of a batch fails each of its events.
         for (const { reject } of batch) reject(error);
         hasMore = false;
       }
@@ -130,16 +130,15 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
 }
 
 /**
- * The run as it is now, where others may have written it since: asked for together with the lock, so that it costs no
- * further round trip unless the lock was waited for. Whether it was still so under the lock, the version says. Null: what
- * this process wrote last is as good.
+ * Loads the run while the lock is acquired, which saves a round trip unless the lock was waited for. The version is
+ * checked by the commit. Null: the cached run is used.
  */
 function lookAt(engine: Needs<"world" | "runCache">, runId: string): ((isOld: boolean) => Promise<void>) | null {
   const { locks, store } = engine.world;
   const recalled = engine.runCache.recallRun(runId);
   if (!locks.isShared || (recalled && engine.runCache.isTrusted)) return null;
   engine.runCache.forgetRun(runId);
-  const early = store.load(RUNS, runId).catch(() => null); // Asked for again under the lock.
+  const early = store.load(RUNS, runId).catch(() => null); // Loaded again under the lock.
   return async (isOld) => {
     const found = isOld ? null : await early;
     if (found && recalled) engine.runCache.recordRecall(found.version === recalled.version);
@@ -147,7 +146,7 @@ function lookAt(engine: Needs<"world" | "runCache">, runId: string): ((isOld: bo
   };
 }
 
-/** Results that come by the bus have an account each; whoever asks over HTTP has none. */
+/** Results on the bus have counted failures; HTTP requests have none. */
 function accountsFor(
   { runInbox }: Needs<"runInbox">,
   path: RunPath,
@@ -160,19 +159,19 @@ function accountsOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] 
   return waiting.flatMap(({ queued: news }) => (news.kind === "job" && news.busy ? [news.busy] : []));
 }
 
-/** The children that are out: their results are on their way. */
+/** Children in flight; their results will arrive soon. */
 function widthOf(run: Versioned<Run> | null): number {
   let width = 0;
   for (const id in run?.value.steps) width += run.value.steps[id]?.fan?.open ?? 0;
   return width;
 }
 
-/** Results that one commit takes in: enough to share its cost, few enough that nobody else waits long for it. */
+/** Events per commit: enough to share its cost, few enough to keep it short. */
 export const BATCH_MAX = 16;
-/** The same while other runs come by: smaller turns, more of them for one lock. */
+/** The same while other runs are active. */
 const PACED_BATCH_MAX = 4;
-/** Commits for which a lock is held, and for how long, before others have their turn. */
+/** Commits and time under one lock acquisition. */
 const ROUNDS_MAX = 64;
 const ALONE = { holdMs: 100, roundsMin: 1 };
-/** With rests in between: shorter, for those who wait for the lock meanwhile; but not for a handful of results each. */
+/** Shorter with pauses in between, because other holders wait; but at least a few batches. */
 const AMONG_OTHERS = { holdMs: 40, roundsMin: 3 };

@@ -3,13 +3,11 @@ import type { Needs, RunContext } from "../engine.ts";
 import { startSubRun } from "./sub-run.ts";
 
 /**
- * The line of steps that wait for a slot for their run.
+ * Steps that wait for a slot for their sub-run.
  *
- * 1. Who waits comes before whoever asks anew: a guard of every other start (`create-run.ts`) says that nobody waits.
- * 2. Who gives a slot back wakes the oldest that waits, and goes on until there is no slot or nobody left.
- * 3. If all open runs wait in this line, directly or for runs that do, none of them will ever give its slot back. Then the
- *    newest step in the line fails; if that helped nobody, the next one.
- * 4. All of it is best effort: who waits is woken by its own time as well, and then does the same.
+ * 1. Waiting steps come before new runs: a guard of every other start (`create-run.ts`) requires that no step waits.
+ * 2. A freed slot starts the oldest waiting step, and so on until no slot or no step is left.
+ * 3. Best effort: the due time of a waiting step repeats the attempt. Deadlocks are resolved in `slot-deadlock.ts`.
  */
 export function grantSlots(engine: RunContext, org: string): void {
   inTurn(engine, `slots of ${org}`, async () => {
@@ -25,17 +23,16 @@ export function grantSlots(engine: RunContext, org: string): void {
   });
 }
 
-/** One at a time in a process; who asks meanwhile has one more look made. What fails is left to the time of those who wait. */
+/** One task at a time per key; a failure is left to the due times of the waiting steps. */
 function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>
-      engine.world.log.write("warn", "slots_left_to_time", { what, error: String(error) }),
+      engine.world.log.write("warn", "slot_grant_deferred", { what, error: String(error) }),
     ),
   );
 }
 
-/** Steps that one call starts. */
 const ROUNDS_MAX = 256;
-/** Longer than a start takes: then another process may try the same. */
+/** Longer than a start takes; afterwards another process may try. */
 const LEASE_MS = 5_000;

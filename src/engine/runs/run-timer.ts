@@ -9,7 +9,7 @@ import { removeRunRecords } from "./remove-run.ts";
 import { grantSlots } from "./run-slots.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
-/** The time of a run has come: its deadline, something left undone, a parent to be told, or the end of its retention. */
+/** Timer handler of runs: deadline, remaining work, parent notification, end of retention. */
 export async function onRunDue(engine: DispatchContext, found: Versioned<Run>): Promise<void> {
   const { id, org, state, parent, isParentTold } = found.value;
   if (!isRunFinal(state)) {
@@ -22,9 +22,8 @@ export async function onRunDue(engine: DispatchContext, found: Versioned<Run>): 
 }
 
 /**
- * The time of a step's job has come, where that means something else than for other jobs. False: it does not.
- *
- * A job that has ended stays while its run does, whose steps point at it.
+ * Timer handler of step jobs. False: handle it like any other job. An ended job is kept as long as its run, which
+ * points at it.
  */
 export async function onStepJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned<Job>): Promise<boolean> {
   const job = found.value;
@@ -46,7 +45,7 @@ export async function onStepJobDue(engine: RunContext & Needs<"arrivals">, found
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;
   if (job.wait) engine.arrivals.record(job.wait.retryClass, nowMs);
   const isStarted = (await startSubRun(engine, found)) === "started";
-  // Nobody woke it, so there may be room for others who wait.
+  // The step was not started by a freed slot, so more slots may be free.
   if (isStarted && job.wait?.forSlot) grantSlots(engine, job.org);
   return true;
 }

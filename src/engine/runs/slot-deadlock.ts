@@ -9,9 +9,12 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "./create-run.ts";
 import { planOf } from "./workflows.ts";
 
-/** Somebody has begun to wait: if nobody is left who could give a slot back, one of them has to. */
+/**
+ * Resolves a deadlock of runs that all wait for slots: the newest waiting step fails, then the next one, until a run
+ * can continue.
+ */
 export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">, org: string): void {
-  inTurn(engine, `standstill of ${org}`, async () => {
+  inTurn(engine, `slot deadlock of ${org}`, async () => {
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
       const openRuns = await standing(engine, org);
       if (openRuns === null) return;
@@ -24,30 +27,30 @@ export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">
   });
 }
 
-/** How many runs are open, if all of them stand still because of each other; null if one can go on. */
+/** The number of open runs if all of them wait for each other; null if one can continue. */
 async function standing(engine: Needs<"world" | "settings" | "planCache">, org: string): Promise<number | null> {
   const before = await heldUp(engine, org);
   if (before === null) return null;
   const { open, waiting } = await runCountsOf(engine, org);
   if (open < runLimitOf(engine.settings.current, org) || open !== before.runs) return null;
-  // Whatever they wait for waits for a slot, or is one of them: nothing is about to begin, or has just ended.
+  // Every job they wait for is a waiting step or one of the open runs: none is about to start or has just ended.
   if (before.waitsFor !== waiting + before.subRuns) return null;
-  // As they were before the counters were read and after it, so they were in that moment: it is one picture. It cannot
-  // change by itself; if somebody changes it from outside, the version of the one that is to fail is another one.
+  // The same versions before and after the counters were read, so the counters belong to this state. The state is
+  // stable; a change from outside makes the commit stale.
   const after = await heldUp(engine, org);
   return after?.picture === before.picture ? open : null;
 }
 
 interface HeldUp {
   readonly runs: number;
-  /** How many jobs of theirs are out, all of which are runs. */
+  /** Open jobs of these runs, all of them sub-runs. */
   readonly waitsFor: number;
-  /** How many of them are such runs. */
+  /** How many of the runs are sub-runs. */
   readonly subRuns: number;
   readonly picture: string;
 }
 
-/** All open runs of an org; null as soon as one is found that can go on. Mostly that is the first: the youngest is below. */
+/** All open runs of an org; null as soon as one can continue. The newest run is read first, because it usually can. */
 async function heldUp(engine: Needs<"world" | "planCache">, org: string): Promise<HeldUp | null> {
   const seen: string[] = [];
   let [waitsFor, subRuns] = [0, 0];
@@ -72,17 +75,16 @@ async function subRunsOf(engine: Needs<"world" | "planCache">, { value: run }: V
   return plan && subRunsOnly(plan, run);
 }
 
-/** One at a time in a process; who asks meanwhile has one more look made. What fails is left to the time of those who wait. */
+/** One task at a time per key; a failure is left to the due times of the waiting steps. */
 function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>
-      engine.world.log.write("warn", "slots_left_to_time", { what, error: String(error) }),
+      engine.world.log.write("warn", "slot_grant_deferred", { what, error: String(error) }),
     ),
   );
 }
 
-/** Steps that one call refuses. */
 const ROUNDS_MAX = 256;
 const FIRST_LOOK = 4;
 const PAGE = 64;

@@ -15,13 +15,13 @@ import { resolveSlotDeadlock } from "./slot-deadlock.ts";
 import { planOf, versionToRun } from "./workflows.ts";
 
 /**
- * A step that is a whole run.
+ * A step that starts a run of another workflow.
  *
- * 1. The sub-run passes the gate like any other (L25): it is made in one commit with its parent's job. Where there is no
- *    slot, that one waits for it, before all who come later (see `slots.ts`). While its parent is paused or ending it is not
- *    begun: it waits likewise, and keeps nobody from anything.
- * 2. When it has ended it tells its parent's job, and says on its own record that it has; until then its time comes again.
- * 3. A job that ends before its sub-run has to stop it; until then the job's time comes again.
+ * 1. The sub-run needs a slot like any run (L25) and is created in one commit with its parent's job. Without a slot the
+ *    job waits, before all later starts (`run-slots.ts`). While the parent is paused or ending, the sub-run is not
+ *    started and blocks no other run.
+ * 2. An ended sub-run notifies its parent's job and records that on itself; until then its due time repeats it.
+ * 3. A job that ends before its sub-run stops it; until then the job's due time repeats it.
  */
 export type SubRunStart = "started" | "full" | "not_started";
 
@@ -29,9 +29,9 @@ export async function startSubRun(engine: RunContext, found: Versioned<Job>): Pr
   try {
     return await startOnce(engine, found);
   } catch (error) {
-    // Whatever it is that fails, and for however long: others must not wait because of it.
+    // A step that cannot start must not block other waiting steps.
     if (found.value.wait?.forSlot) {
-      const later = waitToStart(found.value, "something failed when it was to begin", decisionContext(engine));
+      const later = waitToStart(found.value, "the sub-run could not be started", decisionContext(engine));
       await waitMore(engine, found, later).catch(() => undefined);
     }
     throw error;
@@ -54,7 +54,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const input = await valueIn(engine, job.input);
   const refusal = refusalOf(step, parent, plan, input);
   if (refusal !== null || !parent || !plan || version === null) {
-    await giveUp(engine, found, refusal ?? "there is nothing to run");
+    await giveUp(engine, found, refusal ?? "the workflow does not exist");
     return "not_started";
   }
   const runId = engine.world.random.id();
@@ -62,7 +62,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
   const kept = await storeForRun(engine, input, { ptr: inputKey(runId), untilMs });
   if (kept.kind === "too_large") {
-    await giveUp(engine, found, "its input is too large");
+    await giveUp(engine, found, "the input of the sub-run is too large");
     return "not_started";
   }
   const order = {
@@ -86,24 +86,24 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   });
   const created = await createRun(engine, plan, run, [put(JOBS, job.id, found, started)]);
   if (created.kind !== "full") return created.kind === "created" ? "started" : "not_started";
-  const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, its own among them`;
+  const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, including the parent`;
   await waitMore(engine, found, waitForSlot(job, why, decisionContext(engine)));
   resolveSlotDeadlock(engine, job.org);
   return "full";
 }
 
-/** Why a step cannot become a run; null if it can. */
+/** Why the step cannot start a run; null if it can. */
 function refusalOf(step: StepRef, parent: Run | null, plan: Plan | null, input: unknown): string | null {
-  if (!parent) return "its run is gone";
+  if (!parent) return "its run no longer exists";
   if (isRunFinal(parent.state)) return `its run is ${parent.state}`;
   if (depthBelow(parent) > DEPTH_MAX) return `workflows are nested more than ${DEPTH_MAX} deep`;
   const named = step.version === undefined ? "" : ` version ${step.version}`;
-  if (!plan) return `there is no workflow \`${step.workflowId}\`${named}`;
+  if (!plan) return `workflow not found: \`${step.workflowId}\`${named}`;
   const problems = plan.inputSchema?.problemsOf(input) ?? [];
-  return problems.length === 0 ? null : `the input does not fit the workflow's schema: ${problems.join("; ")}`;
+  return problems.length === 0 ? null : `the input violates the workflow's schema: ${problems.join("; ")}`;
 }
 
-/** What the step says of itself holds for its run; which step it is, for itself alone. */
+/** The labels of the step without those that identify it. */
 function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Job["labels"]): Run["labels"] {
   return labels;
 }
@@ -122,14 +122,14 @@ async function giveUp(engine: DispatchContext, found: Versioned<Job>, message: s
   await settleJob(engine, found, Object.assign(endJob(job, "FAILED", decisionContext(engine)), { error, history }));
 }
 
-/** A sub-run has ended: so does the step that waited for it, or it tries once more. */
+/** Applies the end of a sub-run to the step that waits for it. */
 export async function notifyParent(engine: DispatchContext, found: Versioned<Run>): Promise<void> {
   const run = found.value;
   if (!isRunFinal(run.state) || !run.parent || run.isParentTold) return;
   const { store } = engine.world;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const waits = await store.load(JOBS, run.parent.jobId);
-    // One that waits for another try has been told of this end before.
+    // A step that waits for its next attempt has processed this end before.
     if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
     const next = applySubRun(waits.value, run, await copyOutput(engine, run, waits.value), decisionContext(engine));
     if (await settleJob(engine, waits, next)) break;
@@ -157,7 +157,7 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, context:
   return Object.assign(endJob(job, "FAILED", context), { error: { ...error, retryNever: true }, history });
 }
 
-/** A run takes its blobs with it; the step that waited for it may be needed for longer. */
+/** Copies the output, because the payloads of the sub-run are removed with it. */
 async function copyOutput(
   engine: Needs<"world" | "settings">,
   { id, output, parent }: Run,
@@ -166,13 +166,13 @@ async function copyOutput(
   if (output?.kind !== "pointer") return output;
   const bytes = await engine.world.blobs.get(output.ptr);
   if (bytes === null) return null;
-  // A job may have waited for another run before: each has a name of its own.
+  // The key contains the run: a job may have waited for several sub-runs.
   const ptr = `${outputKey(job.id)}.${id}`;
   await engine.world.blobs.put(ptr, bytes, await keptUntilMs(engine, parent?.runId ?? ""));
   return { kind: "pointer", ptr, bytes: bytes.length };
 }
 
-/** The job has ended, its sub-run has not. */
+/** Cancels the sub-run of a job that has ended. */
 export async function stopSubRun(
   engine: Needs<"world" | "settings" | "commit" | "runInbox">,
   found: Versioned<Job>,
@@ -180,7 +180,7 @@ export async function stopSubRun(
   const { step, org, id } = found.value;
   if (!step?.isSubRunLeft) return;
   const runId = step.subRunId ?? "";
-  const why = `the step that waited for it ended as ${found.value.state}`;
+  const why = `the parent step ended as ${found.value.state}`;
   const event = { kind: "cancel", by: `job ${id}`, why } as const;
   const sub = await engine.world.store.load(RUNS, runId);
   if (sub && !isRunFinal(sub.value.state))

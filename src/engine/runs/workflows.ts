@@ -1,11 +1,11 @@
 /**
- * Workflows: applying, deleting and finding them.
+ * Apply, delete and load workflows.
  *
- * 1. Only a definition that can be read is applied; otherwise everything that is wrong with it is the answer.
- * 2. A version is written once, in one commit with the head that names it and the line in the audit log. The definition
- *    that the head names already, applied again, changes nothing.
- * 3. Versions are numbered without gaps, whoever applies at the same time, and also after the workflow was deleted.
- * 4. Deleting takes the head off the lists at once. The versions leave when no run names the workflow any more.
+ * 1. Only a valid definition is applied; otherwise all problems are returned.
+ * 2. A version is written once, in one commit with its head and audit entry. Applying the current definition again
+ *    changes nothing.
+ * 3. Versions are numbered without gaps, also after a deletion and under concurrent applies.
+ * 4. Deleting removes the head from all lists at once. The versions are removed when no run uses the workflow.
  */
 import { createHash } from "node:crypto";
 import { canonicalText } from "../../core/model/json.ts";
@@ -27,7 +27,7 @@ import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import type { Needs } from "../engine.ts";
 
-/** `source`: YAML or JSON as it was written, and what the file is called in problems. */
+/** `source`: YAML or JSON text, and the file name used in problems. */
 export type ApplyRequest = { readonly org: string; readonly by: string } & (
   | { readonly source: { readonly text: string; readonly file: string } }
   | { readonly document: unknown }
@@ -75,7 +75,7 @@ export function deleteWorkflow(
   });
 }
 
-/** The newest where no version is named; of a workflow that was deleted, only a version that is named. */
+/** The newest version if none is named. A deleted workflow has only named versions. */
 export async function loadWorkflow(
   engine: Needs<"world" | "planCache">,
   org: string,
@@ -86,7 +86,7 @@ export async function loadWorkflow(
   return wanted === null ? null : ((await loadVersion(engine, org, id, wanted))?.value ?? null);
 }
 
-/** The version that a run which names this one, or none, begins with; null where there is none, or it was deleted. */
+/** The version that a new run uses; null if there is none or it was deleted. */
 export async function versionToRun(
   engine: Needs<"world">,
   org: string,
@@ -97,12 +97,11 @@ export async function versionToRun(
   return head && head.value.deletedMs === undefined ? (version ?? head.value.version) : null;
 }
 
-/** The plan of a run, if this process has it at hand. */
 export function cachedPlan(engine: Needs<"world" | "planCache">, { org, workflowId, version }: Run): Plan | null {
   return engine.planCache.get(versionKey(org, workflowId, version), engine.world.clock.now());
 }
 
-/** Null when there is no such version. Throws when it was applied by another program version, and is not understood. */
+/** Null if the version does not exist. Throws if this program version cannot compile it. */
 export async function planOf(
   engine: Needs<"world" | "planCache">,
   org: string,
@@ -119,15 +118,15 @@ export async function planOf(
   if (confirmed) return confirmed;
   const compiled = compileWorkflow(found.value.document);
   if (compiled.kind === "bad") {
-    throw new Error(`workflow \`${id}\` version ${version} is not understood: ${compiled.problems.join("; ")}`);
+    throw new Error(`workflow \`${id}\` version ${version} cannot be compiled: ${compiled.problems.join("; ")}`);
   }
   engine.planCache.put(key, found.value, compiled.plan, clock.now());
   return compiled.plan;
 }
 
 /**
- * The time of a head has come: it was deleted. Its versions leave some at a time, and it leaves with the last: whoever
- * applies the workflow again meanwhile is not disturbed, since each commit asks for the head as it was.
+ * Timer handler of deleted workflows. Versions are removed in batches, the head with the last one. An apply meanwhile
+ * is safe, because each commit requires the head it read.
  */
 export async function onWorkflowDue(
   engine: Needs<"world" | "settings" | "commit" | "planCache">,

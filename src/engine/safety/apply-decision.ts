@@ -7,11 +7,10 @@ import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * A verdict becomes what happens to the job.
+ * Applies a safety decision to a job.
  *
- * 1. What a human is asked about stays what it is: an input that is kept elsewhere is copied to a key that nobody else
- *    knows, and its hash stands on the job, before the approval is asked for. Whoever wrote the input may overwrite their
- *    own copy; that is not the one that will be worked on (L34).
+ * 1. Before an approval is requested, an input in the blob store is copied to a random key and its hash is put on the
+ *    job. The submitter may overwrite the original, but not what will be executed (L34).
  */
 export function applyDecision(engine: Needs<"world" | "settings">, job: Job, decision: Decision): Job | Promise<Job> {
   const settle = (asked: Job) => decideSafety(asked, decision, decisionContext(engine));
@@ -20,14 +19,14 @@ export function applyDecision(engine: Needs<"world" | "settings">, job: Job, dec
 
 export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
-/** One that nobody else knows. */
+/** A key that cannot be guessed. */
 export const secretKey = ({ world }: Needs<"world">, key: string): string => `${key}.${world.random.id()}`;
 
-/** An input that is not there yet is left as it is: the approval finds out that the job has changed. */
+/** A missing input is left as it is; the approval will find that the job changed. */
 async function seal(engine: Needs<"world" | "settings">, job: Job): Promise<Job> {
   const { input } = job;
   if (input.kind === "inline") return job;
-  if (input.sha256 !== undefined && input.ptr !== inputKey(job.id)) return job; // Sealed before.
+  if (input.sha256 !== undefined && input.ptr !== inputKey(job.id)) return job;
   const { blobs } = engine.world;
   const bytes = await blobs.get(input.ptr);
   if (bytes === null) return job;

@@ -20,26 +20,26 @@ import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
 /**
- * A human decides about a job that waits for one.
+ * Approves or rejects a job that awaits approval.
  *
- * 1. The kernel is asked again and the input is hashed again: an approval of something that has changed since is void.
- *    Then the job is decided on anew, in the same commit, and the answer says what changed.
- * 2. Of any number of answers at once exactly one counts: it moves the job on, and the others find it moved.
- * 3. A kernel that does not answer changes nothing.
- * 4. Each answer that counts stands in the audit log in the commit that it made.
+ * 1. The kernel is asked and the input hashed again: an approval is void if either changed. The job is then decided
+ *    again in the same commit, and the response says what changed.
+ * 2. Of concurrent answers exactly one is committed.
+ * 3. An unavailable kernel changes nothing.
+ * 4. The audit entry is part of the commit.
  */
 export interface ApprovalRequest extends Approver {
   readonly org: string;
   readonly jobId: string;
-  /** What the approver had before them. */
+  /** What the approver was shown. */
   readonly seen?: ApprovalExpectation;
 }
 
 export type ApproveOutcome =
   | { readonly kind: "approved"; readonly state: JobState }
-  /** What was approved is not what there is now; `state` is what became of the job by the present decision. */
+  /** The approved job or policy changed; `state` follows from the new decision. */
   | { readonly kind: "void"; readonly state: JobState; readonly why: string }
-  /** The approver looked at something else: nothing has changed. */
+  /** The approver was shown something else; nothing changed. */
   | { readonly kind: "mistaken"; readonly why: string }
   | { readonly kind: "unavailable"; readonly reason: string }
   | { readonly kind: "input_gone"; readonly ptr: string }
@@ -136,7 +136,7 @@ type Present =
   | { readonly kind: "present"; readonly job: Job; readonly decision: Decision }
   | Extract<ApproveOutcome, { kind: "unavailable" | "input_gone" }>;
 
-/** The job with its input as it is now, and what the kernel says to it now. */
+/** The job with its current input, and the kernel's current decision. */
 async function presentOf(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
   job: Job,
@@ -146,10 +146,10 @@ async function presentOf(
   if (job.input.kind === "pointer") {
     const bytes = await blobs.get(job.input.ptr);
     if (bytes === null) return { kind: "input_gone", ptr: job.input.ptr };
-    // Also where there was nothing to hash when the approval was asked for: what has come since was approved by nobody.
+    // Also if no hash existed at the request: an input that arrived since was not approved.
     now = { ...job, input: { ...job.input, bytes: bytes.length, sha256: sha256Of(bytes) } };
   }
-  // A workflow asks for it, not the policy: that has nothing to say to it.
+  // The workflow requires this approval, not the policy.
   if (job.step?.kind === "approval" && job.safety) return { kind: "present", job: now, decision: job.safety };
   const checked = await askKernel(engine, policyRequestOf(now));
   return checked.kind === "decided" ? { kind: "present", job: now, decision: checked.decision } : checked;
@@ -173,5 +173,4 @@ function noteOf(engine: Needs<"audit">, job: Job, who: string, answer: string, w
   });
 }
 
-/** Somebody waits for the answer. */
 const AT_GATEWAY = { path: "gateway" } as const;

@@ -15,23 +15,22 @@ import { applyDecision } from "./apply-decision.ts";
 import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
 
 /**
- * Station 3: nothing is dispatched before the safety kernel has said so.
+ * The safety check of a job before dispatch.
  *
- * 1. A kernel that does not answer leaves the job PENDING, with the reason and the time of the next try on it. Each job
- *    comes back at its own time: when the kernel is back, too, they come as spread as their policy made them. What this
- *    process or the store held up for a moment does not come to the kernel in a heap (`turnstile.ts`).
- * 2. While the breaker is open a job that comes costs one write: neither a lock, nor a call, nor a look at the breaker.
- * 3. With a fail-open lease in force the job goes all the same, marked for good, counted, and audited in one commit.
- * 4. A verdict that was given stands: if it cannot be stored it is kept and tried again, never called "unavailable".
- * 5. A kernel elsewhere may take its time; the job's lock keeps two processes from asking it the same question, and a
- *    bypass from overtaking a verdict.
+ * 1. An unavailable kernel leaves the job PENDING, with the reason and the time of the next check. Each job returns at
+ *    its own time. Checks that a stalled process delayed are paced (`check-pacer.ts`).
+ * 2. While the breaker is open a check costs one write: no lock, no call, no read of the breaker.
+ * 3. Under a fail-open grant the job is dispatched, marked permanently, counted and audited in one commit.
+ * 4. A decision is final: if it cannot be stored it is kept and stored later, never replaced by "unavailable".
+ * 5. The job lock keeps two processes from asking a remote kernel about one job, and a bypass from overtaking a
+ *    decision.
  */
 export async function checkSafety(
   engine: DispatchContext & Needs<"audit" | "lockStats">,
   found: Versioned<Job>,
 ): Promise<void> {
   const { safety } = engine.world;
-  // Who waits for the clock or another run is sent nowhere, whoever announces it.
+  // Steps that wait for time or for a sub-run are not dispatched.
   if (found.value.step && found.value.step.kind !== "worker") return;
   if (safety.local) {
     await settleVerdict(engine, found, safety.local(policyRequestOf(found.value)), []);
@@ -51,7 +50,7 @@ export async function checkSafety(
 async function check(engine: DispatchContext & Needs<"audit">, found: Versioned<Job>, lock: LockLease): Promise<void> {
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(engine, found.value);
-  // Under the lock: a store that was slow to give it gathers them as well.
+  // Paced under the lock, because a slow lock also delays checks together.
   if (!kept && isSpread(engine, found.value.wait)) await engine.safety.checkPacer.pass(engine.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
@@ -71,7 +70,7 @@ async function check(engine: DispatchContext & Needs<"audit">, found: Versioned<
   }
 }
 
-/** Somebody else may have written to the job meanwhile; while it still waits for a verdict, this one is it. */
+/** The job may have changed meanwhile; while it waits for a decision, this one is applied. */
 async function settleVerdict(
   engine: DispatchContext & Needs<"audit">,
   found: Versioned<Job>,
@@ -83,12 +82,12 @@ async function settleVerdict(
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
     const decided: Job = await applyDecision(engine, now.value, decision);
-    // Before the commit, in its tick: a crash after it must not leave a decision without its line.
+    // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
     if (tries === 0) recordAudit(engine, decisionLine(decided));
     const placed = await placeJob(engine, now, decided, [], guards);
     if (placed !== "stale") break;
     now = await engine.world.store.load(JOBS, id);
-    if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept: it is the answer when its time comes.
+    if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept for the next check.
   }
   engine.safety.dropVerdict(id);
 }
@@ -107,7 +106,7 @@ async function bypass(
   const line = auditPut(engine, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
   const guards = [fence, failOpenGuard(lease.id)];
   const placed = await placeJob(engine, found, job, [line], guards, [{ name: FAIL_OPEN_TOTAL, delta: 1 }]);
-  if (placed === "stale") return; // Moved on by somebody else, or the lease was closed: then its time comes again.
+  if (placed === "stale") return; // The job changed or the grant was closed; its due time repeats the check.
   metrics.add("cordum_scheduler_input_fail_open_total");
   log.write("warn", "safety_bypassed", { job: job.id, org: job.org, lease: lease.id, reason });
 }
@@ -121,16 +120,16 @@ async function wait(
   engine.world.metrics.add("cordum_scheduler_safety_unavailable_total");
   const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine));
   const committed = await engine.commit({ org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
-  // Stale or refused: somebody else moved the job on, which is all that was wanted.
+  // Stale or refused: another process moved the job.
   if (committed.kind === "committed") engine.timers.arm({ id: found.id, version: found.version + 1, value: waiting });
 }
 
-/** A job that was told to come back later has a verdict: it waits for the next one. */
+/** A throttled job has a decision and waits for the next one. */
 async function leaseOf(engine: Needs<"safety">, job: Job): Promise<FailOpenGrant | null> {
   return job.safety === null ? engine.safety.grants.find(job.org) : null;
 }
 
-/** What no policy has spread need not be kept apart: the founding ones bring their waves, as they did. */
+/** Policies without jitter are not paced: the baseline keeps its waves. */
 function isSpread(engine: Needs<"settings">, wait: Wait | null): boolean {
   return wait !== null && isSpreading(engine.settings.current.retry[wait.retryClass].policy);
 }
@@ -158,6 +157,6 @@ export function policyRequestOf(job: Job): PolicyRequest {
   return input.kind === "inline" ? request : { ...request, inputOmitted: { bytes: input.bytes } };
 }
 
-/** Kept durably at `cordum:scheduler:input_fail_open_total`. */
+/** Stored as `cordum:scheduler:input_fail_open_total`. */
 export const FAIL_OPEN_TOTAL = "scheduler:input_fail_open_total";
 const TRIES_MAX = 3;

@@ -1,23 +1,20 @@
 import type { Clock } from "../../ports/clock.ts";
 
 /**
- * Keeps apart what was meant to be apart, up to the last step before a kernel that has just come back.
+ * Paces safety checks after an outage, so that retries that became due during a stall do not reach the kernel as one
+ * burst. A stall is a pause of this process: garbage collection, a slow store, a busy machine.
  *
- * Retries that a policy has spread come each at a time of its own. A process that stands still for a tenth of a second (its
- * garbage, a slow store, a busy machine) finds at once all whose time has come meanwhile: going together, they would be the
- * herd that the policy took apart. So they go through one by one, the faster the more of them wait.
- *
- * 1. After each one it rests for `EASE_MS` divided by how many are left: about that long is what a steady stream waits here,
- *    and what comes in a heap leaves over about that long. Who comes alone goes at once.
- * 2. What was lost is not made up for: the rest begins when somebody went, not when he was to go.
- * 3. It never decides how fast a process can be: beyond `WAITING_MAX` the first goes for each that comes.
- * 4. First come, first served.
+ * 1. After each check the pacer waits `EASE_MS` divided by the number of waiting checks. A single check passes at once;
+ *    a burst leaves over about `EASE_MS`.
+ * 2. Lost time is not made up for: the wait starts when a check passes.
+ * 3. It never limits throughput: beyond `WAITING_MAX` each new check releases the first.
+ * 4. First in, first out.
  */
 export class CheckPacer {
   readonly #waiting: (() => void)[] = [];
   #isResting = false;
 
-  /** Resolves when it is his turn. */
+  /** Resolves when the check may pass. */
   pass(clock: Clock): Promise<void> {
     if (!this.#isResting) {
       this.#rest(clock);
@@ -41,7 +38,7 @@ export class CheckPacer {
   }
 }
 
-/** Nothing to somebody who has waited for seconds, and longer than a process stands still but for a bad day. */
+/** Short for a check that waited for seconds; longer than most stalls. */
 export const EASE_MS = 250;
-/** So many wait where a thousand come in a second. */
+/** Reached at about a thousand checks a second. */
 export const WAITING_MAX = 256;

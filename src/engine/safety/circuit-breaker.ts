@@ -18,16 +18,16 @@ import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * The circuit breaker before a safety kernel elsewhere, shared by all processes (`retry/breaker.ts` has the rules).
+ * The circuit breaker of a remote safety kernel, shared by all processes (rules: `core/retry/breaker.ts`).
  *
- * 1. While it is closed a check costs no access to the store. Each process counts its own failures in a row; the first
- *    that has enough of them opens it for all.
- * 2. While it is open a check costs nothing at all. Probes are claimed in the store, so all processes together send no
- *    more than `probes` of them.
- * 3. A copy is renewed when the others tell of a change, at each failure, and, while it is not closed, once in a while.
- * 4. A store that goes back (restored from a copy, a record removed) is followed: what is in it is what holds.
- * 5. Only a kernel that did not answer is a failure. What is thrown (a store, a shutdown, a request that makes no sense)
- *    is thrown as itself: it is neither a failure nor an answer (L29, L30).
+ * 1. Closed: a check needs no store access. Each process counts its consecutive failures; the first to reach the limit
+ *    opens the breaker for all.
+ * 2. Open: a check costs nothing. Probes are claimed in the store, so all processes together send at most `probes`.
+ * 3. The local copy is refreshed on a change broadcast, at each failure, and periodically while the breaker is not
+ *    closed.
+ * 4. A store that was restored from a backup is followed: its record is authoritative.
+ * 5. Only a kernel that did not answer counts as a failure. Other errors (store, shutdown, malformed request) are
+ *    rethrown and count as nothing (L29, L30).
  */
 export async function askKernel(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
@@ -43,7 +43,7 @@ export async function askKernel(
   return call(engine, probe, () => safety.check(request));
 }
 
-/** Why nobody is asked now; null when a try is worth it. From memory: it costs nothing. */
+/** Why no call is made now; null if one may be tried. Uses the local copy only. */
 export function breakerRefusal(engine: Needs<"world" | "settings" | "tasks" | "safety">): string | null {
   const { breaker, claiming } = engine.safety;
   const asked = permission(breaker, givenFor(engine));
@@ -53,7 +53,7 @@ export function breakerRefusal(engine: Needs<"world" | "settings" | "tasks" | "s
   return asked === "probe" ? BEING_TRIED : sentenceOf(breaker);
 }
 
-/** Another process has changed it. */
+/** Another process changed the breaker. */
 export function breakerChanged(engine: Needs<"world" | "tasks" | "safety">): void {
   engine.safety.breakerRead.forget();
   renewInTime(engine);
@@ -74,7 +74,7 @@ async function call(
   if (checked.kind === "unavailable") {
     await noteFailure(engine, probe, checked.reason);
   } else if (probe !== null) {
-    // The verdict does not wait for it: if it cannot be written, the probe's own time ends it.
+    // The decision does not wait for this write; if it fails, the probe expires.
     inBackground(engine, share(engine, { kind: "succeeded", probe }));
   } else if (engine.safety.breaker.kind === "closed") {
     engine.safety.breaker = CLOSED;
@@ -108,7 +108,7 @@ async function noteFailure(
   const next = stepBreaker(safety.breaker, { kind: "failed", probe, reason }, givenFor(engine));
   if (next.kind === "closed") {
     safety.breaker = next;
-    await renew(engine); // Others may have found out before.
+    await renew(engine); // Another process may have opened it already.
   } else if (!safety.opening) {
     safety.opening = true;
     try {
@@ -119,7 +119,7 @@ async function noteFailure(
   }
 }
 
-/** Load, decide, commit: what becomes of the shared breaker. */
+/** Load, decide, commit of the shared breaker. */
 function share(
   engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
   event: BreakerEvent,
@@ -147,15 +147,15 @@ function share(
   });
 }
 
-/** A closed breaker in the store does not know of the failures that this process has counted. */
+/** A closed breaker in the store lacks the failures counted in this process. */
 function withOwnCount(engine: Needs<"safety">, stored: Breaker): Breaker {
   return stored.kind === "closed" && engine.safety.breaker.kind === "closed" ? engine.safety.breaker : stored;
 }
 
-/** `copies` is how many there were when the store was asked. */
+/** `copies`: the number of copies when the read began. */
 function adopt(engine: Needs<"world" | "safety">, breaker: Breaker, version: number, copies: number): void {
   const { safety, world } = engine;
-  // An answer that took its time may be older than what came to be known meanwhile. If nothing did, the store has gone back.
+  // A slow read may be older than the current copy. If nothing changed meanwhile, the store was restored.
   if (version < safety.breakerVersion && copies !== safety.breakerCopies) return;
   safety.breaker = breaker;
   safety.breakerVersion = version;
@@ -182,7 +182,7 @@ function renew(engine: Needs<"world" | "safety">): Promise<void> {
   });
 }
 
-/** Not more often than that, whoever asks how often; nobody waits for it. */
+/** Rate-limited and in the background. */
 function renewInTime(engine: Needs<"world" | "tasks" | "safety">): void {
   const { breakerRead } = engine.safety;
   if (breakerRead.isUnderWay || !breakerRead.isOlderThan(RENEW_MS, engine.world.clock.now())) return;
@@ -191,7 +191,7 @@ function renewInTime(engine: Needs<"world" | "tasks" | "safety">): void {
 
 function inBackground(engine: Needs<"world" | "tasks">, work: Promise<unknown>): void {
   const logged = work.catch((error: unknown) => {
-    engine.world.log.write("warn", "safety_breaker_not_shared", { error: String(error) });
+    engine.world.log.write("warn", "safety_breaker_write_failed", { error: String(error) });
   });
   engine.tasks.track(logged);
 }
@@ -203,10 +203,9 @@ function givenFor(engine: Needs<"world" | "settings">): BreakerContext {
 }
 
 function sentenceOf(breaker: Exclude<Breaker, { kind: "closed" }>): string {
-  return `the circuit breaker is ${breaker.kind === "open" ? "open" : "half open"} (${breaker.reason})`;
+  return `circuit breaker ${breaker.kind === "open" ? "open" : "half open"} (${breaker.reason})`;
 }
 
-const BEING_TRIED = "the circuit breaker is half open, others try whether the kernel is back";
+const BEING_TRIED = "circuit breaker half open; a probe is in progress";
 const RENEW_MS = 1_000;
-/** For the answer to be written down. */
 const PROBE_SLACK_MS = 1_000;

@@ -106,7 +106,7 @@ export class FailOpenGrants {
   #loadInBackground(): void {
     if (this.#read.isUnderWay) return;
     const loaded = this.load().catch((error: unknown) => {
-      this.#engine.world.log.write("warn", "leases_not_read", { error: String(error) });
+      this.#engine.world.log.write("warn", "fail_open_read_failed", { error: String(error) });
     });
     this.#engine.tasks.track(loaded);
   }

@@ -17,17 +17,13 @@ import { retryOnConflict } from "../commit.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * Fail-open leases: opened by a human for a while, ended by themselves (see `model/fail-open.ts`).
- *
- * 1. A process that has seen a lease counts down the time that is left, whatever becomes of its clock; a lease that was
- *    over once does not come back.
- * 2. The open leases are kept in memory, and read again when others tell of a change and after `RENEW_MS`. A lease that
- *    was closed meanwhile is refused by the store: every commit that stands on a lease has its guard.
+ * Opens, closes and lists fail-open leases (`core/model/fail-open.ts`); `fail-open-grants.ts` is the cache that
+ * dispatch uses.
  */
 export interface FailOpenRequest {
   readonly scope: string;
   readonly reason: string;
-  /** Who approved it. */
+  /** The approver. */
   readonly by: string;
   readonly forMs: number;
 }
@@ -55,7 +51,7 @@ export async function openFailOpen(
   if (committed.kind === "refused") {
     return { kind: "too_many", limit: committed.guard.kind === "counter" ? committed.guard.max : 0 };
   }
-  if (committed.kind === "stale") throw new Error(`lease \`${lease.id}\` exists already`);
+  if (committed.kind === "stale") throw new Error(`lease \`${lease.id}\` already exists`);
   const until = new Date(lease.endsMs).toISOString();
   log.write("warn", "fail_open_opened", { lease: lease.id, scope, reason, by, until });
   changed(engine);
@@ -81,7 +77,7 @@ export function closeFailOpen(
   });
 }
 
-/** The latest of all, or of these scopes, newest first; what has ended is kept as long as jobs are. */
+/** Newest first, of all scopes or the given ones. Ended leases are kept as long as jobs. */
 export async function listFailOpen(
   engine: Needs<"world">,
   scopes: readonly string[] | null = null,
@@ -95,7 +91,7 @@ export async function listFailOpen(
   return leases.sort((a, b) => b.openedMs - a.openedMs);
 }
 
-/** The time of a lease has come: it was seen, it ends, or, after its retention, it leaves. */
+/** Timer handler of leases: records progress of time, ends the lease, or removes it after its retention. */
 export async function onFailOpenDue(
   engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
   found: Versioned<FailOpenGrant>,
@@ -113,7 +109,7 @@ export async function onFailOpenDue(
     });
 }
 
-/** `POLICY_CHECK_FAIL_MODE=open`: for half an hour, and loudly. One at a time, however many processes start. */
+/** `POLICY_CHECK_FAIL_MODE=open` opens one lease for 30 minutes at start, however many processes start. */
 export async function openAtStart(
   engine: Needs<"world" | "commit" | "audit" | "safety">,
 ): Promise<FailOpenGrant | null> {
@@ -123,7 +119,7 @@ export async function openAtStart(
     (lease) => lease.reason === reason && engine.safety.grants.isInForce(lease),
   );
   if (known) {
-    engine.world.log.write("warn", "fail_open_in_force", {
+    engine.world.log.write("warn", "fail_open_reused", {
       lease: known.id,
       until: new Date(known.endsMs).toISOString(),
     });
@@ -157,13 +153,13 @@ function changed(engine: Needs<"world" | "safety">): void {
 }
 
 function objectionTo({ scope, reason, by, forMs }: FailOpenRequest): string | null {
-  if (scope.trim() === "") return "say for which tenant, or `*` for all";
-  if (by.trim() === "") return "say who approved it";
-  if (reason.trim() === "") return "say why: it stands in the audit log";
+  if (scope.trim() === "") return "scope is required: a tenant, or `*` for all";
+  if (by.trim() === "") return "approver is required";
+  if (reason.trim() === "") return "reason is required; it is recorded in the audit log";
   if (reason.length > REASON_LENGTH_MAX)
-    return `the reason has ${reason.length} characters; ${REASON_LENGTH_MAX} are taken`;
+    return `the reason has ${reason.length} characters; the limit is ${REASON_LENGTH_MAX}`;
   if (forMs >= FAIL_OPEN_MS.min && forMs <= FAIL_OPEN_MS.max) return null;
-  return `it lasts from ${FAIL_OPEN_MS.min / 1_000} seconds to ${FAIL_OPEN_MS.max / 60_000} minutes; there is no "forever"`;
+  return `the duration must be between ${FAIL_OPEN_MS.min / 1_000} seconds and ${FAIL_OPEN_MS.max / 60_000} minutes`;
 }
 
 function noteOf(engine: Needs<"audit">, lease: FailOpenGrant, who: string, what: string) {

@@ -9,28 +9,26 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import { POOLS_CHANGED, refreshPools } from "../workers/index.ts";
 
 /**
- * The kill switch: stops the work of a tenant, or of everybody, now.
+ * The kill switch stops the work of a tenant, or of all tenants.
  *
- * 1. From the answer on this process sends nothing of the scope and leases nothing of it out; every other one from the
- *    moment on that it hears of it, and half a minute later at the latest. Jobs are still taken, checked and kept: they
- *    wait in the backlog.
- * 2. What is with workers is cancelled: they are told to stop, and what they say afterwards changes nothing. While it is
- *    engaged every sweep does that again, for what another process has sent meanwhile, and for one that has died before it
- *    came to it.
- * 3. Engaging and releasing are in the audit log. It ends by nobody's clock.
+ * 1. After the response this process dispatches and leases nothing of the scope; other processes follow on the change
+ *    broadcast, at the latest after half a minute. Jobs are still admitted and checked; they wait in the backlog.
+ * 2. Jobs with workers are cancelled, and later results are ignored. Every sweep repeats this while the switch is
+ *    engaged, for jobs that another process sent meanwhile.
+ * 3. Engaging and releasing are audited. A kill switch does not expire.
  */
 export interface KillRequest {
-  /** A tenant, or `*` for all of them. */
+  /** A tenant, or `*` for all. */
   readonly scope: string;
   readonly reason: string;
   readonly by: string;
 }
 
 export interface Engaged {
-  /** `already`: by somebody before, whose words it keeps. */
+  /** `already`: engaged before; its reason is kept. */
   readonly kind: "engaged" | "already";
   readonly kill: Kill;
-  /** Jobs that were with workers, and are cancelled. */
+  /** Cancelled jobs that were with workers. */
   readonly cancelled: number;
 }
 
@@ -54,19 +52,19 @@ export async function engageKill(
   return { kind, kill, cancelled: await stopWork(engine, kill) };
 }
 
-/** What is with workers although a switch is engaged. Costs next to nothing where there is none. */
+/** Cancels jobs of engaged scopes that are with workers. Cheap without an engaged switch. */
 export async function stopKilled(engine: DispatchContext & Needs<"audit">): Promise<void> {
   const { store } = engine.world;
   for (const { scope } of engine.pools.kills.values()) {
     const running = await store.counts(RUNNING_GROUP, ORGS_MAX);
     if (scope === EVERY_SCOPE ? running.size === 0 : (running.get(scope) ?? 0) === 0) continue;
-    // This process may not have heard yet that it was released.
+    // The switch may have been released meanwhile.
     const found = await store.load(KILLS, killId(scope));
     if (found) await stopWork(engine, found.value);
   }
 }
 
-/** `null`: none was engaged. */
+/** Null if none was engaged. */
 export async function releaseKill(
   engine: DispatchContext & Needs<"audit">,
   scope: string,
@@ -86,7 +84,7 @@ export async function releaseKill(
   return kill;
 }
 
-/** Those that are engaged, newest first. */
+/** Engaged switches, newest first. */
 export async function listKills({ world }: Needs<"world">): Promise<readonly Kill[]> {
   const page = await world.store.list(KILLS, { index: POOLS_LIST, limit: LISTED_MAX });
   return page.items.filter(({ id }) => isKillId(id)).map(({ value }) => value);
@@ -97,7 +95,7 @@ async function changed(engine: DispatchContext): Promise<void> {
   broadcastChange(engine, POOLS_CHANGED);
 }
 
-/** Cancels what is with workers; how many. One that cannot be cancelled now is found again later. */
+/** Cancels jobs with workers; returns their number. A job that cannot be cancelled now is found again. */
 async function stopWork(engine: DispatchContext & Needs<"audit">, kill: Kill): Promise<number> {
   const { store } = engine.world;
   const orgs = kill.scope === EVERY_SCOPE ? [...(await store.counts(RUNNING_GROUP, ORGS_MAX)).keys()] : [kill.scope];
@@ -125,12 +123,12 @@ async function stopJob(
   { id, org, step }: Job,
   { by, reason }: Kill,
 ): Promise<boolean> {
-  // A step that waits for another run is with no worker; the jobs of that run are found by themselves.
+  // A step that waits for a sub-run is not with a worker; the jobs of the sub-run are found on their own.
   if (step && step.kind !== "worker") return false;
   try {
     return (await cancelOwnJob(engine, { org, jobId: id, by, why: `killed: ${reason}` })).kind === "cancelled";
   } catch (error) {
-    engine.world.log.write("warn", "kill_left_to_later", { job: id, error: String(error) });
+    engine.world.log.write("warn", "kill_cancel_deferred", { job: id, error: String(error) });
     return false;
   }
 }

@@ -1,12 +1,11 @@
 /**
- * Putting a policy in force, for all processes.
+ * Publishes a policy for all processes.
  *
- * 1. Only a policy that can be read is published; otherwise everything that is wrong with it is the answer.
- * 2. The release, its text, the choice and the line in the audit log are one commit.
- * 3. A step back leads to the release that was in force before the present one was published, and so on; it publishes
- *    nothing new.
- * 4. A file is one more way to publish: it counts when its text differs from the file that was published last, so that a
- *    restart does not undo what was published since.
+ * 1. Only a valid policy is published; otherwise all problems are returned.
+ * 2. Release, text, choice and audit entry are one commit.
+ * 3. A rollback returns to the release that was in force before the current one, and so on; it creates no release.
+ * 4. A policy file is published if its text differs from the file published last, so that a restart does not undo a
+ *    later publish.
  */
 import { createHash } from "node:crypto";
 import {
@@ -41,7 +40,7 @@ export interface PublishRequest {
 
 export type Published =
   | { readonly kind: "published"; readonly release: PolicyRelease; readonly previous: string | null }
-  /** The very policy that is in force already. */
+  /** The policy is in force already. */
   | { readonly kind: "unchanged"; readonly snapshot: string }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
@@ -52,7 +51,7 @@ export function publishPolicy(
   return publish(engine, request, null);
 }
 
-/** Publishes a file, if it is not the one that was published last. */
+/** Publishes a file unless it was published last. */
 export async function publishFile(
   engine: Needs<"world" | "commit" | "audit" | "kernel">,
   file: { readonly name: string; readonly text: string },
@@ -67,12 +66,12 @@ export type RolledBack =
   | { readonly kind: "rolled_back"; readonly release: PolicyRelease; readonly previous: string }
   | { readonly kind: "unchanged"; readonly snapshot: string }
   | { readonly kind: "not_found" }
-  /** There is nothing before it. */
+  /** There is no earlier release. */
   | { readonly kind: "first" }
-  /** Published by an earlier version, and no longer understood. */
+  /** Published by another version and not readable by this one. */
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-/** `to` is a snapshot or the id of a release; the one before when not given. */
+/** `to`: a snapshot or release id; the previous release if omitted. */
 export async function rollbackPolicy(
   engine: Needs<"world" | "commit" | "audit" | "kernel">,
   request: { readonly to?: string; readonly by: string },
@@ -82,7 +81,7 @@ export async function rollbackPolicy(
   return answer;
 }
 
-/** Newest first, without their texts. */
+/** Newest first, without texts. */
 export async function releases(engine: Needs<"world">, limit = RELEASES_MAX): Promise<readonly PolicyRelease[]> {
   const page = await engine.world.store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit });
   return page.items.map(({ value }) => value);
@@ -188,7 +187,6 @@ async function stepBack(
   return committed.kind === "committed" ? { kind: "rolled_back", release: target.value, previous } : "stale";
 }
 
-/** It concerns all orgs. */
 const ALL = "*";
 
 const loadChoice = (engine: Needs<"world">) => engine.world.store.load(POLICY_CHOICE, IN_FORCE);
@@ -202,13 +200,13 @@ async function find(engine: Needs<"world">, to: string): Promise<Versioned<Polic
   return byId ?? bySnapshot.items[0] ?? null;
 }
 
-/** This process decides by it at once; the others are told, and find out by themselves if they do not hear it. */
+/** In force in this process at once; the others follow on the broadcast or by polling. */
 async function spread(engine: Needs<"world" | "kernel">): Promise<void> {
   broadcastChange(engine, POLICY_CHANGED);
   await adoptPolicy(engine);
 }
 
-/** What has to go for a new release to come. */
+/** Releases to remove for a new one. */
 async function oldest(
   store: Engine["world"]["store"],
   choice: Versioned<PolicyChoice> | null,

@@ -10,8 +10,8 @@ import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
 /**
- * A job that went out under a fail-open lease is looked at again: what the policy says to it now is written beside its
- * bypass, and into the audit log. What has been done is not undone by that.
+ * Reviews a job that was dispatched under a fail-open lease: the current decision is put beside its bypass and into the
+ * audit log. The work is not undone.
  */
 export interface ReviewRequest {
   readonly org: string;

@@ -5,24 +5,20 @@ import { CachedRead } from "./cached-read.ts";
 import { CheckPacer } from "./check-pacer.ts";
 import { FailOpenGrants } from "./fail-open-grants.ts";
 
-/**
- * What one process remembers about the safety kernel: its copies of the breaker and of the open leases, and the verdicts
- * that it was given and could not store yet.
- */
+/** This process's copies of breaker and fail-open grants, and decisions that could not be stored yet. */
 export class SafetyState {
-  /** As this process knows it: a closed one counts this process's own failures. */
+  /** A closed copy counts this process's own failures. */
   breaker: Breaker = CLOSED;
-  /** Of the record that the copy comes from; 0 when there is none yet. */
+  /** Version of the copied record; 0 if there is none. */
   breakerVersion = 0;
-  /** How often the copy was made anew: whether it was while somebody read the record. */
+  /** Number of copies so far, to detect a copy made during a read. */
   breakerCopies = 0;
   readonly breakerRead = new CachedRead();
-  /** Claims of probes under way: one that is being asked for need not be asked for again. */
+  /** Probe claims in progress. */
   claiming = 0;
-  /** The others that fail meanwhile need not open it as well. */
+  /** Set while this process opens the breaker. */
   opening = false;
 
-  /** What has waited for the kernel goes to it one by one. */
   readonly checkPacer = new CheckPacer();
 
   readonly grants: FailOpenGrants;
@@ -33,7 +29,7 @@ export class SafetyState {
     this.grants = new FailOpenGrants(engine);
   }
 
-  /** A verdict that was given stands: until it is stored, this process does not ask again (L29). */
+  /** A decision is final: until it is stored, the kernel is not asked again (L29). */
   keepVerdict(jobId: string, lifeMs: number, decision: Decision): void {
     if (this.#verdicts.size >= VERDICTS_MAX) {
       for (const oldest of this.#verdicts.keys()) {
@@ -44,7 +40,7 @@ export class SafetyState {
     this.#verdicts.set(jobId, { lifeMs, decision });
   }
 
-  /** `lifeMs` tells a job from what it was before it was revived: each life has a deadline of its own. */
+  /** `lifeMs` (the deadline) distinguishes a job from its state before a redrive. */
   verdictFor(jobId: string, lifeMs: number): Decision | null {
     const kept = this.#verdicts.get(jobId);
     return kept?.lifeMs === lifeMs ? kept.decision : null;

@@ -1,9 +1,9 @@
 /**
- * The process's own kernel follows the store.
+ * Keeps the local kernel at the policy in force.
  *
- * 1. Whatever was published is in force here when others tell of it, and within `POLL_MS` if they were not heard.
- * 2. What cannot be loaded changes nothing: the policy from before stays in force, and the log says so once. At the start
- *    it is an error: there is no policy from before, and the built-in one was not what somebody published.
+ * 1. A published policy is loaded on the change broadcast, and within `POLL_MS` without it.
+ * 2. A policy that cannot be loaded changes nothing and is logged once. At start it is an error, because the built-in
+ *    policy is not what was published.
  */
 import { IN_FORCE, POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../../core/model/policy-release.ts";
 import { compile } from "../../core/policy/compile.ts";
@@ -17,7 +17,7 @@ import type { Needs } from "../engine.ts";
 export const POLICY_CHANGED = "policy";
 export const POLL_MS = 1_000;
 
-/** Puts in force what the store says; true when that is another policy, or another reason for the same one. */
+/** Loads the policy in force; true if policy or reason changed. */
 export async function adoptPolicy(engine: Needs<"world" | "kernel">): Promise<boolean> {
   const { store, log } = engine.world;
   const held = engine.kernel.inForce;
@@ -28,19 +28,19 @@ export async function adoptPolicy(engine: Needs<"world" | "kernel">): Promise<bo
     store.load(POLICY_RELEASES, releaseId),
     store.load(POLICY_TEXTS, releaseId),
   ]);
-  if (release === null || text === null) throw new Error(`the policy in force, \`${wanted}\`, is not in the store`);
+  if (release === null || text === null) throw new Error(`policy in force not found in the store: \`${wanted}\``);
   const { name, by } = release.value;
   const read = readPolicy({ name, text: text.value.text });
   if (read.kind === "bad") {
-    const why = `the policy in force, \`${wanted}\`, was published by another version and is not understood by this one`;
+    const why = `the policy in force, \`${wanted}\`, was published by another version and cannot be compiled by this one`;
     throw new Error(`${why}: ${read.problems.join("; ")}`);
   }
   const next = { snapshot: compile(read.document), source: name, releaseId, revision: choice.version };
-  // It was asked after the newer one was in force here: not an old answer that comes late, but a store that went back.
+  // Read after the newer policy was in force: the store was restored.
   const hasGoneBack = choice.version <= held.revision;
-  if (hasGoneBack) log.write("warn", "policy_store_went_back", { from: held.revision, to: choice.version });
+  if (hasGoneBack) log.write("warn", "policy_store_restored", { from: held.revision, to: choice.version });
   if (!(hasGoneBack ? engine.kernel.replace(next) : engine.kernel.update(next))) return false;
-  log.write("info", "policy_in_force", { snapshot: next.snapshot.hash, source: name, by, how });
+  log.write("info", "policy_adopted", { snapshot: next.snapshot.hash, source: name, by, how });
   return true;
 }
 
@@ -63,7 +63,7 @@ class Follower {
   #looking: Promise<void> | null = null;
   #again = false;
   #isStopped = false;
-  /** The last failure that was logged: one that lasts is logged once. */
+  /** The last logged failure, so that a lasting one is logged once. */
   #failure = "";
 
   constructor(engine: Needs<"world" | "kernel">) {
@@ -74,7 +74,7 @@ class Follower {
     this.#next = this.#engine.world.clock.after(POLL_MS, () => this.look());
   }
 
-  /** Now; and once more if it is just being done, because that may have looked too early. */
+  /** Runs now, and once more if already running, because that read may be too early. */
   look(): void {
     if (this.#isStopped) return;
     if (this.#looking !== null) {
@@ -106,7 +106,7 @@ class Follower {
       if (why === this.#failure) return;
       this.#failure = why;
       const still = this.#engine.kernel.inForce.snapshot.hash;
-      this.#engine.world.log.write("error", "policy_not_followed", { why, still });
+      this.#engine.world.log.write("error", "policy_load_failed", { why, still });
     }
   }
 }

@@ -6,9 +6,9 @@ import { changeIn } from "../change-broadcast.ts";
 import type { Needs } from "../engine.ts";
 import { breakerChanged } from "./circuit-breaker.ts";
 
-/** Hears of it when another process has found out that the kernel does not answer, or has opened or closed a lease. */
+/** Refreshes breaker and grants when another process changed them. */
 export function watchSafety(engine: Needs<"world" | "tasks" | "safety">): Promise<Stop> {
-  // Who starts while the kernel is away need not find out by asking it.
+  // A process that starts during an outage learns of it from the store.
   breakerChanged(engine);
   return engine.world.bus.subscribe(CHANGED, (packet) => {
     switch (changeIn(engine, packet)) {

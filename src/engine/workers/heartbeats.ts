@@ -77,7 +77,7 @@ async function tryRefreshPools(engine: DispatchContext): Promise<void> {
   try {
     await refreshPools(engine);
   } catch (error) {
-    engine.world.log.write("warn", "pools_not_read", { error: String(error) });
+    engine.world.log.write("warn", "pool_read_failed", { error: String(error) });
   }
 }
 

@@ -54,7 +54,7 @@ export class ProgressBuffer {
       // Stale: written by another process, or the job has changed.
       await this.#engine.commit({ org: next.org, puts: [put(JOBS, jobId, found, next)] });
     } catch (error) {
-      log.write("warn", "progress_not_written", { job: jobId, error: String(error) });
+      log.write("warn", "progress_write_failed", { job: jobId, error: String(error) });
     }
   }
 }

@@ -121,7 +121,7 @@ async function requeueAll(engine: DispatchContext): Promise<void> {
   try {
     await Promise.all([drainAllBacklogs(engine), requeueAllEligible(engine)]);
   } catch (error) {
-    engine.world.log.write("warn", "drain_left_to_sweeper", { error: String(error) });
+    engine.world.log.write("warn", "backlog_drain_failed", { error: String(error) });
   }
 }
 
