@@ -69,7 +69,7 @@ describe("the way of a job", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const input = "x".repeat(2 * 1024 * 1024 + 1);
-    await expect(harness.admit(engine, { topic: "demo.echo", input })).rejects.toThrow(/at most 2097152/);
+    await expect(harness.admit(engine, { topic: "demo.echo", input })).rejects.toThrow(/limit is 2097152/);
     const page = await harness.run(engine.world.store.list(JOBS, { index: jobsOf("default"), limit: 10 }));
     expect(page.items).toEqual([]);
   });

@@ -138,7 +138,7 @@ describe("L25: a sub-workflow", () => {
     await harness.pass(20_000);
     expect(await harness.job(`${outer}:sub@1`)).toMatchObject({
       state: "PENDING",
-      wait: { retryClass: "throttled", reason: "2 of 2 runs of `default` are open, its own among them" },
+      wait: { retryClass: "throttled", reason: "2 of 2 runs of `default` are open, including the parent" },
     });
     expect(openRuns(harness)).toHaveLength(2);
     await harness.run(cancelRun(engine, { org: "default", runId: first, by: "bob", why: "enough" }));

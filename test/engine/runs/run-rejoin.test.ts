@@ -261,7 +261,7 @@ test("a dead letter is not taken back by a run that would end in the same moment
   expect(harness.runOf(id).state).toBe("FAILED");
   expect(harness.states(id)).toEqual({ ask: "SUCCEEDED", bad: "CANCELLED", a: "FAILED" });
   const outcome = await retry(harness, engine, `${id}:a@1`);
-  expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("would end at once") });
+  expect(outcome).toMatchObject({ kind: "run_went_on", why: expect.stringContaining("would end immediately") });
   expect(harness.runOf(id).state).toBe("FAILED");
   expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
 });

@@ -225,7 +225,7 @@ describe("plans", () => {
     const puts = [put(WORKFLOW_VERSIONS, "acme/w@1", null, version)];
     await harness.run(engine.world.store.commit({ org: ORG, atMs: 0, guards: [], sends: [], watch: [], puts }));
     await expect(harness.run(planOf(engine, ORG, "w", 1))).rejects.toThrow(
-      /`w` version 1 is not understood: missing `steps`/,
+      /`w` version 1 cannot be compiled: missing `steps`/,
     );
   });
 });
