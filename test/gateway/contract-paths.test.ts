@@ -1,10 +1,9 @@
-// The routes that clients and workers of others were promised, by method and address.
-
+// The routes of the contract.
 import { expect, test } from "vitest";
 import { ROUTES } from "../../src/gateway/server.ts";
 import { openTestGateway } from "./test-gateway.ts";
 
-const PROMISED = `
+const CONTRACT = `
 POST /jobs · GET /jobs · GET /jobs/:id · GET /jobs/:id/decisions · POST /jobs/:id/cancel · POST /jobs/:id/remediate
 GET /workflows · POST /workflows · GET /workflows/:id · DELETE /workflows/:id · POST /workflows/:id/runs
 GET /workflows/:id/runs · POST /workflows/:id/dry-run · POST /workflows/:id/runs/:run_id/cancel
@@ -20,27 +19,27 @@ POST /worker/jobs/:id/progress · POST /worker/jobs/:id/complete · POST /worker
   .split(/\s*[·\n]\s*/)
   .map((line) => line.replace(" /", " /api/v1/"));
 
-test.each([...PROMISED, "GET /metrics", "GET /healthz", "GET /readyz"])("%s is there", (promised) => {
-  expect(ROUTES.map(({ method, path }) => `${method} ${path}`)).toContain(promised);
+test.each([...CONTRACT, "GET /metrics", "GET /healthz", "GET /readyz"])("%s exists", (route) => {
+  expect(ROUTES.map(({ method, path }) => `${method} ${path}`)).toContain(route);
 });
 
-test("a list answers `items` and `next_cursor`, and takes `limit` and `cursor` where it comes in pages", () => {
-  const lists = ROUTES.filter(({ response: answer }) => Object.hasOwn(propertiesOf(answer), "items"));
+test("lists return `items` and `next_cursor`; paged lists take `limit` and `cursor`", () => {
+  const lists = ROUTES.filter(({ response }) => Object.hasOwn(propertiesOf(response), "items"));
   expect(lists.length).toBeGreaterThan(15);
-  for (const { path, response: answer, query } of lists) {
-    expect(propertiesOf(answer), path).toHaveProperty("next_cursor");
+  for (const { path, response, query } of lists) {
+    expect(propertiesOf(response), path).toHaveProperty("next_cursor");
     const isPaged = Object.hasOwn(propertiesOf(query), "cursor");
     if (isPaged) expect(propertiesOf(query), path).toHaveProperty("limit");
   }
 });
 
-test("a POST without a body but with the type of one is fine wherever no field is needed", async () => {
+test("accepts an empty body with a content type where no field is required", async () => {
   const gateway = await openTestGateway();
   const paths = ["jobs/x/cancel", "approvals/x/approve", "dlq/x/retry", "workflow-runs/x/cancel", "workflows/x/runs"];
   for (const path of paths) {
     const headers = { "content-type": "application/json" };
     const answer = await gateway.app.inject({ method: "POST", url: `/api/v1/${path}`, headers, payload: "" });
-    // It was read: what is missing is the job, the run, the workflow.
+    // The body was accepted: only the record is missing.
     expect([path, answer.statusCode]).toEqual([path, 404]);
   }
   await gateway.close();

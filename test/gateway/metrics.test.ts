@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { promMetrics } from "../../src/adapters/node/prom-metrics.ts";
 import { METRICS, type MetricSpec } from "../../src/ports/metrics.ts";
 
-test("what is counted stands on the page with its labels; an unknown label is left out, a missing one is empty", async () => {
+test("exports values with their labels; unknown labels are dropped, missing ones are empty", async () => {
   const metrics = promMetrics();
   metrics.add("cordum_bus_deliveries_total", { subject: "s", action: "ack" });
   metrics.add("cordum_bus_deliveries_total", { subject: "s", action: "ack" }, 2);
@@ -16,12 +16,12 @@ test("what is counted stands on the page with its labels; an unknown label is le
   expect(text).toContain('cordum_queue_lag{subject="demo.echo"} 7');
 });
 
-test("two sets of metrics are two: nothing is global", async () => {
+test("registries are independent", async () => {
   promMetrics().add("cordum_jobs_total", { state: "FAILED" });
   expect(await promMetrics().text()).not.toContain("FAILED");
 });
 
-test("the founding figures are computed from what was observed, in milliseconds, to three digits", () => {
+test("computes the status figures from the histograms, in milliseconds", () => {
   const metrics = promMetrics();
   for (let ms = 1; ms <= 100; ms += 1) {
     metrics.observe("cordum_lock_busy_retry_delay_seconds", ms / 1_000, { policy: "p" });
@@ -37,7 +37,7 @@ test("the founding figures are computed from what was observed, in milliseconds,
   expect(figures.job_result_latency_ms_p95).toBeGreaterThanOrEqual(3_590_000);
 });
 
-test("all that is promised to operators is there", () => {
+test("has the metrics of the contract", () => {
   const promised = `lock_busy_retries_total lock_busy_retry_delay_seconds run_lock_wait_seconds lock_attempts
     lock_first_retry_success_total job_result_latency_seconds admission_wait_seconds admission_rejected_total
     scheduler_input_fail_open_total scheduler_safety_unavailable_total safety_breaker_state bus_deliveries_total
@@ -46,11 +46,11 @@ test("all that is promised to operators is there", () => {
   expect(Object.keys(METRICS)).toEqual(expect.arrayContaining(promised.map((name) => `cordum_${name}`)));
 });
 
-/** The rules of `promtool check metrics`, as far as a name and its help can break them. */
-test.each(Object.entries(METRICS) as [string, MetricSpec][])("%s is named as Prometheus wants it", (name, spec) => {
+/** The rules of `promtool check metrics` for names and help. */
+test.each(Object.entries(METRICS) as [string, MetricSpec][])("%s follows the Prometheus naming rules", (name, spec) => {
   expect(name).toMatch(/^cordum_[a-z][a-z0-9_]*[a-z0-9]$/);
   expect(name.endsWith("_total")).toBe(spec.type === "counter");
-  // Base units, written out, at the end; no type in the name; none of the suffixes that histograms add.
+  // Base units as suffix; no type in the name; no suffix that histograms add.
   expect(name).not.toMatch(/_(ms|milliseconds|minutes|hours|days|micros|nanoseconds|percent|kb|kilobytes|mb)(_|$)/);
   expect(name).not.toMatch(/_(counter|gauge|histogram|summary)(_|$)|_(count|sum|bucket|info)$/);
   if (name.includes("seconds")) expect(name).toMatch(/_seconds(_total)?$/);
@@ -61,7 +61,7 @@ test.each(Object.entries(METRICS) as [string, MetricSpec][])("%s is named as Pro
   }
 });
 
-test("the page is one that Prometheus reads: help and type once, before the samples", async () => {
+test("is valid exposition format: help and type once, before the samples", async () => {
   const metrics = promMetrics();
   metrics.observe("cordum_admission_wait_seconds", 0.2, { tenant: 'a"b\\c\nd', endpoint: "/api/v1/jobs" });
   const lines = (await metrics.text()).split("\n").filter(Boolean);
@@ -78,7 +78,7 @@ test("the page is one that Prometheus reads: help and type once, before the samp
   for (const name of Object.keys(METRICS)) expect(seen.has(`TYPE ${name}`), name).toBe(true);
 });
 
-test("tenants are bounded in number: those beyond a hundred share a label", async () => {
+test("limits tenant labels to 100; further tenants share a label", async () => {
   const metrics = promMetrics();
   for (let tenant = 0; tenant < 1_000; tenant += 1) {
     metrics.observe("cordum_admission_wait_seconds", 0.1, { tenant: `t${tenant}`, endpoint: "e" });

@@ -17,16 +17,16 @@ interface Operation {
 const all = [...ROUTES, documentRoute(ROUTES, VERSION)];
 const document = openapiDocument(all, VERSION) as { paths: Record<string, Record<string, Operation>> };
 
-/** The document is made from the routes; `npx vitest run test/gateway/openapi.test.ts -u` writes it anew. */
-test("docs/openapi.json is what the gateway answers", async () => {
+/** Regenerate the document with `npx vitest run test/gateway/openapi.test.ts -u`. */
+test("docs/openapi.json is current", async () => {
   const written = readFileSync(new URL("../../docs/openapi.json", import.meta.url), "utf8");
-  // The formatter may have laid it out in its own way: what it says is what counts.
+  // Formatting differences are ignored.
   const isSame = isDeepStrictEqual(JSON.parse(written), document);
   const fresh = `${JSON.stringify(document, null, 2)}\n`;
   await expect(isSame ? written : fresh).toMatchFileSnapshot("../../docs/openapi.json");
 });
 
-test("every route is in it once, with who may and what it does", () => {
+test("has every route once, with access and summary", () => {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
   );

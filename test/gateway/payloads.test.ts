@@ -21,7 +21,7 @@ const runWith = (outputs: Readonly<Record<string, unknown>>) =>
     steps: Object.fromEntries(Object.entries(outputs).map(([id, output]) => [id, { state: "SUCCEEDED", output }])),
   }) as unknown as Run;
 
-test("L54: outputs are read up to a bound in the order of the steps, and the rest says where it stands", async () => {
+test("L54: reads outputs up to a limit in step order, and links to the rest", async () => {
   read.length = 0;
   const outputs = await outputsOf(
     engine,
@@ -45,7 +45,7 @@ test("L54: outputs are read up to a bound in the order of the steps, and the res
   expect(read).not.toContain("res:r1:larger@1");
 });
 
-test("results of children keep their places, whatever does not fit", async () => {
+test("omitted results of children keep their position", async () => {
   const job = (output: Payload | null) => ({ output }) as Job;
   const results = await resultsOf(engine, [
     job(null),
@@ -56,7 +56,7 @@ test("results of children keep their places, whatever does not fit", async () =>
   expect(results).toEqual([null, null, 7, { at: "p", password: "[redacted]" }]);
 });
 
-test("of what a worker wrote itself the size is known when it was read: then no more is read than fits", async () => {
+test("stops reading payloads of unknown size once the limit is exceeded", async () => {
   const sizes: string[] = [];
   const get = async (ptr: string) => {
     sizes.push(ptr);

@@ -34,9 +34,9 @@ describe("readiness requires progress (L20)", () => {
   test("not ready after the sweeper stops, though the process is alive", async () => {
     gateway = await openTestGateway({ sweptMs: () => 0 });
     expect((await get("/healthz")).statusCode).toBe(200);
-    const answer = await get("/readyz");
-    expect(answer.statusCode).toBe(503);
-    expect(answer.json()).toMatchObject({ code: "not_ready", retryable: true });
+    const response = await get("/readyz");
+    expect(response.statusCode).toBe(503);
+    expect(response.json()).toMatchObject({ code: "not_ready", retryable: true });
     expect((await get("/api/v1/status")).json()).toMatchObject({ ready: false });
   });
 
@@ -67,16 +67,16 @@ describe("errors", () => {
     gateway = await openTestGateway({
       change: (world) => storeWith(world, { commit: () => Promise.reject(new Error("connection lost")) }),
     });
-    const answers = await Promise.all(Array.from({ length: 30 }, submit));
-    const delays = answers.map((answer) => answer.json<{ retry_after_ms: number }>().retry_after_ms);
-    for (const answer of answers) {
-      expect(answer.statusCode).toBe(503);
-      expect(answer.json()).toMatchObject({ code: "store_unavailable", retryable: true });
-      expect(Number(answer.headers["retry-after"])).toBeGreaterThanOrEqual(1);
+    const responses = await Promise.all(Array.from({ length: 30 }, submit));
+    const delays = responses.map((response) => response.json<{ retry_after_ms: number }>().retry_after_ms);
+    for (const response of responses) {
+      expect(response.statusCode).toBe(503);
+      expect(response.json()).toMatchObject({ code: "store_unavailable", retryable: true });
+      expect(Number(response.headers["retry-after"])).toBeGreaterThanOrEqual(1);
     }
     expect(new Set(delays).size).toBeGreaterThan(10);
     expect(gateway.logged).toContain("warn request_failed");
-    expect(answers[0]?.body).not.toContain("connection lost");
+    expect(responses[0]?.body).not.toContain("connection lost");
   });
 
   test.each([new TypeError("x is not a function"), new IllegalMove("job `x` is not a function of its states")])(
@@ -85,10 +85,10 @@ describe("errors", () => {
       gateway = await openTestGateway({
         change: (world) => storeWith(world, { commit: () => Promise.reject(bug) }),
       });
-      const answer = await submit();
-      expect(answer.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
-      expect(answer.headers["retry-after"]).toBeUndefined();
-      expect(answer.body).not.toContain("not a function");
+      const response = await submit();
+      expect(response.json()).toMatchObject({ status: 500, code: "internal", retryable: false });
+      expect(response.headers["retry-after"]).toBeUndefined();
+      expect(response.body).not.toContain("not a function");
       expect(gateway.logged).toContain("error request_failed");
     },
   );
@@ -103,16 +103,16 @@ describe("errors", () => {
     });
     const { job_id: id } = (await submit()).json<Payload>();
     isContended = true;
-    const answer = await gateway.app.inject({ method: "POST", url: `/api/v1/jobs/${id}/cancel`, payload: {} });
-    expect(answer.json()).toMatchObject({ status: 503, retryable: true });
-    expect(answer.json<Payload>().detail).toContain("changed 8 times");
+    const response = await gateway.app.inject({ method: "POST", url: `/api/v1/jobs/${id}/cancel`, payload: {} });
+    expect(response.json()).toMatchObject({ status: 503, retryable: true });
+    expect(response.json<Payload>().detail).toContain("changed 8 times");
   });
 
   test("an unknown route suggests a known one", async () => {
     gateway = await openTestGateway();
-    const answer = await get("/api/v1/job");
-    expect(answer.json()).toMatchObject({ status: 404, code: "route_not_found" });
-    expect(answer.json<Payload>().detail).toContain("`GET /api/v1/jobs`");
+    const response = await get("/api/v1/job");
+    expect(response.json()).toMatchObject({ status: 404, code: "route_not_found" });
+    expect(response.json<Payload>().detail).toContain("`GET /api/v1/jobs`");
   });
 });
 

@@ -1,4 +1,4 @@
-/** A gateway on an embedded world in a directory of its own, without sockets, and a way to wait for jobs to end. */
+/** A gateway on an embedded world in a temporary directory, called without sockets. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,25 +25,24 @@ export interface TestGateway {
   readonly world: World;
   readonly engine: Engine;
   call(method: "GET" | "POST" | "PUT" | "DELETE", url: string, options?: CallOptions): Promise<LightMyRequestResponse>;
-  /** Makes a key, past the gateway: no other key is needed for it. */
-  keyOf(tenant: string, role: Role, expiresMs?: number | null): Promise<MadeKey>;
+  /** Creates a key in the store, without authentication. */
+  keyOf(tenant: string, role: Role, expiresMs?: number | null): Promise<TestKey>;
   readonly logged: readonly string[];
-  /** Resolves once so many jobs in all have reached a final state. */
+  /** Resolves once `count` jobs in total have reached a final state. */
   ended(count: number): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface TestGatewayOptions {
   readonly settings?: Settings;
-  /** Replaces parts of the world that the gateway sees: a store that fails, a clock that runs. */
+  /** Replaces ports of the gateway, such as the store or the clock. */
   readonly change?: (world: World) => Partial<World>;
   readonly sweptMs?: () => number;
   readonly ratePerS?: number;
-  /** What the process says of itself, beside the usual. */
-  readonly about?: Partial<ServerInfo>;
-  /** In place of one that keeps the names of events, for `logged`. */
+  readonly info?: Partial<ServerInfo>;
+  /** Replaces the log that fills `logged`. */
   readonly log?: Log;
-  /** In place of all that there are. */
+  /** Replaces all routes. */
   readonly routes?: readonly Route[];
 }
 
@@ -53,7 +52,7 @@ export interface CallOptions {
   readonly body?: object | undefined;
 }
 
-export interface MadeKey {
+export interface TestKey {
   readonly id: string;
   readonly key: string;
 }
@@ -75,18 +74,18 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     safety: localSafety(kernel),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
   });
-  const controlled = openEngine(world, { current: settings }, kernel);
-  const control = await startControl(controlled);
-  // One flow, as in a real process; another one only where the gateway is to see another world than the control plane.
+  const controlEngine = openEngine(world, { current: settings }, kernel);
+  const control = await startControl(controlEngine);
+  // As in a real process, gateway and control plane share the engine unless the test replaces ports.
   const engine = options.change
     ? openEngine({ ...world, ...options.change(world) }, { current: settings }, kernel)
-    : controlled;
+    : controlEngine;
   const durability = { profile: "test", meaning: "a test" };
-  const usual = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
-  const about: ServerInfo = { ...usual, ...options.about };
-  const seen = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
+  const defaults = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
+  const info: ServerInfo = { ...defaults, ...options.info };
+  const sweeper = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
   const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
-  const server = openGateway({ engine, sweeper: seen, metrics: prom, info: about }, limits, options.routes);
+  const server = openGateway({ engine, sweeper, metrics: prom, info }, limits, options.routes);
   return {
     app: server.app,
     server,
@@ -99,7 +98,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
         headers: { ...(key ? { "x-api-key": key } : {}), ...(tenant ? { "x-tenant-id": tenant } : {}) },
         ...(body === undefined ? {} : { payload: body }),
       }),
-    keyOf: (tenant, role, expiresMs = null) => makeKey(world, tenant, role, expiresMs),
+    keyOf: (tenant, role, expiresMs = null) => createKey(world, tenant, role, expiresMs),
     logged,
     ended: ends.ended,
     async close() {
@@ -111,11 +110,11 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   };
 }
 
-async function makeKey(world: World, org: string, role: Role, expiresMs: number | null): Promise<MadeKey> {
+async function createKey(world: World, org: string, role: Role, expiresMs: number | null): Promise<TestKey> {
   const { store, random, clock } = world;
   const [id, secret] = [random.id(), newSecret(() => random.next())];
-  const made = { createdMs: clock.now(), createdBy: "test", expiresMs, revokedMs: null };
-  const key: ApiKey = { id, org, role, name: null, sha256: hashOf(secret), ...made };
+  const lifetime = { createdMs: clock.now(), createdBy: "test", expiresMs, revokedMs: null };
+  const key: ApiKey = { id, org, role, name: null, sha256: hashOf(secret), ...lifetime };
   await store.commit({
     org,
     atMs: clock.now(),
@@ -127,10 +126,10 @@ async function makeKey(world: World, org: string, role: Role, expiresMs: number 
   return { id, key: keyText(id, secret) };
 }
 
-/** Metrics that can be waited for: a job that has ended has been counted after its commit. */
+/** Finished jobs are counted after their commit, so waiting for the counter waits for the commit. */
 function countEnds(inner: Metrics): { metrics: Metrics; ended(count: number): Promise<void> } {
   let count = 0;
-  const waiting: { count: number; resolve: () => void }[] = [];
+  const waiters: { count: number; resolve: () => void }[] = [];
   const metrics: Metrics = {
     set: inner.set,
     observe: inner.observe,
@@ -138,12 +137,12 @@ function countEnds(inner: Metrics): { metrics: Metrics; ended(count: number): Pr
       inner.add(name, labels, amount);
       if (name !== "cordum_jobs_total") return;
       count += 1;
-      for (const one of waiting.filter((entry) => entry.count <= count)) one.resolve();
+      for (const one of waiters.filter((entry) => entry.count <= count)) one.resolve();
     },
   };
   return {
     metrics,
-    ended: (wanted) =>
-      wanted <= count ? Promise.resolve() : new Promise((resolve) => waiting.push({ count: wanted, resolve })),
+    ended: (target) =>
+      target <= count ? Promise.resolve() : new Promise((resolve) => waiters.push({ count: target, resolve })),
   };
 }

@@ -1,4 +1,4 @@
-// What a key of one tenant gets to see of what tenants share: its own figures, and nothing of others or of the servers.
+// Visibility of shared state for keys of one tenant.
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config/config.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../src/core/model/dead-letter.ts";
@@ -19,12 +19,12 @@ async function submit(key: string, body: object): Promise<string> {
   return (await gateway.call("POST", "/api/v1/jobs", { key, body })).json<{ job_id: string }>().job_id;
 }
 
-/** One tenant with a worker of its own, another one that looks, and somebody who may see everything. */
+/** Tenant `acme` with a worker, tenant `other`, and an operator. */
 async function openWithWorker() {
   const redis = { product: "redis", version: "7", durability: "always", maxmemory_policy: "noeviction" };
   const servers = { nats: { version: "2.10" }, redis };
-  const about = { servers, safety_address: "10.0.0.7:50051", warnings: ["redis://10.0.0.8 evicts"] };
-  gateway = await openTestGateway({ about });
+  const info = { servers, safety_address: "10.0.0.7:50051", warnings: ["redis://10.0.0.8 evicts"] };
+  gateway = await openTestGateway({ info });
   const { key: root } = await gateway.keyOf("*", "admin");
   const { key: acme } = await gateway.keyOf("acme", "admin");
   const { key: other } = await gateway.keyOf("other", "submitter");
@@ -33,14 +33,14 @@ async function openWithWorker() {
   return { root, acme, other };
 }
 
-describe("of another tenant's workers", () => {
-  test("neither their pools nor their number", async () => {
+describe("workers of another tenant", () => {
+  test("hides their pools and their number", async () => {
     const { root, acme, other } = await openWithWorker();
     const pools = async (key: string) =>
       (await get("/api/v1/pools", key)).items as readonly { name: string; workers: number }[];
     for (const key of [root, acme]) expect(await pools(key)).toMatchObject([{ name: "acme-pool", workers: 1 }]);
     expect(await pools(other)).toEqual([]);
-    // A lever that was pulled is on record; that tells a stranger nothing, either.
+    // The record of a drained pool is hidden, too.
     await gateway.call("POST", "/api/v1/pools/acme-pool/drain", { key: root });
     expect(await pools(other)).toEqual([]);
     expect(await pools(acme)).toMatchObject([{ name: "acme-pool", draining: true }]);
@@ -49,7 +49,7 @@ describe("of another tenant's workers", () => {
     expect(await workers(other)).toEqual({ total: 0, leaving: 0 });
   });
 
-  test("nor, where a job is explained, their jobs", async () => {
+  test("hides their jobs in explanations", async () => {
     const { root, acme, other } = await openWithWorker();
     for (let at = 0; at < 3; at++) await submit(acme, { topic: "b.b" });
     const id = await submit(other, { topic: "b.b" });
@@ -64,10 +64,10 @@ describe("of another tenant's workers", () => {
   });
 });
 
-describe("of the servers and of all tenants together", () => {
-  test("nothing; whoever has a key of `*` sees it, also while looking at one tenant", async () => {
+describe("status", () => {
+  test("shows servers and process figures only to keys of `*`, also when they name a tenant", async () => {
     const { root, other } = await openWithWorker();
-    const reason = "the kernel at 10.0.0.7:50051 gave no answer";
+    const reason = "the kernel at 10.0.0.7:50051 gave no response";
     gateway.engine.safety.breaker = { kind: "open", untilMs: Number.MAX_SAFE_INTEGER, openings: 1, reason };
     const seen = await get("/api/v1/status", other);
     expect(seen).toMatchObject({ input_fail_open_total: null, lock_busy_retry_count: null, warnings: [] });
@@ -79,13 +79,13 @@ describe("of the servers and of all tenants together", () => {
     expect(whole.safety).toMatchObject({ breaker_reason: reason });
   });
 
-  test("its own numbers are right among more tenants than are ever listed", async () => {
+  test("counts correctly with more tenants than a listing returns", async () => {
     gateway = await openTestGateway();
     const { key } = await gateway.keyOf("zz-last", "viewer");
     const orgs = [...Array.from({ length: 1_100 }, (_, at) => `a${at}`), "zz-last"];
     const nowMs = gateway.world.clock.now();
     const source = { kind: "message", subject: "s", messageId: "m", deliveries: 1, base64: "" } as const;
-    const letterOf = (org: string): DeadLetter => ({
+    const deadLetterOf = (org: string): DeadLetter => ({
       id: org,
       org,
       createdMs: nowMs,
@@ -96,13 +96,13 @@ describe("of the servers and of all tenants together", () => {
       history: [],
     });
     const change = { org: "a0", atMs: nowMs, guards: [], sends: [], watch: [] };
-    const puts = orgs.map((org) => put(DEAD_LETTERS, org, null, letterOf(org)));
+    const puts = orgs.map((org) => put(DEAD_LETTERS, org, null, deadLetterOf(org)));
     await gateway.world.store.commit({ ...change, puts });
     expect(await get("/api/v1/status", key)).toMatchObject({ tenant: "zz-last", dead_letters: 1 });
   });
 });
 
-test("a message that nobody can read is shown to keys of `*` alone, not to the default tenant", async () => {
+test("shows undecodable messages only to keys of `*`", async () => {
   gateway = await openTestGateway();
   const root = await gateway.keyOf("*", "operator");
   const tenant = await gateway.keyOf("default", "operator");
@@ -111,15 +111,15 @@ test("a message that nobody can read is shown to keys of `*` alone, not to the d
   await deliverTo(gateway.engine, messageHandler)({ id: "m1", subject: SUBMIT, attempt: 9, content });
   const id = `${SUBMIT}/m1`;
   const list = async (key: string) => (await get("/api/v1/dlq", key)).items;
-  const call = async (method: "GET" | "POST" | "DELETE", key: string, lever = "") =>
-    (await gateway.call(method, `/api/v1/dlq/${encodeURIComponent(id)}${lever}`, { key })).json<Payload>();
+  const call = async (method: "GET" | "POST" | "DELETE", key: string, action = "") =>
+    (await gateway.call(method, `/api/v1/dlq/${encodeURIComponent(id)}${action}`, { key })).json<Payload>();
   expect(await list(tenant.key)).toEqual([]);
-  for (const [method, lever] of [
+  for (const [method, action] of [
     ["GET", ""],
     ["POST", "/retry"],
     ["DELETE", ""],
   ] as const) {
-    expect(await call(method, tenant.key, lever)).toMatchObject({ code: "dead_letter_not_found" });
+    expect(await call(method, tenant.key, action)).toMatchObject({ code: "dead_letter_not_found" });
   }
   expect(await list(root.key)).toMatchObject([{ id, tenant_id: "*" }]);
   expect(await call("GET", root.key)).toMatchObject({ id, base64: "/w==" });
@@ -127,10 +127,10 @@ test("a message that nobody can read is shown to keys of `*` alone, not to the d
   expect(await call("DELETE", root.key)).toMatchObject({ dropped: true });
 });
 
-describe("what stands at a pointer", () => {
+describe("payload by pointer", () => {
   const input = { card: "4111", password: "hunter22", text: "hello" };
 
-  test("is without its secrets for who reads, and as it is for who works", async () => {
+  test("is redacted for readers and raw for workers", async () => {
     gateway = await openTestGateway({ settings: { ...defaultSettings(), redaction: { paths: ["input.card"] } } });
     const [submitter, viewer, worker] = [
       await gateway.keyOf("acme", "submitter"),
@@ -146,7 +146,7 @@ describe("what stands at a pointer", () => {
     }
     const raw = await get(`/api/v1/memory?ptr=ctx:${id}`, worker.key);
     expect(raw).toMatchObject({ json: input, base64: Buffer.from(JSON.stringify(input)).toString("base64") });
-    const stranger = await gateway.keyOf("other", "worker");
-    expect(await get(`/api/v1/memory?ptr=ctx:${id}`, stranger.key)).toMatchObject({ code: "memory_not_found" });
+    const other = await gateway.keyOf("other", "worker");
+    expect(await get(`/api/v1/memory?ptr=ctx:${id}`, other.key)).toMatchObject({ code: "memory_not_found" });
   });
 });

@@ -1,13 +1,13 @@
-/** Workflows that the tests of the gateway apply and start, and a way to wait for runs. */
+/** Workflow definitions and helpers to apply, start and await them. */
 import { startWorker } from "../../src/worker/worker.ts";
 import type { CallOptions, TestGateway } from "./test-gateway.ts";
 
-/** An expression as it stands in a template. */
+/** A template expression. */
 export const cel = (expression: string): string => `\${${expression}}`;
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A worker step, and a fan-out over what it gives. */
+/** A worker step and a `for_each` step. */
 export const ORDER = {
   id: "order",
   name: "An order",
@@ -18,7 +18,7 @@ export const ORDER = {
   },
 } as const;
 
-/** A step that waits for a human. */
+/** An approval step. */
 export const SIGNED = {
   id: "signed",
   steps: {
@@ -27,12 +27,12 @@ export const SIGNED = {
   },
 } as const;
 
-/** One that stays open until somebody does `work`. */
-export const OPEN = { id: "open", steps: { work: { topic: "nobody.works" } } } as const;
+/** Stays open: its topic has no worker. */
+export const OPEN = { id: "open", steps: { work: { topic: "demo.unserved" } } } as const;
 
 export async function applied(gateway: TestGateway, body: object, options: CallOptions = {}): Promise<void> {
-  const answer = await gateway.call("POST", "/api/v1/workflows", { ...options, body });
-  if (answer.statusCode !== 200) throw new Error(answer.body);
+  const response = await gateway.call("POST", "/api/v1/workflows", { ...options, body });
+  if (response.statusCode !== 200) throw new Error(response.body);
 }
 
 export async function started(
@@ -41,36 +41,36 @@ export async function started(
   body: object = {},
   options: CallOptions = {},
 ): Promise<string> {
-  const answer = await gateway.call("POST", `/api/v1/workflows/${workflowId}/runs`, { ...options, body });
-  if (answer.statusCode !== 200) throw new Error(answer.body);
-  return answer.json<{ run_id: string }>().run_id;
+  const response = await gateway.call("POST", `/api/v1/workflows/${workflowId}/runs`, { ...options, body });
+  if (response.statusCode !== 200) throw new Error(response.body);
+  return response.json<{ run_id: string }>().run_id;
 }
 
-/** A worker that answers with what it was given. */
+/** A worker that returns its input. */
 export function echoes(gateway: TestGateway, topics: readonly string[]): Promise<unknown> {
   const handle = async ({ input }: { readonly input: unknown }) => ({ got: input });
   return startWorker(gateway.world, { id: "echo", topics, concurrency: 4, handle });
 }
 
-/** Resolves to the run once `holds` is true of it: looked at now, and whenever it was written. */
+/** Resolves to the run once `holds` is true. Checked now and after every write of the run. */
 export async function runUntil(
   gateway: TestGateway,
   runId: string,
   holds: (run: Json) => boolean,
   options: CallOptions = {},
 ): Promise<Json> {
-  let tell = (): void => {};
-  const stop = gateway.engine.events.subscribeRuns((notice) => {
-    if (notice.runId === runId) tell();
+  let onUpdate = (): void => {};
+  const stop = gateway.engine.events.subscribeRuns((update) => {
+    if (update.runId === runId) onUpdate();
   });
   try {
     for (;;) {
-      const news = new Promise<void>((resolve) => {
-        tell = resolve;
+      const updated = new Promise<void>((resolve) => {
+        onUpdate = resolve;
       });
       const run = (await gateway.call("GET", `/api/v1/workflow-runs/${runId}`, options)).json<Json>();
       if (holds(run)) return run;
-      await news;
+      await updated;
     }
   } finally {
     stop();

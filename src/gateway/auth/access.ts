@@ -158,7 +158,7 @@ export class KeyAuthenticator {
     const nowMs = this.#engine.world.clock.now();
     const cached = this.#cache.get(id);
     if (cached && !isStale(cached.atMs, nowMs)) return (await cached.key)?.value ?? null;
-    // Known keys are exempt from the failure limit, which callers behind one address share.
+    // Valid keys are exempt from the failure limit, which callers behind one address share.
     const wasValid = cached !== undefined && (await cached.key.catch(() => null)) !== null;
     if (!wasValid) this.#limitFailures(caller, nowMs);
     const key = this.#engine.world.store.load(API_KEYS, id);

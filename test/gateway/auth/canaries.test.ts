@@ -1,6 +1,6 @@
 /**
- * Secrets are planted wherever a client, a worker or an operator could put one by mistake, and looked for wherever
- * somebody could read them. Records stay whole: a retry has what was sent.
+ * Canary secrets are put wherever a client, worker or operator could put one by mistake, and searched in everything that
+ * is readable. Stored records stay unredacted: a retry needs the original input.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { pinoLog } from "../../../src/adapters/node/pino-log.ts";
@@ -11,10 +11,10 @@ import type { JobUpdate, RunUpdate } from "../../../src/engine/observe/event-fee
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { EVENTS, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { type MadeKey, openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { openTestGateway, type TestGateway, type TestKey } from "../test-gateway.ts";
 import { applied, cel, runUntil, started } from "../workflow-fixtures.ts";
 
-// Put together here, so that no scanner takes the file for a leak.
+// Assembled at run time, so that secret scanners do not report this file.
 const MARK = "Canary";
 const token = (name: string) => `${"ghp"}_${MARK}${name}0123456789abcdef`;
 const SECRET_INPUT = {
@@ -25,9 +25,9 @@ const SECRET_INPUT = {
 const LABELS = { team: "visible", note: token("Label"), access_token: `${MARK}-label` };
 
 let gateway: TestGateway;
-let root: MadeKey;
+let root: TestKey;
 const lines: string[] = [];
-const notices: (JobUpdate | RunUpdate)[] = [];
+const updates: (JobUpdate | RunUpdate)[] = [];
 const packets: Packet[] = [];
 const sinks = new Map<string, string>();
 
@@ -40,15 +40,15 @@ beforeAll(async () => {
     log: pinoLog({ level: "debug", name: "test", target }),
   });
   root = await gateway.keyOf("*", "admin");
-  gateway.engine.events.subscribe((notice) => notices.push(notice));
-  gateway.engine.events.subscribeRuns((notice) => notices.push(notice));
+  gateway.engine.events.subscribe((update) => updates.push(update));
+  gateway.engine.events.subscribeRuns((update) => updates.push(update));
   await gateway.world.bus.subscribe(EVENTS, (packet) => packets.push(packet));
-  await plant();
-  await gather();
+  await submitSecrets();
+  await collectSinks();
 });
 afterAll(() => gateway.close());
 
-async function plant(): Promise<void> {
+async function submitSecrets(): Promise<void> {
   const { world } = gateway;
   await startWorker(world, {
     id: "w",
@@ -63,8 +63,8 @@ async function plant(): Promise<void> {
   expect(made.statusCode, made.body).toBe(200);
   await gateway.ended(1);
   await gateway.call("POST", "/api/v1/jobs", { key: root.key, body: { ...body, topic: "demo.approve" } });
-  await plantRun();
-  // A client of the bus that speaks for a tenant it may not speak for, whose name is a secret by mistake.
+  await startLeakyRun();
+  // A bus client submits for a tenant that it is not allowed to use, whose name is a secret.
   const request = {
     kind: "job_request",
     jobId: "j1",
@@ -77,14 +77,14 @@ async function plant(): Promise<void> {
     subject: SUBMIT,
     packet: { traceId: "t", senderId: "s", createdAtMs: 1, body: request },
   });
-  // One of the tenant, and the message, which is nobody's.
+  // The dead letter of the job, and that of the message without a tenant.
   while ((await world.store.counts("dead_letters", 10)).size < 2);
-  // Lines that adapters could write.
+  // Log lines as adapters write them.
   world.log.write("warn", `connection lost: redis://u:${MARK}@h`, { error: `at ${token("Log")}`, password: MARK });
 }
 
-/** The secrets go in, are copied by a step, and come back in the error of another. */
-async function plantRun(): Promise<void> {
+/** The secrets are in the input, copied by one step, and in the error of another. */
+async function startLeakyRun(): Promise<void> {
   const steps = {
     copy: { type: "transform", input: { copied: cel("input") } },
     fails: { topic: "demo.fails", depends_on: ["copy"], input: cel("steps.copy.output") },
@@ -97,7 +97,7 @@ async function plantRun(): Promise<void> {
   await gateway.call("POST", `/api/v1/workflow-runs/${held}/cancel`, cancel);
 }
 
-async function gather(): Promise<void> {
+async function collectSinks(): Promise<void> {
   const { key } = root;
   const wrong = `cordum_${root.id}_${MARK}0123456789abcdefghij`;
   const refused = [
@@ -108,12 +108,12 @@ async function gather(): Promise<void> {
     await gateway.call("POST", "/api/v1/jobs", { key, body: { topic: "t", [token("Field")]: 1 } }),
     await gateway.call("GET", `/api/v1/jobs?limit=${token("Limit")}`, { key }),
   ];
-  for (const answer of refused) expect(answer.statusCode, answer.body).toBeGreaterThanOrEqual(400);
+  for (const response of refused) expect(response.statusCode, response.body).toBeGreaterThanOrEqual(400);
   const get = async (name: string, url: string) => {
-    const answer = await gateway.call("GET", url, { key });
-    expect(answer.statusCode, answer.body).toBe(200);
-    sinks.set(name, answer.body);
-    return answer;
+    const response = await gateway.call("GET", url, { key });
+    expect(response.statusCode, response.body).toBe(200);
+    sinks.set(name, response.body);
+    return response;
   };
   const letters = (await get("dead letters", "/api/v1/dlq")).json().items as { id: string }[];
   for (const { id } of letters) await get(`dead letter ${id}`, `/api/v1/dlq/${encodeURIComponent(id)}`);
@@ -125,8 +125,8 @@ async function gather(): Promise<void> {
   const runs = (await get("runs", "/api/v1/workflow-runs")).json().items as { run_id: string }[];
   for (const { run_id } of runs) {
     for (const part of ["", "/timeline", "/explain"]) {
-      const answer = await get(`run${part} ${run_id}`, `/api/v1/workflow-runs/${run_id}${part}`);
-      if (part === "") sinks.set("runs shown", `${sinks.get("runs shown") ?? ""}${answer.body}`);
+      const response = await get(`run${part} ${run_id}`, `/api/v1/workflow-runs/${run_id}${part}`);
+      if (part === "") sinks.set("runs shown", `${sinks.get("runs shown") ?? ""}${response.body}`);
     }
   }
   await get("audit", "/api/v1/audit");
@@ -137,11 +137,11 @@ async function gather(): Promise<void> {
   await get("policy", "/api/v1/policy/rules");
   sinks.set("problems", refused.map(({ body }) => body).join("\n"));
   sinks.set("log", lines.join(""));
-  sinks.set("notices", JSON.stringify(notices));
-  sinks.set("packets of notices", JSON.stringify(packets));
+  sinks.set("updates", JSON.stringify(updates));
+  sinks.set("packets of updates", JSON.stringify(packets));
 }
 
-test("nothing that was planted is in any sink", () => {
+test("no sink contains a secret", () => {
   for (const [name, text] of sinks) {
     expect(text, name).not.toMatch(/canary/i);
     for (const [, base64 = ""] of text.matchAll(/"([\w+/=]{40,})"/g)) {
@@ -151,7 +151,7 @@ test("nothing that was planted is in any sink", () => {
   }
 });
 
-test("the sinks are not empty, and what is no secret is in them", () => {
+test("the sinks contain the non-secret values", () => {
   expect(sinks.get("log")).toContain("delivery_failed");
   expect(sinks.get("log")).toContain("[redacted]");
   expect(sinks.get("problems")).toContain("[redacted]");
@@ -160,12 +160,12 @@ test("the sinks are not empty, and what is no secret is in them", () => {
   expect(sinks.get("audit")).toContain("demo.fails");
   expect(sinks.get("approvals")).toContain("visible");
   expect(sinks.get("runs shown")).toContain('"copied":{"password":"[redacted]"');
-  expect(sinks.get("packets of notices")).toContain("jobs.changed");
-  expect(notices.map(({ state }) => state)).toContain("FAILED");
+  expect(sinks.get("packets of updates")).toContain("jobs.changed");
+  expect(updates.map(({ state }) => state)).toContain("FAILED");
   expect([...sinks.keys()].filter((name) => name.startsWith("dead letter "))).not.toEqual([]);
 });
 
-test("the record is whole: a retry has the input that was sent", async () => {
+test("the stored record is unredacted", async () => {
   const { items } = (await gateway.call("GET", "/api/v1/jobs?state=FAILED", { key: root.key })).json();
   const found = await gateway.world.store.load(JOBS, items.at(-1).job_id);
   expect(found?.value.input).toEqual({ kind: "inline", value: SECRET_INPUT });

@@ -51,8 +51,10 @@ async function revokeElsewhere(id: string): Promise<void> {
 test("keeps one of two root keys that are revoked concurrently", async () => {
   gateway = await openTestGateway();
   const roots = [await gateway.keyOf("*", "admin"), await gateway.keyOf("*", "admin")];
-  const answers = await Promise.all(roots.map(({ id, key }) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key })));
-  expect(answers.map((answer) => answer.statusCode).toSorted()).toEqual([200, 409]);
+  const responses = await Promise.all(
+    roots.map(({ id, key }) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key })),
+  );
+  expect(responses.map((response) => response.statusCode).toSorted()).toEqual([200, 409]);
   expect((await gateway.world.store.counts(KEYS_GROUP, 10)).get(ROOT_KEYS)).toBe(1);
 });
 

@@ -1,5 +1,4 @@
-/** What a tenant can have: one of each, with words in them that must not be seen by others. */
-
+/** One record of each kind for tenant `acme`, with texts that no other tenant may see. */
 import { API_KEYS } from "../../../src/core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../../src/core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../../src/core/model/fail-open.ts";
@@ -12,29 +11,29 @@ import { put } from "../../../src/ports/store.ts";
 import type { TestGateway } from "../test-gateway.ts";
 import { applied, started } from "../workflow-fixtures.ts";
 
-export interface Belongings {
+export interface TenantRecords {
   readonly ids: readonly string[];
   readonly named: Readonly<Record<Name, string>>;
-  /** Words that stand in them. */
+  /** Texts in the records. */
   readonly secrets: readonly string[];
 }
 
-type Name = "waiting" | "queued" | "bypassed" | "letter" | "lease" | "ownKey" | "workflow" | "run";
+type Name = "waiting" | "queued" | "bypassed" | "deadLetter" | "lease" | "ownKey" | "workflow" | "run";
 
-/** Before any key is made: through the gateway as far as it goes, then past it. */
-export async function plantBelongings(gateway: TestGateway): Promise<Belongings> {
+/** Must run before the first key is created. */
+export async function createTenantRecords(gateway: TestGateway): Promise<TenantRecords> {
   const submit = async (topic: string): Promise<string> => {
     const body = { topic, input: { text: "acme-input" }, labels: { team: "acme-label" } };
-    const answer = await gateway.call("POST", "/api/v1/jobs", { tenant: "acme", body });
-    return answer.json<{ job_id: string }>().job_id;
+    const response = await gateway.call("POST", "/api/v1/jobs", { tenant: "acme", body });
+    return response.json<{ job_id: string }>().job_id;
   };
   const [waiting, queued, bypassed] = [
     await submit("demo.approve"),
     await submit("shared.work"),
     await submit("acme.third"),
   ];
-  const letter = await plantLetter(gateway);
-  await plantBypass(gateway, bypassed);
+  const deadLetter = await createDeadLetter(gateway);
+  await createBypass(gateway, bypassed);
   const opened = await openFailOpen(gateway.engine, {
     scope: "acme",
     reason: "acme-reason",
@@ -44,8 +43,8 @@ export async function plantBelongings(gateway: TestGateway): Promise<Belongings>
   const lease = opened.kind === "opened" ? opened.lease.id : "";
   const { id: ownKey } = await gateway.keyOf("acme", "worker");
   const workflow = "acme-flow";
-  const run = await plantRun(gateway, workflow);
-  const named = { waiting, queued, bypassed, letter, lease, ownKey, workflow, run };
+  const run = await createRun(gateway, workflow);
+  const named = { waiting, queued, bypassed, deadLetter, lease, ownKey, workflow, run };
   return {
     ids: Object.values(named),
     named,
@@ -53,15 +52,15 @@ export async function plantBelongings(gateway: TestGateway): Promise<Belongings>
   };
 }
 
-/** All of it stands in the store. */
-export async function stateOf({ world: { store } }: TestGateway, { named }: Belongings): Promise<unknown> {
+/** The stored state of all records. */
+export async function stateOf({ world: { store } }: TestGateway, { named }: TenantRecords): Promise<unknown> {
   const load = <T>(table: Table<T>, id: string) => store.load(table, id);
   return Promise.all([
     load(JOBS, named.waiting),
-    // Without its version: the control plane itself goes on looking for a worker for it.
+    // Without its version: the control plane keeps retrying its dispatch.
     load(JOBS, named.queued).then((found) => ({ org: found?.value.org, input: found?.value.input })),
     load(JOBS, named.bypassed).then((found) => found?.value.bypass),
-    load(DEAD_LETTERS, named.letter),
+    load(DEAD_LETTERS, named.deadLetter),
     load(FAIL_OPENS, named.lease).then((found) => found?.value.ended ?? null),
     load(API_KEYS, named.ownKey),
     load(WORKFLOW_HEADS, headKey("acme", named.workflow)),
@@ -69,16 +68,16 @@ export async function stateOf({ world: { store } }: TestGateway, { named }: Belo
   ]);
 }
 
-/** It stays open: nobody does its work. */
-async function plantRun(gateway: TestGateway, id: string): Promise<string> {
+/** Stays open: its topic has no worker. */
+async function createRun(gateway: TestGateway, id: string): Promise<string> {
   const steps = { work: { topic: "shared.work", labels: { team: "acme-label" } } };
   await applied(gateway, { id, name: "acme-name", steps }, { tenant: "acme" });
   return started(gateway, id, { input: { text: "acme-input" } }, { tenant: "acme" });
 }
 
-async function plantLetter({ world }: TestGateway): Promise<string> {
+async function createDeadLetter({ world }: TestGateway): Promise<string> {
   const nowMs = world.clock.now();
-  const letter: DeadLetter = {
+  const deadLetter: DeadLetter = {
     id: world.random.id(),
     org: "acme",
     createdMs: nowMs,
@@ -89,11 +88,11 @@ async function plantLetter({ world }: TestGateway): Promise<string> {
     history: [],
   };
   const change = { org: "acme", atMs: nowMs, guards: [], sends: [], watch: [] };
-  await world.store.commit({ ...change, puts: [put(DEAD_LETTERS, letter.id, null, letter)] });
-  return letter.id;
+  await world.store.commit({ ...change, puts: [put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] });
+  return deadLetter.id;
 }
 
-async function plantBypass({ world }: TestGateway, jobId: string): Promise<void> {
+async function createBypass({ world }: TestGateway, jobId: string): Promise<void> {
   const { store, clock } = world;
   for (;;) {
     const found = await store.load(JOBS, jobId);

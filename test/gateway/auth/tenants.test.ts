@@ -1,12 +1,11 @@
-// Every route there is, tried with keys of another tenant and without one. The routes come from the OpenAPI document, so that
-// a new one cannot be forgotten.
+// Calls every route of the OpenAPI document with keys of another tenant and without a key.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ROLES } from "../../../src/core/model/api-key.ts";
 import { documentRoute, openapiDocument } from "../../../src/gateway/openapi.ts";
 import { ROUTES } from "../../../src/gateway/server.ts";
 import { openTestGateway, type TestGateway } from "../test-gateway.ts";
-import { type Belongings, plantBelongings, stateOf } from "./tenant-records.ts";
+import { createTenantRecords, stateOf, type TenantRecords } from "./tenant-records.ts";
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
@@ -42,20 +41,20 @@ const OPERATIONS = Object.entries(document.paths)
 const OPEN = ["/", "/healthz", "/readyz", "/api/v1/openapi.json"];
 
 let gateway: TestGateway;
-let acme: Belongings;
+let acme: TenantRecords;
 let keys: readonly { readonly role: string; readonly key: string }[];
 
 beforeAll(async () => {
   gateway = await openTestGateway();
-  acme = await plantBelongings(gateway);
-  // Through the gateway: from now on it knows that there are keys.
+  acme = await createTenantRecords(gateway);
+  // Created through the gateway, which then knows that a key exists.
   await gateway.call("POST", "/api/v1/keys", { body: { tenant: "*", role: "admin" } });
   keys = await Promise.all(ROLES.map(async (role) => ({ role, key: (await gateway.keyOf("intruder", role)).key })));
 });
 
 afterAll(() => gateway.close());
 
-/** The addresses of a route, once with each thing that belongs to the other tenant. */
+/** The URLs of a route, one for each record of the other tenant. */
 function addresses(path: string, { parameters }: Operation): readonly string[] {
   const asked = parameters.some(({ name, in: place }) => place === "query" && name === "ptr");
   if (asked) return acme.ids.flatMap((id) => [`${path}?ptr=ctx:${id}`, `${path}?ptr=redis://res:${id}`]);
@@ -74,7 +73,7 @@ function addresses(path: string, { parameters }: Operation): readonly string[] {
   return sets.map(([first = "", second = ""]) => path.replace(/\{\w+\}/, first).replace(/\{\w+\}/, second));
 }
 
-/** A body that fits, and names the other tenant wherever it can name any. */
+/** A valid body that names the other tenant wherever it can. */
 function bodyFor({ requestBody }: Operation): object | undefined {
   const schema = requestBody?.content["application/json"]?.schema;
   return schema === undefined ? undefined : (example(schema) as object);
@@ -113,7 +112,7 @@ function example(schema: Schema): unknown {
 }
 
 describe("without a key", () => {
-  test("exactly the routes that say nothing about anybody are open", () => {
+  test("only the routes without tenant data are open", () => {
     const open = Object.entries(document.paths).filter(([, methods]) =>
       Object.values(methods).some((operation) => operation["x-access"] === "open"),
     );
@@ -129,7 +128,7 @@ describe("without a key", () => {
 });
 
 describe("with a key of another tenant, of each role", () => {
-  test.each(OPERATIONS)("%s does not speak for the tenant that it names", async (_, { method, path, operation }) => {
+  test.each(OPERATIONS)("%s is refused for the other tenant", async (_, { method, path, operation }) => {
     for (const { key } of keys) {
       const [url = ""] = addresses(path, operation);
       const answer = await gateway.call(method, url, { key, tenant: "acme", body: bodyFor(operation) });
@@ -137,20 +136,20 @@ describe("with a key of another tenant, of each role", () => {
     }
   });
 
-  test.each(OPERATIONS)("%s gives and changes nothing", async (_, { method, path, operation }) => {
+  test.each(OPERATIONS)("%s discloses and changes nothing", async (_, { method, path, operation }) => {
     const before = await stateOf(gateway, acme);
     const isAbout = addresses(path, operation).some((url) => url !== path);
     for (const { role, key } of keys) {
-      // A stream does not end by itself; that it keeps tenants apart is tried in stream.test.ts.
+      // Streams do not end by themselves; stream.test.ts covers their isolation.
       if (operation["x-long"] && method === "GET" && role !== "worker") continue;
       for (const url of addresses(path, operation)) {
         const answer = await gateway.call(method, url, { key, body: bodyFor(operation) });
-        const told = { role, url, status: answer.statusCode, body: answer.body };
-        if (isAbout) expect([403, 404], JSON.stringify(told)).toContain(answer.statusCode);
-        expect(answer.statusCode, JSON.stringify(told)).toBeLessThan(500);
-        for (const secret of acme.secrets) expect(answer.body, JSON.stringify(told)).not.toContain(secret);
+        const context = { role, url, status: answer.statusCode, body: answer.body };
+        if (isAbout) expect([403, 404], JSON.stringify(context)).toContain(answer.statusCode);
+        expect(answer.statusCode, JSON.stringify(context)).toBeLessThan(500);
+        for (const secret of acme.secrets) expect(answer.body, JSON.stringify(context)).not.toContain(secret);
         if (answer.statusCode >= 300) continue;
-        // What it has made of its own may have the names that it chose itself.
+        // A record that the request creates can contain names from the request.
         const sent = JSON.stringify(bodyFor(operation) ?? {});
         for (const id of [...acme.ids, "acme"]) if (!sent.includes(id)) expect(answer.body).not.toContain(id);
       }
@@ -158,13 +157,13 @@ describe("with a key of another tenant, of each role", () => {
     expect(await stateOf(gateway, acme)).toEqual(before);
   });
 
-  test("a job's id that another tenant has cannot be used, and nothing is told about it", async () => {
+  test("a job id of another tenant is rejected without disclosing the job", async () => {
     const key = keys.find(({ role }) => role === "submitter")?.key;
     const body = { topic: "shared.work", input: { text: "acme-input" }, job_id: acme.named.queued };
     const answer = await gateway.call("POST", "/api/v1/jobs", { key, body });
     expect(answer.json()).toMatchObject({ status: 400, code: "invalid_submission" });
     expect(answer.body).not.toContain(acme.named.queued);
-    // Whatever job it is, and whether the body is the same: the answer does not differ.
+    // The response does not depend on the job or on the body.
     const other = await gateway.call("POST", "/api/v1/jobs", {
       key,
       body: { topic: "elsewhere", job_id: acme.named.waiting },
@@ -172,14 +171,14 @@ describe("with a key of another tenant, of each role", () => {
     expect(other.json()).toEqual(answer.json());
   });
 
-  test("the tenant itself does see what is its own: the tries above were not about nothing", async () => {
+  test("the tenant sees its own records", async () => {
     const { key } = await gateway.keyOf("acme", "admin");
     const seen = async (url: string) => (await gateway.call("GET", url, { key })).body;
-    const { waiting, queued, letter, lease, ownKey, workflow, run } = acme.named;
+    const { waiting, queued, deadLetter, lease, ownKey, workflow, run } = acme.named;
     expect(await seen("/api/v1/jobs")).toContain(queued);
     expect(await seen(`/api/v1/jobs/${queued}`)).toContain("acme-input");
     expect(await seen("/api/v1/approvals")).toContain(waiting);
-    expect(await seen(`/api/v1/dlq/${letter}`)).toContain("acme-error");
+    expect(await seen(`/api/v1/dlq/${deadLetter}`)).toContain("acme-error");
     expect(await seen(`/api/v1/memory?ptr=ctx:${queued}`)).toContain("acme-input");
     expect(await seen("/api/v1/keys")).toContain(ownKey);
     expect(await seen("/api/v1/failopen")).toContain(lease);

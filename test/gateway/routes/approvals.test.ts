@@ -17,7 +17,7 @@ async function submit(body: Payload = {}, key?: string): Promise<Payload> {
   return answer.json<Payload>();
 }
 
-/** A policy that the test changes while the gateway runs; who submits may not approve. */
+/** A policy that the test can change; submitters cannot approve their own jobs. */
 function strict(): { current: Decision } {
   return { current: { effect: "require_approval", ruleId: "two-eyes", reason: "look", snapshot: "s1" } };
 }
@@ -33,7 +33,7 @@ const openWith = (policy: { current: Decision }) =>
   });
 
 describe("approvals", () => {
-  test("a job that needs one says so, is listed without its secrets, and runs once approved", async () => {
+  test("a job that requires approval is listed redacted, and runs once approved", async () => {
     gateway = await openTestGateway();
     const stop = await startWorker(gateway.world, {
       id: "w1",
@@ -87,7 +87,7 @@ describe("approvals", () => {
     await stop();
   });
 
-  test("a refusal needs a reason, and whoever submits it again is told it", async () => {
+  test("a rejection requires a reason, which a replayed submission returns", async () => {
     gateway = await openTestGateway();
     const id = (await submit({ idempotency_key: "k" })).job_id;
     expect((await gateway.call("POST", `${APPROVALS}/${id}/reject`)).json()).toMatchObject({ code: "invalid_request" });
@@ -98,7 +98,7 @@ describe("approvals", () => {
     expect(again.json()).toMatchObject({ status: 403, code: "denied", job_id: id, detail: "too much" });
   });
 
-  test("whoever submitted it may not approve it; the role has to be one that decides", async () => {
+  test("submitters cannot approve their own jobs; viewers cannot approve at all", async () => {
     gateway = await openWith(strict());
     const [sam, alice, viewer] = await Promise.all([
       gateway.keyOf("default", "operator"),
@@ -114,7 +114,7 @@ describe("approvals", () => {
     expect(job).toMatchObject({ submitted_by: sam.id, approval: { decided_by: alice.id } });
   });
 
-  test("L34: a policy that has changed makes it void, and the answer says what became of the job", async () => {
+  test("L34: a changed policy voids the approval, and the response has the new state", async () => {
     const policy = strict();
     gateway = await openWith(policy);
     const id = (await submit()).job_id;
@@ -131,7 +131,7 @@ describe("approvals", () => {
     expect((await approve()).json()).toMatchObject({ code: "not_waiting", state: "DENIED" });
   });
 
-  test("another tenant's is not there", async () => {
+  test("approvals of another tenant are not found", async () => {
     gateway = await openTestGateway();
     const id = (await submit()).job_id;
     for (const [path, body] of [

@@ -21,7 +21,7 @@ const get = async (url: string, key: string) => {
   return { status: response.statusCode, body: response.json() };
 };
 
-test("a tenant's log is there at once, newest first, page by page, and nobody else's is in it", async () => {
+test("lists the log of the tenant only, newest first, in pages", async () => {
   for (let at = 0; at < 450; at++) {
     recordAudit(gateway.engine, { org: "acme", kind: "policy", who: "k", what: `line ${at}` });
   }
@@ -43,7 +43,7 @@ test("a tenant's log is there at once, newest first, page by page, and nobody el
   expect((await get("/api/v1/audit", "evil")).body.items.map(({ what }: { what: string }) => what)).toContain("mine");
 });
 
-test("a viewer does not see it; the chain of all tenants takes a key of all tenants", async () => {
+test("viewers have no access; the system chain requires a key of `*`", async () => {
   expect((await get("/api/v1/audit", "viewer")).status).toBe(403);
   expect((await get("/api/v1/audit?system=true", "acme")).status).toBe(403);
   const all = await get("/api/v1/audit?system=true", "root");
@@ -51,12 +51,12 @@ test("a viewer does not see it; the chain of all tenants takes a key of all tena
   expect(all.body.items.some(({ what }: { what: string }) => what === "key used")).toBe(true);
 });
 
-test("a cursor of another tenant is none", async () => {
+test("rejects a cursor of another tenant", async () => {
   const { body } = await get("/api/v1/audit?limit=1", "acme");
   expect((await get(`/api/v1/audit?cursor=${body.next_cursor}`, "evil")).body.code).toBe("invalid_cursor");
 });
 
-test("what was changed in the store is found and named", async () => {
+test("verify finds an entry that was changed in the store", async () => {
   const before = await get("/api/v1/audit/verify", "acme");
   expect(before.body).toMatchObject({ ok: true, problem: null });
   expect(before.body.entries).toBeGreaterThanOrEqual(450);

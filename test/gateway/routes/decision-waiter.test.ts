@@ -1,11 +1,11 @@
-// The kernel is in another process: it decides a moment after the job was taken, and whoever submits hears it all the same.
+// The safety kernel is in another process and decides after the job was stored.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
 
 beforeEach(async () => {
-  const check = async () => ({ kind: "unavailable", reason: "only the control plane asks it" }) as const;
+  const check = async () => ({ kind: "unavailable", reason: "only the control plane calls it" }) as const;
   gateway = await openTestGateway({ change: () => ({ name: "gateway", safety: { local: null, check } }) });
 });
 
@@ -16,7 +16,7 @@ const submit = async (topic: string) => {
   return { status: answer.statusCode, body: answer.json<Record<string, unknown>>() };
 };
 
-test("a denial is 403 with its rule, an approval is asked for, and what is allowed is no longer pending", async () => {
+test("the submission response has the decision", async () => {
   const rule = { code: "denied", rule_id: "deny-demo-forbidden" };
   expect(await submit("demo.forbidden")).toMatchObject({ status: 403, body: rule });
   const waits = { state: "APPROVAL_REQUIRED", status: "approval_required", rule_id: "approve-demo-approve" };
@@ -26,7 +26,7 @@ test("a denial is 403 with its rule, an approval is asked for, and what is allow
   expect(["SCHEDULED", "DISPATCHED"]).toContain(body.state);
 });
 
-test("while nobody asks the kernel the answer does not wait for it", async () => {
+test("does not wait while the breaker is open", async () => {
   const untilMs = gateway.world.clock.now() + 5_000;
   gateway.engine.safety.breaker = { kind: "open", untilMs, openings: 1, reason: "gone" };
   expect(await submit("demo.echo")).toMatchObject({ status: 200, body: { state: "PENDING" } });

@@ -17,9 +17,9 @@ const post = (path: string, body?: object, headers: Readonly<Record<string, stri
 const get = async (path: string) => (await gateway.call("GET", `/api/v1${path}`)).json<Payload>();
 
 async function submit(body: object = {}): Promise<string> {
-  const answer = await post("/jobs", { topic: "demo.echo", ...body });
-  expect(answer.statusCode).toBe(200);
-  return String(answer.json<Payload>().job_id);
+  const response = await post("/jobs", { topic: "demo.echo", ...body });
+  expect(response.statusCode).toBe(200);
+  return String(response.json<Payload>().job_id);
 }
 
 describe("submit", () => {
@@ -46,10 +46,10 @@ describe("submit", () => {
 
   test("rejects unknown fields with a suggestion", async () => {
     gateway = await openTestGateway();
-    const answer = await post("/jobs", { topic: "demo.echo", risktags: ["x"], mcp: { tol: "x" } });
-    expect(answer.json()).toMatchObject({ status: 400, code: "invalid_submission" });
-    expect(answer.body).toContain("did you mean `risk_tags`?");
-    expect(answer.body).toContain("did you mean `tool`?");
+    const response = await post("/jobs", { topic: "demo.echo", risktags: ["x"], mcp: { tol: "x" } });
+    expect(response.json()).toMatchObject({ status: 400, code: "invalid_submission" });
+    expect(response.body).toContain("did you mean `risk_tags`?");
+    expect(response.body).toContain("did you mean `tool`?");
   });
 
   test("rejects a label that contradicts the MCP call", async () => {
@@ -61,8 +61,8 @@ describe("submit", () => {
   test("rejects a topic that no pool serves, and lists the pools", async () => {
     const pools = { agents: { topics: ["demo.*"], requires: [] } };
     gateway = await openTestGateway({ settings: { ...defaultSettings(), pools } });
-    const answer = await post("/jobs", { topic: "other.thing" });
-    expect(answer.json()).toMatchObject({
+    const response = await post("/jobs", { topic: "other.thing" });
+    expect(response.json()).toMatchObject({
       status: 400,
       code: "invalid_submission",
       detail: "no pool serves topic `other.thing`; pools are `agents` (demo.*); see `pools.<name>.topics`",
@@ -83,7 +83,7 @@ describe("cancel", () => {
     expect((job.history as Payload[]).at(-1)).toMatchObject({ event: "cancelled", who: "local" });
     const again = await post(`/jobs/${id}/cancel`);
     expect(again.json()).toMatchObject({ status: 409, code: "job_ended", state: "CANCELLED" });
-    expect((await post("/jobs/nobody/cancel")).json()).toMatchObject({ status: 404, code: "job_not_found" });
+    expect((await post("/jobs/unknown/cancel")).json()).toMatchObject({ status: 404, code: "job_not_found" });
     const foreign = await post(`/jobs/${id}/cancel`, {}, { "x-tenant-id": "acme" });
     expect(foreign.json()).toMatchObject({ code: "job_not_found" });
   });
@@ -111,7 +111,7 @@ test("explain gives the wait reason, the facts and the command that unblocks the
   });
   expect((why.unblocks as Payload[])[0]).toEqual({ what: "approve it", command: `cordum approval approve ${id}` });
   expect(await get(`/jobs/${id}`)).toMatchObject({ waits_for: "approval" });
-  expect(await get("/jobs/nobody/explain")).toMatchObject({ code: "job_not_found" });
+  expect(await get("/jobs/unknown/explain")).toMatchObject({ code: "job_not_found" });
 });
 
 describe("remediate", () => {

@@ -21,7 +21,7 @@ function get(path: string, headers: Readonly<Record<string, string>> = {}) {
 const JSON_TYPE = { "content-type": "application/json" };
 
 describe("POST /jobs", () => {
-  test("takes a job, and a worker's result can be read", async () => {
+  test("runs a job and returns the result of the worker", async () => {
     gateway = await openTestGateway();
     const stop = await startWorker(gateway.world, {
       id: "w1",
@@ -53,7 +53,7 @@ describe("POST /jobs", () => {
     await stop();
   });
 
-  test("a prompt becomes the object that workers of the wire protocol expect", async () => {
+  test("converts a prompt to the input format of the wire protocol", async () => {
     gateway = await openTestGateway();
     const { job_id } = (await post({ topic: "demo.echo", prompt: "hi", context: { k: 1 } })).json<Payload>();
     const job = (await get(`/jobs/${job_id}`)).json<Payload>();
@@ -68,7 +68,7 @@ describe("POST /jobs", () => {
     });
   });
 
-  test("a large input is kept elsewhere, and shown all the same", async () => {
+  test("stores a large input in the blob store and returns it", async () => {
     const { defaultSettings } = await import("../../../src/config/config.ts");
     const settings = {
       ...defaultSettings(),
@@ -80,13 +80,13 @@ describe("POST /jobs", () => {
     expect((await get(`/jobs/${job_id}`)).json<Payload>().input).toEqual(input);
   });
 
-  test("a denied job is answered 403, with the rule and the reason, again and again", async () => {
+  test("a denied job is a 403 with rule and reason, also when replayed", async () => {
     gateway = await openTestGateway();
     const first = await post({ topic: "demo.forbidden" }, { "idempotency-key": "k" });
     const second = await post({ topic: "demo.forbidden" }, { "idempotency-key": "k" });
-    for (const answer of [first, second]) {
-      expect(answer.statusCode).toBe(403);
-      expect(answer.json()).toMatchObject({ code: "denied", rule_id: "deny-demo-forbidden", state: "DENIED" });
+    for (const response of [first, second]) {
+      expect(response.statusCode).toBe(403);
+      expect(response.json()).toMatchObject({ code: "denied", rule_id: "deny-demo-forbidden", state: "DENIED" });
     }
     const { job_id } = first.json<Payload>();
     expect(second.json<Payload>().job_id).toBe(job_id);
@@ -95,24 +95,24 @@ describe("POST /jobs", () => {
 
   test.each([
     ["no topic", {}, "invalid_submission"],
-    ["a topic that is none", { topic: "demo.*" }, "invalid_submission"],
-    ["a list", [1], "invalid_submission"],
-    ["labels that are none", { topic: "a", labels: { n: 1 } }, "invalid_submission"],
-    ["risk tags that are none, named as the client knows them", { topic: "a", risk_tags: "x" }, "`risk_tags`"],
-  ])("%s is refused", async (_, body, says) => {
+    ["an invalid topic", { topic: "demo.*" }, "invalid_submission"],
+    ["an array", [1], "invalid_submission"],
+    ["invalid labels", { topic: "a", labels: { n: 1 } }, "invalid_submission"],
+    ["invalid risk tags, by their API name", { topic: "a", risk_tags: "x" }, "`risk_tags`"],
+  ])("rejects %s", async (_, body, expected) => {
     gateway = await openTestGateway();
-    const answer = await post(body);
-    expect(answer.statusCode).toBe(400);
-    expect(answer.headers["content-type"]).toContain("application/problem+json");
-    expect(answer.body).toContain(says);
-    const { error, code, status, detail, title, type, retryable } = answer.json<Payload>();
+    const response = await post(body);
+    expect(response.statusCode).toBe(400);
+    expect(response.headers["content-type"]).toContain("application/problem+json");
+    expect(response.body).toContain(expected);
+    const { error, code, status, detail, title, type, retryable } = response.json<Payload>();
     expect({ code, status, retryable }).toEqual({ code: "invalid_submission", status: 400, retryable: false });
     expect(error).toBe(detail);
     expect(type).toBe("urn:cordum:error:invalid_submission");
     expect(title).not.toBe("");
   });
 
-  test("a body that is empty, broken, too large, or no JSON at all is told apart", async () => {
+  test("distinguishes empty, malformed, oversized and non-JSON bodies", async () => {
     gateway = await openTestGateway();
     const send = (payload: string, type = "application/json") =>
       gateway.app.inject({ method: "POST", url: "/api/v1/jobs", payload, headers: { "content-type": type } });
@@ -130,30 +130,30 @@ describe("POST /jobs", () => {
 });
 
 describe("idempotency", () => {
-  test("the same key and body make one job, however many ask at once", async () => {
+  test("concurrent submissions with one key and body create one job", async () => {
     gateway = await openTestGateway();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         index % 2 === 0
           ? post({ topic: "demo.echo", input: 1 }, { "idempotency-key": "k1" })
           : post({ input: 1, idempotency_key: "k1", topic: "demo.echo" }),
       ),
     );
-    expect(new Set(answers.map((answer) => answer.statusCode))).toEqual(new Set([200]));
-    expect(new Set(answers.map((answer) => answer.json<Payload>().job_id)).size).toBe(1);
-    expect(answers.filter((answer) => answer.json<Payload>().replayed === false)).toHaveLength(1);
+    expect(new Set(responses.map((response) => response.statusCode))).toEqual(new Set([200]));
+    expect(new Set(responses.map((response) => response.json<Payload>().job_id)).size).toBe(1);
+    expect(responses.filter((response) => response.json<Payload>().replayed === false)).toHaveLength(1);
     expect((await get("/jobs")).json<{ items: unknown[] }>().items).toHaveLength(1);
   });
 
-  test("the same key with another body is 422 and names the job that has it", async () => {
+  test("a key with another body is a 422 that names the existing job", async () => {
     gateway = await openTestGateway();
     const { job_id } = (await post({ topic: "demo.echo", input: 1 }, { "idempotency-key": "k" })).json<Payload>();
-    const answer = await post({ topic: "demo.echo", input: 2 }, { "idempotency-key": "k" });
-    expect(answer.statusCode).toBe(422);
-    expect(answer.json()).toMatchObject({ code: "idempotency_conflict", job_id, retryable: false });
+    const response = await post({ topic: "demo.echo", input: 2 }, { "idempotency-key": "k" });
+    expect(response.statusCode).toBe(422);
+    expect(response.json()).toMatchObject({ code: "idempotency_conflict", job_id, retryable: false });
   });
 
-  test("a prompt sent twice is the same body twice", async () => {
+  test("a repeated prompt is a replay", async () => {
     gateway = await openTestGateway();
     const send = () => post({ topic: "demo.echo", prompt: "hi" }, { "idempotency-key": "k" });
     const first = (await send()).json<Payload>();
@@ -162,7 +162,7 @@ describe("idempotency", () => {
     expect(other.statusCode).toBe(422);
   });
 
-  test("keys of two tenants are two keys (L22)", async () => {
+  test("keys are scoped by tenant (L22)", async () => {
     gateway = await openTestGateway();
     const send = (tenant: string) => post({ topic: "demo.echo" }, { "idempotency-key": "k", "x-tenant-id": tenant });
     const [one, other] = [await send("default"), await send("acme")];
@@ -170,10 +170,10 @@ describe("idempotency", () => {
     expect(other.json()).toMatchObject({ replayed: false });
   });
 
-  test("a key in the header and another in the body is a mistake", async () => {
+  test("rejects different keys in header and body", async () => {
     gateway = await openTestGateway();
-    const answer = await post({ topic: "demo.echo", idempotency_key: "a" }, { "idempotency-key": "b" });
-    expect(answer.json()).toMatchObject({ status: 400, code: "invalid_request" });
+    const response = await post({ topic: "demo.echo", idempotency_key: "a" }, { "idempotency-key": "b" });
+    expect(response.json()).toMatchObject({ status: 400, code: "invalid_request" });
   });
 });
 
@@ -184,11 +184,11 @@ describe("lists", () => {
   }
 
   const submit = async (count: number) => {
-    const answers = await Promise.all(Array.from({ length: count }, () => post({ topic: "demo.echo" })));
-    return answers.map((answer) => answer.json<{ job_id: string }>().job_id);
+    const responses = await Promise.all(Array.from({ length: count }, () => post({ topic: "demo.echo" })));
+    return responses.map((response) => response.json<{ job_id: string }>().job_id);
   };
 
-  test("pages neither repeat nor skip while jobs are added (L40)", async () => {
+  test("pages neither repeat nor skip items while jobs are added (L40)", async () => {
     gateway = await openTestGateway();
     const first = await submit(25);
     const seen: string[] = [];
@@ -204,7 +204,7 @@ describe("lists", () => {
     expect(seen.toSorted()).toEqual(first.toSorted());
   });
 
-  test("a state is asked of an index of its own, in either case", async () => {
+  test("filters by state, case-insensitively", async () => {
     gateway = await openTestGateway();
     await submit(3);
     await post({ topic: "demo.forbidden" });
@@ -222,7 +222,7 @@ describe("lists", () => {
     },
   );
 
-  test("a cursor of one list does not open another", async () => {
+  test("rejects a cursor of another list", async () => {
     gateway = await openTestGateway();
     await submit(3);
     const { next_cursor } = (await get("/jobs?limit=1")).json<Page>();
@@ -231,7 +231,7 @@ describe("lists", () => {
     expect(other.json()).toMatchObject({ code: "invalid_cursor", status: 400 });
   });
 
-  test("a tenant sees its own jobs and nobody else's", async () => {
+  test("a tenant sees only its own jobs", async () => {
     gateway = await openTestGateway();
     const [id] = await submit(1);
     expect((await get("/jobs", { "x-tenant-id": "acme" })).json<Page>().items).toEqual([]);
@@ -241,7 +241,7 @@ describe("lists", () => {
 });
 
 describe("dead letters", () => {
-  test("what never works is listed with its reason, and kept whole", async () => {
+  test("a permanent failure is dead-lettered with its reason and input", async () => {
     gateway = await openTestGateway();
     const stop = await startWorker(gateway.world, {
       id: "w1",
@@ -258,7 +258,7 @@ describe("dead letters", () => {
     const letter = (await get(`/dlq/${items[0]?.id}`)).json<Payload>();
     expect(letter).toMatchObject({ input: { keep: "me" }, error: { message: "cannot be done" } });
     expect((await get(`/dlq/${items[0]?.id}`, { "x-tenant-id": "acme" })).statusCode).toBe(404);
-    expect((await get("/dlq/nobody")).json()).toMatchObject({ code: "dead_letter_not_found", status: 404 });
+    expect((await get("/dlq/unknown")).json()).toMatchObject({ code: "dead_letter_not_found", status: 404 });
     await stop();
   });
 });

@@ -12,12 +12,12 @@ const ROOT = { tenant: "*", role: "admin" };
 const jobs = (options: Parameters<TestGateway["call"]>[2] = {}) => gateway.call("GET", "/api/v1/jobs", options);
 
 async function make(body: object, key?: string): Promise<{ id: string; key: string; status: number; code?: string }> {
-  const answer = await gateway.call("POST", "/api/v1/keys", { key, body });
-  return { ...answer.json(), status: answer.statusCode };
+  const response = await gateway.call("POST", "/api/v1/keys", { key, body });
+  return { ...response.json(), status: response.statusCode };
 }
 
 describe("the first key", () => {
-  test("without any, who is on this machine is the administrator; from the first on everybody needs one", async () => {
+  test("loopback callers are administrators until the first key exists", async () => {
     gateway = await openTestGateway();
     expect((await jobs()).statusCode).toBe(200);
     const { key } = await make(ROOT);
@@ -30,7 +30,7 @@ describe("the first key", () => {
     expect((await gateway.app.inject({ url: "/api/v1/jobs", headers: bearer })).statusCode).toBe(200);
   });
 
-  test("must be one that can make others, or nobody could", async () => {
+  test("must be a root key", async () => {
     gateway = await openTestGateway();
     for (const body of [
       { tenant: "acme", role: "admin" },
@@ -42,7 +42,7 @@ describe("the first key", () => {
     expect((await jobs()).statusCode).toBe(200);
   });
 
-  test("the last one that can make others stays", async () => {
+  test("the last root key cannot be revoked", async () => {
     gateway = await openTestGateway();
     const first = await make(ROOT);
     const revoke = (id: string) => gateway.call("DELETE", `/api/v1/keys/${id}`, { key: first.key });
@@ -52,13 +52,13 @@ describe("the first key", () => {
     expect((await revoke(first.id)).json()).toMatchObject({ code: "last_key" });
   });
 
-  test("a caller from elsewhere needs one even while there is none", async () => {
+  test("remote callers need a key even while none exists", async () => {
     gateway = await openTestGateway();
-    const answer = await gateway.app.inject({ url: "/api/v1/jobs", remoteAddress: "10.1.2.3" });
-    expect(answer.json()).toMatchObject({ status: 401, code: "key_missing" });
+    const response = await gateway.app.inject({ url: "/api/v1/jobs", remoteAddress: "10.1.2.3" });
+    expect(response.json()).toMatchObject({ status: 401, code: "key_missing" });
   });
 
-  test("a page of another site cannot use its reader's access", async () => {
+  test("cross-origin requests are rejected while no key exists", async () => {
     gateway = await openTestGateway();
     const send = (headers: Readonly<Record<string, string>>) =>
       gateway.app.inject({ method: "POST", url: "/api/v1/keys", payload: ROOT, headers });
@@ -71,7 +71,7 @@ describe("the first key", () => {
 });
 
 describe("a key", () => {
-  test("is shown once; the store has no way back to it", async () => {
+  test("is returned once; the store has only its hash", async () => {
     gateway = await openTestGateway();
     const { id, key } = await make(ROOT);
     const secret = key.split("_")[2] ?? "";
@@ -81,15 +81,15 @@ describe("a key", () => {
     expect(JSON.stringify(await gateway.world.store.load(API_KEYS, id))).not.toContain(secret);
   });
 
-  test("that is wrong, unknown or no key at all is refused in the same words", async () => {
+  test("wrong, unknown and malformed keys give the same error", async () => {
     gateway = await openTestGateway();
     const { key, id } = await gateway.keyOf("acme", "viewer");
-    const wrong = [`cordum_${id}_${"x".repeat(43)}`, key.replace(id, "nobody"), `${key}x`, "secret", ""];
-    const answers = await Promise.all(
+    const wrong = [`cordum_${id}_${"x".repeat(43)}`, key.replace(id, "unknown"), `${key}x`, "secret", ""];
+    const responses = await Promise.all(
       wrong.map((text) => gateway.app.inject({ url: "/api/v1/jobs", headers: { "x-api-key": text } })),
     );
-    for (const answer of answers) expect(answer.json()).toMatchObject({ status: 401, code: "key_invalid" });
-    expect(new Set(answers.map((answer) => answer.json<Payload>().detail)).size).toBe(1);
+    for (const response of responses) expect(response.json()).toMatchObject({ status: 401, code: "key_invalid" });
+    expect(new Set(responses.map((response) => response.json<Payload>().detail)).size).toBe(1);
   });
 
   test("ends by being revoked, within a second in every process, and by its time", async () => {
@@ -102,7 +102,7 @@ describe("a key", () => {
     ];
     expect((await jobs({ key: viewer.key })).statusCode).toBe(200);
     expect((await jobs({ key: short.key })).statusCode).toBe(200);
-    // By another process: this one believes what it knows for a second.
+    // Revoked by another process: the cache of this one is valid for a second.
     const found = await gateway.world.store.load(API_KEYS, viewer.id);
     const { put } = await import("../../../src/ports/store.ts");
     const change = { org: "acme", atMs: nowMs, guards: [], sends: [], watch: [] };
@@ -120,12 +120,12 @@ describe("a key", () => {
     const root = await gateway.keyOf("*", "admin");
     const viewer = await gateway.keyOf("acme", "viewer");
     expect((await jobs({ key: viewer.key })).statusCode).toBe(200);
-    const answer = await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
-    expect(answer.json()).toMatchObject({ id: viewer.id, state: "revoked" });
+    const response = await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
+    expect(response.json()).toMatchObject({ id: viewer.id, state: "revoked" });
     expect((await jobs({ key: viewer.key })).json()).toMatchObject({ code: "key_revoked" });
   });
 
-  test("is looked up once a second, and wrong ones not without end", async () => {
+  test("is looked up once a second; the rate of invalid keys is limited", async () => {
     let loads = 0;
     let nowMs = 1_700_000_000_000;
     gateway = await openTestGateway({
@@ -148,7 +148,7 @@ describe("a key", () => {
     expect(codes.slice(0, 50).every((code) => code === "key_invalid")).toBe(true);
     expect(codes.slice(50).every((code) => code === "too_many_requests")).toBe(true);
     expect(loads).toBe(51);
-    // Whoever has a right key is not the one who guesses.
+    // A valid key is not affected by the limit.
     nowMs += 1_000;
     for (let at = 100; at < 110; at++) codes.push((await guess(at)).json<Payload>().code);
     expect(codes.at(-1)).toBe("too_many_requests");
@@ -156,7 +156,7 @@ describe("a key", () => {
   });
 });
 
-describe("what a key may", () => {
+describe("permissions", () => {
   const TRIES = [
     ["read", "GET", "/api/v1/jobs"],
     ["submit", "POST", "/api/v1/jobs"],
@@ -170,21 +170,21 @@ describe("what a key may", () => {
     submitter: ["read", "submit"],
   };
 
-  test("follows from its role", async () => {
+  test("follow from the role", async () => {
     gateway = await openTestGateway();
     for (const role of ROLES) {
       const { key } = await gateway.keyOf("acme", role);
       for (const [access, method, url] of TRIES) {
         const body = method === "POST" ? { topic: "demo.echo" } : undefined;
-        const answer = await gateway.call(method, url, { key, body });
+        const response = await gateway.call(method, url, { key, body });
         const expected = MAY[role]?.includes(access) ? 200 : 403;
-        expect({ role, access, status: answer.statusCode }).toEqual({ role, access, status: expected });
-        if (expected === 403) expect(answer.json()).toMatchObject({ code: "forbidden" });
+        expect({ role, access, status: response.statusCode }).toEqual({ role, access, status: expected });
+        if (expected === 403) expect(response.json()).toMatchObject({ code: "forbidden" });
       }
     }
   });
 
-  test("it speaks for its own tenant; one of `*` for any", async () => {
+  test("a key acts for its own tenant; a key of `*` for any", async () => {
     gateway = await openTestGateway();
     const [own, any] = [await gateway.keyOf("acme", "viewer"), await gateway.keyOf("*", "viewer")];
     const statuses = async (key: string) => [
@@ -198,7 +198,7 @@ describe("what a key may", () => {
     expect((await gateway.app.inject({ url: "/api/v1/jobs", headers: both })).statusCode).toBe(400);
   });
 
-  test("an administrator of a tenant sees and makes keys of that tenant alone", async () => {
+  test("an administrator of a tenant lists and creates keys of that tenant only", async () => {
     gateway = await openTestGateway();
     const root = await gateway.keyOf("*", "admin");
     const admin = await gateway.keyOf("acme", "admin");
@@ -215,7 +215,7 @@ describe("what a key may", () => {
     expect((await revoke(root.id)).json()).toMatchObject({ status: 404, code: "key_not_found" });
   });
 
-  test("metrics name tenants: with keys they take one of `*`; health takes none", async () => {
+  test("metrics require a key of `*`; health checks need none", async () => {
     gateway = await openTestGateway();
     expect((await gateway.call("GET", "/metrics")).statusCode).toBe(200);
     const [own, any] = [await gateway.keyOf("acme", "admin"), await gateway.keyOf("*", "viewer")];
@@ -228,7 +228,7 @@ describe("what a key may", () => {
   });
 });
 
-test("beyond loopback it listens only where there is a key", async () => {
+test("binds to a non-loopback address only if a key exists", async () => {
   gateway = await openTestGateway();
   await expect(gateway.server.listen("0.0.0.0", 0)).rejects.toThrow("cordum key create");
   await make(ROOT);
@@ -237,8 +237,8 @@ test("beyond loopback it listens only where there is a key", async () => {
   expect((await fetch(`http://127.0.0.1:${port}/api/v1/jobs`)).status).toBe(401);
 });
 
-test("who made and revoked a key, who used one and who was refused stands in the audit log, bounded", async () => {
-  // A clock that stands, because the bound is for a minute of the clock.
+test("audits creation, revocation, use and refusals of keys, with a limit per minute", async () => {
+  // A stopped clock: the limit is per minute.
   gateway = await openTestGateway({
     change: ({ clock }) => ({ clock: { now: () => 0, after: clock.after.bind(clock) } }),
   });
@@ -250,7 +250,7 @@ test("who made and revoked a key, who used one and who was refused stands in the
   for (let at = 0; at < 100; at++) await jobs();
   await gateway.call("DELETE", `/api/v1/keys/${viewer.id}`, { key: root.key });
   await gateway.engine.tasks.close();
-  // A sweep may be at it as well: then the one leaves the rest to the other.
+  // A concurrent sweep can process part of the entries.
   while ((await gateway.world.store.counts(AUDIT_PENDING_GROUP, 10)).size > 0) await chainAll(gateway.engine);
   const entries = async (org: string) =>
     (await gateway.world.store.list(AUDIT_PAGES, { index: auditPagesOf(org), limit: 10 })).items.flatMap(

@@ -1,5 +1,3 @@
-// What a route may throw and take beside the usual: a lock that stays busy, a body in YAML.
-
 import { Type } from "typebox";
 import { afterEach, expect, test } from "vitest";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
@@ -19,52 +17,53 @@ const route = (path: string, handle: Route["handle"], more: Partial<Route> = {})
   ...more,
 });
 
-test("a lock that stayed busy is 503 with a spread `Retry-After` that begins at the delay of its policy", async () => {
+test("a busy lock is a 503 with a jittered `Retry-After` of at least the policy delay", async () => {
   const busy = () => retryAfter(new Error("lock `run:1` is held by gateway-7"), 4_000, "lock_busy");
   gateway = await openTestGateway({
     routes: [
       route("/plain", async () => {
         throw busy();
       }),
-      // However often it was wrapped on its way here.
+      // The intent is found in the cause chain.
       route("/wrapped", async () => {
         throw new Error("could not cancel", { cause: busy() });
       }),
-      // Another class says nothing about locks.
+      // Other retry classes are not lock errors.
       route("/other", async () => {
-        throw retryAfter(new Error("no answer"), 4_000, "store_unavailable");
+        throw retryAfter(new Error("no response"), 4_000, "store_unavailable");
       }),
     ],
   });
   const delays = new Set<number>();
   for (const url of ["/plain", "/plain", "/plain", "/wrapped"]) {
-    const answer = await gateway.call("POST", url);
-    const body = answer.json<{ retry_after_ms: number }>();
+    const response = await gateway.call("POST", url);
+    const body = response.json<{ retry_after_ms: number }>();
     expect(body).toMatchObject({ status: 503, code: "lock_busy", retryable: true });
     expect(body.retry_after_ms).toBeGreaterThanOrEqual(4_000);
     expect(body.retry_after_ms).toBeLessThanOrEqual(6_000);
-    expect(Number(answer.headers["retry-after"])).toBe(Math.ceil(body.retry_after_ms / 1_000));
-    // Who holds it is nobody's business out there.
-    expect(answer.body).not.toContain("gateway-7");
+    expect(Number(response.headers["retry-after"])).toBe(Math.ceil(body.retry_after_ms / 1_000));
+    // The holder is not disclosed.
+    expect(response.body).not.toContain("gateway-7");
     delays.add(body.retry_after_ms);
   }
   expect(delays.size).toBeGreaterThan(1);
   expect((await gateway.call("POST", "/other")).json()).toMatchObject({ status: 503, code: "store_unavailable" });
 });
 
-test("the whole seconds of `Retry-After` are spread where the delay of the policy is shorter than one (L11)", async () => {
+test("jitters the seconds of `Retry-After` for policy delays below one second (L11)", async () => {
   const handle = async () => {
     throw retryAfter(new Error("busy"), 500, "lock_busy");
   };
   gateway = await openTestGateway({ routes: [route("/short", handle)] });
-  const answers = await Promise.all(Array.from({ length: 60 }, () => gateway.call("POST", "/short")));
-  const seconds = answers.map(({ headers }) => Number(headers["retry-after"]));
+  const responses = await Promise.all(Array.from({ length: 60 }, () => gateway.call("POST", "/short")));
+  const seconds = responses.map(({ headers }) => Number(headers["retry-after"]));
   expect([...new Set(seconds)].sort()).toEqual([1, 2, 3]);
-  // The document is finer, and says what the policy meant.
-  for (const answer of answers) expect(answer.json<{ retry_after_ms: number }>().retry_after_ms).toBeLessThan(751);
+  // `retry_after_ms` keeps the precision of the policy.
+  for (const response of responses)
+    expect(response.json<{ retry_after_ms: number }>().retry_after_ms).toBeLessThan(751);
 });
 
-test("YAML is taken by routes that say so, and by no other", async () => {
+test("accepts YAML only on routes that declare it", async () => {
   const body = Type.Object({ source: Type.Optional(Type.String()) });
   const echo: Route["handle"] = async (_, request) => ok({ body: request.body ?? null });
   gateway = await openTestGateway({

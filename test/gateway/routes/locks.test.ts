@@ -6,11 +6,11 @@ let gateway: TestGateway;
 
 afterEach(() => gateway.close());
 
-test("locks are shown with their holder and their waiters, to keys of all tenants that may do anything", async () => {
+test("lists locks with holder and waiters to administrators of tenant `*`", async () => {
   gateway = await openTestGateway();
-  const ask = { key: "run:1", org: "acme", ttlMs: 60_000, owner: "one" };
-  const held = await gateway.world.locks.acquire({ ...ask, waitMs: 0 });
-  const waiting = gateway.world.locks.acquire({ ...ask, waitMs: 60_000, owner: "two" });
+  const request = { key: "run:1", org: "acme", ttlMs: 60_000, owner: "one" };
+  const held = await gateway.world.locks.acquire({ ...request, waitMs: 0 });
+  const waiting = gateway.world.locks.acquire({ ...request, waitMs: 60_000, owner: "two" });
   const shown = (await gateway.call("GET", "/api/v1/locks")).json();
   expect(shown).toMatchObject({ items: [{ key: "run:1", holder: "one", waiters: 1 }], next_cursor: null });
   expect(Date.parse(shown.items[0].expires_at)).toBeGreaterThan(0);
@@ -26,13 +26,13 @@ test("locks are shown with their holder and their waiters, to keys of all tenant
   expect((await gateway.call("GET", "/api/v1/locks?limit=0", { key: root })).statusCode).toBe(400);
 });
 
-test("the hottest locks come first: most waiters, then most often busy, also where more are held than are shown", async () => {
+test("orders by waiters, then by busy count, before the limit applies", async () => {
   gateway = await openTestGateway();
   const { locks } = gateway.world;
-  const ask = (key: string, waitMs = 0) => ({ key, org: "acme", ttlMs: 60_000, waitMs, owner: "one" });
-  for (const key of ["a", "b", "c", "d"]) await locks.acquire(ask(key));
-  const waiting = locks.acquire(ask("d", 60_000));
-  const busy = (key: string) => withLock(gateway.engine, { ...ask(key), path: "job" }, async () => {});
+  const request = (key: string, waitMs = 0) => ({ key, org: "acme", ttlMs: 60_000, waitMs, owner: "one" });
+  for (const key of ["a", "b", "c", "d"]) await locks.acquire(request(key));
+  const waiting = locks.acquire(request("d", 60_000));
+  const busy = (key: string) => withLock(gateway.engine, { ...request(key), path: "job" }, async () => {});
   for (const key of ["c", "b", "c"]) await expect(busy(key)).rejects.toThrow("is held by");
   const { items } = (await gateway.call("GET", "/api/v1/locks?limit=3")).json();
   expect(items).toMatchObject([

@@ -36,7 +36,7 @@ const MIXED = policy(
 `,
 );
 
-test("what was published is kept whole, and shown to keys of all tenants", async () => {
+test("bundles have the published text, for keys of `*`", async () => {
   await post("publish", { policy: MIXED, name: "first" });
   await post("publish", { policy: STRICT, name: "second" });
   const { items } = await get("policy/bundles");
@@ -53,8 +53,8 @@ test("what was published is kept whole, and shown to keys of all tenants", async
   }
 });
 
-describe("what would be decided", () => {
-  test("evaluate answers as for a job; nothing comes of it", async () => {
+describe("evaluation", () => {
+  test("evaluate decides as for a job, without side effects", async () => {
     expect(await post("evaluate", { topic: "demo.forbidden" })).toMatchObject({
       status: 200,
       body: { decision: "DENY", rule_id: "deny-demo-forbidden", snapshot: DEMO },
@@ -62,7 +62,7 @@ describe("what would be decided", () => {
     expect((await get("jobs")).items).toEqual([]);
   });
 
-  test("explain says why no earlier rule decided", async () => {
+  test("explain lists why earlier rules did not match", async () => {
     const { body } = await post("explain", { topic: "demo.limited" });
     expect(body).toMatchObject({ decision: "ALLOW_WITH_CONSTRAINTS", constraints: { budgets: { max_retries: 1 } } });
     expect(body.tried.map(({ rule_id }: { rule_id: string }) => rule_id)).toEqual([
@@ -72,7 +72,7 @@ describe("what would be decided", () => {
     expect(body.tried[0].mismatches[0]).toMatchObject({ part: "topics" });
   });
 
-  test("names are those of the file; labels stay as they were written; mcp parts are labels", async () => {
+  test("uses the key names of the file, keeps labels, and maps MCP fields to labels", async () => {
     await post("publish", { policy: MIXED });
     const paid = { topic: "a.b", risk_tags: ["pay"], labels: { camelCase: "1" } };
     expect((await post("evaluate", paid)).body).toMatchObject({
@@ -91,7 +91,7 @@ describe("what would be decided", () => {
     });
   });
 
-  test("simulate shows what another policy would change", async () => {
+  test("simulate counts the decisions that another policy changes", async () => {
     const requests = [{ topic: "demo.echo" }, { topic: "demo.forbidden" }, { topic: "other" }];
     expect((await post("simulate", { requests })).body).toMatchObject({
       snapshot: DEMO,
@@ -126,13 +126,13 @@ describe("what would be decided", () => {
     ["evaluate", { topic: "a.b", risktags: [] }, "risk_tags"],
     ["simulate", { requests: [] }, "requests"],
     ["diff", { policy: "rules: 7" }, "rules"],
-  ])("%s of %j is refused, and says what is wrong", async (path, body, words) => {
+  ])("%s rejects %j with a detail", async (path, body, detail) => {
     const answer = await post(path, body);
     expect(answer.status).toBe(400);
-    expect(answer.body.detail).toContain(words);
+    expect(answer.body.detail).toContain(detail);
   });
 
-  test("an input that would be too large for a job's record is not looked at here either", async () => {
+  test("omits inputs that are too large to be stored inline, as for jobs", async () => {
     await gateway.close();
     const settings = defaultSettings();
     gateway = await openTestGateway({
@@ -150,7 +150,7 @@ describe("what would be decided", () => {
     }
   });
 
-  test("a question goes through the breaker like a check: a kernel that is away is left alone", async () => {
+  test("evaluation respects the circuit breaker", async () => {
     let asked = 0;
     const check = async () => ({ kind: "unavailable" as const, reason: `gone ${++asked}` });
     const other = await openTestGateway({ change: () => ({ safety: { local: null, check } }) });
@@ -163,7 +163,7 @@ describe("what would be decided", () => {
     expect(asked).toBe(failures);
   });
 
-  test("a kernel elsewhere that does not answer is said to be just that", async () => {
+  test("an unavailable remote kernel is a 503", async () => {
     const safety = { local: null, check: async () => ({ kind: "unavailable" as const, reason: "gone" }) };
     const other = await openTestGateway({ change: () => ({ safety }) });
     const answer = await other.call("POST", "/api/v1/policy/evaluate", { body: { topic: "a.b" } });
@@ -173,8 +173,8 @@ describe("what would be decided", () => {
   });
 });
 
-describe("publishing", () => {
-  test("is in force with the answer: jobs, status, rules and the list say so; rollback undoes it", async () => {
+describe("publish", () => {
+  test("takes effect with the response; rollback undoes it", async () => {
     const published = await post("publish", { policy: STRICT, name: "by hand", note: "a test" });
     expect(published).toMatchObject({ status: 200, body: { changed: true, previous: null } });
     const { snapshot } = published.body;
@@ -204,7 +204,7 @@ describe("publishing", () => {
     expect((await post("rollback", { to: second.body.snapshot })).body).toMatchObject({ changed: true });
   });
 
-  test("a policy with mistakes is refused with every one of them", async () => {
+  test("rejects an invalid policy with all problems", async () => {
     const wrong = "rules:\n  - {id: a, match: {topic: [x]}, decision: alow, reason: r}\n";
     const { status, body } = await post("publish", { policy: wrong, name: "p.yaml" });
     expect(status).toBe(400);
@@ -215,8 +215,8 @@ describe("publishing", () => {
   });
 });
 
-describe("who may", () => {
-  test("a tenant sees what concerns it, asks for itself only, and puts nothing in force", async () => {
+describe("access", () => {
+  test("a tenant sees its own rules, evaluates for itself only, and cannot publish", async () => {
     const { key: root } = await gateway.keyOf("*", "admin");
     const { key } = await gateway.keyOf("other", "admin");
     expect((await post("publish", { policy: MIXED }, root)).status).toBe(200);

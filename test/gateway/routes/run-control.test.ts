@@ -16,8 +16,8 @@ const post = async (url: string, body?: object, key?: string) =>
   (await gateway.call("POST", url, { body, key })).json<Json>();
 const control = (runId: string, what: string, body?: object) => post(`/api/v1/workflow-runs/${runId}/${what}`, body);
 
-describe("a run", () => {
-  test("is paused, resumed and cancelled; asking twice is fine, and what has ended says so", async () => {
+describe("run control", () => {
+  test("pauses, resumes and cancels idempotently; a finished run is a 409", async () => {
     await applied(gateway, OPEN);
     const runId = await started(gateway, "open");
     expect(await control(runId, "pause", { reason: "lunch" })).toEqual({ run_id: runId, state: "PAUSED" });
@@ -41,7 +41,7 @@ describe("a run", () => {
     expect(await control(runId, "cancel")).toMatchObject({ status: 404, code: "run_not_found" });
   });
 
-  test("is cancelled by its workflow, too, and by no other one", async () => {
+  test("cancels by workflow and run id; another workflow is not found", async () => {
     await applied(gateway, OPEN);
     await applied(gateway, SIGNED);
     const runId = await started(gateway, "open");
@@ -51,7 +51,7 @@ describe("a run", () => {
     expect(right).toEqual({ run_id: runId, state: "CANCELLED" });
   });
 
-  test("is run again from a step: what was done before is kept, and nothing happens in a dry run", async () => {
+  test("reruns from a step with the earlier results; a dry run starts nothing", async () => {
     await echoes(gateway, ["demo.price", "demo.pack"]);
     await applied(gateway, ORDER);
     const runId = await started(gateway, "order", { input: { items: [1] } });
@@ -78,7 +78,7 @@ describe("a run", () => {
     expect(run.output).toEqual({ packed: [{ got: 1 }] });
   });
 
-  test("waits for a human, who decides as about any job", async () => {
+  test("approval steps are approved like jobs", async () => {
     await applied(gateway, SIGNED);
     const { key } = await gateway.keyOf("default", "operator");
     const runId = await started(gateway, "signed", { input: { what: "the lease" } }, { key });
@@ -92,7 +92,7 @@ describe("a run", () => {
   });
 });
 
-describe("while somebody else holds the lock of a run", () => {
+describe("while the run lock is held", () => {
   const hold = async (runId: string) => {
     const request = { key: `cordum:wf:run:lock:${runId}`, org: "default", ttlMs: 60_000, waitMs: 0, owner: "test" };
     const held = await gateway.world.locks.acquire(request);
@@ -100,12 +100,12 @@ describe("while somebody else holds the lock of a run", () => {
     return held.lease;
   };
   const expectBusy = async (url: string, body?: object) => {
-    const answer = await gateway.call("POST", url, { body });
-    expect(answer.json(), url).toMatchObject({ status: 503, code: "lock_busy", retryable: true });
-    expect(Number(answer.headers["retry-after"]), url).toBeGreaterThan(0);
+    const response = await gateway.call("POST", url, { body });
+    expect(response.json(), url).toMatchObject({ status: 503, code: "lock_busy", retryable: true });
+    expect(Number(response.headers["retry-after"]), url).toBeGreaterThan(0);
   };
 
-  test("controlling it and deciding about its steps is 503, and works when the lock is free", async () => {
+  test("control and approval are a 503 until the lock is released", async () => {
     await applied(gateway, SIGNED);
     const runId = await started(gateway, "signed", { input: { what: "it" } });
     const lease = await hold(runId);
@@ -118,7 +118,7 @@ describe("while somebody else holds the lock of a run", () => {
     await runIs(gateway, runId, "FAILED");
   });
 
-  test("L17: a client that hangs up while it waits takes nothing back: the run is cancelled, and its lock let go", async () => {
+  test("L17: a disconnected client does not abort the cancel; the lock is released", async () => {
     await gateway.close();
     gateway = await openTestGateway({ settings: settingsFrom({ "run_lock.gateway_wait_ms": 60_000 }) });
     await applied(gateway, OPEN);
@@ -140,12 +140,12 @@ describe("while somebody else holds the lock of a run", () => {
     await until(async () => (await locks()).length === 0);
   });
 
-  test("a worker over HTTP is told to send its result again, and keeps its lease", async () => {
+  test("an HTTP worker gets a 503 for its result and keeps its lease", async () => {
     await applied(gateway, OPEN);
     const runId = await started(gateway, "open");
     const leased = await post("/api/v1/worker/lease", {
       worker_id: "w",
-      topics: ["nobody.works"],
+      topics: ["demo.unserved"],
       max: 1,
       wait_ms: 5_000,
     });
@@ -165,7 +165,7 @@ describe("while somebody else holds the lock of a run", () => {
   });
 });
 
-/** Looks again with every turn of the event loop. */
+/** Polls after each turn of the event loop. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
 }

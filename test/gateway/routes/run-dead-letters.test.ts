@@ -1,5 +1,3 @@
-// The dead letter of a step's job: tried again it brings its run back, if there is a place for it; and what a run keeps apart.
-
 import { afterEach, expect, test } from "vitest";
 import { settingsFrom } from "../../../src/config/config.ts";
 import { permanent } from "../../../src/core/retry/intent.ts";
@@ -13,7 +11,7 @@ afterEach(() => gateway.close());
 
 const post = async (url: string, body?: object) => (await gateway.call("POST", url, { body })).json<Json>();
 
-test("a step's dead letter brings its run back when there is a place, and not when the run is gone", async () => {
+test("retrying the dead letter of a step reopens its run if a slot is free and the run exists", async () => {
   gateway = await openTestGateway({ settings: settingsFrom({ "limits.max_concurrent_runs": 1 }) });
   let isBroken = true;
   const handle = async () => {
@@ -46,27 +44,24 @@ test("a step's dead letter brings its run back when there is a place, and not wh
 test.each([
   [256, 400],
   [262_144, 20_000],
-])(
-  "inline up to %i: a value of %i for a run is shown, and read by its pointer, by its own tenant alone",
-  async (max, size) => {
-    gateway = await openTestGateway({ settings: settingsFrom({ "limits.inline_bytes_max": max }) });
-    const input = { text: "x".repeat(size), password: "hunter2hunter2" };
-    const copy = { type: "transform", input: { text: cel("input.text"), password: cel("input.password") } };
-    const later = { ...copy, depends_on: ["wait"] };
-    const steps = { copy, wait: { type: "delay", delay_sec: 0 }, later };
-    await applied(gateway, { id: "large", steps, output: cel("steps.copy.output") });
-    const runId = await started(gateway, "large", { input });
-    const run = await runIs(gateway, runId, "SUCCEEDED");
-    const shown = { text: input.text, password: "[redacted]" };
-    expect(run).toMatchObject({ input: shown, output: input, steps: { copy: { output: shown, output_at: null } } });
-    const viewer = await gateway.keyOf("default", "viewer");
-    const stranger = await gateway.keyOf("other", "admin");
-    for (const ptr of [`ctx:${runId}`, `res:${runId}`, `res:${runId}:copy@1`, `res:${runId}:later@1`]) {
-      const read = (key: string) => gateway.call("GET", `/api/v1/memory?ptr=${encodeURIComponent(ptr)}`, { key });
-      const answer = await read(viewer.key);
-      expect(answer.json(), ptr).toMatchObject({ key: ptr, json: shown });
-      expect(answer.body).not.toContain("hunter2");
-      expect((await read(stranger.key)).statusCode).toBe(404);
-    }
-  },
-);
+])("inline limit %i: a run payload of %i bytes is readable by pointer, by its own tenant only", async (max, size) => {
+  gateway = await openTestGateway({ settings: settingsFrom({ "limits.inline_bytes_max": max }) });
+  const input = { text: "x".repeat(size), password: "hunter2hunter2" };
+  const copy = { type: "transform", input: { text: cel("input.text"), password: cel("input.password") } };
+  const later = { ...copy, depends_on: ["wait"] };
+  const steps = { copy, wait: { type: "delay", delay_sec: 0 }, later };
+  await applied(gateway, { id: "large", steps, output: cel("steps.copy.output") });
+  const runId = await started(gateway, "large", { input });
+  const run = await runIs(gateway, runId, "SUCCEEDED");
+  const shown = { text: input.text, password: "[redacted]" };
+  expect(run).toMatchObject({ input: shown, output: input, steps: { copy: { output: shown, output_at: null } } });
+  const viewer = await gateway.keyOf("default", "viewer");
+  const other = await gateway.keyOf("other", "admin");
+  for (const ptr of [`ctx:${runId}`, `res:${runId}`, `res:${runId}:copy@1`, `res:${runId}:later@1`]) {
+    const read = (key: string) => gateway.call("GET", `/api/v1/memory?ptr=${encodeURIComponent(ptr)}`, { key });
+    const response = await read(viewer.key);
+    expect(response.json(), ptr).toMatchObject({ key: ptr, json: shown });
+    expect(response.body).not.toContain("hunter2");
+    expect((await read(other.key)).statusCode).toBe(404);
+  }
+});

@@ -11,16 +11,16 @@ afterEach(() => gateway.close());
 const get = async (url: string) => (await gateway.call("GET", url)).json<Json>();
 const items = async (url: string) => (await get(url)).items as readonly Json[];
 
-test("a run is started, done by workers step by step, and shown whole", async () => {
+test("starts a run, executes its steps, and returns it with outputs", async () => {
   gateway = await openTestGateway();
   await echoes(gateway, ["demo.price", "demo.pack"]);
   await applied(gateway, ORDER);
   const input = { items: ["a", "b", "c"], password: "hunter2hunter2" };
   const body = { input, labels: { team: "blue" }, actor_id: "ann", priority: "critical" };
-  const answer = await gateway.call("POST", "/api/v1/workflows/order/runs", { body });
-  expect(answer.statusCode, answer.body).toBe(200);
-  const { run_id: runId } = answer.json<{ run_id: string }>();
-  expect(answer.json()).toMatchObject({ workflow_id: "order", replayed: false });
+  const response = await gateway.call("POST", "/api/v1/workflows/order/runs", { body });
+  expect(response.statusCode, response.body).toBe(200);
+  const { run_id: runId } = response.json<{ run_id: string }>();
+  expect(response.json()).toMatchObject({ workflow_id: "order", replayed: false });
 
   const run = await runIs(gateway, runId, "SUCCEEDED");
   expect(run).toMatchObject({
@@ -64,7 +64,7 @@ test("a run is started, done by workers step by step, and shown whole", async ()
   expect(await get(`/api/v1/workflow-runs/${runId}/steps/pac/children`)).toMatchObject({ code: "step_not_found" });
 });
 
-test("L54: lists are shorter, by state and by workflow; the timeline and the children come in pages", async () => {
+test("L54: lists by state and workflow omit payloads; timeline and children are paged", async () => {
   gateway = await openTestGateway();
   await echoes(gateway, ["demo.price", "demo.pack"]);
   await applied(gateway, ORDER);
@@ -104,9 +104,9 @@ test("L54: lists are shorter, by state and by workflow; the timeline and the chi
   expect((rest.items as Json[]).map(({ index }) => index)).toEqual([2]);
 });
 
-test("steps that nothing has happened to are shown as pending, and what is waited for is explained", async () => {
+test("lists unstarted steps as pending, and explains what the run waits for", async () => {
   gateway = await openTestGateway();
-  const steps = { work: { topic: "nobody.works" }, after: { type: "transform", depends_on: ["work"], input: 1 } };
+  const steps = { work: { topic: "demo.unserved" }, after: { type: "transform", depends_on: ["work"], input: 1 } };
   await applied(gateway, { id: "slow", steps });
   const runId = await started(gateway, "slow");
   const run = await get(`/api/v1/workflow-runs/${runId}`);
@@ -122,7 +122,7 @@ test("steps that nothing has happened to are shown as pending, and what is waite
   expect(await items(`/api/v1/workflow-runs/${runId}/steps/after/children`)).toEqual([]);
 });
 
-test("the same key is the same run, as a header or in the body; with another body it is refused", async () => {
+test("an idempotency key in header or body replays the run; another body is rejected", async () => {
   gateway = await openTestGateway();
   await applied(gateway, OPEN);
   const start = async (body: object, key?: string) =>
@@ -144,7 +144,7 @@ test("the same key is the same run, as a header or in the body; with another bod
   expect(await items("/api/v1/workflow-runs")).toHaveLength(1);
 });
 
-test("an input that does not fit the workflow, and a field that nobody reads, are refused", async () => {
+test("rejects an input that does not match the schema, and unknown fields", async () => {
   gateway = await openTestGateway();
   const input_schema = { type: "object", required: ["id"], properties: { id: { type: "integer" } } };
   await applied(gateway, { ...OPEN, input_schema });
@@ -172,7 +172,7 @@ test("a 429 names the sub-workflows that are queued for the free slots", () => {
   );
 });
 
-test("a step that is a run names it", async () => {
+test("a subworkflow step has the id of its run", async () => {
   gateway = await openTestGateway();
   await applied(gateway, OPEN);
   await applied(gateway, { id: "above", steps: { sub: { type: "subworkflow", workflow: OPEN.id } } });
@@ -187,35 +187,35 @@ test("a step that is a run names it", async () => {
   });
 });
 
-test("L26: ten starts at a limit of two: two runs, and eight that are told when to come back", async () => {
+test("L26: ten concurrent starts at a limit of two give two runs and eight jittered 429s", async () => {
   gateway = await openTestGateway({ settings: settingsFrom({ "limits.max_concurrent_runs": 2 }) });
   await applied(gateway, OPEN);
   const starts = Array.from({ length: 10 }, () => gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} }));
-  const answers = await Promise.all(starts);
-  const refused = answers.filter(({ statusCode }) => statusCode === 429);
-  expect(answers.filter(({ statusCode }) => statusCode === 200)).toHaveLength(2);
+  const responses = await Promise.all(starts);
+  const refused = responses.filter(({ statusCode }) => statusCode === 429);
+  expect(responses.filter(({ statusCode }) => statusCode === 200)).toHaveLength(2);
   expect(refused).toHaveLength(8);
-  for (const answer of refused) {
-    const problem = answer.json<{ retry_after_ms: number }>();
+  for (const response of refused) {
+    const problem = response.json<{ retry_after_ms: number }>();
     expect(problem).toMatchObject({ code: "too_many_runs", status: 429, retryable: true, current: 2, limit: 2 });
     expect(problem).toMatchObject({ error: expect.stringContaining("max_concurrent_runs") });
-    expect(Number(answer.headers["retry-after"])).toBe(Math.ceil(problem.retry_after_ms / 1_000));
+    expect(Number(response.headers["retry-after"])).toBe(Math.ceil(problem.retry_after_ms / 1_000));
   }
-  expect(new Set(refused.map((answer) => answer.json<Json>().retry_after_ms)).size).toBeGreaterThan(1);
+  expect(new Set(refused.map((response) => response.json<Json>().retry_after_ms)).size).toBeGreaterThan(1);
   expect(await get("/api/v1/status")).toMatchObject({ runs: { open: 2, by_tenant: { default: 2 } } });
   const { key } = await gateway.keyOf("default", "viewer");
   const own = (await gateway.call("GET", "/api/v1/status", { key })).json();
   expect(own.runs).toEqual({ open: 2, limit: 2 });
 });
 
-test("L26: the founding gate that stays busy is 503", async () => {
+test("L26: a busy admission lock is a 503 (strategy `polled`)", async () => {
   const settings = { "admission.strategy": "polled", "admission.polled.max_wait_ms": 1 };
   gateway = await openTestGateway({ settings: settingsFrom(settings) });
   await applied(gateway, OPEN);
   const key = "cordum:wf:run:admission:default";
   const held = await gateway.world.locks.acquire({ key, org: "default", ttlMs: 60_000, waitMs: 0, owner: "test" });
-  const answer = await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} });
-  expect(answer.json()).toMatchObject({
+  const response = await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} });
+  expect(response.json()).toMatchObject({
     status: 503,
     code: "gate_unavailable",
     error: "workflow concurrency gate unavailable",
@@ -224,7 +224,7 @@ test("L26: the founding gate that stays busy is 503", async () => {
     current: 0,
     limit: 10,
   });
-  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  expect(Number(response.headers["retry-after"])).toBeGreaterThan(0);
   if (held.kind === "held") await held.lease.release();
   expect((await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} })).statusCode).toBe(200);
 });

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { plantBelongings } from "../auth/tenant-records.ts";
+import { createTenantRecords } from "../auth/tenant-records.ts";
 import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
@@ -15,9 +15,9 @@ const get = async (url: string, options: Parameters<TestGateway["call"]>[2] = {}
   (await gateway.call("GET", url, options)).json<Payload>();
 
 describe("status", () => {
-  test("shows all tenants to a key of `*`, and to another one its own numbers without names", async () => {
+  test("has all tenants for a key of `*`, and only own numbers for a tenant", async () => {
     gateway = await openTestGateway();
-    const { named } = await plantBelongings(gateway);
+    const { named } = await createTenantRecords(gateway);
     const all = await get("/api/v1/status");
     expect(all).toMatchObject({
       tenant: "*",
@@ -43,10 +43,10 @@ describe("status", () => {
     expect(JSON.stringify(nothing)).not.toContain("acme");
   });
 
-  test("counts a tenant's own backlog of a topic that others use, too", async () => {
+  test("counts the backlog of the tenant for a shared topic", async () => {
     const settings = defaultSettings();
     gateway = await openTestGateway({ settings: { ...settings, dispatch: { ...settings.dispatch, windowMax: 1 } } });
-    // Somebody who never ends keeps the window full, so that the others wait.
+    // A job that never ends keeps the window full, so that the others wait.
     let begun = () => {};
     const isBusy = new Promise<void>((resolve) => {
       begun = resolve;
@@ -72,7 +72,7 @@ describe("status", () => {
 });
 
 describe("memory", () => {
-  test("gives the input and the result of one's own jobs by pointer, wherever they are kept", async () => {
+  test("returns inputs and results of own jobs, inline or from the blob store", async () => {
     const settings = { ...defaultSettings() };
     const limits = { ...settings.limits, inlineBytesMax: 40 };
     gateway = await openTestGateway({ settings: { ...settings, limits } });
@@ -102,7 +102,7 @@ describe("memory", () => {
     await stop();
   });
 
-  test("bytes that are no text are given as bytes; a blob that no job points at is not given", async () => {
+  test("returns binary payloads as base64; unreferenced blobs are not found", async () => {
     gateway = await openTestGateway();
     const { blobs, clock } = gateway.world;
     await blobs.put("ctx:raw-1", new Uint8Array([255, 0, 254]), clock.now() + 60_000);
@@ -124,27 +124,27 @@ describe("memory", () => {
   });
 });
 
-describe("the page", () => {
-  test("is one document, and only its own style and script may run in it", async () => {
+describe("status page", () => {
+  test("is one document whose content security policy admits only its own style and script", async () => {
     gateway = await openTestGateway();
-    const answer = await gateway.call("GET", "/");
-    expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
-    const policy = String(answer.headers["content-security-policy"]);
+    const response = await gateway.call("GET", "/");
+    expect(response.headers["content-type"]).toBe("text/html; charset=utf-8");
+    const policy = String(response.headers["content-security-policy"]);
     for (const tag of ["style", "script"]) {
-      const [, text = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(answer.body) ?? [];
+      const [, text = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(response.body) ?? [];
       expect(text.length).toBeGreaterThan(100);
       expect(policy).toContain(`${tag}-src 'sha256-${createHash("sha256").update(text).digest("base64")}'`);
     }
     expect(policy).toContain("default-src 'none'");
-    expect(answer.body).not.toMatch(
+    expect(response.body).not.toMatch(
       /https?:\/\/|<link|<img|src=|innerHTML|localStorage|sessionStorage|document\.cookie/,
     );
   });
 
-  test("its script is one, and reads only what status has", async () => {
+  test("its script parses and reads only fields of the status", async () => {
     gateway = await openTestGateway();
     const { SCRIPT } = await import("../../../src/gateway/status-page/script.ts");
-    // Throws where the text is no script.
+    // Throws on a syntax error.
     expect(new Function(SCRIPT)).toBeTypeOf("function");
     const status = await get("/api/v1/status");
     const read = [...SCRIPT.matchAll(/\bstatus\.([a-z_0-9]+)/g)].map((match) => match[1] ?? "");

@@ -1,5 +1,3 @@
-// What belongs together, what has to fit, what was done to the policy: lists of the dialect that are read now and then.
-
 import { afterEach, expect, test } from "vitest";
 import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { openTestGateway, type TestGateway } from "../test-gateway.ts";
@@ -18,7 +16,7 @@ const get = async (url: string, tenant?: string) => (await gateway.call("GET", `
 const submit = async (body: object, tenant?: string): Promise<string> =>
   (await gateway.call("POST", "/api/v1/jobs", { tenant, body: { topic: "demo.far", ...body } })).json().job_id;
 
-test("jobs with one trace are found by it, page by page, by their tenant alone; one without by its id", async () => {
+test("pages through the jobs of a trace of the tenant; a job without a trace is its own trace", async () => {
   gateway = await openTestGateway();
   const ids: string[] = [];
   for (let at = 0; at < 5; at++) ids.push(await submit({ trace_id: "incident-7" }));
@@ -46,7 +44,7 @@ test("jobs with one trace are found by it, page by page, by their tenant alone; 
   }
 });
 
-test("a run is a trace: itself and the jobs of its steps", async () => {
+test("the trace of a run has the run and the jobs of its steps", async () => {
   gateway = await openTestGateway();
   await applied(gateway, { id: "two", steps: { a: { topic: "demo.far" }, b: { topic: "demo.far" } } });
   const { run_id } = (await gateway.call("POST", "/api/v1/workflows/two/runs", { body: {} })).json();
@@ -58,7 +56,7 @@ test("a run is a trace: itself and the jobs of its steps", async () => {
   ]);
 });
 
-test("the schemas of workflows and of their steps, as they were applied last", async () => {
+test("lists the schemas of workflows and steps, of the latest versions", async () => {
   gateway = await openTestGateway();
   const input_schema = { type: "object", required: ["id"] };
   await applied(gateway, { id: "old", steps: { a: { topic: "demo.far" } } });
@@ -80,7 +78,7 @@ test("the schemas of workflows and of their steps, as they were applied last", a
   expect((await get("/schemas", "acme")).items).toEqual([]);
 });
 
-test("L40: what was done to the policy fills its pages, whatever lies between in the log", async () => {
+test("L40: pages of the policy audit are full although other entries lie between", async () => {
   gateway = await openTestGateway();
   const note = (kind: "policy" | "breaker", what: string) =>
     recordAudit(gateway.engine, { org: "*", kind, who: "ann", what });

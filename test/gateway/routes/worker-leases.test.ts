@@ -110,8 +110,8 @@ describe("an input in the blob store", () => {
   test("fails the job with a reason when it is gone, and leases the others", async () => {
     const [gone, there] = [await submitLarge(), await submitLarge()];
     await gateway.world.blobs.delete(`ctx:${gone}`);
-    const answer = await leased(NEVER);
-    expect(answer).toMatchObject({
+    const response = await leased(NEVER);
+    expect(response).toMatchObject({
       status: 200,
       body: { jobs: [{ job_id: there, input: { text: "x".repeat(300_000) } }] },
     });

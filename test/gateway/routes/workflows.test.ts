@@ -13,8 +13,8 @@ const get = async (url: string, tenant?: string) => (await gateway.call("GET", u
 const apply = async (body: object, tenant?: string) =>
   (await gateway.call("POST", "/api/v1/workflows", { body, tenant })).json<Json>();
 
-describe("applying", () => {
-  test("makes a workflow, then versions of it; the same again is the same version", async () => {
+describe("apply", () => {
+  test("creates a workflow, then versions; an unchanged definition keeps the version", async () => {
     expect(await apply(ORDER)).toEqual({ workflow_id: "order", version: 1, created: true });
     const { steps, name, id, output } = ORDER;
     expect(await apply({ steps, output, name, id })).toEqual({ workflow_id: "order", version: 1, created: false });
@@ -33,33 +33,33 @@ describe("applying", () => {
     expect((await get("/api/v1/workflows/order/versions?limit=1")).next_cursor).toEqual(expect.any(String));
   });
 
-  test("takes the text of a file, in the body or as the body", async () => {
+  test("accepts YAML text in a field or as the body", async () => {
     const source = "id: order\nsteps:\n  price:\n    topic: demo.price\n";
     expect(await apply({ source, file: "order.yaml" })).toMatchObject({ workflow_id: "order", version: 1 });
-    const answer = await gateway.app.inject({
+    const response = await gateway.app.inject({
       method: "POST",
       url: "/api/v1/workflows",
       headers: { "content-type": "application/yaml" },
       payload: source,
     });
-    expect(answer.json()).toEqual({ workflow_id: "order", version: 1, created: false });
+    expect(response.json()).toEqual({ workflow_id: "order", version: 1, created: false });
     const broken = await apply({ source: "id: order\nsteps:\n  price:\n    topik: demo.price\n", file: "order.yaml" });
     expect(broken).toMatchObject({ status: 400, code: "invalid_workflow" });
     expect(JSON.stringify(broken.problems)).toContain("topic");
   });
 
-  test("says everything that is wrong at once, and keeps nothing of it", async () => {
-    const steps = { a: { topic: "t", depends_on: ["nobody"] }, b: { topic: "t", timeout_sec: -1 } };
+  test("reports all problems at once and stores nothing", async () => {
+    const steps = { a: { topic: "t", depends_on: ["unknown"] }, b: { topic: "t", timeout_sec: -1 } };
     const refused = await apply({ id: "wrong", steps });
     expect(refused).toMatchObject({ status: 400, code: "invalid_workflow", retryable: false });
     expect((refused.problems as unknown[]).length).toBeGreaterThanOrEqual(2);
-    expect(JSON.stringify(refused.problems)).toContain("nobody");
+    expect(JSON.stringify(refused.problems)).toContain("unknown");
     expect(await apply({})).toMatchObject({ status: 400, code: "invalid_workflow" });
     expect(await apply({ source: 7 })).toMatchObject({ status: 400, code: "invalid_workflow" });
     expect((await get("/api/v1/workflows")).items).toEqual([]);
   });
 
-  test("takes an operator: who may only submit, starts what there is", async () => {
+  test("requires operator access; submitters can start runs", async () => {
     const [operator, submitter, viewer] = [
       await gateway.keyOf("acme", "operator"),
       await gateway.keyOf("acme", "submitter"),
@@ -75,7 +75,7 @@ describe("applying", () => {
   });
 });
 
-test("tenants have workflows of the same id, and neither sees the other's", async () => {
+test("workflow ids are scoped by tenant", async () => {
   await applied(gateway, { ...OPEN, name: "of acme" }, { tenant: "acme" });
   expect((await gateway.call("GET", "/api/v1/workflows/open", { tenant: "other" })).statusCode).toBe(404);
   await applied(gateway, { ...OPEN, name: "of other" }, { tenant: "other" });
@@ -90,7 +90,7 @@ test("tenants have workflows of the same id, and neither sees the other's", asyn
   expect((await gateway.call("GET", "/api/v1/workflows/open", { tenant: "acme" })).statusCode).toBe(200);
 });
 
-test("a deleted workflow starts nothing more; its runs and its versions stay", async () => {
+test("a deleted workflow starts no runs; its runs and versions are kept", async () => {
   await applied(gateway, OPEN);
   const runId = await started(gateway, "open");
   const gone = await gateway.call("DELETE", "/api/v1/workflows/open");
@@ -109,7 +109,7 @@ test("a deleted workflow starts nothing more; its runs and its versions stay", a
   expect(await get(`/api/v1/workflow-runs/${runId}`)).toMatchObject({ state: "RUNNING", version: 1 });
 });
 
-test("a dry run shows what each step would get and what the policy would say, and does nothing", async () => {
+test("a dry run returns inputs and policy decisions without side effects", async () => {
   const steps = {
     look: { topic: "demo.look", input: { id: cel("input.id"), password: cel("input.password") } },
     drop: { topic: "demo.forbidden", depends_on: ["look"], input: cel("steps.look.output") },
@@ -117,15 +117,15 @@ test("a dry run shows what each step would get and what the policy would say, an
   };
   await applied(gateway, { id: "risky", steps });
   const input = { id: 7, password: "hunter2hunter2" };
-  const answer = await gateway.call("POST", "/api/v1/workflows/risky/dry-run", { body: { input } });
-  const dry = answer.json<{ version: number; steps: readonly Json[] }>();
+  const response = await gateway.call("POST", "/api/v1/workflows/risky/dry-run", { body: { input } });
+  const dry = response.json<{ version: number; steps: readonly Json[] }>();
   expect(dry).toMatchObject({ workflow_id: "risky", version: 1 });
   const byId = Object.fromEntries(dry.steps.map((step) => [step.step_id, step]));
   expect(byId.look).toMatchObject({ type: "worker", topic: "demo.look", input: { id: 7, password: "[redacted]" } });
   expect(byId.look).toMatchObject({ input_known: true, decision: { decision: "ALLOW" }, depends_on: [] });
   expect(byId.drop).toMatchObject({ input_known: false, decision: { decision: "DENY" }, depends_on: ["look"] });
   expect(byId.note).toMatchObject({ type: "transform", topic: null, decision: null });
-  expect(answer.body).not.toContain("hunter2");
+  expect(response.body).not.toContain("hunter2");
   expect((await get("/api/v1/jobs")).items).toEqual([]);
   expect((await get("/api/v1/workflow-runs")).items).toEqual([]);
   const unknown = await gateway.call("POST", "/api/v1/workflows/nothing/dry-run", { body: {} });
