@@ -2,7 +2,7 @@ import { applyPatch, diff, type Patch } from "../ports/record-patch.ts";
 import type { Put } from "../ports/store.ts";
 
 /**
- * Records as text: a JSON document, followed by one line for each later delta (`ports/patch.ts`).
+ * Records as text: a JSON document, followed by one line for each later delta (`ports/record-patch.ts`).
  *
  * 1. A text that starts with a line break is a delta and is appended to the stored text. Any other text replaces it. JSON
  *    contains no raw line breaks.

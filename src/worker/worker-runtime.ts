@@ -8,14 +8,14 @@ import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
 import { keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
 import { failureOf, type Outcome } from "./item.ts";
-import { type Attempt, Running } from "./running.ts";
+import { type Attempt, RunningAttempts } from "./running-attempts.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
 /** Runs the jobs of a worker and queues the excess. The guarantees are in `worker.ts`. */
 export class WorkerRuntime {
   readonly #world: WorkerWorld;
   readonly #options: WorkerOptions;
-  readonly #running: Running;
+  readonly #running: RunningAttempts;
   readonly #queued: { readonly packet: Packet; readonly returnAtMs: number }[] = [];
   #cancelQueueCheck: Cancel = () => {};
   /** Errors created by `#retry`. A handler can throw the same retry class, and that counts as a failure. */
@@ -26,7 +26,7 @@ export class WorkerRuntime {
   constructor(world: WorkerWorld, options: WorkerOptions & { readonly extendsForMs: number }) {
     this.#world = world;
     this.#options = options;
-    this.#running = new Running(world, options.id, options.extendsForMs);
+    this.#running = new RunningAttempts(world, options.id, options.extendsForMs);
   }
 
   /** Number of jobs, running and queued. */

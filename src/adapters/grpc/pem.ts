@@ -1,8 +1,8 @@
 /** Reads certificates and keys from the files named in the settings, and validates them at the start. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import type { SafetyTrustSettings } from "../../config/build.ts";
-import { readPemFile } from "../node/pem-file.ts";
-import { type CallerTrust, type KernelTrust, type KeyPair, TrustError } from "./trust.ts";
+import { readPemFile, TrustError } from "../node/pem-file.ts";
+import type { CallerTrust, KernelTrust, KeyPair } from "./trust.ts";
 
 export function readKernelTrust({ token, ca, ...paths }: SafetyTrustSettings): KernelTrust {
   const pair = readPair(paths);

@@ -6,6 +6,7 @@
  * 3. On loopback authentication is optional, so third-party kernels work unchanged.
  */
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
+import { TrustError } from "../node/pem-file.ts";
 
 /** A certificate chain and its private key. */
 export interface KeyPair {
@@ -27,17 +28,6 @@ export interface CallerTrust {
 }
 
 export const NO_TRUST = { token: null, tls: null } as const satisfies KernelTrust & CallerTrust;
-
-/** The settings do not establish a trusted connection. `setting` is the one to fix first. */
-export class TrustError extends Error {
-  override readonly name = "TrustError";
-  readonly setting: string;
-
-  constructor(setting: string, message: string) {
-    super(message);
-    this.setting = setting;
-  }
-}
 
 /** Throws if an unauthenticated client could reach the kernel. */
 export function checkListenHost(host: string, { token, tls }: KernelTrust): void {

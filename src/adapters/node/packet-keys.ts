@@ -5,8 +5,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { SenderSettings } from "../../core/settings.ts";
 import type { Log } from "../../ports/log.ts";
-import { TrustError } from "../grpc/trust.ts";
-import { readPemFile } from "./pem-file.ts";
+import { readPemFile, TrustError } from "./pem-file.ts";
 
 export interface OwnKey {
   readonly key: KeyObject;

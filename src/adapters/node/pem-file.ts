@@ -1,5 +1,15 @@
 import { readFileSync } from "node:fs";
-import { TrustError } from "../grpc/trust.ts";
+
+/** The settings do not establish a trusted connection. `setting` is the one to fix first. */
+export class TrustError extends Error {
+  override readonly name = "TrustError";
+  readonly setting: string;
+
+  constructor(setting: string, message: string) {
+    super(message);
+    this.setting = setting;
+  }
+}
 
 /** Reads the file named by a setting. Errors say how to fix it. */
 export function readPemFile(setting: string, path: string): Buffer {

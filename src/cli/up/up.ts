@@ -1,6 +1,6 @@
 /** `cordum up`: runs the control plane until it is told to stop. */
 
-import { TrustError } from "../../adapters/grpc/trust.ts";
+import { TrustError } from "../../adapters/node/pem-file.ts";
 import { forTerminal, pinoLog } from "../../adapters/node/pino-log.ts";
 import type { Config } from "../../config/config.ts";
 import { inForceView } from "../../gateway/views/policy-views.ts";

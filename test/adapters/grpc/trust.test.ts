@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { openGrpcSafety } from "../../../src/adapters/grpc/safety.ts";
 import { startSafetyServer } from "../../../src/adapters/grpc/safety-server.ts";
-import { checkCallAddress, checkListenHost, isUnencrypted, TrustError } from "../../../src/adapters/grpc/trust.ts";
+import { checkCallAddress, checkListenHost, isUnencrypted } from "../../../src/adapters/grpc/trust.ts";
+import { TrustError } from "../../../src/adapters/node/pem-file.ts";
 import { builtInKernel } from "../../../src/core/policy/kernel.ts";
 import { CA, CALLER, callerTrust, kernelTrust, OWN, pem, RecordingLog, TOKEN } from "./client.fixtures.ts";
 

@@ -1,7 +1,6 @@
 import { headers, type Msg } from "@nats-io/nats-core";
 import { describe, expect, it } from "vitest";
 import { readPublishAck } from "../../../src/adapters/nats/ack.ts";
-import { RecentIds } from "../../../src/adapters/recent-ids.ts";
 
 const reply = (text: string, code = 0): Msg =>
   ({
@@ -42,26 +41,5 @@ describe("publish ack", () => {
   it("maps a client error to BUS_REFUSED", () => {
     const text = '{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"seq":0}';
     expect(readPublishAck(reply(text))).toMatchObject({ code: "BUS_REFUSED" });
-  });
-});
-
-describe("RecentIds", () => {
-  it("keeps an id for at least half of the period, and never longer than the period", () => {
-    const recent = new RecentIds(1_000, 100);
-    recent.add("a", 400);
-    expect(recent.has("a", 899)).toBe(true);
-    recent.add("b", 950);
-    expect(recent.has("a", 1_000)).toBe(true);
-    expect(recent.has("b", 1_449)).toBe(true);
-    expect(recent.has("a", 1_600)).toBe(false);
-    expect(recent.has("b", 2_700)).toBe(false);
-  });
-
-  it("evicts the oldest ids beyond the limit", () => {
-    const recent = new RecentIds(1_000_000, 100);
-    for (let index = 0; index < 1_000; index++) recent.add(`id-${index}`, 1);
-    expect(recent.has("id-999", 1)).toBe(true);
-    expect(recent.has("id-955", 1)).toBe(true);
-    expect(recent.has("id-0", 1)).toBe(false);
   });
 });

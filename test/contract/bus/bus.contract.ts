@@ -3,7 +3,7 @@ import type { BusOptions } from "../../../src/ports/bus.ts";
 import { durableCases } from "./bus.durable.ts";
 import { livenessCases } from "./bus.liveness.ts";
 import { type BusSubject, type CaseMaker, CONTRACT_OPTIONS } from "./bus.subject.ts";
-import { workCases } from "./bus.work.ts";
+import { transientCases } from "./bus.transient.ts";
 
 export type { BusCapability, BusSubject } from "./bus.subject.ts";
 
@@ -34,7 +34,7 @@ export function busContract(name: string, open: (options: BusOptions) => Promise
       );
     durableCases(test);
     livenessCases(test);
-    workCases(test);
+    transientCases(test);
   });
 }
 

@@ -12,7 +12,7 @@ import { runtimeMsMax } from "./item.ts";
  *    for at most `extendsForMs`, and within the runtime limit of its constraints.
  * 2. One timer serves all attempts.
  */
-export class Running {
+export class RunningAttempts {
   readonly #world: { readonly bus: Bus; readonly clock: Clock };
   readonly #workerId: string;
   readonly #extendsForMs: number;

@@ -4,7 +4,7 @@ import { HEARTBEAT, workSubject } from "../../../src/protocol/subjects.ts";
 import { type BusSubject, type CaseMaker, names, Recorder, request } from "./bus.subject.ts";
 
 /** The bus contract on `broadcast`, `subscribe`, `dispatch` and `serve`. */
-export function workCases(test: CaseMaker): void {
+export function transientCases(test: CaseMaker): void {
   broadcastCases(test);
   dispatchCases(test);
 }
