@@ -13,7 +13,8 @@ import {
   checkNames,
 } from "./rules.ts";
 import { parseSource, type Source, type Violation } from "./source.ts";
-import { checkWords } from "./words.ts";
+import { checkCycles, checkFolderSize, checkIndexImports, checkReferences } from "./structure.ts";
+import { checkPersons, checkWords } from "./words.ts";
 
 /** Where the rule objects, as `path:line`. */
 function places(violations: readonly Violation[]): string[] {
@@ -298,4 +299,52 @@ describe("no words of one machine", () => {
       expect(checkWords([{ path: "a.md", text }], "/srv/checkout")).toEqual([]);
     },
   );
+});
+
+describe("structure", () => {
+  it("finds a cycle of value imports, and none of type imports", () => {
+    const cycle = { "src/a.ts": 'import { b } from "./b.ts";', "src/b.ts": 'import { c } from "./c.ts";' };
+    const value = plant({ ...cycle, "src/c.ts": 'import { a } from "./a.ts";' });
+    expect(places(checkCycles(value))).toEqual(["src/a.ts:1"]);
+    expect(checkCycles(value)[0]?.message).toContain("src/b.ts, src/c.ts");
+    expect(checkCycles(plant({ ...cycle, "src/c.ts": 'import type { A } from "./a.ts";' }))).toEqual([]);
+  });
+
+  it("finds two cycles that share no file", () => {
+    const pair = (one: string, two: string) => ({
+      [`src/${one}.ts`]: `import { x } from "./${two}.ts";`,
+      [`src/${two}.ts`]: `import { x } from "./${one}.ts";`,
+    });
+    expect(places(checkCycles(plant({ ...pair("a", "b"), ...pair("c", "d") }))).sort()).toEqual([
+      "src/a.ts:1",
+      "src/c.ts:1",
+    ]);
+  });
+
+  it("bounds the files of a folder", () => {
+    const files = (count: number) => Array.from({ length: count }, (_, at) => `src/x/${at}.ts`);
+    expect(checkFolderSize(files(24))).toEqual([]);
+    expect(places(checkFolderSize([...files(25), "src/x/y/deep.ts"]))).toEqual(["src/x:1"]);
+  });
+
+  it("allows only the index of an engine folder from outside", () => {
+    const place = "src/gateway/a.ts";
+    const check = (path: string, text: string) => objects(checkIndexImports, path, text);
+    expect(check(place, 'import { b } from "../engine/runs/run-lock.ts";')).toBe(true);
+    expect(check("src/engine/intake/a.ts", 'import type { B } from "../runs/run-lock.ts";')).toBe(true);
+    expect(check(place, 'import { b } from "../engine/runs/index.ts";')).toBe(false);
+    expect(check(place, 'import { b } from "../engine/engine.ts";')).toBe(false);
+    expect(check("src/engine/runs/a.ts", 'import { b } from "./run-lock.ts";')).toBe(false);
+  });
+
+  it("finds references to files that do not exist", () => {
+    const files = [{ path: "docs/a.md", text: "see `src/b.ts`\nand src/gone.ts, https://example.org/src/x.ts" }];
+    expect(places(checkReferences(files, ["src/b.ts"]))).toEqual(["docs/a.md:2"]);
+  });
+
+  it("finds indefinite persons in texts of the project", () => {
+    const text = `fine\n${"No"}body waits`;
+    expect(places(checkPersons([{ path: "src/a.ts", text }]))).toEqual(["src/a.ts:2"]);
+    expect(checkPersons([{ path: "package-lock.json", text }])).toEqual([]);
+  });
 });

@@ -1,4 +1,4 @@
-// The rules of the house, on the project as it is. Each is tried on planted sources in rules.test.ts.
+// The rules, applied to the project. rules.test.ts tests each rule on small sources.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -15,6 +15,7 @@ import {
   checkNames,
 } from "./rules.ts";
 import { parseSource, type Source, type Violation } from "./source.ts";
+import { checkCycles, checkIndexImports } from "./structure.ts";
 import { checkWords } from "./words.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
@@ -34,13 +35,15 @@ describe("tidy", () => {
   it.each<[string, () => Violation[]]>([
     ["imports point inward", () => checkLayers(sources)],
     ["packages and node: modules stay outside the core", () => checkPackages(sources)],
-    ["no hidden time, chance or environment in the core", () => checkHiddenInputs(sources)],
+    ["no hidden time, randomness or environment in the core", () => checkHiddenInputs(sources)],
     ["files are short", () => checkFileLength(sources)],
     ["functions are short", () => checkFunctionLength(sources)],
     ["names say something", () => checkNames(paths)],
     ["one barrel only", () => checkBarrels(sources)],
     ["no default exports", () => checkDefaultExports(sources)],
     ["no dead files", () => checkDeadFiles(sources)],
+    ["no value-import cycles", () => checkCycles(sources)],
+    ["no imports past an index", () => checkIndexImports(sources)],
     ["no paths of a machine, no registry addresses", () => checkWords(texts(), root)],
   ])("%s", (_rule, check) => {
     expect(check().map(({ path, line, message }) => `${path}:${line} ${message}`)).toEqual([]);

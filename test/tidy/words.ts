@@ -1,4 +1,4 @@
-// What must not stand anywhere in the project: paths of one machine, addresses of one package registry.
+// Words that must not occur: paths of one machine, addresses of a package registry, pronouns for code objects.
 
 import type { Violation } from "./source.ts";
 
@@ -7,7 +7,7 @@ const BEFORE = "(?:^|[\\s\"'`(=:,]|file://)";
 const FORBIDDEN: readonly { readonly pattern: RegExp; readonly message: string }[] = [
   {
     pattern: new RegExp(`${BEFORE}/(?:home|root|Users)/`),
-    message: "a path of somebody's machine: write it relative to the project, or make it a setting",
+    message: "a path of one machine: write it relative to the project, or make it a setting",
   },
   {
     pattern: /"resolved": *"http/,
@@ -18,6 +18,23 @@ const FORBIDDEN: readonly { readonly pattern: RegExp; readonly message: string }
     message: "the address of a package registry: leave it to the reader's own npm configuration",
   },
 ];
+
+/** Indefinite persons: the subject of a sentence about code is a code object. Composed, so that this file passes. */
+const PERSONS = [...["no", "some", "any", "every"].map((first) => `${first}body`), `who${"ever"}`, `whom${"ever"}`];
+const PERSON = new RegExp(`\\b(?:${PERSONS.join("|")})\\b`, "i");
+const READ = /^(?:src|test|docs|bench|scripts|examples|\.github)\/|^[A-Z]+\.md$/;
+
+export function checkPersons(files: readonly TextFile[]): Violation[] {
+  return files
+    .filter(({ path }) => READ.test(path) && !path.startsWith("bench/results/"))
+    .flatMap(({ path, text }) =>
+      text.split("\n").flatMap((line, index) => {
+        const word = line.match(PERSON)?.[0];
+        if (word === undefined) return [];
+        return [{ path, line: index + 1, message: `\`${word}\`: name the code object that acts (docs/style.md)` }];
+      }),
+    );
+}
 
 export interface TextFile {
   readonly path: string;
