@@ -1,29 +1,33 @@
 /**
- * The commands and their flags. What a command does is in a file of its own; here, and in `*-commands.ts`, is only how it
- * is typed.
+ * The command tree and the error report.
  *
- * 1. Data to stdout, talk to stderr. With `--json` every command prints one document, errors too.
- * 2. Every error names the next command, and the exit code says what kind of error it was.
+ * Data goes to stdout, diagnostics to stderr. With `--json` every command prints one document, also for errors. Every
+ * error names the next command.
  */
-import { Argument, Command, CommanderError, Option } from "commander";
-import { printCompletion, SHELLS, type Shell } from "./commands/completion.ts";
+import { Command, CommanderError, Option } from "commander";
+import { addApproval } from "./commands/approval.ts";
+import { addAudit } from "./commands/audit.ts";
+import { addBackup } from "./commands/backup.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addConfig } from "./commands/config.ts";
-import { runDoctor } from "./commands/doctor.ts";
-import { addApproval, addJob } from "./commands/job-commands.ts";
-import { addAudit, addFailOpen, addKey, addKill } from "./commands/lever-commands.ts";
+import { addDlq } from "./commands/dlq.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addFailOpen } from "./commands/fail-open.ts";
+import { addJob } from "./commands/job.ts";
+import { addKey } from "./commands/key.ts";
+import { addKill } from "./commands/kill.ts";
 import { addPolicy } from "./commands/policy-commands.ts";
-import { addDlq, addWorkers } from "./commands/queue-commands.ts";
 import type { SimCommandOptions } from "./commands/sim.ts";
-import { showStatus } from "./commands/status.ts";
-import { addWorkflow } from "./commands/workflow-commands.ts";
+import { addStatus } from "./commands/status.ts";
+import { addWorkers } from "./commands/workers.ts";
+import { addWorkflow } from "./commands/workflow.ts";
 import { addCommand, type CommandContext, newContext, whole } from "./context.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addLab } from "./lab/lab.ts";
 import { MEMBER } from "./lab/lab-live-text.ts";
-import { addRun } from "./run/run-commands.ts";
+import { addRun } from "./run/run.ts";
 import { printable } from "./table.ts";
-import { loadConfig } from "./up/load-config.ts";
 import type { UpOptions } from "./up/up.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
@@ -44,15 +48,16 @@ export async function runCli(argv: readonly string[], io: Io, version: string): 
 export function buildProgram(context: CommandContext): Command {
   const { io, version } = context;
   const program = new Command("cordum")
-    .description("A control plane for AI agents: policy before dispatch, retries with intent, nothing lost.")
+    .description("Control plane for AI agents: jobs, workflows, safety policies, retries and locks.")
     .version(version, "-V, --version", "print the version")
     .helpCommand(false)
-    // Else `run start --version 2` would be taken for the question which version of cordum this is.
+    // Keeps `run start --version 2` from being parsed as `cordum --version`.
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text), writeErr: (text) => io.err(text), outputError: () => {} });
   addUp(program, context);
-  addHealth(program, context);
+  addStatus(program, context);
+  addDoctor(program, context);
   addJob(program, context);
   addWorkflow(program, context);
   addRun(program, context);
@@ -73,57 +78,36 @@ export function buildProgram(context: CommandContext): Command {
 }
 
 function addUp(program: Command, { io, version, exit }: CommandContext): void {
-  addCommand(program, "up", "run the control plane; embedded unless --nats and --redis are given")
-    .option("--data <dir>", "the data directory (default: .cordum)")
-    .option("--host <host>", "the address to listen on; beyond loopback it takes an API key (default: 127.0.0.1)")
-    .option("--port <port>", "the port to listen on; 0 picks a free one (default: 8081)")
-    .option("--nats <url>", "the NATS server of a cluster")
-    .option("--redis <url>", "the Redis server of a cluster")
-    .option("--role <role>", "all, or a part of a cluster: gateway, control, safety (default: all)")
-    .option("--safety <host:port>", "a safety kernel in another process; in this one when not given")
-    .option("--policy <file>", "the safety policy; published when it differs from the one published last")
+  addCommand(program, "up", "start the control plane; embedded unless --nats and --redis are set")
+    .option("--data <dir>", "data directory (default: .cordum)")
+    .option("--host <host>", "listen address; addresses other than loopback require an API key (default: 127.0.0.1)")
+    .option("--port <port>", "listen port; 0 picks a free port (default: 8081)")
+    .option("--nats <url>", "NATS server of a cluster")
+    .option("--redis <url>", "Redis server of a cluster")
+    .option("--role <role>", "process role: all, gateway, control or safety (default: all)")
+    .option("--safety <host:port>", "address of a remote safety kernel (default: in this process)")
+    .option("--policy <file>", "safety policy file; published if it differs from the file published last")
     .option(
       "--workflows <dir>",
-      "workflows; every *.yaml, *.yml and *.json in it is applied, and again when it changes",
+      "workflow directory; *.yaml, *.yml and *.json files are applied at start and on change",
     )
-    .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
-    .option("--demo", "start a demo worker, and show what to try")
+    .option("--config <file>", "config file (default: cordum.yaml, if it exists)")
+    .option("--demo", "start a demo worker and print example commands")
     .action(async (options: UpOptions) => {
-      // Loaded only now: servers and drivers would slow every other command down.
+      // Loaded on demand: servers and drivers would slow down the start of every other command.
       const { up } = await import("./up/up.ts");
       exit(await up(io, options, version));
     });
 }
 
-function addHealth(program: Command, { io, client, version, exit }: CommandContext): void {
-  addCommand(program, "status", "how the control plane is: progress, policy, durability, what waits and why").action(
-    async (options: { json?: boolean }) => exit(await showStatus(io, client(), options.json === true)),
-  );
-  addCommand(program, "doctor", "what is dangerous, with the fix; exit 1 when anything is").action(
-    async (options: { json?: boolean }) => exit(await runDoctor(io, client(), version, options.json === true)),
-  );
-}
-
-function addBackup(program: Command, { io, exit }: CommandContext): void {
-  addCommand(program, "backup", "copy the data of an embedded control plane, while it runs or not")
-    .argument("<dir>", "where to; made if it is not there")
-    .option("--data <dir>", "the data directory (default: .cordum)")
-    .option("--config <file>", "the config file (default: cordum.yaml, if there is one)")
-    .action(async (into: string, options: { json?: boolean; data?: string; config?: string }) => {
-      const { backUp } = await import("./commands/backup.ts");
-      const flags = [{ name: "data.dir", flag: "--data", value: options.data }] as const;
-      exit(await backUp(io, loadConfig(io, options.config, flags), into, options.json === true));
-    });
-}
-
 function addSim(program: Command, { io, exit }: CommandContext): void {
-  addCommand(program, "sim", "run the shipped core in the simulator; exit 1 on a violation")
-    .option("--seed <n>", "one seed", whole)
-    .option("--seeds <n>", "so many seeds, from --seed on", whole)
+  addCommand(program, "sim", "run the engine in the deterministic simulator; exit 1 on a violation")
+    .option("--seed <n>", "first seed", whole)
+    .option("--seeds <n>", "number of seeds, starting at --seed", whole)
     .option("--runs <n>", "jobs per seed", whole)
-    .addOption(new Option("--faults <faults>", "which faults").choices(["none", "lite", "swarm"]))
-    .option("--mutant <name>", "run with a known bug that the checkers must catch")
-    .addOption(new Option("--plant <name>", "the former name of --mutant").hideHelp())
+    .addOption(new Option("--faults <faults>", "fault profile").choices(["none", "lite", "swarm"]))
+    .option("--mutant <name>", "inject a known bug that the checkers must detect")
+    .addOption(new Option("--plant <name>", "deprecated alias of --mutant").hideHelp())
     .action(async (options: SimCommandOptions) => {
       const { runSim } = await import("./commands/sim.ts");
       const line = new ProgressLine(io);
@@ -135,15 +119,7 @@ function addSim(program: Command, { io, exit }: CommandContext): void {
     });
 }
 
-function addCompletion(program: Command, { io, exit }: CommandContext): void {
-  addCommand(program, "completion", "print a script that completes commands in a shell")
-    .addArgument(new Argument("<shell>", "which shell").choices(SHELLS))
-    .action((shell: Shell, options: { json?: boolean }) =>
-      exit(printCompletion(io, program, shell, options.json === true)),
-    );
-}
-
-/** How an error is told to programs: not at all, as a document, or as one more line of a stream (NDJSON). */
+/** How an error is printed to stdout: not at all, as a document, or as a line of an NDJSON stream. */
 type Format = "none" | "document" | "line";
 
 function formatOf(argv: readonly string[]): Format {
@@ -155,26 +131,26 @@ function formatOf(argv: readonly string[]): Format {
 function report(io: Io, error: unknown, format: Format, help: string): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.ok;
-    // Commander has printed its help already where a command is missing.
+    // Commander has already printed the help of a group without a command.
     if (error.code === "commander.help") return EXIT.usage;
     return reportError(io, new CliError(EXIT.usage, error.message.replace(/^error: /, ""), help), format, help);
   }
   if (error instanceof CliError) return reportError(io, error, format, help);
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return reportError(io, new CliError(EXIT.error, `this should not happen: ${text}`, "cordum status"), format, help);
+  return reportError(io, new CliError(EXIT.error, `internal error: ${text}`, "cordum status"), format, help);
 }
 
-/** `cordum job submit --help`: the help of the command that was meant, as far as it can be told. */
+/** The help of the longest known prefix of the command line, such as `cordum job submit --help`. */
 function helpFor(program: Command, argv: readonly string[]): string {
   let command = program;
-  const words = ["cordum"];
+  const path = ["cordum"];
   for (const word of argv) {
     const next = command.commands.find((candidate) => candidate.name() === word);
     if (next === undefined) break;
-    words.push(word);
+    path.push(word);
     command = next;
   }
-  return [...words, "--help"].join(" ");
+  return [...path, "--help"].join(" ");
 }
 
 function reportError(io: Io, error: CliError, format: Format, help: string): number {
@@ -182,7 +158,7 @@ function reportError(io: Io, error: CliError, format: Format, help: string): num
   const document = { ...error.fields, error: error.message, exit_code: error.exitCode, next };
   if (format === "document") printJson(io, document);
   if (format === "line") io.out(`${JSON.stringify({ event: "error", ...document })}\n`);
-  // Lists of problems have lines of their own; the lines themselves may quote anything.
+  // Messages may span lines, and the lines may quote user input.
   const message = error.message.split("\n").map(printable).join("\n");
   io.err(`cordum: ${message}\nnext: ${next}\n`);
   return error.exitCode;

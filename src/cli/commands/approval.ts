@@ -1,10 +1,28 @@
-/** `cordum approval …`: the jobs that wait for a human, and the human's word. */
+import type { Command } from "commander";
 import { type Client, pathTo } from "../client.ts";
+import { addCommand, addGroup, addListCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, showPage } from "../table.ts";
 
-export async function listApprovals(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+export function addApproval(program: Command, { io, client, exit }: CommandContext): void {
+  const approval = addGroup(program, "approval", "approve or reject jobs");
+  addListCommand(approval, "list", "list jobs that await approval, newest first").action(async (options: PageOptions) =>
+    exit(await listApprovals(io, client(), options)),
+  );
+  addCommand(approval, "approve", "approve a job")
+    .argument("<id>", "job id")
+    .option("--note <text>", "note for the audit log")
+    .option("--job-hash <hash>", "approve only if the job still has this hash")
+    .option("--snapshot <hash>", "approve only if this policy snapshot requested the approval")
+    .action(async (id: string, options: ApproveOptions) => exit(await approveJob(io, client(), id, options)));
+  addCommand(approval, "reject", "reject a job; it ends as DENIED")
+    .argument("<id>", "job id")
+    .requiredOption("--reason <text>", "reason for the audit log")
+    .action(async (id: string, options: RejectOptions) => exit(await rejectJob(io, client(), id, options)));
+}
+
+async function listApprovals(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.get("/approvals", { limit, cursor }), options, {
     headers: ["JOB", "TOPIC", "SUBMITTED BY", "EXPIRES", "RULE", "REASON", "INPUT"],
@@ -15,41 +33,41 @@ export async function listApprovals(io: Io, client: Client, options: PageOptions
       job.expires_at,
       job.rule_id,
       job.reason,
-      shortened(JSON.stringify(job.input)),
+      truncated(JSON.stringify(job.input)),
     ],
     command: "approval list",
   });
 }
 
-export interface ApproveOptions {
+interface ApproveOptions {
   readonly json?: boolean;
   readonly note?: string;
   readonly jobHash?: string;
   readonly snapshot?: string;
 }
 
-export async function approveJob(io: Io, client: Client, id: string, options: ApproveOptions): Promise<ExitCode> {
+async function approveJob(io: Io, client: Client, id: string, options: ApproveOptions): Promise<ExitCode> {
   const body = { note: options.note, job_hash: options.jobHash, snapshot: options.snapshot };
   const moved = await client.post(`${pathTo("approvals", id)}/approve`, body);
   if (options.json) printJson(io, moved);
-  else io.out(`job ${moved.job_id} is approved and ${moved.state}\n`);
+  else io.out(`job ${moved.job_id} approved, state ${moved.state}\n`);
   return EXIT.ok;
 }
 
-export interface RejectOptions {
+interface RejectOptions {
   readonly json?: boolean;
   readonly reason: string;
 }
 
-export async function rejectJob(io: Io, client: Client, id: string, options: RejectOptions): Promise<ExitCode> {
+async function rejectJob(io: Io, client: Client, id: string, options: RejectOptions): Promise<ExitCode> {
   const moved = await client.post(`${pathTo("approvals", id)}/reject`, { reason: options.reason });
   if (options.json) printJson(io, moved);
-  else io.out(`job ${moved.job_id} is rejected and ${moved.state}\n`);
+  else io.out(`job ${moved.job_id} rejected, state ${moved.state}\n`);
   return EXIT.ok;
 }
 
-/** Enough to know which job it is; `job get` shows it whole. */
-function shortened(text: string): string {
+/** `job get` shows the whole input. */
+function truncated(text: string): string {
   return text.length > INPUT_LENGTH_MAX ? `${text.slice(0, INPUT_LENGTH_MAX)}…` : text;
 }
 

@@ -1,33 +1,42 @@
-/** `cordum completion …`: shell completion, made from the commands that there are. */
-import type { Command, Option } from "commander";
+/** Shell completion scripts, generated from the command tree. */
+import { Argument, type Command, type Option } from "commander";
+import { addCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 
-export const SHELLS = ["bash", "zsh", "fish"] as const;
-export type Shell = (typeof SHELLS)[number];
+const SHELLS = ["bash", "zsh", "fish"] as const;
+type Shell = (typeof SHELLS)[number];
 
-export function printCompletion(io: Io, program: Command, shell: Shell, json: boolean): ExitCode {
+export function addCompletion(program: Command, { io, exit }: CommandContext): void {
+  addCommand(program, "completion", "print a shell completion script")
+    .addArgument(new Argument("<shell>", "shell").choices(SHELLS))
+    .action((shell: Shell, options: { json?: boolean }) =>
+      exit(printCompletion(io, program, shell, options.json === true)),
+    );
+}
+
+function printCompletion(io: Io, program: Command, shell: Shell, json: boolean): ExitCode {
   const script = SCRIPTS[shell](placesIn(program));
   if (json) printJson(io, { shell, script });
   else io.out(script);
-  if (io.isInteractive && !json) io.err(`to use it: ${HOW[shell]}\n`);
+  if (io.isInteractive && !json) io.err(`to enable: ${HOW[shell]}\n`);
   return EXIT.ok;
 }
 
-/** A command with everything that can be typed after it. */
-export interface Place {
+/** A command with its completions. */
+interface Place {
   /** `job submit`; empty for the program itself. */
   readonly path: string;
   readonly description: string;
   readonly commands: readonly Command[];
   readonly options: readonly Option[];
-  /** What may stand for its arguments, where that is known. */
+  /** Choices of its arguments. */
   readonly args: readonly string[];
   /** `<id>`, `[input]`. */
   readonly usage: readonly string[];
 }
 
-/** Every command in the tree, those inside a group after it. */
+/** All commands in depth-first order. */
 export function placesIn(command: Command, path = ""): readonly Place[] {
   const { commands, options } = command;
   const given = command.registeredArguments;
@@ -126,7 +135,7 @@ if [ "\${funcstack[1]}" = _cordum ]; then _cordum "$@"; else compdef _cordum cor
 }
 
 function fish(places: readonly Place[]): string {
-  // In fish a backslash inside single quotes is one only before a quote or another backslash.
+  // In fish, single quotes allow the escapes \\' and \\\\ only.
   const text = (value: string) => `'${value.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
   const lines = places.flatMap((place) => {
     const when = `complete -c cordum -n ${text(`__cordum_at "${place.path}"`)}`;

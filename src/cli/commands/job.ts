@@ -1,15 +1,66 @@
-/** `cordum job …`: what the commands do. */
 import { randomUUID } from "node:crypto";
+import { type Command, Option } from "commander";
 import { isFinal, JOB_MOVES, type JobState } from "../../core/model/job.ts";
 import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
+import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo, pair } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { type PageOptions, plural, printable, showPage, textFields } from "../table.ts";
 
-export interface SubmitOptions {
+export function addJob(program: Command, context: CommandContext): void {
+  const { io, client, exit } = context;
+  const job = addGroup(program, "job", "submit and inspect jobs");
+  addSubmit(job, context);
+  addCommand(job, "get", "show a job")
+    .argument("<id>", "job id")
+    .action(async (id: string, options: { json?: boolean }) =>
+      exit(await getJob(io, client(), id, options.json === true)),
+    );
+  addListCommand(job, "list", "list jobs, newest first")
+    .option("--state <state>", "filter by state, such as RETRYING")
+    .action(async (options: ListOptions) => exit(await listJobs(io, client(), options)));
+  addCommand(job, "cancel", "cancel a job")
+    .argument("<id>", "job id")
+    .option("--reason <text>", "reason for the audit log")
+    .action(async (id: string, options: CancelOptions) => exit(await cancelJob(io, client(), id, options)));
+  addCommand(job, "explain", "explain what a job waits for, until when, and how to unblock it")
+    .argument("<id>", "job id")
+    .action(async (id: string, options: { json?: boolean }) =>
+      exit(await explainJob(io, client(), id, options.json === true)),
+    );
+}
+
+function addSubmit(job: Command, { io, client, exit }: CommandContext): void {
+  addCommand(job, "submit", "submit a job")
+    .argument("<topic>", "topic, such as demo.echo")
+    .argument("[input]", "input as JSON; `-` reads stdin")
+    .option("--wait", "wait until the job has ended, including retries and approvals, and print its result")
+    .option(
+      "--timeout <duration>",
+      "with --wait: stop waiting after this time, such as 30s; the job continues",
+      durationUpTo(DAY_MS),
+    )
+    .addOption(new Option("--priority <priority>", "priority of the job").choices(["interactive", "batch", "critical"]))
+    .option("--label <key=value>", "label; repeatable", pair, {})
+    .option("--risk-tag <tag>", "risk tag; repeatable", collect, [])
+    .option("--requires <name>", "worker capability that the job requires; repeatable", collect, [])
+    .option("--capability <name>", "capability that the job uses")
+    .option("--actor <id>", "id of the actor")
+    .addOption(new Option("--actor-type <type>", "type of the actor").choices(["human", "service"]))
+    .option("--pack <id>", "pack id")
+    .option("--mcp <part=name>", "server, tool, resource or action of an MCP call; repeatable", pair, {})
+    .option("--key <key>", "idempotency key; a repeated submit with the same key returns the same job")
+    .action(async (topic: string, input: string | undefined, options: SubmitOptions) =>
+      exit(await submitJob(io, client(), topic, input, options)),
+    );
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+interface SubmitOptions {
   readonly json?: boolean;
   readonly wait?: boolean;
-  /** Give up waiting after so long; the job goes on. */
+  /** Stop waiting after this time; the job continues. */
   readonly timeout?: number;
   readonly priority?: string;
   readonly label: Readonly<Record<string, string>>;
@@ -23,7 +74,7 @@ export interface SubmitOptions {
   readonly key?: string;
 }
 
-export async function submitJob(
+async function submitJob(
   io: Io,
   client: Client,
   topic: string,
@@ -36,46 +87,46 @@ export async function submitJob(
   const submitted = await client.post("/jobs", body, key);
   if (options.json) printJson(io, submitted);
   else io.out(`${submitted.job_id}\n`);
-  if (submitted.status === "approval_required") sayApproval(io, submitted.job_id, submitted.reason);
+  if (submitted.status === "approval_required") promptApproval(io, submitted.job_id, submitted.reason);
   else if (io.isInteractive && !options.json) {
-    io.err(`submitted; \`${io.command} job get ${submitted.job_id}\` shows what became of it\n`);
+    io.err(`job submitted\nnext: ${io.command} job get ${submitted.job_id}\n`);
   }
   return EXIT.ok;
 }
 
-export async function getJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+async function getJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const job = await client.get(pathTo("jobs", id));
   if (json) printJson(io, job);
   else io.out(describeJob(job));
   return EXIT.ok;
 }
 
-export interface ListOptions extends PageOptions {
+interface ListOptions extends PageOptions {
   readonly state?: string;
 }
 
-export async function listJobs(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
+async function listJobs(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
   const { state, limit, cursor } = options;
   return showPage(io, await client.get("/jobs", { state, limit, cursor }), options, {
-    headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITS FOR"],
+    headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITING FOR"],
     row: (job) => [job.job_id, job.state, job.topic, String(job.attempt), job.created_at, waitOf(job)],
     command: `job list${state === undefined ? "" : ` --state ${state}`}`,
   });
 }
 
-export interface CancelOptions {
+interface CancelOptions {
   readonly json?: boolean;
   readonly reason?: string;
 }
 
-export async function cancelJob(io: Io, client: Client, id: string, options: CancelOptions): Promise<ExitCode> {
+async function cancelJob(io: Io, client: Client, id: string, options: CancelOptions): Promise<ExitCode> {
   const moved = await client.post(`${pathTo("jobs", id)}/cancel`, { reason: options.reason });
   if (options.json) printJson(io, moved);
-  else io.out(`job ${moved.job_id} is ${moved.state}\n`);
+  else io.out(`job ${moved.job_id} cancelled, state ${moved.state}\n`);
   return EXIT.ok;
 }
 
-export async function explainJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+async function explainJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const explained = await client.get(`${pathTo("jobs", id)}/explain`);
   if (json) printJson(io, explained);
   else io.out(describeWait(io, explained));
@@ -98,7 +149,6 @@ function bodyOf(topic: string, input: unknown, options: SubmitOptions): object {
   };
 }
 
-/** JSON from the command line, or from stdin when it is `-`. */
 function readInput(io: Io, text: string | undefined): unknown {
   if (text === undefined) return null;
   const source = text === "-" ? io.readStdin() : text;
@@ -108,7 +158,7 @@ function readInput(io: Io, text: string | undefined): unknown {
     const shown = source.length > 60 ? `${source.slice(0, 60)}…` : source;
     throw new CliError(
       EXIT.usage,
-      `the input \`${shown}\` is not JSON; a text needs its own quotes inside the shell's`,
+      `input \`${shown}\` is not valid JSON; a JSON string needs double quotes inside the shell quotes`,
       `cordum job submit demo.echo '{"hello":"world"}'`,
     );
   }
@@ -116,7 +166,7 @@ function readInput(io: Io, text: string | undefined): unknown {
 
 async function submitAndWait(io: Io, client: Client, body: object, options: SubmitOptions): Promise<ExitCode> {
   const untilMs = options.timeout === undefined ? Number.POSITIVE_INFINITY : io.nowMs() + options.timeout;
-  // With a key it may be sent again where the answer to the first time was "later": it is one job all the same.
+  // The idempotency key makes the submit safe to retry.
   const key = { "idempotency-key": options.key ?? randomUUID() };
   const submitted = await retryWhileUnavailable(io, untilMs, () => client.post("/jobs", body, key));
   const job = await waitForEnd(io, client, String(submitted.job_id), untilMs);
@@ -130,25 +180,24 @@ async function submitAndWait(io: Io, client: Client, body: object, options: Subm
   return exitCodeFor(job.state);
 }
 
-/** Through retries and approvals, until it has ended or the time is up. */
 async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number): Promise<Json> {
   const startedMs = io.nowMs();
   const progress = new ProgressLine(io);
-  let isAsked = false;
+  let isPrompted = false;
   for (let round = 0; ; round += 1) {
     const job = await retryWhileUnavailable(io, untilMs, () => client.get(pathTo("jobs", jobId)));
     const waitedS = Math.round((io.nowMs() - startedMs) / 1_000);
-    const isOver = !Object.hasOwn(JOB_MOVES, job.state) || isFinal(job.state as JobState);
-    if (isOver || (job.state === "APPROVAL_REQUIRED" && !isAsked)) progress.clear();
-    if (isOver) return job;
-    if (job.state === "APPROVAL_REQUIRED" && !isAsked) sayApproval(io, jobId, job.safety?.reason);
-    // Once more if it waits for another one later: what was approved may have changed.
-    isAsked = job.state === "APPROVAL_REQUIRED";
+    const hasEnded = !Object.hasOwn(JOB_MOVES, job.state) || isFinal(job.state as JobState);
+    if (hasEnded || (job.state === "APPROVAL_REQUIRED" && !isPrompted)) progress.clear();
+    if (hasEnded) return job;
+    if (job.state === "APPROVAL_REQUIRED" && !isPrompted) promptApproval(io, jobId, job.safety?.reason);
+    // A later approval prompts again.
+    isPrompted = job.state === "APPROVAL_REQUIRED";
     if (io.nowMs() >= untilMs) {
       progress.clear();
-      const message = `job ${jobId} is still ${job.state}; it goes on without us`;
-      const facts = { job_id: jobId, state: job.state };
-      throw new CliError(EXIT.unavailable, message, `cordum job get ${jobId}`, facts);
+      const message = `stopped waiting; job ${jobId} is still ${job.state}`;
+      const fields = { job_id: jobId, state: job.state };
+      throw new CliError(EXIT.unavailable, message, `cordum job get ${jobId}`, fields);
     }
     const why = job.wait ? `, ${printable(waitOf(job))}` : "";
     progress.show(`${job.state}, ${plural(job.attempt, "attempt")}, ${waitedS} s${why}`);
@@ -158,9 +207,9 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
 
 const POLL_MS_MAX = 500;
 
-function sayApproval(io: Io, jobId: string, reason: unknown): void {
+function promptApproval(io: Io, jobId: string, reason: unknown): void {
   const why = typeof reason === "string" ? `: ${printable(reason)}` : "";
-  io.err(`job ${jobId} waits for approval${why}\nnext: ${io.command} approval approve ${jobId}\n`);
+  io.err(`job ${jobId} awaits approval${why}\nnext: ${io.command} approval approve ${jobId}\n`);
 }
 
 function exitCodeFor(state: string): ExitCode {
@@ -169,51 +218,51 @@ function exitCodeFor(state: string): ExitCode {
 }
 
 function describeJob(job: Json): string {
-  const facts: [string, string][] = [
+  const fields: [string, string][] = [
     ["job", `${job.job_id} (${job.topic}, tenant ${job.tenant_id})`],
     ["state", `${job.state} after ${plural(job.attempt, "attempt")}`],
   ];
-  if (job.wait) facts.push(["waits", `${waitOf(job)}, until ${job.wait.until} (${job.wait.policy})`]);
-  else if (job.waits_for) facts.push(["waits for", job.waits_for]);
+  if (job.wait) fields.push(["waiting for", `${waitOf(job)}, until ${job.wait.until} (${job.wait.policy})`]);
+  else if (job.waits_for) fields.push(["waiting for", job.waits_for]);
   if (job.safety) {
     const { decision, rule_id, reason } = job.safety;
-    facts.push(["safety", `${decision} by ${rule_id ?? "the default"}: ${reason}`]);
+    fields.push(["safety", `${decision} by ${rule_id ?? "default decision"}: ${reason}`]);
   }
-  if (job.approval) facts.push(["approval", approvalOf(job.approval)]);
+  if (job.approval) fields.push(["approval", approvalOf(job.approval)]);
   if (job.bypass) {
-    const review = job.bypass.reviewed_by === null ? "not reviewed yet" : `reviewed by ${job.bypass.reviewed_by}`;
-    facts.push(["bypassed", `${job.bypass.reason} (lease ${job.bypass.lease_id}, ${review})`]);
+    const review = job.bypass.reviewed_by === null ? "not reviewed" : `reviewed by ${job.bypass.reviewed_by}`;
+    fields.push(["bypassed", `${job.bypass.reason} (lease ${job.bypass.lease_id}, ${review})`]);
   }
-  if (job.progress) facts.push(["progress", `${job.progress.percent ?? "?"} % ${job.progress.message ?? ""}`]);
-  if (job.worker_id) facts.push(["worker", job.worker_id]);
-  facts.push(["created", job.created_at], ["updated", job.updated_at]);
-  for (const line of job.history ?? []) facts.push([`attempt ${line.attempt}`, eventOf(line)]);
-  if (job.error) facts.push(["error", job.error.message]);
-  facts.push(["input", JSON.stringify(job.input)], ["result", JSON.stringify(job.result)]);
-  return textFields(facts);
+  if (job.progress) fields.push(["progress", `${job.progress.percent ?? "?"} % ${job.progress.message ?? ""}`]);
+  if (job.worker_id) fields.push(["worker", job.worker_id]);
+  fields.push(["created", job.created_at], ["updated", job.updated_at]);
+  for (const line of job.history ?? []) fields.push([`attempt ${line.attempt}`, eventOf(line)]);
+  if (job.error) fields.push(["error", job.error.message]);
+  fields.push(["input", JSON.stringify(job.input)], ["result", JSON.stringify(job.result)]);
+  return textFields(fields);
 }
 
 function approvalOf(approval: Json): string {
   if (approval.decided_by !== null) return `decided by ${approval.decided_by} at ${approval.decided_at}`;
-  return `asked for at ${approval.requested_at}, until ${approval.expires_at}`;
+  return `requested at ${approval.requested_at}, expires at ${approval.expires_at}`;
 }
 
 function eventOf({ event, who, why, delay_ms, retry_class, policy }: Json): string {
   const by = who === null ? "" : ` by ${who}`;
-  const retry = delay_ms === null ? "" : `; again after ${delay_ms} ms (${retry_class}, ${policy})`;
+  const retry = delay_ms === null ? "" : `; retry after ${delay_ms} ms (${retry_class}, ${policy})`;
   return `${event}${by}${why === null ? "" : `: ${why}`}${retry}`;
 }
 
 function describeWait(io: Io, { job_id, state, wait, sentence, unblocks }: Json): string {
-  const facts: [string, string][] = [["job", `${job_id} is ${state}: ${sentence}`]];
+  const fields: [string, string][] = [["job", `${job_id}, ${state}: ${sentence}`]];
   if (wait) {
-    facts.push(["waits for", wait.reason], ["since", wait.since], ["until", wait.until]);
-    if (wait.policy !== null) facts.push(["set by", wait.policy]);
+    fields.push(["waiting for", wait.reason], ["since", wait.since], ["until", wait.until]);
+    if (wait.policy !== null) fields.push(["policy", wait.policy]);
   }
   for (const { what, command } of unblocks) {
-    facts.push(["to do", command === null ? what : `${what}: ${command.replace(/^cordum\b/, io.command)}`]);
+    fields.push(["next", command === null ? what : `${what}: ${command.replace(/^cordum\b/, io.command)}`]);
   }
-  return textFields(facts);
+  return textFields(fields);
 }
 
 function waitOf(job: Json): string {

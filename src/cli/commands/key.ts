@@ -1,10 +1,34 @@
-/** `cordum key …`: API keys. The text of a key is printed once, alone on stdout, and nowhere else. */
+import { type Command, Option } from "commander";
+import { ROLES } from "../../core/model/api-key.ts";
 import { type Client, pathTo } from "../client.ts";
+import { addCommand, addGroup, addListCommand, type CommandContext, durationUpTo } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, showPage } from "../table.ts";
 
-export interface CreateKeyOptions {
+export function addKey(program: Command, { io, client, exit }: CommandContext): void {
+  const key = addGroup(program, "key", "manage API keys");
+  addCommand(key, "create", "create an API key and print it once")
+    .addOption(new Option("--role <role>", "role of the key").choices(ROLES).makeOptionMandatory())
+    .option("--tenant <tenant>", "tenant of the key, or '*' for all tenants (default: your tenant)")
+    .option("--name <name>", "display name")
+    .option(
+      "--expires-in <duration>",
+      "lifetime of the key, such as 720h (default: unlimited)",
+      durationUpTo(YEARS_MS, 1_000),
+    )
+    .action(async (options: CreateKeyOptions) => exit(await createKey(io, client(), options)));
+  addListCommand(key, "list", "list API keys, newest first, without their secrets").action(
+    async (options: PageOptions) => exit(await listKeys(io, client(), options)),
+  );
+  addCommand(key, "revoke", "revoke an API key")
+    .argument("<id>", "key id")
+    .action(async (id: string, options: { json?: boolean }) =>
+      exit(await revokeKey(io, client(), id, options.json === true)),
+    );
+}
+
+interface CreateKeyOptions {
   readonly json?: boolean;
   readonly role: string;
   readonly tenant?: string;
@@ -12,18 +36,18 @@ export interface CreateKeyOptions {
   readonly expiresIn?: number;
 }
 
-export async function createKey(io: Io, client: Client, options: CreateKeyOptions): Promise<ExitCode> {
+async function createKey(io: Io, client: Client, options: CreateKeyOptions): Promise<ExitCode> {
   const { tenant, role, name, expiresIn } = options;
   const made = await client.post("/keys", { tenant, role, name, expires_in_ms: expiresIn });
   if (options.json) printJson(io, made);
   else io.out(`${made.key}\n`);
-  const until = made.expires_at === null ? "until it is revoked" : `until ${made.expires_at}`;
-  io.err(`key ${made.id}: role ${made.role}, tenant ${made.tenant}, ${until}; it is not shown again\n`);
+  const until = made.expires_at === null ? "does not expire" : `expires ${made.expires_at}`;
+  io.err(`key ${made.id}: role ${made.role}, tenant ${made.tenant}, ${until}; the key is not shown again\n`);
   io.err("next: export CORDUM_API_KEY=KEY\n");
   return EXIT.ok;
 }
 
-export async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.get("/keys", { limit, cursor }), options, {
     headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "EXPIRES", "NAME"],
@@ -41,9 +65,11 @@ export async function listKeys(io: Io, client: Client, options: PageOptions): Pr
   });
 }
 
-export async function revokeKey(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+async function revokeKey(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const key = await client.delete(pathTo("keys", id));
   if (json) printJson(io, key);
-  else io.out(`key ${key.id} is revoked; requests with it are refused within a second\n`);
+  else io.out(`key ${key.id} revoked; requests with it are rejected within 1 s\n`);
   return EXIT.ok;
 }
+
+const YEARS_MS = 10 * 365 * 86_400_000;

@@ -1,37 +1,52 @@
-/** `cordum kill …`: the lever that stops the work of a tenant, or of everybody, now. */
+import type { Command } from "commander";
 import type { Client, Json } from "../client.ts";
+import { addCommand, addGroup, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, plural, showPage } from "../table.ts";
 
-export interface EngageOptions {
+export function addKill(program: Command, { io, client, exit }: CommandContext): void {
+  const kill = addGroup(program, "kill", "stop the dispatch of one tenant or of all tenants");
+  addCommand(kill, "engage", "stop dispatch and cancel running jobs; audited")
+    .requiredOption("--reason <text>", "reason for the audit log")
+    .option("--scope <tenant>", "tenant, or '*' for all tenants (default: your tenant)")
+    .action(async (options: EngageOptions) => exit(await engage(io, client(), options)));
+  addCommand(kill, "release", "resume dispatch")
+    .option("--scope <tenant>", "tenant, or '*' for all tenants (default: your tenant)")
+    .action(async (options: ReleaseOptions) => exit(await release(io, client(), options)));
+  addCommand(kill, "status", "list engaged kill switches").action(async (options: PageOptions) =>
+    exit(await listKills(io, client(), options)),
+  );
+}
+
+interface EngageOptions {
   readonly json?: boolean;
   readonly reason: string;
   readonly scope?: string;
 }
 
-export async function engage(io: Io, client: Client, { scope, reason, json }: EngageOptions): Promise<ExitCode> {
+async function engage(io: Io, client: Client, { scope, reason, json }: EngageOptions): Promise<ExitCode> {
   const kill = await client.post("/kill", { scope, reason });
   if (json) printJson(io, kill);
-  else io.out(`${describe(kill)}; ${plural(kill.cancelled, "job")} with workers cancelled\n`);
-  io.err(`nothing of it goes out any more\nto release it: ${io.command} kill release --scope '${kill.scope}'\n`);
+  else io.out(`${describe(kill)}; ${plural(kill.cancelled, "running job")} cancelled\n`);
+  io.err(`dispatch is stopped\nto release: ${io.command} kill release --scope '${kill.scope}'\n`);
   return EXIT.ok;
 }
 
-export interface ReleaseOptions {
+interface ReleaseOptions {
   readonly json?: boolean;
   readonly scope?: string;
 }
 
-export async function release(io: Io, client: Client, { scope, json }: ReleaseOptions): Promise<ExitCode> {
+async function release(io: Io, client: Client, { scope, json }: ReleaseOptions): Promise<ExitCode> {
   const answer = await client.post("/kill/release", { scope });
-  const what = answer.released ? "is released: its work goes on" : "was not engaged";
+  const what = answer.released ? "released; dispatch resumes" : "was not engaged";
   if (json) printJson(io, answer);
-  else io.out(`the kill switch of ${whose(answer)} ${what}\n`);
+  else io.out(`kill switch of ${scopeOf(answer)} ${what}\n`);
   return EXIT.ok;
 }
 
-export async function listKills(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+async function listKills(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/kill"), options, {
     headers: ["SCOPE", "ENGAGED BY", "SINCE", "REASON"],
     row: (kill) => [kill.scope, kill.engaged_by, kill.engaged_at, kill.reason],
@@ -40,8 +55,8 @@ export async function listKills(io: Io, client: Client, options: PageOptions): P
 }
 
 function describe(kill: Json): string {
-  const by = kill.already ? `was engaged by ${kill.engaged_by} at ${kill.engaged_at}` : "is engaged";
-  return `the kill switch of ${whose(kill)} ${by}`;
+  const by = kill.already ? `was already engaged by ${kill.engaged_by} at ${kill.engaged_at}` : "engaged";
+  return `kill switch of ${scopeOf(kill)} ${by}`;
 }
 
-const whose = ({ scope }: Json): string => (scope === "*" ? "all tenants" : `tenant ${scope}`);
+const scopeOf = ({ scope }: Json): string => (scope === "*" ? "all tenants" : `tenant ${scope}`);

@@ -1,5 +1,3 @@
-/** `cordum policy …`: looking at policies, of the control plane or in files, and putting them in force. */
-
 import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
@@ -13,7 +11,7 @@ import type { Client, Json } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { textTable } from "../table.ts";
-import { readText, wrongPolicy } from "../up/load-policy.ts";
+import { invalidPolicy, readText } from "../up/load-policy.ts";
 
 export interface QuestionOptions {
   readonly json?: boolean;
@@ -30,13 +28,13 @@ export interface QuestionOptions {
   readonly mcp: Readonly<Record<string, string>>;
 }
 
-/** Reads a file as the control plane would; nothing else is needed for it. */
+/** Validates a file without a control plane. */
 export function checkPolicy(io: Io, file: string, json: boolean): ExitCode {
   const snapshot = snapshotIn(file);
   const { version, defaultDecision, rules } = snapshot.document;
-  const facts = { version, snapshot: snapshot.hash, rules: rules.length, default_decision: defaultDecision };
-  if (json) printJson(io, { ok: true, ...facts });
-  else io.out(`${file} is fine: ${rules.length} rules, else ${defaultDecision}; snapshot ${snapshot.hash}\n`);
+  const fields = { version, snapshot: snapshot.hash, rules: rules.length, default_decision: defaultDecision };
+  if (json) printJson(io, { ok: true, ...fields });
+  else io.out(`${file} is valid: ${rules.length} rules, default ${defaultDecision}; snapshot ${snapshot.hash}\n`);
   return EXIT.ok;
 }
 
@@ -53,7 +51,7 @@ export async function explainPolicy(
       ? await client().post("/policy/explain", question)
       : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), () => true);
   if (options.json) printJson(io, answer);
-  else io.out(explained(answer));
+  else io.out(explanationText(answer));
   return EXIT.ok;
 }
 
@@ -70,21 +68,16 @@ export async function simulatePolicy(
     const text = policy === undefined ? {} : { policy: readText(policy) };
     answer = await client().post("/policy/simulate", { ...text, requests });
   } else if (policy === undefined) {
-    throw new CliError(
-      EXIT.usage,
-      "without a control plane there is no policy: give one",
-      "cordum policy simulate --help",
-    );
+    throw new CliError(EXIT.usage, "--offline requires --policy", "cordum policy simulate --help");
   } else {
-    const asked = requests.map((question) => requestFrom(question, "simulate"));
-    answer = simulationView(simulate(snapshotIn(policy), asked), null, () => true);
+    const policyRequests = requests.map((question) => requestFrom(question, "simulate"));
+    answer = simulationView(simulate(snapshotIn(policy), policyRequests), null, () => true);
   }
   if (options.json) printJson(io, answer);
-  else io.out(simulated(answer, requests));
+  else io.out(simulationText(answer, requests));
   return EXIT.ok;
 }
 
-/** Two files, or one against the policy in force. */
 export async function diffPolicy(
   io: Io,
   client: () => Client,
@@ -97,7 +90,7 @@ export async function diffPolicy(
       ? await client().post("/policy/diff", { policy: readText(file) })
       : diffView(diff(snapshotIn(file), snapshotIn(other)));
   if (json) printJson(io, answer);
-  else io.out(differing(answer));
+  else io.out(diffText(answer));
   return EXIT.ok;
 }
 
@@ -109,7 +102,7 @@ export async function publishPolicyFile(
 ): Promise<ExitCode> {
   const { name = file, note } = options;
   const body = { policy: readText(file), name, ...(note === undefined ? {} : { note }) };
-  return changed(io, await client.post("/policy/publish", body), options.json === true);
+  return printChange(io, await client.post("/policy/publish", body), options.json === true);
 }
 
 export async function rollbackPolicyTo(
@@ -118,7 +111,7 @@ export async function rollbackPolicyTo(
   to: string | undefined,
   json: boolean,
 ): Promise<ExitCode> {
-  return changed(io, await client.post("/policy/rollback", to === undefined ? {} : { to }), json);
+  return printChange(io, await client.post("/policy/rollback", to === undefined ? {} : { to }), json);
 }
 
 export async function listPolicies(
@@ -141,13 +134,13 @@ export async function listPolicies(
     one.note ?? one.name,
   ]);
   io.out(textTable(["", "SNAPSHOT", "VERSION", "RULES", "PUBLISHED", "BY", "NOTE"], rows));
-  if (page.next_cursor !== null) io.err(`more: ${io.command} policy list --cursor ${page.next_cursor}\n`);
+  if (page.next_cursor !== null) io.err(`next page: ${io.command} policy list --cursor ${page.next_cursor}\n`);
   return EXIT.ok;
 }
 
 function snapshotIn(file: string): Snapshot {
   const read = readPolicy({ name: file, text: readText(file) });
-  if (read.kind === "bad") throw wrongPolicy(file, read.problems, "so nothing was done");
+  if (read.kind === "bad") throw invalidPolicy(file, read.problems);
   return compile(read.document);
 }
 
@@ -182,43 +175,42 @@ function readJson(io: Io, text: string): unknown {
     return JSON.parse(text === "-" ? io.readStdin() : text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new CliError(EXIT.usage, `the input is no JSON: ${why}`, "cordum policy explain --help");
+    throw new CliError(EXIT.usage, `input is not valid JSON: ${why}`, "cordum policy explain --help");
   }
 }
 
-/** A JSON list, or one JSON object a line; `-` is stdin. */
 function questionsIn(io: Io, file: string): PolicyRequestBody[] {
-  const text = file === "-" ? io.readStdin() : readText(file, "the requests");
+  const text = file === "-" ? io.readStdin() : readText(file, "requests");
   try {
     const whole = text.trim();
     const lines = whole.split("\n").filter((line) => line.trim() !== "");
     return whole.startsWith("[") ? JSON.parse(whole) : lines.map((line) => JSON.parse(line));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    const message = `the requests in \`${file}\` must be a JSON list, or one JSON object a line: ${why}`;
+    const message = `requests in \`${file}\` must be a JSON array or one JSON object per line: ${why}`;
     throw new CliError(EXIT.usage, message, "cordum policy simulate --help");
   }
 }
 
-function changed(io: Io, answer: Json, json: boolean): ExitCode {
+function printChange(io: Io, answer: Json, json: boolean): ExitCode {
   if (json) printJson(io, answer);
   else if (answer.changed)
-    io.out(`${answer.snapshot} is in force; before it ${answer.previous ?? "the built-in policy"}\n`);
-  else io.out(`${answer.snapshot} was in force already\n`);
+    io.out(`${answer.snapshot} is in force; previous: ${answer.previous ?? "the built-in policy"}\n`);
+  else io.out(`${answer.snapshot} is already in force\n`);
   return EXIT.ok;
 }
 
-function explained(answer: Json): string {
-  const rule = answer.rule_id === null ? "the policy's default" : `rule ${answer.rule_id}`;
+function explanationText(answer: Json): string {
+  const rule = answer.rule_id === null ? "default decision" : `rule ${answer.rule_id}`;
   const tried = answer.tried.flatMap(({ rule_id, mismatches }: Json) => [
-    `  not ${rule_id}:\n`,
+    `  rule ${rule_id} did not match:\n`,
     ...mismatches.map(({ part, text }: Json) => `    ${part}: ${text}\n`),
   ]);
-  const more = answer.omitted > 0 ? `  and ${answer.omitted} more rules\n` : "";
+  const more = answer.omitted > 0 ? `  ${answer.omitted} more rules did not match\n` : "";
   return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}`;
 }
 
-function simulated(answer: Json, requests: readonly PolicyRequestBody[]): string {
+function simulationText(answer: Json, requests: readonly PolicyRequestBody[]): string {
   const hasBefore = answer.changed !== undefined;
   const rows = answer.decisions.map((one: Json, at: number) => [
     requests[at]?.topic ?? "",
@@ -227,17 +219,17 @@ function simulated(answer: Json, requests: readonly PolicyRequestBody[]): string
     one.rule_id ?? "default",
     one.reason,
   ]);
-  const head = ["TOPIC", "DECISION", ...(hasBefore ? ["NOW"] : []), "RULE", "REASON"];
-  return textTable(head, rows) + (hasBefore ? `${answer.changed} of ${rows.length} would be decided otherwise\n` : "");
+  const head = ["TOPIC", "DECISION", ...(hasBefore ? ["IN FORCE"] : []), "RULE", "REASON"];
+  return textTable(head, rows) + (hasBefore ? `${answer.changed} of ${rows.length} decisions would change\n` : "");
 }
 
-function differing({ version, default_decision: effect, rules }: Json): string {
+function diffText({ version, default_decision: effect, rules }: Json): string {
   const lines = [
     ...(version === null ? [] : [`version: ${version.before ?? "–"} → ${version.after ?? "–"}`]),
     ...(effect === null ? [] : [`default_decision: ${effect.before} → ${effect.after}`]),
     ...rules.map((change: Json) => describeChange(change)),
   ];
-  return lines.length === 0 ? "no difference\n" : lines.map((line) => `${line}\n`).join("");
+  return lines.length === 0 ? "no differences\n" : lines.map((line) => `${line}\n`).join("");
 }
 
 function describeChange({ kind, rule_id: id, position, parts, from, to }: Json): string {

@@ -5,13 +5,9 @@ import { type Report, simulate, type WorldMutation } from "../../sim/simulate.ts
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { textTable } from "../table.ts";
 
-/**
- * `cordum sim`: the shipped core in the simulator, seed by seed. Exit code 1 on a violation, with the command that
- * repeats it. `write` gets whole lines, or the one JSON document; `show` how far it is, seed by seed.
- */
 export interface SimCommandOptions {
   readonly seed?: number;
-  /** So many seeds, from `seed` on. */
+  /** Number of seeds, starting at `seed`. */
   readonly seeds?: number;
   /** Jobs per seed. */
   readonly runs?: number;
@@ -22,6 +18,7 @@ export interface SimCommandOptions {
   readonly json?: boolean;
 }
 
+/** `write` receives lines or the JSON document, `show` the progress. */
 export async function runSim(
   options: SimCommandOptions,
   write: (text: string) => void,
@@ -58,7 +55,6 @@ export async function runSim(
 }
 
 const RUNS_DEFAULT = 150;
-/** Enough to see what is wrong; the seed shows the rest. */
 const FINDINGS_SHOWN_MAX = 25;
 
 interface Finding {
@@ -91,18 +87,18 @@ function add(total: Total, report: Report): void {
 
 function describe(
   total: Total,
-  facts: { first: number; seeds: number; runs: number; faults: FaultProfile; cpuMs: number },
+  figures: { first: number; seeds: number; runs: number; faults: FaultProfile; cpuMs: number },
 ): string {
-  const { first, seeds, runs, faults, cpuMs } = facts;
+  const { first, seeds, runs, faults, cpuMs } = figures;
   const perSecond = Math.round(total.events / Math.max(0.001, cpuMs / 1_000));
   const lines: [string, string][] = [
     ["seeds", seeds === 1 ? `${first} (hash ${total.hash})` : `${first} to ${first + seeds - 1}`],
-    ["asked", `${runs} jobs a seed, faults ${faults}`],
+    ["workload", `${runs} jobs per seed, faults ${faults}`],
     [
-      "happened",
+      "simulated",
       `${total.jobs} jobs, ${total.crashes} crashes, ${Math.round(total.virtualMs / 1_000)} virtual seconds`,
     ],
-    ["events", `${total.events} in ${cpuMs} ms of CPU, ${perSecond} a second`],
+    ["events", `${total.events} in ${cpuMs} ms of CPU time, ${perSecond} per second`],
     ["violations", String(total.findings.length)],
   ];
   return lines.map(([key, text]) => `${key.padEnd(12)}${text}\n`).join("");
@@ -116,17 +112,21 @@ function describeFindings(findings: readonly Finding[], repeat: (seed: number) =
   const names = [...new Set(shown.map(({ checker }) => checker))];
   const more = findings.length - shown.length;
   return [
-    `\n${textTable(["seed", "checker", "at ms", "about", "what"], rows)}`,
+    `\n${textTable(["SEED", "CHECKER", "AT MS", "ID", "DETAIL"], rows)}`,
     more > 0 ? `and ${more} more\n` : "",
     `\n${names.map((name) => `${name}: ${CHECKERS[name]}\n`).join("")}`,
-    `\nrepeat with: ${repeat(first.seed)}\n`,
+    `\nto reproduce: ${repeat(first.seed)}\n`,
   ].join("");
 }
 
 function profileNamed(name = "swarm"): FaultProfile {
   const profile = FAULT_PROFILES.find((known) => known === name);
   if (profile !== undefined) return profile;
-  throw new CliError(EXIT.usage, `no faults are called \`${name}\``, `cordum sim --faults ${FAULT_PROFILES.join("|")}`);
+  throw new CliError(
+    EXIT.usage,
+    `unknown fault profile \`${name}\``,
+    `cordum sim --faults ${FAULT_PROFILES.join("|")}`,
+  );
 }
 
 function findMutant(name: string): WorldMutation {

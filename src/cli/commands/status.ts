@@ -1,10 +1,17 @@
-/** `cordum status`: how it is, for people: what waits and why, with units. */
+import type { Command } from "commander";
 import type { Client, Json } from "../client.ts";
+import { addCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { formatDuration, plural, textFields } from "../table.ts";
 
-export async function showStatus(io: Io, client: Client, json: boolean): Promise<ExitCode> {
+export function addStatus(program: Command, { io, client, exit }: CommandContext): void {
+  addCommand(program, "status", "show the status of the control plane: policy, durability, queues and workers").action(
+    async (options: { json?: boolean }) => exit(await showStatus(io, client(), options.json === true)),
+  );
+}
+
+async function showStatus(io: Io, client: Client, json: boolean): Promise<ExitCode> {
   const status = await client.get("/status");
   if (json) printJson(io, status);
   else io.out(describeStatus(io, client.url, status));
@@ -13,7 +20,7 @@ export async function showStatus(io: Io, client: Client, json: boolean): Promise
   return EXIT.unavailable;
 }
 
-type Facts = readonly (readonly [string, string])[];
+type Fields = readonly (readonly [string, string])[];
 
 function describeStatus(io: Io, url: string, status: Json): string {
   return textFields([
@@ -25,21 +32,21 @@ function describeStatus(io: Io, url: string, status: Json): string {
   ]);
 }
 
-function about(url: string, status: Json): Facts {
+function about(url: string, status: Json): Fields {
   const { policy, durability, warnings = [] } = status;
   const rules = plural(policy.rules, "rule");
   return [
     ["control plane", `${url}, ${status.name}, version ${status.version}, ${status.mode}, profile ${status.profile}`],
     ["ready", status.ready ? "yes" : `no: ${status.not_ready_because}`],
-    ["up for", formatDuration(status.uptime_ms)],
-    ["access", status.needs_key ? "with API keys" : "without keys: everybody on this machine is its administrator"],
+    ["uptime", formatDuration(status.uptime_ms)],
+    ["access", status.needs_key ? "API keys required" : "no API keys: every local user has admin access"],
     ["durability", `${durability.profile}: ${durability.meaning}`],
     ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),
-    ["policy", `${policy.source} (${rules}, else ${policy.default_decision}; snapshot ${policy.snapshot})`],
+    ["policy", `${policy.source} (${rules}, default ${policy.default_decision}; snapshot ${policy.snapshot})`],
   ];
 }
 
-function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = {}, ...status }: Json): Facts {
+function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = {}, ...status }: Json): Fields {
   const why = breaker_reason === undefined ? "" : `: ${breaker_reason}`;
   const leases = fail_open.map(({ id, scope, reason, ends_at }: Json): readonly [string, string] => [
     "fail-open",
@@ -47,20 +54,20 @@ function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = 
   ]);
   const bypassed = status.input_fail_open_total;
   return [
-    ["safety", `kernel ${kernel ?? "not told"}, breaker ${breaker ?? "not told"}${why}`],
-    ...(leases.length === 0 ? [["fail-open", "no lease: nothing goes unchecked"] as const] : leases),
-    ["bypassed", bypassed === null ? FOR_ALL_ONLY : `${plural(bypassed ?? 0, "job")} ever, of all tenants`],
+    ["safety", `kernel ${kernel ?? "unknown"}, breaker ${breaker ?? "unknown"}${why}`],
+    ...(leases.length === 0 ? [["fail-open", "no lease; all jobs are checked"] as const] : leases),
+    ["bypassed", bypassed === null ? ADMIN_ONLY : `${plural(bypassed ?? 0, "job")} in total, all tenants`],
   ];
 }
 
-function killed({ kill = [] }: Json): Facts {
+function killed({ kill = [] }: Json): Fields {
   return kill.map(({ scope, engaged_by, engaged_at, reason }: Json): readonly [string, string] => [
-    "KILLED",
-    `nothing of ${scope === "*" ? "any tenant" : `tenant ${scope}`} goes out; ${engaged_by} since ${engaged_at}: ${reason}`,
+    "kill switch",
+    `dispatch of ${scope === "*" ? "all tenants" : `tenant ${scope}`} stopped by ${engaged_by} at ${engaged_at}: ${reason}`,
   ]);
 }
 
-function work(io: Io, status: Json): Facts {
+function work(io: Io, status: Json): Fields {
   const whose = status.tenant === "*" ? "all tenants" : `tenant ${status.tenant}`;
   const { workers = { total: 0, leaving: 0 } } = status;
   const leaving = workers.leaving > 0 ? `, ${workers.leaving} of them leaving` : "";
@@ -69,20 +76,20 @@ function work(io: Io, status: Json): Facts {
   const approvals = status.approvals > 0 ? ` (${io.command} approval list)` : "";
   const deadLetters = status.dead_letters > 0 ? ` (${io.command} dlq list)` : "";
   return [
-    ["shown for", whose],
-    ["to be sent", `${plural(status.backlog_total, "job")}${counts(status.backlog)}`],
-    ["with workers", `${plural(status.in_flight_total, "job")}${counts(status.in_flight)}`],
+    ["scope", whose],
+    ["queued", `${plural(status.backlog_total, "job")}${counts(status.backlog)}`],
+    ["running", `${plural(status.in_flight_total, "job")}${counts(status.in_flight)}`],
     ["waiting", total(status.waiting, "job")],
     ["parked", total(status.parked_retries, "retry", "retries")],
-    ["approvals", `${plural(status.approvals, "job")} for a human${approvals}`],
+    ["approvals", `${plural(status.approvals, "job")} pending${approvals}`],
     ["dead letters", `${status.dead_letters}${deadLetters}`],
     ["runs", runsOf(status.runs ?? {})],
     ["workers", `${workers.total}${leaving}${names.length === 0 ? "" : `: ${names.join("; ")}${more}`}`],
   ];
 }
 
-function figures(status: Json): Facts {
-  if (status.lock_busy_retry_count === null) return [["figures", FOR_ALL_ONLY]];
+function figures(status: Json): Fields {
+  if (status.lock_busy_retry_count === null) return [["figures", ADMIN_ONLY]];
   const delay = status.lock_busy_retry_delay_ms ?? {};
   return [
     ["lock busy", `${plural(status.lock_busy_retry_count, "retry", "retries")}, delay ${ms("p95", delay.p95)}`],
@@ -92,24 +99,24 @@ function figures(status: Json): Facts {
 }
 
 const WORKERS_SHOWN_MAX = 5;
-const FOR_ALL_ONLY = "shown to keys of tenant * only";
+const ADMIN_ONLY = "visible to keys of tenant * only";
 
 function workerOf({ id, active_jobs, max_parallel_jobs, topics }: Json): string {
-  return `${id} (${active_jobs} of ${max_parallel_jobs ?? "any number of"} jobs; ${topics.join(", ")})`;
+  return `${id} (${active_jobs} of ${max_parallel_jobs ?? "unlimited"} jobs; ${topics.join(", ")})`;
 }
 
 function runsOf({ open = 0, limit, by_tenant = null }: Json): string {
-  return `${open} open${limit === undefined ? "" : `, of ${limit} at once`}${counts(by_tenant)}`;
+  return `${open} open${limit === undefined ? "" : `, limit ${limit}`}${counts(by_tenant)}`;
 }
 
 function ms(name: string, value: number | null | undefined): string {
-  if (value === null || value === undefined) return `${name} not measured yet`;
+  if (value === null || value === undefined) return `${name} n/a`;
   return `${name} ${value < 10 ? Math.round(value * 10) / 10 : Math.round(value)} ms`;
 }
 
-/** Null where it is not kept tenant by tenant. */
+/** null: not counted per tenant. */
 function total(group: Readonly<Record<string, number>> | null, one: string, many = `${one}s`): string {
-  if (group === null) return FOR_ALL_ONLY;
+  if (group === null) return ADMIN_ONLY;
   const sum = Object.values(group).reduce((all, count) => all + count, 0);
   return `${plural(sum, one, many)}${counts(group)}`;
 }

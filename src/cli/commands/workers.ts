@@ -1,10 +1,36 @@
-/** `cordum worker …`, `cordum pool …`, `cordum lock …`: who works, and who holds what. */
+import type { Command } from "commander";
 import { type Client, type Json, pathTo } from "../client.ts";
+import { addCommand, addGroup, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, showPage } from "../table.ts";
 
-export async function listWorkers(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+export function addWorkers(program: Command, { io, client, exit }: CommandContext): void {
+  const worker = addGroup(program, "worker", "inspect workers");
+  addCommand(worker, "list", "list workers with a recent heartbeat").action(async (options: PageOptions) =>
+    exit(await listWorkers(io, client(), options)),
+  );
+  const pool = addGroup(program, "pool", "inspect and drain worker pools");
+  addCommand(pool, "list", "list pools and their state").action(async (options: PageOptions) =>
+    exit(await listPools(io, client(), options)),
+  );
+  addCommand(pool, "drain", "stop dispatch to a pool; running jobs finish")
+    .argument("<name>", "pool name")
+    .action(async (name: string, options: { json?: boolean }) =>
+      exit(await changePool(io, client(), name, "drain", options.json === true)),
+    );
+  addCommand(pool, "resume", "resume dispatch to a pool")
+    .argument("<name>", "pool name")
+    .action(async (name: string, options: { json?: boolean }) =>
+      exit(await changePool(io, client(), name, "resume", options.json === true)),
+    );
+  const lock = addGroup(program, "lock", "inspect locks");
+  addCommand(lock, "list", "list held and contended locks, most contended first")
+    .option("--limit <n>", "page size, 1 to 200")
+    .action(async (options: PageOptions) => exit(await listLocks(io, client(), options)));
+}
+
+async function listWorkers(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/workers"), options, {
     headers: ["WORKER", "POOL", "TRANSPORT", "JOBS", "LAST SEEN", "STATE", "TOPICS"],
     row: (worker) => [
@@ -20,7 +46,7 @@ export async function listWorkers(io: Io, client: Client, options: PageOptions):
   });
 }
 
-export async function listPools(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+async function listPools(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/pools"), options, {
     headers: ["POOL", "WORKERS", "STATE", "CHANGED BY", "REQUIRES", "TOPICS"],
     row: (pool) => [
@@ -35,22 +61,21 @@ export async function listPools(io: Io, client: Client, options: PageOptions): P
   });
 }
 
-export async function changePool(
+async function changePool(
   io: Io,
   client: Client,
   name: string,
-  lever: "drain" | "resume",
+  action: "drain" | "resume",
   json: boolean,
 ): Promise<ExitCode> {
-  const pool = await client.post(`${pathTo("pools", name)}/${lever}`, {});
+  const pool = await client.post(`${pathTo("pools", name)}/${action}`, {});
   if (json) printJson(io, pool);
-  else
-    io.out(`pool ${pool.name} ${pool.draining ? "gets nothing new; what its workers have, they finish" : "is open"}\n`);
-  if (lever === "drain" && !json) io.err(`to undo it: ${io.command} pool resume ${pool.name}\n`);
+  else io.out(`pool ${pool.name} ${pool.draining ? "draining; running jobs finish" : "open"}\n`);
+  if (action === "drain" && !json) io.err(`to resume: ${io.command} pool resume ${pool.name}\n`);
   return EXIT.ok;
 }
 
-export async function listLocks(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+async function listLocks(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.get("/locks", { limit: options.limit }), options, {
     headers: ["LOCK", "WAITERS", "BUSY/MIN", "FENCE", "EXPIRES", "HOLDER"],
     row: (lock: Json) => [

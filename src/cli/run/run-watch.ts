@@ -1,79 +1,75 @@
 /**
- * `cordum run watch`: a run while it goes on.
+ * `cordum run watch`: polls a run until it has ended; server-sent events trigger earlier polls.
  *
- * 1. On a terminal it is drawn in place, when it changes and once a second, at most ten times a second.
- * 2. Elsewhere there is a line for every change, and no line twice; with `--json` each is a document (NDJSON).
- * 3. What is shown was read from the run itself. The live events only say when to look; without them it is once a second.
- * 4. It ends when the run does, with 0 if that succeeded and 1 if not.
+ * A terminal gets a picture that is redrawn in place, at most ten times a second. Other outputs get one line per change,
+ * or one JSON document per change (NDJSON).
  */
 import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import type { ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { printable } from "../table.ts";
-import { barOf, drawRun } from "./draw-run.ts";
-import { lasting } from "./draw-run-text.ts";
+import { drawRun, formatElapsed, progressBar } from "./draw-run.ts";
 import {
+  drawOptions,
   exitCodeOf,
-  isOver,
-  lookOf,
+  fetchRun,
+  fetchShape,
+  hasEnded,
   noteOf,
   pictureOf,
-  type SeenRun,
-  type Shape,
-  seeRun,
-  stepsOf,
+  type RunShape,
+  type RunSnapshot,
 } from "./run-view.ts";
 
 export async function watchRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const nudges = new Nudges(client, id);
+  const events = new RunEvents(client, id);
   try {
-    const ended = await followRun(io, client, id, nudges, viewerFor(io, client, json));
-    if (!json) sayEnd(io, ended);
+    const ended = await followRun(io, client, id, events, viewerFor(io, client, json));
+    if (!json) printEnd(io, ended);
     return exitCodeOf(ended.state);
   } finally {
-    nudges.stop();
+    events.stop();
   }
 }
 
-/** Looks until the run has ended, and lets `see` see what there is each time. */
+/** Polls until the run has ended and passes every snapshot to `onSnapshot`. */
 export async function followRun(
   io: Io,
   client: Client,
   id: string,
-  nudges: Nudges,
-  see: (seen: SeenRun) => Promise<void> | void,
+  events: RunEvents,
+  onSnapshot: (snapshot: RunSnapshot) => Promise<void> | void,
 ): Promise<Json> {
   for (;;) {
-    const seen = await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, () => seeRun(client, id));
-    await see(seen);
-    if (isOver(seen.view.state)) return seen.view;
-    await nudges.wait(io);
+    const snapshot = await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, () => fetchRun(client, id));
+    await onSnapshot(snapshot);
+    if (hasEnded(snapshot.view.state)) return snapshot.view;
+    await events.wait(io);
   }
 }
 
-/** How it ended, for people; what to type next if it did not go well. */
-export function sayEnd(io: Io, view: Json): void {
-  const passed = lasting(Date.parse(view.updated_at) - Date.parse(view.created_at));
+export function printEnd(io: Io, view: Json): void {
+  const passed = formatElapsed(Date.parse(view.updated_at) - Date.parse(view.created_at));
   const error = view.error ? `: ${printable(view.error.message)}` : "";
   io.err(`run ${view.run_id} ${view.state} after ${passed}${error}\n`);
   if (view.state !== "SUCCEEDED") io.err(`next: ${io.command} run timeline ${view.run_id}\n`);
 }
 
-/** The live events of a run: reason to look again before the second is over. */
-export class Nudges {
+/** Server-sent events that mention the run; they shorten the poll interval. */
+export class RunEvents {
   readonly #stop = new AbortController();
-  #isNudged = false;
+  #isTriggered = false;
 
   constructor(client: Client, runId: string) {
-    // Best effort, like the stream itself.
+    // Best effort: polling works without the stream.
     this.#listen(client, runId).catch(() => {});
   }
 
   async wait(io: Io): Promise<void> {
     const untilMs = io.nowMs() + POLL_MS;
     do await io.sleep(SHOW_MS_MIN);
-    while (!this.#isNudged && io.nowMs() < untilMs);
-    this.#isNudged = false;
+    while (!this.#isTriggered && io.nowMs() < untilMs);
+    this.#isTriggered = false;
   }
 
   stop(): void {
@@ -87,9 +83,9 @@ export class Nudges {
     let rest = "";
     for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
       const text = rest + decoder.decode(chunk, { stream: true });
-      // The jobs of its steps are named after it.
-      if (text.includes(runId)) this.#isNudged = true;
-      // The id may be cut in two; what was found is not found again.
+      // Job ids of steps contain the run id.
+      if (text.includes(runId)) this.#isTriggered = true;
+      // The id may be split over two chunks.
       rest = text.includes(runId) ? "" : text.slice(-runId.length);
     }
   }
@@ -98,16 +94,16 @@ export class Nudges {
 const POLL_MS = 1_000;
 const SHOW_MS_MIN = 100;
 
-function viewerFor(io: Io, client: Client, json: boolean): (seen: SeenRun) => Promise<void> {
+function viewerFor(io: Io, client: Client, json: boolean): (snapshot: RunSnapshot) => Promise<void> {
   const screen = io.screen?.() ?? null;
-  let shape: Shape | null = null;
+  let shape: RunShape | null = null;
   const shapeFor = async (view: Json) => {
-    shape ??= await stepsOf(client, view);
+    shape ??= await fetchShape(client, view);
     return shape;
   };
   if (!json && screen !== null) {
     const canvas = new Canvas(io);
-    return async (seen) => canvas.draw(seen, await shapeFor(seen.view));
+    return async (snapshot) => canvas.draw(snapshot, await shapeFor(snapshot.view));
   }
   const changes = new Changes();
   return async ({ view, waits }) => {
@@ -118,7 +114,7 @@ function viewerFor(io: Io, client: Client, json: boolean): (seen: SeenRun) => Pr
   };
 }
 
-/** Draws over what it drew before. */
+/** Redraws in place. */
 class Canvas {
   readonly #io: Io;
   #lines: readonly string[] = [];
@@ -128,14 +124,14 @@ class Canvas {
     this.#io = io;
   }
 
-  draw(seen: SeenRun, shape: Shape): void {
+  draw(snapshot: RunSnapshot, shape: RunShape): void {
     const { columns = 80, rows = 24 } = this.#io.screen?.() ?? {};
-    // A last line that is full would scroll the first one away.
-    const lines = drawRun(pictureOf(this.#io, seen, shape), lookOf(this.#io, Math.max(3, rows - 1)));
+    // A full last line would scroll the terminal.
+    const lines = drawRun(pictureOf(this.#io, snapshot, shape), drawOptions(this.#io, Math.max(3, rows - 1)));
     if (lines.length === this.#lines.length && lines.every((line, at) => line === this.#lines[at])) return;
-    // In a window of another width the lines from before stand elsewhere.
-    const isMoved = this.#columns !== columns && this.#lines.length > 0;
-    const home = isMoved ? "\u001b[2J\u001b[H" : this.#lines.length > 0 ? `\u001b[${this.#lines.length}A\r` : "";
+    // After a resize the previous lines may have wrapped.
+    const isResized = this.#columns !== columns && this.#lines.length > 0;
+    const home = isResized ? "\u001b[2J\u001b[H" : this.#lines.length > 0 ? `\u001b[${this.#lines.length}A\r` : "";
     this.#io.out(`${home}${lines.map((line) => `${line}\u001b[K\n`).join("")}\u001b[J`);
     this.#lines = lines;
     this.#columns = columns;
@@ -144,7 +140,7 @@ class Canvas {
 
 type Change = { readonly kind: "run" } | { readonly kind: "step"; readonly id: string; readonly step: Json };
 
-/** What differs from what was seen before. */
+/** Changes since the previous snapshot. */
 class Changes {
   #run = "";
   readonly #steps = new Map<string, string>();
@@ -157,17 +153,17 @@ class Changes {
       this.#steps.set(id, now);
       changes.push({ kind: "step", id, step });
     }
-    // In the order in which it happened, as far as that can be told.
+    // By time, as far as it is known.
     const atOf = (change: Change) => (change.kind === "step" ? (change.step.ended_at ?? change.step.started_at) : null);
     changes.sort((a, b) => String(atOf(a) ?? "").localeCompare(String(atOf(b) ?? "")));
     const isNew = this.#run === "";
     if (view.state === this.#run) return changes;
     this.#run = view.state;
-    return isNew && !isOver(view.state) ? [{ kind: "run" }, ...changes] : [...changes, { kind: "run" }];
+    return isNew && !hasEnded(view.state) ? [{ kind: "run" }, ...changes] : [...changes, { kind: "run" }];
   }
 }
 
-/** A list of ten thousand is told of ten times, and when something in it fails. */
+/** Progress in tenths: a large `for_each` prints at most ten lines, and one for its first failure. */
 function tenthsOf(children: Json | null | undefined): string {
   if (!children) return "";
   const done = children.succeeded + children.failed + children.cancelled;
@@ -176,13 +172,13 @@ function tenthsOf(children: Json | null | undefined): string {
 
 function lineFor(change: Change, view: Json, waits: readonly Json[]): string {
   const startedMs = Date.parse(view.created_at);
-  const at = (time: unknown) => lasting(Date.parse(String(time)) - startedMs).padStart(11);
+  const at = (time: unknown) => formatElapsed(Date.parse(String(time)) - startedMs).padStart(11);
   if (change.kind === "run") {
     const error = view.error ? `  ${printable(view.error.message)}` : "";
     return `${at(view.updated_at)}  run ${view.run_id}  ${view.state}${error}`;
   }
   const { id, step } = change;
-  const children = step.children ? `  ${barOf(step.children, true)}` : "";
+  const children = step.children ? `  ${progressBar(step.children, true)}` : "";
   const note = noteOf(step, waits.find((line) => line.step_id === id) ?? null);
   const when = step.ended_at ?? (step.children ? view.updated_at : (step.started_at ?? view.updated_at));
   return `${at(when)}  ${printable(id)}  ${step.state}${children}${note === null ? "" : `  ${printable(note)}`}`;
@@ -191,8 +187,8 @@ function lineFor(change: Change, view: Json, waits: readonly Json[]): string {
 function documentOf(change: Change, view: Json): object {
   const { run_id, state, updated_at, error, output } = view;
   if (change.kind === "run")
-    return { event: "run", run_id, state, updated_at, ...(isOver(state) && { error, output }) };
-  // What a step put out may be large; `run get` has it.
+    return { event: "run", run_id, state, updated_at, ...(hasEnded(state) && { error, output }) };
+  // Outputs may be large; `run get` shows them.
   const { output: _, depends_on: __, ...step } = change.step;
   return { event: "step", run_id, step_id: change.id, ...step };
 }

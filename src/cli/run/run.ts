@@ -1,31 +1,96 @@
-/** `cordum run …`: what the commands that look at a run, or move it, do. */
+import { type Command, Option } from "commander";
+import { RUN_STATES } from "../../core/model/run.ts";
 import { type Client, type Json, pathTo } from "../client.ts";
+import { addCommand, addGroup, addListCommand, type CommandContext, pair, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, plural, showPage, textFields, textTable } from "../table.ts";
 import { drawRun } from "./draw-run.ts";
-import { lookOf, pictureOf, seeRun, stepsOf } from "./run-view.ts";
+import { type RerunOptions, rerun, type StartOptions, startRun } from "./run-start.ts";
+import { drawOptions, fetchRun, fetchShape, pictureOf } from "./run-view.ts";
+import { watchRun } from "./run-watch.ts";
 
-export async function getRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+export function addRun(program: Command, context: CommandContext): void {
+  const { io, client, exit } = context;
+  const run = addGroup(program, "run", "start, inspect and control workflow runs");
+  addStart(run, context);
+  addCommand(run, "get", "show a run with its step graph")
+    .argument("<id>", "run id")
+    .action(async (id: string, options: JsonOption) => exit(await getRun(io, client(), id, options.json === true)));
+  addListCommand(run, "list", "list runs, newest first")
+    .addOption(new Option("--state <state>", "filter by state").choices(RUN_STATES))
+    .action(async (options: ListOptions) => exit(await listRuns(io, client(), options)));
+  addCommand(run, "watch", "follow a run until it has ended; exit 1 unless it succeeded")
+    .argument("<id>", "run id")
+    .action(async (id: string, options: JsonOption) => exit(await watchRun(io, client(), id, options.json === true)));
+  addControl(run, context, "cancel", "cancel a run with its jobs and sub-runs");
+  addControl(run, context, "pause", "pause a run: start no new steps; running steps finish");
+  addControl(run, context, "resume", "resume a paused run");
+  addRerun(run, context);
+  addListCommand(run, "timeline", "list the events of a run, oldest first")
+    .argument("<id>", "run id")
+    .action(async (id: string, options: PageOptions) => exit(await showTimeline(io, client(), id, options)));
+  addCommand(run, "explain", "explain what each step waits for and how to unblock it")
+    .argument("<id>", "run id")
+    .action(async (id: string, options: JsonOption) => exit(await explainRun(io, client(), id, options.json === true)));
+}
+
+interface JsonOption {
+  readonly json?: boolean;
+}
+
+function addStart(run: Command, { io, client, exit }: CommandContext): void {
+  addCommand(run, "start", "start a run of a workflow")
+    .argument("<workflow>", "workflow id")
+    .argument("[input]", "input as JSON; `@file` reads a file, `-` reads stdin")
+    .option("--key <key>", "idempotency key; a repeated start with the same key returns the same run")
+    .option("--label <key=value>", "label; repeatable", pair, {})
+    .addOption(new Option("--priority <priority>", "priority of the run").choices(["interactive", "batch", "critical"]))
+    .option("--version <n>", "workflow version (default: latest)", whole)
+    .option("--wait", "wait until the run has ended and print its output; exit 1 unless it succeeded")
+    .option("--watch", "follow the run like `run watch`")
+    .option("--dry-run", "start nothing; show the policy decision for each step")
+    .action(async (workflow: string, input: string | undefined, options: StartOptions) =>
+      exit(await startRun(io, client(), workflow, input, options)),
+    );
+}
+
+function addRerun(run: Command, { io, client, exit }: CommandContext): void {
+  addCommand(run, "rerun", "start a new run from a step of an ended run; earlier steps keep their results")
+    .argument("<id>", "run id")
+    .requiredOption("--from <step>", "step to start from")
+    .option("--key <key>", "idempotency key; a repeated rerun with the same key returns the same run")
+    .option("--dry-run", "start nothing; show the policy decision for each step")
+    .action(async (id: string, options: RerunOptions) => exit(await rerun(io, client(), id, options)));
+}
+
+function addControl(run: Command, { io, client, exit }: CommandContext, action: RunAction, description: string): void {
+  addCommand(run, action, description)
+    .argument("<id>", "run id")
+    .option("--reason <text>", "reason for the audit log")
+    .action(async (id: string, options: ControlOptions) => exit(await controlRun(io, client(), action, id, options)));
+}
+
+async function getRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   if (json) {
     printJson(io, await client.get(pathTo("workflow-runs", id)));
     return EXIT.ok;
   }
-  const seen = await seeRun(client, id);
-  const picture = pictureOf(io, seen, await stepsOf(client, seen.view));
+  const seen = await fetchRun(client, id);
+  const picture = pictureOf(io, seen, await fetchShape(client, seen.view));
   io.out(describeRun(seen.view));
-  io.out(`\n${drawRun(picture, lookOf(io, null)).join("\n")}\n`);
+  io.out(`\n${drawRun(picture, drawOptions(io, null)).join("\n")}\n`);
   return EXIT.ok;
 }
 
-export interface ListOptions extends PageOptions {
+interface ListOptions extends PageOptions {
   readonly state?: string;
 }
 
-export async function listRuns(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
+async function listRuns(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
   const { state, limit, cursor } = options;
   return showPage(io, await client.get("/workflow-runs", { state, limit, cursor }), options, {
-    headers: ["RUN", "STATE", "WORKFLOW", "VERSION", "STARTED", "CHANGED", "STEPS"],
+    headers: ["RUN", "STATE", "WORKFLOW", "VERSION", "STARTED", "UPDATED", "STEPS"],
     row: (run) => [
       run.run_id,
       run.state,
@@ -39,31 +104,30 @@ export async function listRuns(io: Io, client: Client, options: ListOptions): Pr
   });
 }
 
-export const RUN_ORDERS = ["cancel", "pause", "resume"] as const;
-export type RunOrder = (typeof RUN_ORDERS)[number];
+type RunAction = "cancel" | "pause" | "resume";
 
-export interface OrderOptions {
+interface ControlOptions {
   readonly json?: boolean;
   readonly reason?: string;
 }
 
-export async function orderRun(
+async function controlRun(
   io: Io,
   client: Client,
-  order: RunOrder,
+  action: RunAction,
   id: string,
-  options: OrderOptions,
+  options: ControlOptions,
 ): Promise<ExitCode> {
-  const moved = await client.post(`${pathTo("workflow-runs", id)}/${order}`, { reason: options.reason });
+  const moved = await client.post(`${pathTo("workflow-runs", id)}/${action}`, { reason: options.reason });
   if (options.json) printJson(io, moved);
-  else io.out(`run ${moved.run_id ?? id} is ${moved.state}\n`);
+  else io.out(`run ${moved.run_id ?? id} is now ${moved.state}\n`);
   return EXIT.ok;
 }
 
-export async function showTimeline(io: Io, client: Client, id: string, options: PageOptions): Promise<ExitCode> {
+async function showTimeline(io: Io, client: Client, id: string, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.get(`${pathTo("workflow-runs", id)}/timeline`, { limit, cursor }), options, {
-    headers: ["LINE", "AT", "EVENT", "STEP", "WHO", "AFTER LINE", "WHY"],
+    headers: ["SEQ", "AT", "EVENT", "STEP", "ACTOR", "CAUSE", "REASON"],
     row: (line) => [
       String(line.seq),
       line.at,
@@ -77,26 +141,25 @@ export async function showTimeline(io: Io, client: Client, id: string, options: 
   });
 }
 
-export async function explainRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+async function explainRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   const explained = await client.get(`${pathTo("workflow-runs", id)}/explain`);
   if (json) {
     printJson(io, explained);
     return EXIT.ok;
   }
-  io.out(`run ${explained.run_id} is ${explained.state}\n`);
+  io.out(`run ${explained.run_id}: ${explained.state}\n`);
   const rows = explained.waits.map((line: Json) => [
-    line.step_id ?? "the run",
+    line.step_id ?? "(run)",
     line.state,
     line.reason,
     line.until ?? "",
     String(line.unblocks ?? "").replace(/\bcordum (?=[a-z])/g, `${io.command} `),
   ]);
-  if (rows.length > 0) io.out(`\n${textTable(["STEP", "STATE", "WAITS FOR", "UNTIL", "TO DO"], rows)}`);
-  else io.err("it waits for nothing\n");
+  if (rows.length > 0) io.out(`\n${textTable(["STEP", "STATE", "WAITING FOR", "UNTIL", "NEXT"], rows)}`);
+  else io.err("no waits\n");
   return EXIT.ok;
 }
 
-/** Steps that something has happened to. */
 function countsOf(counts: Json): string {
   return Object.entries(counts ?? {})
     .map(([state, count]) => `${count} ${state}`)
@@ -109,22 +172,22 @@ function stepOf({ step_id, index }: Json): string {
 }
 
 function describeRun(run: Json): string {
-  const facts: [string, string][] = [
+  const fields: [string, string][] = [
     ["run", run.run_id],
     ["workflow", `${run.workflow_id}, version ${run.version}`],
     ["state", run.state],
     ["started", run.created_at],
-    ["changed", run.updated_at],
+    ["updated", run.updated_at],
     ["deadline", run.deadline],
   ];
   const labels = Object.entries(run.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  if (labels.length > 0) facts.push(["labels", labels.join(", ")]);
-  if (run.parent) facts.push(["for", `a step of run ${run.parent.run_id ?? run.parent}`]);
-  if (run.rerun_of) facts.push(["again", `run ${run.rerun_of.run_id}, from step ${run.rerun_of.from_step}`]);
-  if (run.lock) facts.push(["lock", lockOf(run.lock)]);
-  facts.push(["input", JSON.stringify(run.input)], ["output", JSON.stringify(run.output)]);
-  if (run.error) facts.push(["error", run.error.message]);
-  return textFields(facts);
+  if (labels.length > 0) fields.push(["labels", labels.join(", ")]);
+  if (run.parent) fields.push(["parent", `a step of run ${run.parent.run_id ?? run.parent}`]);
+  if (run.rerun_of) fields.push(["rerun of", `run ${run.rerun_of.run_id}, from step ${run.rerun_of.from_step}`]);
+  if (run.lock) fields.push(["lock", lockOf(run.lock)]);
+  fields.push(["input", JSON.stringify(run.input)], ["output", JSON.stringify(run.output)]);
+  if (run.error) fields.push(["error", run.error.message]);
+  return textFields(fields);
 }
 
 function lockOf({ holder, waited_ms, attempts }: Json): string {

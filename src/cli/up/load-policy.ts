@@ -1,4 +1,3 @@
-/** The policy of a start: a file that is published, or a built-in one until something is. */
 import { readFileSync } from "node:fs";
 import { compile } from "../../core/policy/compile.ts";
 import { type ReadPolicy, readPolicy } from "../../core/policy/document.ts";
@@ -9,7 +8,7 @@ import { CliError, EXIT } from "../exit.ts";
 import { stampOf, watchFile } from "./watch-file.ts";
 
 export interface LoadedPolicy {
-  /** In force until something is published. */
+  /** In force until a policy is published. */
   readonly kernel: LiveKernel;
   readonly file: PolicyText | null;
 }
@@ -17,24 +16,24 @@ export interface LoadedPolicy {
 export interface PolicyText {
   readonly name: string;
   readonly text: string;
-  /** Of the file as it was read. */
+  /** The file version that was read. */
   readonly stamp: string;
 }
 
-/** Throws when the file is wrong: nothing is started under a policy that was not meant. */
+/** Throws if the file is invalid. */
 export function loadPolicy(file: string | null, demo: boolean): LoadedPolicy {
   const kernel = demo
-    ? builtInKernel(DEMO_POLICY, "built-in for the demo: `demo.forbidden` is denied, `demo.approve` asks first")
+    ? builtInKernel(DEMO_POLICY, "built-in demo policy: `demo.forbidden` is denied, `demo.approve` requires approval")
     : builtInKernel();
   if (file === null) return { kernel, file: null };
   const stamp = stampOf(file);
   const text = readText(file);
   const read = readPolicy({ name: file, text });
-  if (read.kind === "bad") throw wrongPolicy(file, read.problems, "so nothing was started");
+  if (read.kind === "bad") throw invalidPolicy(file, read.problems);
   return { kernel, file: { name: file, text, stamp } };
 }
 
-export function readText(file: string, what = "the policy", next = `cordum policy check ${file}`): string {
+export function readText(file: string, what = "policy", next = `cordum policy check ${file}`): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
@@ -43,32 +42,36 @@ export function readText(file: string, what = "the policy", next = `cordum polic
   }
 }
 
-export function wrongPolicy(file: string, problems: readonly string[], so: string): CliError {
+export function invalidPolicy(file: string, problems: readonly string[]): CliError {
   const lines = problems.map((problem) => `\n  ${problem}`).join("");
-  return new CliError(EXIT.usage, `the policy is wrong, ${so}:${lines}`, `cordum policy check ${file}`, { problems });
+  return new CliError(EXIT.usage, `invalid policy:${lines}`, `cordum policy check ${file}`, { problems });
 }
 
-/** Publishes the file whenever it changes. One that is wrong, or cannot be published, changes nothing, loudly. */
+/** Publishes the file on change. An invalid file, or a failed publish, is logged and changes nothing. */
 export function publishChanges(
   { name, stamp }: PolicyText,
   log: Log,
   publish: (text: string) => Promise<Published>,
 ): () => void {
-  const take = async () => {
+  const publishNow = async () => {
     const published = await publish(readFileSync(name, "utf8"));
     if (published.kind === "bad") throw new Error(published.problems.join("; "));
   };
   let last = Promise.resolve();
   return watchFile(name, stamp, () => {
-    // One after the other: the file as it is last must be what is published last.
-    last = last.then(take).catch((error: unknown) => {
+    // Serialized: the latest version of the file must be published last.
+    last = last.then(publishNow).catch((error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
-      log.write("error", "policy_not_published", { file: name, why, still: "the policy from before is in force" });
+      log.write("error", "policy_publish_failed", {
+        file: name,
+        error: why,
+        detail: "the previous policy stays in force",
+      });
     });
   });
 }
 
-/** Where there is no store to publish to: the file itself is in force. */
+/** For a safety kernel without a store: puts the file itself in force. */
 export async function putFileInForce(kernel: LiveKernel, name: string, text: string): Promise<Published> {
   const read: ReadPolicy = readPolicy({ name, text });
   if (read.kind === "bad") return read;

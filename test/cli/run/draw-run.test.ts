@@ -1,14 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { drawRun, type Look, type PictureStep, type RunPicture } from "../../../src/cli/run/draw-run.ts";
-import { downwards, withoutImplied } from "../../../src/cli/run/draw-run-graph.ts";
-import { cellsOf, lasting } from "../../../src/cli/run/draw-run-text.ts";
+import {
+  cellsOf,
+  type DrawOptions,
+  drawRun,
+  formatElapsed,
+  type PictureStep,
+  type RunPicture,
+} from "../../../src/cli/run/draw-run.ts";
+import { topologicalOrder, transitiveReduction } from "../../../src/cli/run/run-graph.ts";
 import { edgesIn } from "./read-picture.ts";
 
-const LOOK: Look = { width: 80, height: null, color: false, unicode: true, nowMs: 13_000 };
+const LOOK: DrawOptions = { width: 80, height: null, color: false, unicode: true, nowMs: 13_000 };
 
 function step(id: string, dependsOn: readonly string[], more: Partial<PictureStep> = {}): PictureStep {
-  const nothing = { startedMs: null, endedMs: null, children: null, note: null, toDo: [] };
+  const nothing = { startedMs: null, endedMs: null, children: null, note: null, actions: [] };
   return { id, dependsOn, state: "PENDING", ...nothing, ...more };
 }
 
@@ -30,7 +36,7 @@ const PHOTOS = run([
     state: "RUNNING",
     startedMs: 2_000,
     note: "waits for a human",
-    toDo: ["cordum approval approve r1:publish@1", "cordum approval list"],
+    actions: ["cordum approval approve r1:publish@1", "cordum approval list"],
   }),
   step("apologise", ["check"], { state: "SKIPPED", note: "the arm was not chosen" }),
   step("tell", ["resize", "publish", "fetch"]),
@@ -132,7 +138,7 @@ test.each([
   [125_000, "2 min 05 s"],
   [3 * 3_600_000 + 61_000, "3 h 01 min"],
   [75 * 3_600_000, "3 days 03 h"],
-])("%d ms last %s", (ms, said) => expect(lasting(ms)).toBe(said));
+])("%d ms last %s", (ms, said) => expect(formatElapsed(ms)).toBe(said));
 
 describe("any run", () => {
   const STATES = ["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED", "TIMEOUT", "DENIED"];
@@ -155,7 +161,7 @@ describe("any run", () => {
               state,
               note,
               children: count === null ? null : { count, succeeded: count >> 1, failed: count >> 3, cancelled: 0 },
-              toDo: asks ? ["cordum approval list"] : [],
+              actions: asks ? ["cordum approval list"] : [],
             }),
           );
           return run(order.map((index) => steps[index] ?? step("none", [])));
@@ -166,7 +172,7 @@ describe("any run", () => {
     fc.assert(
       fc.property(anyRun(14), (picture) => {
         const plain = picture.steps.map(({ id, dependsOn }) => step(id, dependsOn));
-        const wanted = [...withoutImplied(downwards(picture.steps))].flatMap(([id, deps]) =>
+        const wanted = [...transitiveReduction(topologicalOrder(picture.steps))].flatMap(([id, deps]) =>
           deps.map((dep) => `${dep} ${id}`),
         );
         const whole = drawRun({ ...picture, steps: plain }, { ...LOOK, width: 400 }).slice(1);

@@ -1,12 +1,10 @@
 /**
- * Where the steps of a run stand on a screen, and the lines between them: one row a step, each below everything that it
- * depends on, and lines that only ever go down.
+ * Text layout of a step graph: one row per step in topological order, with downward lines in lanes.
  *
- * 1. A line that several steps follow from runs on at the side until the last of them has been drawn.
- * 2. The row between two steps belongs to the lower one: whatever is joined sideways in it leads into that step. A line
- *    that only passes through is not joined, and interrupts what it crosses. So the edges can be read off the picture.
- * 3. Two marks right below each other, with or without a line between, are joined.
- * 4. An edge that follows from others (`a` before `b` before `c`, and `a` before `c`) is not drawn.
+ * 1. The lane of a step stays open until its last dependent is drawn.
+ * 2. The row above a step contains the joins into this step only. Lines that pass through interrupt horizontal lines.
+ * 3. Two marks directly below each other are connected.
+ * 4. Edges implied by transitivity are not drawn.
  */
 
 export interface GraphNode {
@@ -15,37 +13,37 @@ export interface GraphNode {
 }
 
 export interface GraphRow {
-  /** Two characters a lane; a mark is `MARK`. */
+  /** Two characters per lane; `MARK` is the step. */
   readonly text: string;
-  /** null: a row of lines alone. */
+  /** null: a row of lines only. */
   readonly stepId: string | null;
-  /** Beside what is told of the step in further lines. */
+  /** The prefix of continuation lines. */
   readonly below: string;
-  /** Nothing but lines that go straight down: the picture says the same without it. */
+  /** Vertical lines only; the row may be omitted. */
   readonly isPlain: boolean;
 }
 
-/** Stands for the sign of the step's state, which is the business of who paints it. */
+/** Placeholder for the state sign of a step. */
 export const MARK = "\u0000";
 
-export function graphOf(nodes: readonly GraphNode[]): readonly GraphRow[] {
-  const order = downwards(nodes);
-  const edges = withoutImplied(order);
+export function layoutGraph(nodes: readonly GraphNode[]): readonly GraphRow[] {
+  const order = topologicalOrder(nodes);
+  const edges = transitiveReduction(order);
   const left = new Map<string, number>();
   for (const id of [...edges.values()].flat()) left.set(id, (left.get(id) ?? 0) + 1);
   const lanes = new Lanes(left);
   return order.flatMap(({ id }) => lanes.add(id, edges.get(id) ?? []));
 }
 
-/** Each after all that it depends on, else as given. What is unknown, or would point upwards, is left out. */
-export function downwards(nodes: readonly GraphNode[]): readonly GraphNode[] {
+/** Stable topological order. Unknown and cyclic dependencies are dropped. */
+export function topologicalOrder(nodes: readonly GraphNode[]): readonly GraphNode[] {
   const known = new Set(nodes.map(({ id }) => id));
   const rest = nodes.map(({ id, dependsOn }) => ({ id, dependsOn: dependsOn.filter((dep) => known.has(dep)) }));
   const drawn = new Set<string>();
   const order: GraphNode[] = [];
   while (rest.length > 0) {
     const ready = rest.findIndex(({ dependsOn }) => dependsOn.every((dep) => drawn.has(dep)));
-    // None is ready only in a circle, which no workflow has; shown all the same, for whoever has to see it.
+    // Only a cycle has no ready step; valid workflows have none.
     const [{ id, dependsOn } = { id: "", dependsOn: [] }] = rest.splice(Math.max(0, ready), 1);
     order.push({ id, dependsOn: [...new Set(dependsOn)].filter((dep) => drawn.has(dep)) });
     drawn.add(id);
@@ -53,8 +51,7 @@ export function downwards(nodes: readonly GraphNode[]): readonly GraphNode[] {
   return order;
 }
 
-/** The edges of each step that do not follow from other edges. */
-export function withoutImplied(order: readonly GraphNode[]): ReadonlyMap<string, readonly string[]> {
+export function transitiveReduction(order: readonly GraphNode[]): ReadonlyMap<string, readonly string[]> {
   const before = new Map<string, ReadonlySet<string>>();
   const edges = new Map<string, readonly string[]>();
   for (const { id, dependsOn } of order) {
@@ -70,15 +67,15 @@ export function withoutImplied(order: readonly GraphNode[]): ReadonlyMap<string,
 
 const [UP, DOWN, LEFT, RIGHT] = [1, 2, 4, 8] as const;
 
-/** By the directions in which a line leaves the cell. */
+/** Indexed by the directions of the lines that leave the cell. */
 const LINES: readonly string[] = [" ", "│", "│", "│", "─", "╯", "╮", "┤", "─", "╰", "╭", "├", "─", "┴", "┬", "┼"];
 
 class Lanes {
-  /** The step whose line runs in the lane. */
+  /** The step whose line occupies the lane. */
   readonly #lanes: (string | null)[] = [];
-  /** How many steps are still to be drawn that follow from one. */
+  /** Dependents of each step that are not drawn yet. */
   readonly #left: Map<string, number>;
-  /** A step without followers, in the row above: nothing may stand right below it. */
+  /** Lane of a step without dependents in the row above; see 3. */
   #closed = -1;
 
   constructor(left: Map<string, number>) {
@@ -94,22 +91,22 @@ class Lanes {
     for (const ended of ending) this.#lanes[ended] = null;
     while (this.#lanes.length <= lane) this.#lanes.push(null);
     const text = this.#lanes.map((held, at) => (at === lane ? MARK : held === null ? " " : "│")).join(" ");
-    const goesOn = (this.#left.get(id) ?? 0) > 0;
-    this.#lanes[lane] = goesOn ? id : null;
-    this.#closed = goesOn ? -1 : lane;
+    const hasDependents = (this.#left.get(id) ?? 0) > 0;
+    this.#lanes[lane] = hasDependents ? id : null;
+    this.#closed = hasDependents ? -1 : lane;
     while (this.#lanes.at(-1) === null) this.#lanes.pop();
     const below = this.#lanes.map((held) => (held === null ? " " : "│")).join(" ");
     return [...rows, { text, stepId: id, below, isPlain: false }];
   }
 
-  /** The leftmost lane that nothing runs in, but not right below a step that it has nothing to do with. */
+  /** The leftmost free lane that is not directly below an unrelated step. */
   #free(): number {
     const at = this.#lanes.findIndex((held, index) => held === null && index !== this.#closed);
     if (at >= 0) return at;
     return this.#lanes.length === this.#closed ? this.#closed + 1 : this.#lanes.length;
   }
 
-  /** The row above a step: the lines of what it depends on come together in its lane. */
+  /** The row above a step, which joins the lines of its dependencies. */
   #joint(from: readonly number[], ending: readonly number[], lane: number): GraphRow {
     const [first, last] = [Math.min(lane, ...from), Math.max(lane, ...from)];
     const width = Math.max(this.#lanes.length, last + 1);

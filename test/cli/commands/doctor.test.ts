@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/commands/diagnose.ts";
+import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/commands/doctor.ts";
 
 const FINE: StatusFacts = {
   version: "1.0.0",
