@@ -25,13 +25,13 @@ import { addCommand, type CommandContext, newContext, whole } from "./context.ts
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addLab } from "./lab/lab.ts";
-import { MEMBER } from "./lab/lab-live-text.ts";
+import { MEMBER_COMMAND } from "./lab/live-processes.ts";
 import { addRun } from "./run/run.ts";
 import { printable } from "./table.ts";
 import type { UpOptions } from "./up/up.ts";
 
 export async function runCli(argv: readonly string[], io: Io, version: string): Promise<number> {
-  if (argv[0] === MEMBER) return (await import("./lab/lab-live-member.ts")).runMember();
+  if (argv[0] === MEMBER_COMMAND) return (await import("./lab/live-member.ts")).runMember();
   let exitCode: ExitCode = EXIT.ok;
   const context = newContext(io, version, (code) => {
     exitCode = code;

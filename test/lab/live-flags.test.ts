@@ -1,23 +1,23 @@
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { readLiveWish } from "../../src/cli/lab/lab-live-target.ts";
+import { readLiveOptions } from "../../src/cli/lab/live-options.ts";
 import { cordum } from "../cli/run.ts";
 
 const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" };
 
 test("--live selects the embedded target, or both servers", () => {
-  expect(readLiveWish({}, "")).toBeNull();
-  expect(readLiveWish({ live: true }, "")).toEqual({
+  expect(readLiveOptions({}, "")).toBeNull();
+  expect(readLiveOptions({ live: true }, "")).toEqual({
     target: { kind: "embedded" },
     processes: null,
     secondsMax: 60,
     times: null,
   });
-  expect(readLiveWish({ live: true, ...LOCAL, processes: "4", liveSeconds: "5", liveTimes: "7" }, "")).toEqual({
+  expect(readLiveOptions({ live: true, ...LOCAL, processes: "4", liveSeconds: "5", liveTimes: "7" }, "")).toEqual({
     ...{ target: { kind: "cluster", ...LOCAL }, processes: 4, secondsMax: 5, times: 7 },
   });
   const sixes = { nats: "nats://[::1]:4222,nats://127.0.0.2", redis: "redis://[::1]" };
-  expect(readLiveWish({ live: true, ...sixes }, "")?.target).toEqual({ kind: "cluster", ...sixes });
+  expect(readLiveOptions({ live: true, ...sixes }, "")?.target).toEqual({ kind: "cluster", ...sixes });
 });
 
 test.each([
@@ -70,7 +70,7 @@ test.each([
 
 test("--yes-i-own-this allows remote servers", () => {
   const far = { nats: "nats://nats.example.com:4222", redis: "redis://192.0.2.1" };
-  expect(readLiveWish({ live: true, ...far, yesIOwnThis: true }, "")).toMatchObject({
+  expect(readLiveOptions({ live: true, ...far, yesIOwnThis: true }, "")).toMatchObject({
     ...{ target: { kind: "cluster", ...far } },
   });
 });

@@ -53,7 +53,7 @@ describe("bin/cordum.mjs", () => {
     await rm(join(copy, "src/word.ts"));
     const broken = await cordum();
     expect(broken.code).toBe(1);
-    expect(broken.stderr).toMatch(/the sources do not build.*Could not resolve "\.\/word\.ts"/s);
+    expect(broken.stderr).toMatch(/build failed.*Could not resolve "\.\/word\.ts"/s);
     expect(broken.stdout).toBe("");
   });
 
@@ -133,7 +133,7 @@ describe("scripts/install.mjs", () => {
     const script = `import("./scripts/install.mjs").then((m) => m.checkNode("${version}"))`;
     const { code, stderr } = await output(run("-e", script));
     expect(code === 0).toBe(isAccepted);
-    if (!isAccepted) expect(stderr).toContain(`Node ${version} is too old: 20.19 or newer is needed`);
+    if (!isAccepted) expect(stderr).toContain(`Node ${version} is not supported; version 20.19 or newer is required`);
   });
 });
 

@@ -1,10 +1,8 @@
-/**
- * `cordum lab`: runs an experiment under virtual time and shows what came out. The tables go to stdout (or the one JSON
- * document), files with `--out`, progress to whoever watches. An experiment's flags are made from its params.
- */
+/** `cordum lab`: runs experiments under virtual time and prints tables or JSON. Flags are generated from parameters. */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Command } from "commander";
+import type { Verdict } from "../../lab/chapter-verdicts.ts";
 import { outcomeDocument } from "../../lab/document.ts";
 import { type Experiment, type ExperimentOptions, type Outcome, runExperiment } from "../../lab/experiment.ts";
 import { EXPERIMENTS } from "../../lab/experiments.ts";
@@ -14,25 +12,24 @@ import { flagOf, type NumberParam, type Param, type RawParams, readParams, value
 import { addCommand, addGroup, type CommandContext, collect } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
-import { addChapter } from "./lab-chapter.ts";
 import {
   type LiveOptions,
-  type LiveWish,
-  readLiveWish,
+  type LiveRequest,
+  readLiveOptions,
   SECONDS_DEFAULT,
   SECONDS_MAX,
   TIMES_MAX,
-} from "./lab-live-target.ts";
+} from "./live-options.ts";
 
 export function addLab(program: Command, context: CommandContext): void {
   const { io, version, exit } = context;
-  const lab = addGroup(program, "lab", "experiments with the shipped code under virtual time, in seconds");
+  const lab = addGroup(program, "lab", "run experiments with the engine under virtual time");
   for (const one of EXPERIMENTS) {
     const command = addCommand(lab, one.name, one.summary);
     for (const [name, param] of Object.entries({ ...seedParams(one), ...one.params })) addFlag(command, name, param);
     if (one.live !== undefined) addLiveFlags(command);
     command
-      .option("--out <dir>", "write a page with pictures, and the pictures as files, into this directory")
+      .option("--out <dir>", "write a report with charts into this directory")
       .action(async (options: LabOptions) => exit(await runLab(io, one, options, version)));
   }
   addChapter(lab, context);
@@ -41,11 +38,11 @@ export function addLab(program: Command, context: CommandContext): void {
 type LabOptions = RawParams & LiveOptions & { readonly json?: boolean; readonly out?: string };
 
 async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
-  const ask = readAsk(one, options);
-  const request = readLiveWish(options, `cordum lab ${one.name} --help`);
-  if (request !== null) refuseDecided(one, options);
-  // Before the work, not after it.
-  if (options.out !== undefined) tryToWrite(options.out, () => mkdirSync(options.out ?? "", { recursive: true }));
+  const ask = readOptions(one, options);
+  const request = readLiveOptions(options, `cordum lab ${one.name} --help`);
+  if (request !== null) rejectMeasuredParams(one, options);
+  // Fails early if the directory is not writable.
+  if (options.out !== undefined) withWriteErrors(options.out, () => mkdirSync(options.out ?? "", { recursive: true }));
   const line = new ProgressLine(io);
   const outcome = request === null ? await simulate(one, ask, line) : await simulateAndRun(io, one, ask, request, line);
   line.clear();
@@ -61,8 +58,8 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
           .map(([name, text]) => `${name}: ${text}\n`)
           .join("")}`,
       );
-    const said = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
-    if (said.length > 0) io.out(`\n${said.map((sentence) => `- ${sentence}\n`).join("")}`);
+    const findings = [...one.findings(outcome), ...(outcome.live ? liveFindings(outcome, outcome.live) : [])];
+    if (findings.length > 0) io.out(`\n${findings.map((sentence) => `- ${sentence}\n`).join("")}`);
   }
   if (options.out !== undefined) {
     const { reportFiles } = await import("../../lab/report/page.ts");
@@ -78,20 +75,20 @@ function simulate(one: Experiment, ask: ExperimentOptions, line: ProgressLine): 
   });
 }
 
-/** The simulation first, with what the target allows: it says what to expect. */
+/** The simulation runs first, with the measured parameters of the target. */
 async function simulateAndRun(
   io: Io,
   one: Experiment,
   ask: ExperimentOptions & { readonly typed: ReadonlySet<string> },
-  request: LiveWish,
+  request: LiveRequest,
   line: ProgressLine,
 ): Promise<Outcome> {
-  const { planLive, runLive } = await import("./lab-live.ts");
-  line.show(`lab ${one.name} live: measures the target`);
+  const { planLive, runLive } = await import("./live.ts");
+  line.show(`lab ${one.name} live: measuring the target`);
   const plan = await planLive(io, one, ask, request);
   const simulated = await simulate(one, { ...ask, params: plan.params }, line);
   const note = (done: number, of: number, name: string): void =>
-    line.show(`lab ${one.name} live: ${done} of ${of} rows, now ${name}`);
+    line.show(`lab ${one.name} live: ${done} of ${of} rows, running ${name}`);
   return runLive(io, one, simulated, { request, plan, note }).finally(() => line.clear());
 }
 
@@ -100,18 +97,18 @@ const SEEDS_MAX = 10_000;
 function seedParams(one: Experiment): { readonly seed: NumberParam; readonly seeds: NumberParam } {
   const count = { kind: "number", unit: "", isWhole: true } as const;
   return {
-    seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "the first seed" },
+    seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "first seed" },
     seeds: {
       ...count,
       default: one.seedsDefault,
       min: 1,
       max: SEEDS_MAX,
-      help: `so many seeds, from --seed on; figures are the ${one.centre} of them`,
+      help: `number of seeds, starting at --seed; figures are the ${one.centre} of them`,
     },
   };
 }
 
-function readAsk(one: Experiment, options: LabOptions) {
+function readOptions(one: Experiment, options: LabOptions) {
   try {
     const typed = typedFor(one, options);
     const names = Object.keys(typed).filter((name) => typed[name] !== undefined);
@@ -121,29 +118,29 @@ function readAsk(one: Experiment, options: LabOptions) {
   }
 }
 
-/** What the target decides was typed in vain, and whoever typed it should know. */
-function refuseDecided(one: Experiment, options: LabOptions): void {
+/** Rejects parameters that a live run measures on its target. */
+function rejectMeasuredParams(one: Experiment, options: LabOptions): void {
   const typed = one.live?.measuredParams.find((name) => options[name] !== undefined);
   if (typed === undefined) return;
-  const message = `${flagOf(typed, one.params[typed])} is measured on the target of a live run: leave it out`;
+  const message = `${flagOf(typed, one.params[typed])} is measured on the target of a live run; remove it`;
   throw new CliError(EXIT.usage, message, `cordum lab ${one.name} --help`);
 }
 
 function addLiveFlags(command: Command): void {
   command
-    .option("--live", "run it with real processes, too, and show both side by side; embedded unless servers are given")
-    .option("--nats <url>", "with --live: the NATS server; only subjects that begin with cordum-lab- are used")
-    .option("--redis <url>", "with --live: the Redis server; only keys that begin with cordum-lab- are used")
-    .option("--yes-i-own-this", "with --live: the servers may be other machines")
-    .option("--processes <n>", `with --live: how many processes, ${PROCESSES_MAX} at most`)
+    .option("--live", "also run with real processes and compare; embedded unless --nats and --redis are set")
+    .option("--nats <url>", "with --live: NATS server; uses subjects that start with cordum-lab- only")
+    .option("--redis <url>", "with --live: Redis server; uses keys that start with cordum-lab- only")
+    .option("--yes-i-own-this", "with --live: allow remote servers")
+    .option("--processes <n>", `with --live: number of processes, at most ${PROCESSES_MAX}`)
     .option(
       "--live-seconds <n>",
-      `with --live: how long a row may take, ${SECONDS_MAX} at most (default: ${SECONDS_DEFAULT})`,
+      `with --live: time limit per row in seconds, at most ${SECONDS_MAX} (default: ${SECONDS_DEFAULT})`,
     )
-    .option("--live-times <n>", `with --live: how often each row is run, ${TIMES_MAX} at most; the middle one counts`);
+    .option("--live-times <n>", `with --live: repetitions per row, at most ${TIMES_MAX}; the median counts`);
 }
 
-/** Commander names an option after its flag, and `--policy` stands for whatever the experiment calls its rows. */
+/** Commander names options after flags; `--policy` selects the rows of the experiment. */
 function typedFor(one: Experiment, options: LabOptions): RawParams {
   return Object.fromEntries(
     Object.entries(one.params).map(([name, param]) => [name, options[param.kind === "rows" ? "policy" : name]]),
@@ -176,20 +173,69 @@ function addFlag(command: Command, name: string, param: Param): void {
 }
 
 function rowsHelp({ known }: Extract<Param, { kind: "rows" }>): string {
-  return `${Object.keys(known).join(", ")}, or a policy like full:1s:30s`;
+  return `${Object.keys(known).join(", ")}, or a retry policy like full:1s:30s`;
 }
 
 function writeInto(io: Io, dir: string, name: string, text: string): void {
   const file = join(dir, name);
-  tryToWrite(dir, () => writeFileSync(file, text));
+  withWriteErrors(dir, () => writeFileSync(file, text));
   io.err(`wrote ${file}\n`);
 }
 
-function tryToWrite(dir: string, write: () => void): void {
+function withWriteErrors(dir: string, write: () => void): void {
   try {
     write();
   } catch (error) {
     const why = (error as Error).message;
-    throw new CliError(EXIT.error, `cannot write into \`${dir}\`: ${why}`, "cordum lab --help");
+    throw new CliError(EXIT.error, `cannot write to \`${dir}\`: ${why}`, "cordum lab --help");
+  }
+}
+
+function addChapter(lab: Command, { io, exit }: CommandContext): void {
+  addCommand(lab, "chapter", "write the documentation page of experiment results, with fixed seeds")
+    .requiredOption("--out <dir>", "target directory")
+    .action(async ({ out, json }: { readonly out: string; readonly json?: boolean }) => {
+      const [{ PARTS, chapterFiles, runPart }, { verdictsOf }] = await Promise.all([
+        import("../../lab/chapter.ts"),
+        import("../../lab/chapter-verdicts.ts"),
+      ]);
+      const line = new ProgressLine(io);
+      const outcomes: Outcome[] = [];
+      for (const [index, part] of PARTS.entries()) {
+        const note = (share: number): void =>
+          line.show(`lab ${part.experiment.name}: part ${index + 1} of ${PARTS.length}, ${Math.floor(100 * share)} %`);
+        outcomes.push(await runPart(part, note));
+      }
+      line.clear();
+      const files = chapterFiles(PARTS, outcomes);
+      for (const { name, text } of files) {
+        write(join(out, name), text);
+        io.err(`wrote ${join(out, name)}\n`);
+      }
+      if (json === true)
+        printJson(io, { files: files.map(({ name }) => name), defaults: verdictsDocument(verdictsOf(outcomes)) });
+      exit(EXIT.ok);
+    });
+}
+
+function verdictsDocument(verdicts: readonly Verdict[]): readonly object[] {
+  return verdicts.map(({ setting, value, isSupported, reason: why }) => ({
+    setting,
+    value,
+    is_supported: isSupported,
+    why,
+  }));
+}
+
+function write(file: string, text: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  } catch (error) {
+    throw new CliError(
+      EXIT.error,
+      `cannot write \`${file}\`: ${(error as Error).message}`,
+      "cordum lab chapter --help",
+    );
   }
 }

@@ -1,5 +1,3 @@
-/** A worker to try things out with, in the process of `cordum up --demo`. */
-
 import { permanent, retryAfter } from "../../core/retry/intent.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { World } from "../../ports/world.ts";
@@ -26,15 +24,15 @@ export function startDemoWorker(world: World): Promise<Stop> {
 async function work(world: World, item: WorkItem): Promise<unknown> {
   switch (item.topic.replace(/^job\./, "")) {
     case "demo.flaky":
-      // Fails twice, saying when to come back; the third attempt succeeds.
-      if (item.attempt < 3) throw retryAfter(new Error(`attempt ${item.attempt} failed, as a demo should`), 300);
+      // Fails twice with a retry delay; the third attempt succeeds.
+      if (item.attempt < 3) throw retryAfter(new Error(`demo failure of attempt ${item.attempt}`), 300);
       return { attempts: item.attempt, input: item.input };
     case "demo.slow":
-      world.log.write("debug", "demo_slow_began", { job: item.jobId });
+      world.log.write("debug", "demo_slow_started", { job: item.jobId });
       await pause(world, SLOW_MS, item.signal);
       return { slept_ms: SLOW_MS, input: item.input };
     case "demo.broken":
-      throw permanent(new Error("this never works: it goes to the dead letters at once"));
+      throw permanent(new Error("permanent demo failure"));
     default:
       return item.input;
   }

@@ -5,7 +5,7 @@ import { builtInKernel, DEMO_POLICY, type LiveKernel } from "../../core/policy/k
 import type { Published } from "../../engine/safety/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
-import { stampOf, watchFile } from "./watch-file.ts";
+import { fileVersion, watchFile } from "./watch-file.ts";
 
 export interface LoadedPolicy {
   /** In force until a policy is published. */
@@ -17,7 +17,7 @@ export interface PolicyText {
   readonly name: string;
   readonly text: string;
   /** The file version that was read. */
-  readonly stamp: string;
+  readonly version: string;
 }
 
 /** Throws if the file is invalid. */
@@ -26,11 +26,11 @@ export function loadPolicy(file: string | null, demo: boolean): LoadedPolicy {
     ? builtInKernel(DEMO_POLICY, "built-in demo policy: `demo.forbidden` is denied, `demo.approve` requires approval")
     : builtInKernel();
   if (file === null) return { kernel, file: null };
-  const stamp = stampOf(file);
+  const version = fileVersion(file);
   const text = readText(file);
   const read = readPolicy({ name: file, text });
   if (read.kind === "bad") throw invalidPolicy(file, read.problems);
-  return { kernel, file: { name: file, text, stamp } };
+  return { kernel, file: { name: file, text, version } };
 }
 
 export function readText(file: string, what = "policy", next = `cordum policy check ${file}`): string {
@@ -49,7 +49,7 @@ export function invalidPolicy(file: string, problems: readonly string[]): CliErr
 
 /** Publishes the file on change. An invalid file, or a failed publish, is logged and changes nothing. */
 export function publishChanges(
-  { name, stamp }: PolicyText,
+  { name, version }: PolicyText,
   log: Log,
   publish: (text: string) => Promise<Published>,
 ): () => void {
@@ -58,7 +58,7 @@ export function publishChanges(
     if (published.kind === "bad") throw new Error(published.problems.join("; "));
   };
   let last = Promise.resolve();
-  return watchFile(name, stamp, () => {
+  return watchFile(name, version, () => {
     // Serialized: the latest version of the file must be published last.
     last = last.then(publishNow).catch((error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);

@@ -1,5 +1,4 @@
-/** The outside that the configuration asks for: embedded, or a cluster on NATS and Redis; and what it promises. */
-
+/** Opens the configured world, embedded or cluster, and describes its durability. */
 import type { PacketCodec } from "../../adapters/packet-codec.ts";
 import type { RedisServer } from "../../adapters/redis/connection.ts";
 import type { Config } from "../../config/config.ts";
@@ -15,22 +14,22 @@ export interface OpenedWorld {
   readonly close: Stop;
 }
 
-type DecisionContext = Pick<World, "name" | "log" | "metrics" | "safety">;
+type WorldOptions = Pick<World, "name" | "log" | "metrics" | "safety">;
 
-export async function openWorld(config: Config, live: LiveSettings, given: DecisionContext): Promise<OpenedWorld> {
+export async function openWorld(config: Config, live: LiveSettings, options: WorldOptions): Promise<OpenedWorld> {
   const { natsUrl, redisUrl, dataDir, signatures } = config.process;
   const { ackWaitMs, deliverMax, ackPendingMax } = config.settings.bus;
   const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
   if (natsUrl === null || redisUrl === null) {
-    // Imported only where it is used: neither kind should have to load the drivers of the other.
+    // Loaded on demand: each mode loads only its own drivers.
     const { openEmbedded } = await import("../../worlds/embedded.ts");
-    const { world, close } = await openEmbedded({ ...given, dir: dataDir, bus });
+    const { world, close } = await openEmbedded({ ...options, dir: dataDir, bus });
     return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings: [] }, close };
   }
   const { openCluster } = await import("../../worlds/cluster.ts");
-  const codec = await openCodec(signatures, live, given);
+  const codec = await openCodec(signatures, live, options);
   const { world, servers, close } = await openCluster({
-    ...given,
+    ...options,
     nats: natsUrl,
     redis: redisUrl,
     bus,
@@ -39,24 +38,24 @@ export async function openWorld(config: Config, live: LiveSettings, given: Decis
   });
   const durability = {
     profile: `cluster, redis ${servers.redis.durability}`,
-    meaning: `${REDIS_MEANS[servers.redis.durability]}; NATS ${servers.nats.version} writes as its \`sync_interval\` says`,
+    meaning: `${REDIS_MEANS[servers.redis.durability]}; NATS ${servers.nats.version} syncs as set by its \`sync_interval\``,
   };
   const warnings = [...servers.nats.warnings, ...evictionWarning(servers.redis)];
   const facts = {
     mode: "cluster",
     durability,
     warnings,
-    servers: told(servers),
+    servers: serversView(servers),
     signatures: { mode: signatures.mode, has_key: signatures.keyFile !== null },
   } as const;
   return { world, facts, close };
 }
 
-/** Null where signatures are neither made nor looked at: then nothing is in the way of a packet. */
+/** null: packets are neither signed nor verified. */
 async function openCodec(
   { mode, keyFile }: Config["process"]["signatures"],
   live: LiveSettings,
-  { log, metrics }: DecisionContext,
+  { log, metrics }: WorldOptions,
 ): Promise<PacketCodec | null> {
   if (mode === "off" && keyFile === null) return null;
   const [{ openSenderKeys, readOwnKey }, { SignedCodec }] = await Promise.all([
@@ -70,18 +69,18 @@ async function openCodec(
 
 const EMBEDDED: ServerInfo["durability"] = {
   profile: "embedded",
-  meaning: "an acknowledged job survives a power cut (SQLite, WAL, synchronous=FULL)",
+  meaning: "acknowledged jobs survive a power failure (SQLite, WAL, synchronous=FULL)",
 };
 
 const REDIS_MEANS: Readonly<Record<RedisServer["durability"], string>> = {
-  always: "an acknowledged job survives a power cut at Redis",
-  everysec: "a power cut at Redis may lose its last second; `appendfsync always` loses nothing",
-  os: "a power cut at Redis loses what the system had not written; `appendfsync always` loses nothing",
-  none: "a restart of Redis may lose everything since its last snapshot; set `appendonly yes`, `appendfsync always`",
-  unknown: "this Redis does not tell how durable it is",
+  always: "acknowledged jobs survive a power failure at Redis",
+  everysec: "a power failure at Redis may lose the last second; set `appendfsync always`",
+  os: "a power failure at Redis loses unflushed writes; set `appendfsync always`",
+  none: "a restart of Redis may lose everything since the last snapshot; set `appendonly yes` and `appendfsync always`",
+  unknown: "Redis does not report its durability settings",
 };
 
-function told({ nats, redis }: Cluster["servers"]): NonNullable<ServerInfo["servers"]> {
+function serversView({ nats, redis }: Cluster["servers"]): NonNullable<ServerInfo["servers"]> {
   const { product, version, durability, maxmemoryPolicy } = redis;
   return {
     nats: { version: nats.version },
@@ -91,6 +90,6 @@ function told({ nats, redis }: Cluster["servers"]): NonNullable<ServerInfo["serv
 
 function evictionWarning({ maxmemoryPolicy }: RedisServer): readonly string[] {
   if (maxmemoryPolicy === "noeviction") return [];
-  const policy = maxmemoryPolicy ?? "not told";
-  return [`redis maxmemory-policy is ${policy}: a full server may throw jobs away; set it to noeviction`];
+  const policy = maxmemoryPolicy ?? "unknown";
+  return [`redis maxmemory-policy is ${policy}: a full server may lose jobs; set it to noeviction`];
 }

@@ -1,8 +1,4 @@
-/**
- * What `cordum up` runs, role by role: everything in one process, or its parts in several.
- *
- * A policy is in force before anything is consumed or taken, and stays followed until the end.
- */
+/** Starts the components of each role. A policy is in force before messages are consumed or requests accepted. */
 import { hostname } from "node:os";
 import { readCallerTrust, readKernelTrust } from "../../adapters/grpc/pem.ts";
 import { checkListenHost, isUnencrypted } from "../../adapters/grpc/trust.ts";
@@ -18,12 +14,12 @@ import { watchWorkers } from "../../engine/workers/index.ts";
 import type { Route, ServerInfo, SweeperStatus } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
+import type { Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Safety } from "../../ports/safety.ts";
 import { startDemoWorker } from "./demo.ts";
 import { type LoadedPolicy, publishChanges, putFileInForce } from "./load-policy.ts";
 import { type OpenedWorld, openWorld } from "./open-world.ts";
-import { Stops } from "./stops.ts";
 import { applyAtStart, applyChanges, loadWorkflows } from "./workflow-dir.ts";
 
 export const ROLES = ["all", "gateway", "control", "safety"] as const;
@@ -33,7 +29,7 @@ export interface ServeOptions {
   readonly role: ServeRole;
   readonly config: Config;
   readonly policy: LoadedPolicy;
-  /** Where to listen; the port depends on the role. */
+  /** The default depends on the role. */
   readonly port: number;
   readonly version: string;
   readonly demo: boolean;
@@ -46,17 +42,17 @@ export interface Running {
   readonly url: string;
   readonly live: LiveConfig;
   readonly kernel: LiveKernel;
-  /** What it is and stands on; null for a safety kernel. */
+  /** null for a safety kernel. */
   readonly about: ServerInfo | null;
-  /** Takes nothing new, finishes what is in progress, lets go of everything. */
+  /** Graceful: finishes work in progress. */
   stop(): Promise<void>;
 }
 
 export async function serve(options: ServeOptions): Promise<Running> {
-  const stops = new Stops();
+  const stops = new StopStack();
   const live = new LiveConfig(options.config);
   try {
-    const served = await SERVED[options.role](options, live, stops);
+    const served = await SERVE[options.role](options, live, stops);
     return { ...served, live, kernel: options.policy.kernel, stop: () => stops.stop() };
   } catch (error) {
     await stops.stop();
@@ -64,22 +60,22 @@ export async function serve(options: ServeOptions): Promise<Running> {
   }
 }
 
-/** Names a process to operators: host, pid and boot. */
+/** Host, pid and start time. */
 export function processName(): string {
   return `${hostname()}-${process.pid}-${Date.now().toString(36)}`;
 }
 
 type Served = Pick<Running, "url" | "about">;
-type Serve = (options: ServeOptions, live: LiveConfig, stops: Stops) => Promise<Served>;
+type Serve = (options: ServeOptions, live: LiveConfig, stops: StopStack) => Promise<Served>;
 
-const SERVED: Readonly<Record<ServeRole, Serve>> = {
+const SERVE: Readonly<Record<ServeRole, Serve>> = {
   all: serveAll,
   gateway: serveGateway,
   control: serveControl,
   safety: serveSafety,
 };
 
-async function serveAll(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+async function serveAll(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Served> {
   const base = await openBase(options, live, stops);
   const control = await startControl(base.engine);
   stops.add(() => control.stop());
@@ -87,8 +83,8 @@ async function serveAll(options: ServeOptions, live: LiveConfig, stops: Stops): 
   return listen(base, options, stops, control, ROUTES);
 }
 
-/** Takes jobs and shows them; what becomes of them is the business of others. */
-async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+/** HTTP only; the control role processes the jobs. */
+async function serveGateway(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Served> {
   const base = await openBase(options, live, stops);
   const { engine } = base;
   engine.events.start();
@@ -96,12 +92,12 @@ async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stop
   stops.add(() => engine.tasks.close());
   stops.add(await watchWorkers(engine));
   stops.add(await watchSafety(engine));
-  // Nothing is swept here, so there is nothing to be late with.
+  // A gateway runs no sweeper, so its sweeps are never late.
   return listen(base, options, stops, { sweptMs: () => engine.world.clock.now() }, ROUTES);
 }
 
-/** Does what is to be done; over HTTP there is only how it is. */
-async function serveControl(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+/** Consumers, sweeper and timers; HTTP serves health routes only. */
+async function serveControl(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Served> {
   const base = await openBase(options, live, stops);
   const control = await startControl(base.engine);
   stops.add(() => control.stop());
@@ -109,27 +105,27 @@ async function serveControl(options: ServeOptions, live: LiveConfig, stops: Stop
   return listen(base, options, stops, control, HEALTH_ROUTES);
 }
 
-/** The kernel alone, over gRPC: with a cluster it follows what is published there, without one its file. */
-async function serveSafety(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Served> {
+/** The safety kernel over gRPC. In a cluster it follows the published policy, otherwise its policy file. */
+async function serveSafety(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Served> {
   const { config, log, policy } = options;
   const { kernel, file } = policy;
   const { host, natsUrl, safetyTrust } = config.process;
   const { startSafetyServer } = await import("../../adapters/grpc/safety-server.ts");
-  // Before anything is opened or published: what may not listen has done nothing.
+  // Checked first: a kernel that may not listen must not publish.
   const trust = readKernelTrust(safetyTrust);
   checkListenHost(host, trust);
   const engine = natsUrl === null ? null : (await openBase(options, live, stops)).engine;
   if (engine === null && file !== null) {
-    const take = (text: string) => putFileInForce(kernel, file.name, text);
-    await take(file.text);
-    const stopWatching = publishChanges(file, log, take);
+    const apply = (text: string) => putFileInForce(kernel, file.name, text);
+    await apply(file.text);
+    const stopWatching = publishChanges(file, log, apply);
     stops.add(async () => stopWatching());
   }
   if (isUnencrypted(host, trust)) {
     const advice =
-      "without `safety.tls.cert` questions, verdicts and the token can be read on the way; callers of ours send no token " +
-      "like this, so put a proxy that speaks TLS before it, or give it a certificate";
-    log.write("warn", "safety_kernel_in_the_clear", { host, advice });
+      "without `safety.tls.cert`, checks, decisions and the token are not encrypted, and cordum callers send no token; " +
+      "set `safety.tls.cert`, or put a TLS proxy in front of the kernel";
+    log.write("warn", "safety_kernel_unencrypted", { host, advice });
   }
   const snapshots = engine === null ? undefined : () => snapshotsIn(engine);
   const { port } = options;
@@ -144,8 +140,8 @@ interface Base {
   readonly facts: OpenedWorld["facts"];
 }
 
-/** World and flow under the policy in force; nothing is consumed yet. */
-async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Base> {
+/** Opens world and engine; consumers are not started yet. */
+async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Base> {
   const { config, policy, log, name } = options;
   const metrics = promMetrics();
   const safety = await openSafety(options, live, stops);
@@ -161,12 +157,12 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: Stops): 
   stops.add(await watchPolicy(engine));
   if (options.role === "safety") return { engine, metrics, facts: opened.facts };
   if (config.process.failMode === "open") await openAtStart(engine);
-  await followWorkflows(engine, config.process.workflowsDir, log, stops);
+  await watchWorkflows(engine, config.process.workflowsDir, log, stops);
   return { engine, metrics, facts: opened.facts };
 }
 
-/** Before anything listens: what the directory says can be started from the first request on. */
-async function followWorkflows(engine: Engine, name: string | null, log: Log, stops: Stops): Promise<void> {
+/** Applied before the gateway listens, so that the first request can start the workflows. */
+async function watchWorkflows(engine: Engine, name: string | null, log: Log, stops: StopStack): Promise<void> {
   if (name === null) return;
   const dir = loadWorkflows(name);
   await applyAtStart(engine, dir, log);
@@ -174,7 +170,7 @@ async function followWorkflows(engine: Engine, name: string | null, log: Log, st
   stops.add(async () => stopWatching());
 }
 
-async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops): Promise<Safety> {
+async function openSafety(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Safety> {
   const { config, policy, role, log } = options;
   const { safetyAddress, safetyTrust } = config.process;
   if (safetyAddress === null || role === "safety") return localSafety(policy.kernel);
@@ -185,8 +181,8 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops)
   stops.add(async () => close());
   if (isUnencrypted(hostOf(safetyAddress), trust)) {
     const advice =
-      "jobs and verdicts can be read and changed on the way; give the kernel a certificate, see `safety.tls.ca`";
-    log.write("warn", "safety_line_in_the_clear", { address: safetyAddress, advice });
+      "jobs and decisions can be read and changed in transit; set `safety.tls.cert` at the kernel and `safety.tls.ca` here";
+    log.write("warn", "safety_connection_unencrypted", { address: safetyAddress, advice });
   }
   return safety;
 }
@@ -194,7 +190,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: Stops)
 async function listen(
   { engine, metrics, facts }: Base,
   { config, version, port }: ServeOptions,
-  stops: Stops,
+  stops: StopStack,
   control: SweeperStatus,
   routes: readonly Route[],
 ): Promise<Served> {
@@ -212,4 +208,23 @@ async function listen(
 async function snapshotsIn(engine: Engine): Promise<readonly string[]> {
   const published = (await releases(engine)).map(({ snapshot }) => snapshot);
   return [...new Set([engine.kernel.inForce.snapshot.hash, ...published])];
+}
+
+/** Stops components in reverse order of their start. */
+class StopStack {
+  readonly #stops: Stop[] = [];
+
+  add(stop: Stop): void {
+    this.#stops.push(stop);
+  }
+
+  /** A failing component does not prevent the others from stopping. */
+  async stop(): Promise<void> {
+    const failures: unknown[] = [];
+    for (const stop of this.#stops.splice(0).reverse()) {
+      await stop().catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length === 0) return;
+    throw new AggregateError(failures, `could not stop cleanly: ${failures.map(String).join("; ")}`);
+  }
 }

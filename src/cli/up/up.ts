@@ -1,5 +1,3 @@
-/** `cordum up`: runs the control plane until it is told to stop. */
-
 import { TrustError } from "../../adapters/node/pem-file.ts";
 import { forTerminal, pinoLog } from "../../adapters/node/pino-log.ts";
 import type { Config } from "../../config/config.ts";
@@ -10,7 +8,7 @@ import { type Io, printJson } from "../io.ts";
 import { CONFIG_FILE, type FlagValues, loadConfig } from "./load-config.ts";
 import { loadPolicy } from "./load-policy.ts";
 import { processName, ROLES, type Running, type ServeRole, serve } from "./serve.ts";
-import { stampOf, watchFile } from "./watch-file.ts";
+import { fileVersion, watchFile } from "./watch-file.ts";
 
 export interface UpOptions {
   readonly json?: boolean;
@@ -28,10 +26,10 @@ export interface UpOptions {
 }
 
 export async function up(io: Io, options: UpOptions, version: string): Promise<ExitCode> {
-  const readConfig = () => loadConfig(io, options.config, flagsOf(options));
+  const readConfig = (warn?: (warning: string) => void) => loadConfig(io, options.config, flagsOf(options), warn);
   const file = options.config ?? CONFIG_FILE;
-  // Before it is read: a change after this line is seen as one.
-  const stamp = stampOf(file);
+  // Read before the file, so that later changes are detected.
+  const stamp = fileVersion(file);
   const config = readConfig();
   const role = roleOf(options.role, config);
   const port = portOf(role, config);
@@ -44,18 +42,18 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
     name,
     target: io.isInteractive ? forTerminal(target, { color: io.color }) : target,
   });
-  // Listening before anything is started: a signal during the start must not kill it half-way.
-  const told = stopSignal();
+  // Installed before the start: a signal during the start must not kill the process half-way.
+  const stopping = stopSignal();
   let running: Running;
   try {
     running = await serve({ role, config, policy, port, version, demo, log, name });
   } catch (error) {
-    throw explain(error, { ...config.process, port });
+    throw startError(error, { ...config.process, port });
   }
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
-  announce(io, running, { role, config, version, options });
-  const signal = await told;
-  io.err(`${signal}: finishing what is in progress; once more ends at once\n`);
+  printStarted(io, running, { role, config, version, options });
+  const signal = await stopping;
+  io.err(`${signal}: shutting down gracefully; repeat the signal to exit immediately\n`);
   stopReloading();
   await running.stop();
   return EXIT.ok;
@@ -74,30 +72,30 @@ function flagsOf(options: UpOptions): FlagValues {
   ];
 }
 
-/** What the roles that are parts of a cluster need, said before anything is started. */
-function roleOf(wanted: string | undefined, { process: { natsUrl, safetyAddress } }: Config): ServeRole {
-  const role = ROLES.find((known) => known === (wanted ?? "all"));
+/** Validates the role and its servers before the start. */
+function roleOf(name: string | undefined, { process: { natsUrl, safetyAddress } }: Config): ServeRole {
+  const role = ROLES.find((known) => known === (name ?? "all"));
   if (role === undefined) {
-    const known = ROLES.map((name) => `\`${name}\``).join(", ");
-    throw new CliError(EXIT.usage, `there is no role \`${wanted}\`; there are ${known}`, "cordum up --help");
+    const known = ROLES.map((one) => `\`${one}\``).join(", ");
+    throw new CliError(EXIT.usage, `unknown role \`${name}\`; known roles: ${known}`, "cordum up --help");
   }
   if ((role === "gateway" || role === "control") && natsUrl === null) {
-    const message = `the role \`${role}\` is a part of a cluster; give its servers with --nats and --redis`;
+    const message = `role \`${role}\` requires a cluster; set --nats and --redis`;
     throw new CliError(EXIT.usage, message, `cordum up --role ${role} --nats URL --redis URL`);
   }
   if (safetyAddress === null) return role;
   if (role === "safety") {
-    const message = "a safety kernel asks no other one: leave out --safety (`safety.address`), or the role";
+    const message = "role `safety` cannot use a remote safety kernel; remove --safety (`safety.address`) or the role";
     throw new CliError(EXIT.usage, message, "cordum up --role safety");
   }
   if (!/^[^\s/]+:\d{1,5}$/.test(safetyAddress)) {
-    const message = `\`${safetyAddress}\` is no address of a safety kernel; write it as host:port`;
+    const message = `invalid safety kernel address \`${safetyAddress}\`; expected host:port`;
     throw new CliError(EXIT.usage, message, "cordum up --safety 127.0.0.1:50051");
   }
   return role;
 }
 
-/** So that the parts of a cluster can be started on one machine without naming ports. */
+/** Default ports of the roles, so that a cluster can run on one machine. */
 const PORTS: Readonly<Partial<Record<ServeRole, number>>> = { control: 8082, safety: 50_051 };
 
 function portOf(role: ServeRole, { process, origins }: Config): number {
@@ -111,26 +109,26 @@ interface Started {
   readonly options: UpOptions;
 }
 
-function announce(io: Io, { url, about, kernel }: Running, { role, config, version, options }: Started): void {
+function printStarted(io: Io, { url, about, kernel }: Running, { role, config, version, options }: Started): void {
   const policy = inForceView(kernel);
   const { dataDir, workflowsDir } = config.process;
   if (options.json) printJson(io, { url, pid: process.pid, role, version, ...about, policy });
-  const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${WHAT[role]},`;
+  const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${ROLE_NAMES[role]},`;
   const where = about === null ? "gRPC" : about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
-  io.err(`${what} listens on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
+  io.err(`${what} listening on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
   if (role === "safety") {
     io.err(`next: ${io.command} up --safety ${url}\n`);
     return;
   }
   const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
-  if (workflowsDir !== null) io.err(`workflows: ${workflowsDir}, applied again when they change\n`);
+  if (workflowsDir !== null) io.err(`workflows: ${workflowsDir}, applied on change\n`);
   if (role === "control") return;
   if (!options.demo) {
     io.err(`next: ${prefix}${io.command} status\n`);
     return;
   }
-  io.err(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (never works),
-  demo.forbidden (denied by the policy), demo.approve (asks a human first), demo.limited (allowed with constraints)
+  io.err(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (fails permanently),
+  demo.forbidden (denied by the policy), demo.approve (requires approval), demo.limited (allowed with constraints)
 status page: ${url}/
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
@@ -138,19 +136,19 @@ next, in another terminal:
   if (workflowsDir !== null) io.err(`  ${prefix}${io.command} workflow list\n`);
 }
 
-const WHAT: Readonly<Record<Exclude<ServeRole, "all">, string>> = {
-  gateway: "the gateway of a cluster",
-  control: "the control of a cluster",
-  safety: "the safety kernel",
+const ROLE_NAMES: Readonly<Record<Exclude<ServeRole, "all">, string>> = {
+  gateway: "cluster gateway",
+  control: "cluster control",
+  safety: "safety kernel",
 };
 
-/** Resolves with the first signal; the second ends the process at once. */
+/** Resolves with the first signal; the second one exits immediately. */
 function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let told = false;
+    let isStopping = false;
     const onSignal = (signal: NodeJS.Signals) => {
-      if (told) process.exit(signal === "SIGINT" ? 130 : 143);
-      told = true;
+      if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
+      isStopping = true;
       resolve(signal);
     };
     process.on("SIGINT", onSignal);
@@ -163,19 +161,20 @@ interface Reloading {
   readonly stamp: string;
   readonly log: Log;
   readonly running: Running;
-  readonly readConfig: () => Config;
+  readonly readConfig: (warn: (warning: string) => void) => Config;
 }
 
-/** Takes over what can be taken over when the config file changes or a SIGHUP comes; says what cannot. */
+/** Reloads the config on a file change or SIGHUP. */
 function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): () => void {
   const reload = () => {
     try {
-      const { applied: taken, needRestart } = running.live.reload(readConfig());
-      if (taken.length > 0) log.write("info", "config_reloaded", { settings: taken.join(", ") });
-      if (needRestart.length > 0) log.write("warn", "config_needs_a_restart", { settings: needRestart.join(", ") });
+      const warn = (warning: string) => log.write("warn", "setting_deprecated", { warning });
+      const { applied, needRestart } = running.live.reload(readConfig(warn));
+      if (applied.length > 0) log.write("info", "config_reloaded", { settings: applied.join(", ") });
+      if (needRestart.length > 0) log.write("warn", "config_restart_required", { settings: needRestart.join(", ") });
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      log.write("error", "config_not_reloaded", { why, still: "the settings from before are in force" });
+      log.write("error", "config_reload_failed", { error: why, detail: "the previous settings stay in force" });
     }
   };
   const stopWatching = watchFile(file, stamp, reload);
@@ -186,19 +185,19 @@ function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): (
   };
 }
 
-/** The ways in which a start usually fails, each with what to do about it. What the language throws is a bug of ours. */
-function explain(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
+/** Maps known start failures to an error with a next command. `TypeError` and `ReferenceError` are bugs. */
+function startError(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof ReferenceError) return error;
   if (error instanceof CliError) return error;
   const { code } = error as { code?: unknown };
   if (code === "EADDRINUSE") {
-    const message = `port ${port} on ${host} is taken, perhaps by a control plane that runs already (\`cordum status\`)`;
+    const message = `port ${port} on ${host} is in use, possibly by another control plane (check with \`cordum status\`)`;
     return new CliError(EXIT.conflict, message, "cordum up --port 0");
   }
   if (code === "EACCES" && port > 0 && port < 1024) {
     return new CliError(
       EXIT.error,
-      `port ${port} needs special rights; choose one from 1024 on`,
+      `port ${port} requires elevated privileges; use a port from 1024`,
       "cordum up --port 8081",
     );
   }
@@ -209,5 +208,5 @@ function explain(error: unknown, { host, port, dataDir }: { host: string; port: 
     return new CliError(EXIT.conflict, error.message, `cordum up --data ${dataDir}-2`);
   }
   const exitCode = String(code).endsWith("_UNAVAILABLE") ? EXIT.unavailable : EXIT.error;
-  return new CliError(exitCode, `could not start: ${error.message}`, "cordum config explain");
+  return new CliError(exitCode, `start failed: ${error.message}`, "cordum config explain");
 }

@@ -1,21 +1,20 @@
 import { statSync } from "node:fs";
 
-/** Differs after any change to the file. Taken before the file is read, so that a change after that is seen as one. */
-export function stampOf(file: string): string {
+/** Changes with the file. Read it before the file, so that later changes are detected. */
+export function fileVersion(file: string): string {
   const stats = statSync(file, { throwIfNoEntry: false });
   return stats === undefined ? "absent" : `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
-/** Calls back after every change since the stamp. Polled: that survives editors which replace the file. */
-export function watchFile(file: string, stamp: string, onChange: () => void): () => void {
-  return watchStamp(() => stampOf(file), stamp, onChange);
+/** Polls, because editors replace files. */
+export function watchFile(file: string, version: string, onChange: () => void): () => void {
+  return watchVersion(() => fileVersion(file), version, onChange);
 }
 
-/** The same for whatever has a stamp. */
-export function watchStamp(stampNow: () => string, stamp: string, onChange: () => void): () => void {
-  let seen = stamp;
+export function watchVersion(readVersion: () => string, version: string, onChange: () => void): () => void {
+  let seen = version;
   const timer = setInterval(() => {
-    const now = stampNow();
+    const now = readVersion();
     if (now === seen) return;
     seen = now;
     onChange();

@@ -1,10 +1,8 @@
 /**
- * `cordum up --workflows DIR`: a directory of workflows, applied at start and again when a file in it changes.
+ * `cordum up --workflows DIR`: applies the workflows of a directory at start and on change.
  *
- * 1. Nothing is started, and nothing applied, with a workflow that is wrong: all that is wrong with all of them is said,
- *    each with its place.
- * 2. While running, a file that is wrong changes nothing, loudly; the others are applied all the same.
- * 3. A file that is gone takes nothing away: `cordum workflow delete` does.
+ * An invalid file prevents the start. While running, an invalid file is logged and skipped. Removed files delete nothing;
+ * use `cordum workflow delete`.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,13 +12,13 @@ import type { Engine } from "../../engine/engine.ts";
 import { applyWorkflow } from "../../engine/runs/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
-import { stampOf, watchStamp } from "./watch-file.ts";
+import { fileVersion, watchVersion } from "./watch-file.ts";
 
 export interface WorkflowDir {
   readonly name: string;
   readonly texts: readonly WorkflowText[];
-  /** Of each file as it was read. */
-  readonly stamps: Stamps;
+  /** The file versions that were read. */
+  readonly versions: FileVersions;
 }
 
 interface WorkflowText {
@@ -28,29 +26,29 @@ interface WorkflowText {
   readonly text: string;
 }
 
-type Stamps = ReadonlyMap<string, string>;
+type FileVersions = ReadonlyMap<string, string>;
 
-/** Throws when a file is wrong. */
+/** Throws if a file is invalid. */
 export function loadWorkflows(name: string): WorkflowDir {
-  const stamps = stampsIn(name);
+  const versions = versionsIn(name);
   const problems: string[] = [];
   const texts: WorkflowText[] = [];
   const fileOf = new Map<string, string>();
-  for (const file of stamps.keys()) {
+  for (const file of versions.keys()) {
     const text = readIn(name, () => readFileSync(file, "utf8"));
     const read = readWorkflow({ text, file });
     texts.push({ file, text });
     if (read.kind === "bad") problems.push(...read.problems);
     else {
       const other = fileOf.get(read.plan.id);
-      // Each would be a new version after the other, with every start.
-      if (other !== undefined) problems.push(`${file}: \`${read.plan.id}\` is the workflow of ${other} already`);
+      // Every start would create new versions.
+      if (other !== undefined) problems.push(`${file}: workflow \`${read.plan.id}\` is already defined in ${other}`);
       fileOf.set(read.plan.id, file);
     }
   }
-  if (problems.length === 0) return { name, texts, stamps };
+  if (problems.length === 0) return { name, texts, versions };
   const lines = problems.map((problem) => `\n  ${problem}`).join("");
-  const message = `the workflows are wrong, so nothing was started:${lines}`;
+  const message = `invalid workflows:${lines}`;
   throw new CliError(EXIT.usage, message, `cordum up --workflows ${name}`, { problems });
 }
 
@@ -58,38 +56,38 @@ export async function applyAtStart(engine: Engine, { texts }: WorkflowDir, log: 
   for (const one of texts) await applyText(engine, one, log);
 }
 
-/** Applies what has changed since it was read, again and again. */
-export function applyChanges(engine: Engine, { name, stamps }: WorkflowDir, log: Log): () => void {
-  let known = stamps;
-  const take = async () => {
-    const now = stampsIn(name);
-    const changed = [...now].filter(([file, stamp]) => known.get(file) !== stamp).map(([file]) => file);
+/** Applies changed files until stopped. */
+export function applyChanges(engine: Engine, { name, versions }: WorkflowDir, log: Log): () => void {
+  let known = versions;
+  const applyNow = async () => {
+    const now = versionsIn(name);
+    const changed = [...now].filter(([file, version]) => known.get(file) !== version).map(([file]) => file);
     known = now;
     for (const file of changed) {
       try {
         await applyText(engine, { file, text: readFileSync(file, "utf8") }, log);
       } catch (error) {
-        log.write("error", "workflow_not_applied", { file, why: whyOf(error), still: STILL });
+        log.write("error", "workflow_apply_failed", { file, error: whyOf(error), detail: UNCHANGED });
       }
     }
   };
   let last = Promise.resolve();
-  const stampNow = () => {
+  const readVersion = () => {
     try {
-      return JSON.stringify([...stampsIn(name)]);
+      return JSON.stringify([...versionsIn(name)]);
     } catch {
       return "absent";
     }
   };
-  return watchStamp(stampNow, JSON.stringify([...stamps]), () => {
-    // One after the other: a file as it is last must be what is applied last.
-    last = last.then(take).catch((error: unknown) => {
-      log.write("error", "workflows_not_read", { dir: name, why: whyOf(error), still: STILL });
+  return watchVersion(readVersion, JSON.stringify([...versions]), () => {
+    // Serialized: the latest version of a file must be applied last.
+    last = last.then(applyNow).catch((error: unknown) => {
+      log.write("error", "workflow_dir_read_failed", { dir: name, error: whyOf(error), detail: UNCHANGED });
     });
   });
 }
 
-const STILL = "the version from before is the one that is started";
+const UNCHANGED = "the previous version stays in use";
 
 async function applyText(engine: Engine, { file, text }: WorkflowText, log: Log): Promise<void> {
   const applied = await applyWorkflow(engine, { org: DEFAULT_ORG, by: `file ${file}`, source: { text, file } });
@@ -98,20 +96,20 @@ async function applyText(engine: Engine, { file, text }: WorkflowText, log: Log)
   if (isNew) log.write("info", "workflow_applied", { file, workflow: id, version });
 }
 
-/** Sorted, so that what is said and done has the same order everywhere. */
-function stampsIn(dir: string): Stamps {
+/** Sorted by name for a deterministic order. */
+function versionsIn(dir: string): FileVersions {
   const names = readIn(dir, () => readdirSync(dir, { withFileTypes: true }))
     .filter((entry) => !entry.isDirectory() && /\.(yaml|yml|json)$/.test(entry.name))
     .map(({ name }) => join(dir, name))
     .sort();
-  return new Map(names.map((name) => [name, stampOf(name)]));
+  return new Map(names.map((name) => [name, fileVersion(name)]));
 }
 
 function readIn<T>(dir: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new CliError(EXIT.usage, `cannot read the workflows in \`${dir}\`: ${whyOf(error)}`, "cordum up --help");
+    throw new CliError(EXIT.usage, `cannot read workflow directory \`${dir}\`: ${whyOf(error)}`, "cordum up --help");
   }
 }
 

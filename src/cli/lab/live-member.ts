@@ -1,72 +1,70 @@
 /**
- * One process of a live run: the program itself, started again by the command, which tells it what to do over the channel
- * between them.
+ * A child process of a live run, controlled over IPC.
  *
- * 1. It ends when the channel does, so it does not outlive the command. If nobody told it to end, the command is dead and
- *    cannot clean up: then it does.
- * 2. Ctrl-C reaches it as well, and is not for it: the command stops first what it has begun.
+ * It exits when the channel closes. A channel that closes without a `leave` request means that the parent died, so the
+ * child removes the namespace. Signals are ignored: the parent handles Ctrl-C and stops its children.
  */
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { EXPERIMENTS } from "../../lab/experiments.ts";
 import type { LabProcess, ProcessContext } from "../../lab/live.ts";
 import type { Log } from "../../ports/log.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
-import { type Opened, openSpace, type Space, sweep } from "./lab-live-space.ts";
-import type { FromMember, ToMember } from "./lab-live-text.ts";
+import { type Namespace, type OpenedNamespace, openNamespace, removeNamespace } from "./live-namespace.ts";
+import type { MemberMessage, MemberRequest } from "./live-processes.ts";
 
 export async function runMember(): Promise<ExitCode> {
   if (process.send === undefined) return EXIT.usage;
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
-  const life = new Life();
+  const member = new MemberProcess();
   return new Promise((resolve) => {
     const end = (exitCode: ExitCode): void => {
-      // Whatever is still open: nobody waits for it any more.
+      // Forced: open handles must not keep the process alive.
       setImmediate(() => process.exit(exitCode));
       resolve(exitCode);
     };
-    process.on("message", (message: ToMember) => {
-      if (message.kind === "leave") void life.leave().then(() => end(EXIT.ok));
-      else void life.hear(message);
+    process.on("message", (message: MemberRequest) => {
+      if (message.kind === "leave") void member.leave().then(() => end(EXIT.ok));
+      else void member.handle(message);
     });
     process.once("disconnect", () => {
-      if (!life.isLeaving) void life.orphaned().then(() => end(EXIT.error));
+      if (!member.isLeaving) void member.cleanUpAfterParent().then(() => end(EXIT.error));
     });
   });
 }
 
-class Life {
-  #space: Space | null = null;
+class MemberProcess {
+  #space: Namespace | null = null;
   #member: Promise<LabProcess> | null = null;
-  #opened: Opened | null = null;
+  #opened: OpenedNamespace | null = null;
   isLeaving = false;
 
-  async hear(message: Exclude<ToMember, { readonly kind: "leave" }>): Promise<void> {
+  async handle(message: Exclude<MemberRequest, { readonly kind: "leave" }>): Promise<void> {
     const id = message.kind === "ask" ? message.id : null;
     try {
       if (message.kind === "join") {
         this.#space = message.space;
         this.#member = this.#join(message);
         await this.#member;
-        say({ kind: "joined" });
+        send({ kind: "joined" });
       } else {
         const member = await this.#member;
-        say({ kind: "answer", id: message.id, value: (await member?.handle(message.question)) ?? null });
+        send({ kind: "answer", id: message.id, value: (await member?.handle(message.question)) ?? null });
       }
     } catch (error) {
-      say({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) });
+      send({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) });
     }
   }
 
-  /** Whoever still waits for a lock, or for a message, does not keep it. */
+  /** Pending lock waits and deliveries must not delay the exit. */
   async leave(): Promise<void> {
     this.isLeaving = true;
     await Promise.race([this.#closed(), sleep(LEAVE_MS_MAX)]);
   }
 
-  /** (1) The others do the same, and what one has missed the last of them finds. */
-  async orphaned(): Promise<void> {
+  /** All children do this; the last one removes what the others missed. */
+  async cleanUpAfterParent(): Promise<void> {
     await this.leave();
-    if (this.#space !== null) await sweep(this.#space).catch(() => undefined);
+    if (this.#space !== null) await removeNamespace(this.#space).catch(() => undefined);
   }
 
   async #closed(): Promise<void> {
@@ -75,21 +73,21 @@ class Life {
     await this.#opened?.close().catch(() => undefined);
   }
 
-  #join({ experiment, index, space, order }: Extract<ToMember, { readonly kind: "join" }>): Promise<LabProcess> {
+  #join({ experiment, index, space, order }: Extract<MemberRequest, { readonly kind: "join" }>): Promise<LabProcess> {
     const one = EXPERIMENTS.find(({ name }) => name === experiment);
-    if (one?.live === undefined) throw new Error(`\`${experiment}\` is not run live`);
+    if (one?.live === undefined) throw new Error(`\`${experiment}\` has no live mode`);
     const name = `${space.name}-${index}`;
     const place: ProcessContext = {
       index,
       openWorld: async (given) => {
-        this.#opened = await openSpace({ ...given, space, name }, ERRORS);
+        this.#opened = await openNamespace({ ...given, space, name }, ERRORS);
         return this.#opened.world;
       },
       publish: async (messages) => this.#opened?.bring(messages),
       nowMs,
       pause,
       busyMs,
-      emit: (news) => say({ kind: "news", news }),
+      emit: (news) => send({ kind: "event", event: news }),
     };
     return one.live.startProcess(place, order);
   }
@@ -97,10 +95,10 @@ class Life {
 
 const LEAVE_MS_MAX = 3_000;
 
-/** The clock of the machine by which processes agree, as finely as each can read it. */
+/** Wall-clock time, comparable between processes, with sub-millisecond resolution. */
 const nowMs = (): number => performance.timeOrigin + performance.now();
 
-/** Timers go by whole milliseconds and come late: the rest is waited for turn by turn. */
+/** Timers have millisecond resolution and fire late, so the rest of the delay is spent in event-loop turns. */
 async function pause(delayMs: number): Promise<void> {
   const untilMs = performance.now() + delayMs;
   const wholeMs = Math.floor(delayMs) - 1;
@@ -110,16 +108,16 @@ async function pause(delayMs: number): Promise<void> {
   spunMs += Math.max(0, performance.now() - fromMs);
 }
 
-/** How long all pauses were waited for turn by turn. */
+/** Total time spent in these turns. */
 let spunMs = 0;
 
 const busyMs = (): number => performance.eventLoopUtilization().active - spunMs;
 
-function say(message: FromMember): void {
+function send(message: MemberMessage): void {
   if (process.connected) process.send?.(message);
 }
 
-/** What a control plane says while it works is not what was asked for; what is wrong with it is. */
+/** Writes only errors to stderr. */
 const ERRORS: Log = {
   write: (level, event, fields) => {
     if (level === "error") process.stderr.write(`${JSON.stringify({ level, event, ...fields })}\n`);

@@ -1,9 +1,6 @@
 /**
- * The corner of a target that one row of a live run has for itself.
- *
- * 1. Every key begins with `<space>:`, every subject with `<space>.`, and the stream is `<space>_SYS`: so two runs, or a
- *    run and somebody's work, never meet. (Inboxes and the API of JetStream are the client's own.)
- * 2. `sweep` removes all of it, whoever made it and however that ended; it may be called again.
+ * The namespace of a live row on its target: keys `<name>:…`, subjects `<name>.…` and the stream `<name>_SYS`, so that
+ * runs do not interfere with each other or with other users. `removeNamespace` deletes all of it and is idempotent.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,47 +15,50 @@ import type { Message } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Safety } from "../../ports/safety.ts";
 import type { World } from "../../ports/world.ts";
-import type { LiveTarget } from "./lab-live-target.ts";
+import type { LiveTarget } from "./live-options.ts";
 
-/** Plain JSON: it is handed to the processes. */
-export type Space =
+/** Plain JSON, sent to the child processes. */
+export type Namespace =
   | { readonly kind: "embedded"; readonly name: string; readonly dir: string }
   | { readonly kind: "cluster"; readonly name: string; readonly nats: string; readonly redis: string };
 
-export function newSpace(target: LiveTarget, name: string): Space {
+export function createNamespace(target: LiveTarget, name: string): Namespace {
   if (target.kind === "cluster") return { ...target, name };
   return { kind: "embedded", name, dir: mkdtempSync(join(tmpdir(), `${name}-`)) };
 }
 
-/** A name that nobody else has, and that can be part of keys, subjects, streams and directories. */
-export function newSpaceName(): string {
+/** Unique, and valid in keys, subjects, stream names and paths. */
+export function namespaceName(): string {
   return `cordum-lab-${process.pid.toString(36)}${Date.now().toString(36)}`;
 }
 
-/** What is left when something could not be removed, for whoever has to do it by hand. */
-export function remainsOf(space: Space): string {
-  if (space.kind === "embedded") return `the directory \`${space.dir}\``;
-  return `the keys \`${space.name}:*\` on redis and the stream \`${streamOf(space)}\` on nats`;
+/** Names what must be removed by hand after a failed removal. */
+export function describeLeftovers(space: Namespace): string {
+  if (space.kind === "embedded") return `directory \`${space.dir}\``;
+  return `keys \`${space.name}:*\` in redis and stream \`${streamOf(space)}\` in nats`;
 }
 
-export async function sweep(space: Space): Promise<void> {
+export async function removeNamespace(space: Namespace): Promise<void> {
   if (space.kind === "embedded") {
     rmSync(space.dir, { recursive: true, force: true });
     return;
   }
-  await Promise.all([sweepRedis(space), sweepNats(space)]);
+  await Promise.all([removeKeys(space), removeStream(space)]);
 }
 
-type OpenWish = Parameters<ProcessContext["openWorld"]>[0] & { readonly space: Space; readonly name: string };
+type OpenOptions = Parameters<ProcessContext["openWorld"]>[0] & { readonly space: Namespace; readonly name: string };
 
-export interface Opened {
+export interface OpenedNamespace {
   readonly world: World;
   bring(messages: readonly Message[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** As `cordum up` opens it, but for the space. */
-export async function openSpace({ space, settings, safety, name }: OpenWish, log: Log): Promise<Opened> {
+/** Like `openWorld` of `cordum up`, within the namespace. */
+export async function openNamespace(
+  { space, settings, safety, name }: OpenOptions,
+  log: Log,
+): Promise<OpenedNamespace> {
   const { promMetrics } = await import("../../adapters/node/prom-metrics.ts");
   const { ackWaitMs, deliverMax, ackPendingMax } = settings.bus;
   const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
@@ -74,26 +74,25 @@ export async function openSpace({ space, settings, safety, name }: OpenWish, log
   const { openCluster } = await import("../../worlds/cluster.ts");
   const { nats, redis } = space;
   const { world, close } = await openCluster({ ...given, nats, redis, ackPendingMax, space: space.name });
-  const bring = (messages: readonly Message[]) => bringEach(space, messages, log);
+  const bring = (messages: readonly Message[]) => publishEach(space, messages, log);
   return { world: { ...world, blobs: prefixed(world.blobs, `${space.name}:`) }, bring, close };
 }
 
-/** How far it is to the servers of a target, and which they are. */
-export interface Survey {
+export interface TargetMeasurement {
   readonly on: string;
-  /** There and back, to the store and to the bus; null where there is no way. */
+  /** Round trips to the store and the bus; null for an embedded bus. */
   readonly ping: Ping;
   readonly busPing: Ping | null;
 }
 
 export interface Ping {
   readonly meanMs: number;
-  /** The standard deviation, as a share of the mean. */
+  /** Coefficient of variation. */
   readonly spread: number;
 }
 
-export async function survey(target: LiveTarget): Promise<Survey> {
-  if (target.kind === "embedded") return surveyEmbedded();
+export async function measureTarget(target: LiveTarget): Promise<TargetMeasurement> {
+  if (target.kind === "embedded") return measureEmbedded();
   const [{ connectRedis }, { connectNats }] = await Promise.all([
     import("../../adapters/redis/connection.ts"),
     import("../../adapters/nats/connection.ts"),
@@ -102,8 +101,8 @@ export async function survey(target: LiveTarget): Promise<Survey> {
   try {
     const nats = await connectNats(target.nats, { log: SILENT, name: "cordum-lab" });
     try {
-      const ping = await pinged(() => redis.client.ping());
-      const busPing = await pinged(() => nats.connection.flush());
+      const ping = await measurePing(() => redis.client.ping());
+      const busPing = await measurePing(() => nats.connection.flush());
       const { product, version } = redis.server;
       return { on: `nats ${nats.server.version} and ${product} ${version}`, ping, busPing };
     } finally {
@@ -120,32 +119,29 @@ const WARM_UP = 50;
 const PAUSE_MS = 2;
 const SCAN_COUNT = 1_000;
 
-/** Nothing lies between: a look at the store is as far as it goes. */
-async function surveyEmbedded(): Promise<Survey> {
+/** Embedded: the round trip is a read from the store. */
+async function measureEmbedded(): Promise<TargetMeasurement> {
   const [{ defaultSettings }, { JOBS }] = await Promise.all([
     import("../../config/config.ts"),
     import("../../core/model/job.ts"),
   ]);
-  const space = newSpace({ kind: "embedded" }, newSpaceName());
+  const space = createNamespace({ kind: "embedded" }, namespaceName());
   try {
-    const safety: Safety = { local: null, check: async () => ({ kind: "unavailable", reason: "never asked" }) };
-    const opened = await openSpace({ space, name: space.name, safety, settings: defaultSettings() }, SILENT);
-    const ping = await pinged(() => opened.world.store.load(JOBS, "none")).finally(() => opened.close());
+    const safety: Safety = { local: null, check: async () => ({ kind: "unavailable", reason: "not used" }) };
+    const opened = await openNamespace({ space, name: space.name, safety, settings: defaultSettings() }, SILENT);
+    const ping = await measurePing(() => opened.world.store.load(JOBS, "none")).finally(() => opened.close());
     return { on: "the embedded world", ping, busPing: null };
   } finally {
-    await sweep(space);
+    await removeNamespace(space);
   }
 }
 
-type ClusterSpace = Extract<Space, { readonly kind: "cluster" }>;
+type ClusterNamespace = Extract<Namespace, { readonly kind: "cluster" }>;
 
-const streamOf = ({ name }: Space): string => `${name}_SYS`;
+const streamOf = ({ name }: Namespace): string => `${name}_SYS`;
 
-/**
- * The mean, for what is waited for is a sum; and with pauses, for whoever waits sleeps meanwhile, and has to be woken by a
- * machine that may be busy with others.
- */
-async function pinged(ping: () => Promise<unknown>): Promise<Ping> {
+/** The mean, because waits add up; with pauses, so that the wake-up time of an idle process is included. */
+async function measurePing(ping: () => Promise<unknown>): Promise<Ping> {
   const timesMs: number[] = [];
   for (let count = 0; count < WARM_UP + PINGS; count += 1) {
     await sleep(PAUSE_MS);
@@ -157,7 +153,7 @@ async function pinged(ping: () => Promise<unknown>): Promise<Ping> {
   return { meanMs, spread: Math.sqrt(mean(timesMs.map((timeMs) => (timeMs - meanMs) ** 2))) / meanMs };
 }
 
-/** Payloads have the names of the wire protocol, which know of no space. */
+/** Blob keys follow the wire protocol and have no namespace of their own. */
 function prefixed(blobs: Blobs, prefix: string): Blobs {
   return {
     put: (key, bytes, expiresAtMs) => blobs.put(prefix + key, bytes, expiresAtMs),
@@ -166,8 +162,8 @@ function prefixed(blobs: Blobs, prefix: string): Blobs {
   };
 }
 
-/** Our own publishers send what comes in one go as one message; workers of others each send their own. */
-async function bringEach(space: ClusterSpace, messages: readonly Message[], log: Log): Promise<void> {
+/** Publishes one NATS message per result, like external workers; our own publisher would batch them. */
+async function publishEach(space: ClusterNamespace, messages: readonly Message[], log: Log): Promise<void> {
   const [{ connectNats }, { encodePacket }] = await Promise.all([
     import("../../adapters/nats/connection.ts"),
     import("../../protocol/codec.ts"),
@@ -185,7 +181,7 @@ async function bringEach(space: ClusterSpace, messages: readonly Message[], log:
   }
 }
 
-async function sweepRedis({ name, redis }: ClusterSpace): Promise<void> {
+async function removeKeys({ name, redis }: ClusterNamespace): Promise<void> {
   const { connectRedis } = await import("../../adapters/redis/connection.ts");
   const connection = await connectRedis(redis, { log: SILENT });
   try {
@@ -200,7 +196,7 @@ async function sweepRedis({ name, redis }: ClusterSpace): Promise<void> {
   }
 }
 
-async function sweepNats(space: ClusterSpace): Promise<void> {
+async function removeStream(space: ClusterNamespace): Promise<void> {
   const [{ connectNats }, { jetstreamManager, JetStreamApiError }] = await Promise.all([
     import("../../adapters/nats/connection.ts"),
     import("@nats-io/jetstream"),
@@ -209,7 +205,7 @@ async function sweepNats(space: ClusterSpace): Promise<void> {
   try {
     const manager: JetStreamManager = await jetstreamManager(link.connection, { checkAPI: false });
     await manager.streams.delete(streamOf(space)).catch((error: unknown) => {
-      // Gone already, or never made.
+      // Already removed, or never created.
       if (!(error instanceof JetStreamApiError && error.status === 404)) throw error;
     });
   } finally {

@@ -1,9 +1,8 @@
 /**
- * `--live` of an experiment: the rows of an experiment with real processes, one row after the other.
+ * `--live`: runs the rows of an experiment with real processes, one at a time.
  *
- * 1. It ends by itself: a row has `--live-seconds`, and a little more for its processes to say what they saw.
- * 2. Whatever happens, also Ctrl-C, the processes of a row are gone and its space is swept before anything else is done.
- *    What could not be removed is named.
+ * 1. A row is limited to `--live-seconds`, plus time for the processes to report.
+ * 2. After every row, also after Ctrl-C, its processes are stopped and its namespace is removed. Leftovers are named.
  */
 import { availableParallelism, loadavg } from "node:os";
 import { calibrate } from "../../lab/calibration.ts";
@@ -23,44 +22,51 @@ import type { ParamTable, ParamValue } from "../../lab/params.ts";
 import { rounded } from "../../lab/statistics.ts";
 import { CliError, EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { ProcessCrew } from "./lab-live-crew.ts";
-import { newSpace, newSpaceName, remainsOf, type Space, type Survey, survey, sweep } from "./lab-live-space.ts";
-import type { LiveWish } from "./lab-live-target.ts";
+import {
+  createNamespace,
+  describeLeftovers,
+  measureTarget,
+  type Namespace,
+  namespaceName,
+  removeNamespace,
+  type TargetMeasurement,
+} from "./live-namespace.ts";
+import type { LiveRequest } from "./live-options.ts";
+import { ChildProcessGroup } from "./live-processes.ts";
 
 type Params = Readonly<Record<string, ParamValue>>;
 
-/** What both the simulation and the live run are run with. */
-export interface PlannedLive {
+/** Parameters of both the simulation and the live run. */
+export interface LivePlan {
   readonly params: Params;
   readonly processes: number;
-  readonly survey: Survey;
+  readonly survey: TargetMeasurement;
   readonly latencyMs: number | null;
   readonly tunedBy: string | null;
   readonly stepMs: number;
   readonly nakLookMs: number;
-  /** What the machine had to do before anything was run. */
+  /** Load average before the run. */
   readonly load: number;
 }
 
-/** As it was read, and which of it somebody typed. */
-export interface LiveAsk {
+export interface ExperimentInput {
   readonly params: Params;
   readonly typed: ReadonlySet<string>;
 }
 
-export async function planLive(io: Io, one: Experiment, ask: LiveAsk, request: LiveWish): Promise<PlannedLive> {
+export async function planLive(io: Io, one: Experiment, ask: ExperimentInput, request: LiveRequest): Promise<LivePlan> {
   const next = `cordum lab ${one.name} --help`;
-  const found = await survey(request.target).catch((error: unknown) => {
+  const found = await measureTarget(request.target).catch((error: unknown) => {
     throw new CliError(EXIT.unavailable, messageOf(error), next);
   });
   const { meanMs, spread } = found.ping;
-  // Two ways that have nothing to do with each other are steadier together than each of them.
+  // The sum of two independent one-way delays has a smaller relative spread than each of them.
   const pingSpread = Math.min(1, rounded(Math.SQRT2 * spread));
   const processesMax = request.target.kind === "embedded" ? 1 : PROCESSES_MAX;
   const load = rounded(loadavg()[0] ?? 0);
   const { measuredParams: decided, plan } = specOf(one);
-  const planned = ({ latencyMs, stepMs, nakLookMs, tunedBy }: Tuned): PlannedLive => {
-    // Waiting for others who work is as uneven as it is long.
+  const planned = ({ latencyMs, stepMs, nakLookMs, tunedBy }: Calibrated): LivePlan => {
+    // Queueing delay has a spread near 1.
     const latencySpread = tunedBy === null ? pingSpread : 1;
     const measured = { latencyMs, latencySpread, stepMs, nakLookMs };
     const given = { processes: request.processes, processesMax, ...measured, givenParams: ask.typed };
@@ -74,30 +80,30 @@ export async function planLive(io: Io, one: Experiment, ask: LiveAsk, request: L
   }
 }
 
-interface Tuned {
+interface Calibrated {
   readonly latencyMs: number;
   readonly stepMs: number;
   readonly nakLookMs: number;
   readonly tunedBy: string | null;
 }
 
-interface Tuning {
-  readonly request: LiveWish;
+interface CalibrationInput {
+  readonly request: LiveRequest;
   readonly pingedMs: number;
-  planned(tuned: Tuned): PlannedLive;
+  planned(calibratedPlan: Calibrated): LivePlan;
 }
 
-/** With what the experiment's small row takes as long with as it does live. */
-async function tuned(io: Io, one: Experiment, { request, planned, pingedMs }: Tuning): Promise<PlannedLive> {
+/** Chooses the latency with which the simulated calibration row takes as long as the live one. */
+async function tuned(io: Io, one: Experiment, { request, planned, pingedMs }: CalibrationInput): Promise<LivePlan> {
   const { calibration: tuning } = specOf(one);
-  const pinged: Tuned = { latencyMs: pingedMs, stepMs: 0, nakLookMs: 0, tunedBy: null };
+  const pinged: Calibrated = { latencyMs: pingedMs, stepMs: 0, nakLookMs: 0, tunedBy: null };
   const first = planned(pinged);
   if (tuning === undefined) return first;
   const { key, figure, label: what, times } = tuning;
   const order: LiveRowRequest = { key, params: tuning.params(first.params) };
   const signals = new Signals();
-  const run = (change: Pick<RowOrder, "times" | "conduct">, name: string): Promise<LiveFigures> =>
-    runTimes(io, one, { request, plan: first, order, ...change }, `${newSpaceName()}_${name}`, signals.stopped);
+  const run = (change: Pick<RowRequest, "times" | "conduct">, name: string): Promise<LiveFigures> =>
+    runTimes(io, one, { request, plan: first, order, ...change }, `${namespaceName()}_${name}`, signals.stopped);
   try {
     const surveyed = await run({ times: 1, conduct: tuning.measureBroker }, "s");
     const nakLookMs = rounded(Number(surveyed.figures.nak_look_ms ?? 0));
@@ -116,12 +122,12 @@ async function tuned(io: Io, one: Experiment, { request, planned, pingedMs }: Tu
 }
 
 export interface LiveRun {
-  readonly request: LiveWish;
-  readonly plan: PlannedLive;
+  readonly request: LiveRequest;
+  readonly plan: LivePlan;
   note(done: number, of: number, name: string): void;
 }
 
-/** Adds what happened live to what was simulated. */
+/** Adds the live figures to the simulated outcome. */
 export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: LiveRun): Promise<Outcome> {
   const { request, plan } = run;
   const spec = specOf(one);
@@ -129,7 +135,7 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
   const signals = new Signals();
   const rows: LiveRow[] = [];
   try {
-    const base = newSpaceName();
+    const base = namespaceName();
     for (const [index, key] of keys.entries()) {
       run.note(index, keys.length, Object.values(key).join(" "));
       const row = { request, plan, order: { key, params: plan.params }, times: timesOf(one, request) };
@@ -156,11 +162,11 @@ export async function runLive(io: Io, one: Experiment, outcome: Outcome, run: Li
   return { ...outcome, live };
 }
 
-/** Each time with processes and a space of its own. */
+/** Every repetition has its own processes and namespace. */
 async function runTimes(
   io: Io,
   one: Experiment,
-  row: RowOrder,
+  row: RowRequest,
   spaceName: string,
   stopped: Promise<never>,
 ): Promise<LiveFigures> {
@@ -170,32 +176,32 @@ async function runTimes(
   return medianRun(runs, specOf(one).compared[0]?.path ?? "") ?? NOTHING;
 }
 
-const timesOf = (one: Experiment, { times }: LiveWish): number => times ?? specOf(one).times ?? 1;
+const timesOf = (one: Experiment, { times }: LiveRequest): number => times ?? specOf(one).times ?? 1;
 
-interface RowOrder {
-  readonly request: LiveWish;
-  readonly plan: PlannedLive;
+interface RowRequest {
+  readonly request: LiveRequest;
+  readonly plan: LivePlan;
   readonly order: LiveRowRequest;
   readonly times: number;
-  /** In place of the experiment's own. */
+  /** Overrides the row of the experiment. */
   readonly conduct?: (crew: ProcessGroup) => Promise<LiveFigures>;
 }
 
 class RowRun {
   readonly #one: Experiment;
-  readonly #row: RowOrder;
-  readonly #space: Space;
-  readonly #crew: ProcessCrew;
+  readonly #row: RowRequest;
+  readonly #space: Namespace;
+  readonly #crew: ChildProcessGroup;
   readonly #timers = new Timers();
 
-  constructor(io: Io, one: Experiment, row: RowOrder, spaceName: string) {
-    if (io.executable === undefined) throw new Error("this program does not know how it was started");
+  constructor(io: Io, one: Experiment, row: RowRequest, spaceName: string) {
+    if (io.executable === undefined) throw new Error("the command line of this program is unknown");
     this.#one = one;
     this.#row = row;
-    this.#space = newSpace(row.request.target, spaceName);
+    this.#space = createNamespace(row.request.target, spaceName);
     const { processes } = row.plan;
     const crew = { program: io.executable, experiment: one.name, processes, space: this.#space, order: row.order };
-    this.#crew = new ProcessCrew(crew);
+    this.#crew = new ChildProcessGroup(crew);
   }
 
   /** (2) */
@@ -209,14 +215,14 @@ class RowRun {
     }
     this.#timers.clear();
     await this.#crew.stop();
-    await sweep(this.#space).catch((error: unknown) => {
-      const before = failure === null ? "" : `${messageOf(failure)}; besides, `;
-      const left = `${before}not everything could be removed (${messageOf(error)}): ${remainsOf(this.#space)}`;
+    await removeNamespace(this.#space).catch((error: unknown) => {
+      const before = failure === null ? "" : `${messageOf(failure)}; also, `;
+      const left = `${before}cleanup failed (${messageOf(error)}); remove by hand: ${describeLeftovers(this.#space)}`;
       throw new CliError(EXIT.error, left, null);
     });
     if (failure === null) return figures;
     if (failure instanceof CliError) throw failure;
-    throw new CliError(EXIT.error, `${messageOf(failure)}; what it had made is removed`, null);
+    throw new CliError(EXIT.error, `${messageOf(failure)}; its data was removed`, null);
   }
 
   async #measured(): Promise<LiveFigures> {
@@ -227,15 +233,15 @@ class RowRun {
     const { order, request, conduct } = this.#row;
     const timeUp = this.#timers.after(request.secondsMax * 1_000);
     const conducted = conduct?.(this.#crew) ?? specOf(this.#one).runRow(this.#crew, order, timeUp);
-    const overdue = this.#timers.after(request.secondsMax * 1_000 + SAY_MS_MAX).then(() => NOTHING);
+    const overdue = this.#timers.after(request.secondsMax * 1_000 + REPORT_MS_MAX).then(() => NOTHING);
     return Promise.race([conducted, overdue]);
   }
 }
 
 const NOTHING: LiveFigures = { figures: {}, isFinished: false };
 const JOIN_MS_MAX = 60_000;
-/** How long the processes may take to say what they saw, when time is up. */
-const SAY_MS_MAX = 10_000;
+/** Time for the processes to report after the time limit. */
+const REPORT_MS_MAX = 10_000;
 const LATENCY_MS_MIN = 0.001;
 
 class Timers {
@@ -250,7 +256,7 @@ class Timers {
   }
 }
 
-/** Ctrl-C ends what is under way, in good order. */
+/** Turns signals into a rejection, so that the cleanup runs. */
 class Signals {
   readonly stopped: Promise<never>;
   readonly #listeners: [NodeJS.Signals, () => void][] = [];
@@ -272,7 +278,7 @@ class Signals {
 }
 
 function specOf({ name, live }: Experiment): LiveSpec<ParamTable> {
-  if (live === undefined) throw new Error(`\`${name}\` is not run live`);
+  if (live === undefined) throw new Error(`\`${name}\` has no live mode`);
   return live;
 }
 
